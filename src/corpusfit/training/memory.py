@@ -7,8 +7,9 @@ How: the model is built from its configuration on torch's device `meta`; its for
 fake tensors, and what autograd keeps of it is summed, each storage once.
 Trade-off: a formula, such as s b h (34 + 5 a s / h) bytes in a layer of GPT in 16 bits (Korthikanti
 et al. 2022, equation 1), is for one architecture; a count holds for any, with its adapter,
-precision and attention. It leaves out what an operation needs while it runs, gaps between
-allocations, the program itself, and that a GPU's kernels may keep other tensors than a CPU's.
+precision and attention. Gaps between allocations are a measured share of the temporary tensors. It
+leaves out what an operation needs while it runs, the program itself, and that a GPU's kernels may
+keep other tensors than a CPU's.
 Reference: Rajbhandari et al. (2020), ZeRO, section 3 (states of a model); Korthikanti et al.
 (2022), Reducing Activation Recomputation in Large Transformer Models; Chen et al. (2016), Training
 Deep Nets with Sublinear Memory Cost (layers that keep their inputs alone).
@@ -32,11 +33,17 @@ from corpusfit.training.models import AUTO
 from corpusfit.training.packing import Packing
 from corpusfit.training.plan import AdapterPlan, AdaptPlan
 from corpusfit.training.presets import length_of
+from corpusfit.training.schedule import glibc
 
 _USABLE = 0.7  # share of the memory that a count may reach; the rest is for what it leaves out
 _MOMENTS = 2  # AdamW's, in float32 as the trained weights
 # bytes of a logit and its gradients on a GPU, where torch keeps the log-probabilities in float32
 _ON_GPU = 12
+# share of the temporary tensors of a forward pass that stays as gaps on a CPU, measured with glibc
+# 2.36 (benchmarks/training_memory.py). torch takes memory by `posix_memalign`, for which glibc
+# looks for about 100 bytes more than are used in the end; so the place of a freed tensor is too
+# small for the next of its size if a small object lies beside it (glibc's bugs 14581 and 30723).
+_GAPS = 0.4
 
 
 @dataclass(frozen=True)
@@ -48,6 +55,8 @@ class Memory:
     optimiser: int  # AdamW's moments of the trained weights
     activations: int  # what is kept for the backward pass, copies of weights in bf16 included
     logits: int  # of the predicted tokens, with their gradient
+    # what glibc cannot use again of the memory of tensors that are freed in the forward pass
+    gaps: int = 0
 
     @property
     def states(self) -> int:
@@ -57,7 +66,7 @@ class Memory:
     @property
     def total(self) -> int:
         """The sum of all parts."""
-        return self.states + self.activations + self.logits
+        return self.states + self.activations + self.logits + self.gaps
 
     def as_dict(self) -> dict[str, int]:
         """The parts and their sum, by name."""
@@ -244,7 +253,7 @@ def step_memory(model: Any, work: Pass) -> Memory | None:
     kept = next(filter(None, (_kept(model, work, packing) for packing in ways)), None)
     if kept is None:
         return None
-    by_layer, into_layers, logits, width = kept
+    by_layer, into_layers, logits, width, temporary = kept
     outside = by_layer.pop(None, 0)
     activations = outside + sum(by_layer.values())
     if work.recomputes:
@@ -258,21 +267,23 @@ def step_memory(model: Any, work: Pass) -> Memory | None:
         whole.optimiser // work.processes,
         activations,
         size,
+        round(_GAPS * temporary) if work.hardware.kind == "cpu" and glibc() else 0,
     )
 
 
 def _kept(
     model: Any, work: Pass, packing: Packing | None
-) -> tuple[Counter[int | None], int, int, int] | None:
+) -> tuple[Counter[int | None], int, int, int, int] | None:
     """Bytes kept in each layer and outside (None), of the layers' inputs; the logits, their width.
 
-    None if the model cannot be called so.
+    The last number is the bytes of temporary tensors. None if the model cannot be called so.
     """
     import torch
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     kept: Counter[int | None] = Counter()
     storages: dict[int, Any] = {}  # kept alive, so that no address is used again
+    made, watch = _watched()
     inside: list[int | None] = [None]
     entered: list[int] = []
     places = max(1, round(work.predicted * work.rows * work.length))
@@ -322,16 +333,42 @@ def _kept(
                 quiet(),
                 torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
                 torch.autocast("cpu", torch.bfloat16, enabled=bf16),
+                watch,
             ):
                 out = model(input_ids=ids, **more)
             logits = out["logits"] if "logits" in out else out["prediction_logits"]
-            return kept, sum(entered), places * logits.shape[-1], logits.element_size()
+            made.pop(logits.untyped_storage()._cdata, None)  # the loss keeps them
+            temporary = sum(made[address].nbytes() for address in made.keys() - storages.keys())
+            logit = logits.element_size()
+            return kept, sum(entered), places * logits.shape[-1], logit, temporary
     except Exception:  # models raise many kinds of exceptions where they need numbers
         return None
     finally:
         for hook in hooks:
             hook.remove()
         log.disabled = False
+
+
+def _watched() -> tuple[dict[int, Any], Any]:
+    """Storages by address, and the context in which those of all results join them."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+    from torch.utils._pytree import tree_leaves
+
+    made: dict[int, Any] = {}  # kept alive, so that no address is used again
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, op: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            out = op(*args, **(kwargs or {}))
+            for tensor in tree_leaves(out):
+                if isinstance(tensor, torch.Tensor):
+                    storage = tensor.untyped_storage()
+                    made[storage._cdata] = storage
+            return out
+
+    return made, Watch()
 
 
 def _materialise(model: Any) -> None:

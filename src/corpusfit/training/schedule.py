@@ -126,7 +126,7 @@ _TRIM_THRESHOLD = -1
 _MMAP_MAX = -4
 
 
-def _glibc() -> ctypes.CDLL | None:
+def glibc() -> ctypes.CDLL | None:
     """The allocator, if it is glibc's; musl has no `mallopt`."""
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
     return library if hasattr(library, "mallopt") else None
@@ -140,25 +140,25 @@ def kept_memory() -> Iterator[None]:
     # a few percent. On exit glibc's default limits are set, but its dynamic threshold stays
     # off for the rest of the process (mallopt(3)), so later work may call the system more
     # often. Batches of many shapes leave gaps, which `release_memory` returns.
-    glibc = _glibc()
-    if glibc is None:
+    library = glibc()
+    if library is None:
         yield
         return
-    glibc.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
-    glibc.mallopt(_MMAP_MAX, 0)
+    library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
+    library.mallopt(_MMAP_MAX, 0)
     try:
         yield
     finally:
-        glibc.mallopt(_TRIM_THRESHOLD, 128 * 1024)
-        glibc.mallopt(_MMAP_MAX, 65_536)
-        glibc.malloc_trim(0)
+        library.mallopt(_TRIM_THRESHOLD, 128 * 1024)
+        library.mallopt(_MMAP_MAX, 65_536)
+        library.malloc_trim(0)
 
 
 def release_memory() -> None:
     """Return freed memory between allocations to the system, if the allocator is glibc's."""
     # Batches of pairs have many shapes, and the gaps that they left tripled a training's memory.
-    if glibc := _glibc():
-        glibc.malloc_trim(0)
+    if library := glibc():
+        library.malloc_trim(0)
 
 
 def out_of_memory_error(

@@ -124,17 +124,26 @@ def gather(model: Any, *, main: bool) -> None:
             part.__class__ = type(part).__mro__[2]  # what it was before `fully_shard`
 
 
-def save(
-    folder: Path, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any, *, main: bool
-) -> None:
-    """Write each process's part of the weights and moments, on all processes at once."""
+def copied(parameters: Mapping[str, torch.nn.Parameter], optimizer: Any) -> dict[str, Any]:
+    """A copy in the main memory of this process's part of the weights and moments."""
+    from torch.distributed.checkpoint.staging import BlockingAsyncStager
+
+    copy: Any = BlockingAsyncStager().stage(_stored(parameters, optimizer))
+    return dict(copy)
+
+
+def save(folder: Path, parts: dict[str, Any], group: Any, *, main: bool) -> None:
+    """Write what `copied` returned, on all processes at once.
+
+    The processes agree by `group`, which nothing else may use meanwhile.
+    """
     from torch.distributed import barrier
     from torch.distributed.checkpoint.state_dict_saver import save as save_parts
 
     if main:
         remove(folder)
-    barrier()
-    save_parts(_stored(parameters, optimizer), checkpoint_id=folder)
+    barrier(group)
+    save_parts(parts, checkpoint_id=folder, process_group=group)
 
 
 def load(folder: Path, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any) -> None:

@@ -229,7 +229,7 @@ class TrainerCallback:
         """Called when the model has the weights that are kept."""
 
     def saved(self) -> None:
-        """Called after a checkpoint."""
+        """Called when the state of a checkpoint has been copied; it may not be written yet."""
 
     def step(self, steps: int, tokens: int) -> None:
         """Called after `steps` steps over `tokens` tokens, padding included."""
@@ -322,6 +322,8 @@ class TrainingLoop:
     """State of a running training."""
 
     def __init__(self, work: Training, callback: TrainerCallback) -> None:
+        import torch
+
         self.work, self.callback = work, callback
         self.history: list[dict[str, Any]] = []
         self.parameters = trainable_parameters(work.network.predictor.model)
@@ -331,6 +333,8 @@ class TrainingLoop:
         model = work.network.predictor.model
         if work.plan.shard:
             sharding.shard(model, self.world)
+            # for the thread that writes checkpoints, beside the training's own exchanges
+            self._group = torch.distributed.new_group(backend="gloo")
             self.network = work.network
             self.parameters = trainable_parameters(model)
         else:
@@ -350,7 +354,6 @@ class TrainingLoop:
         feed = Feed(work.passes, at.at)
         evaluated = evaluations(work.plan)
         every = max(1, self.steps // RECORDS)
-        between = 60 * work.plan.checkpoint_minutes
         work.network.predictor.model.train()
         saved = time.monotonic()
         self.callback.begin()
@@ -384,7 +387,7 @@ class TrainingLoop:
                 break
             # losses are summed over processes only at a record, so checkpoints wait for one
             in_sync = self.world == 1 or done % every == 0
-            if in_sync and done < self.steps and time.monotonic() - saved >= between:
+            if in_sync and done < self.steps and self._is_due(saved):
                 self._save(done, batch.after)
                 saved = time.monotonic()
         self._end_checkpoint(wait=True)
@@ -407,13 +410,29 @@ class TrainingLoop:
         state = State(step, at, list(self.history), losses)
         weights = self.parameters, self.updates.optimizer
         if work.plan.shard:
-            folder = work.checkpoints.shards(step)
-            sharding.save(folder, *weights, main=self.main)
-            if self.main:
-                work.checkpoints.finish(state, sorted(names_in(folder)))
+            parts = sharding.copied(*weights)
+            self._writing = self.writer.submit(self._write_parts, state, parts)
         elif self.main:
             self._writing = self.writer.submit(work.checkpoints.write, state, copied(*weights))
         self.callback.saved()
+
+    def _write_parts(self, state: State, parts: dict[str, Any]) -> None:
+        """Write this process's part of a checkpoint; the main process then marks it as complete."""
+        checkpoints = self.work.checkpoints
+        folder = checkpoints.shards(state.step)
+        sharding.save(folder, parts, self._group, main=self.main)
+        if self.main:
+            checkpoints.finish(state, sorted(names_in(folder)))
+
+    def _is_due(self, saved: float) -> bool:
+        """Whether the last checkpoint, which was made at a time, is old enough for another."""
+        import torch
+
+        due = time.monotonic() - saved >= 60 * self.work.plan.checkpoint_minutes
+        if not self.work.plan.shard:
+            return due
+        # all processes write together, and their clocks differ
+        return bool(self._summed(torch.tensor([float(due and self.main)])) > 0)
 
     def _end_checkpoint(self, *, wait: bool) -> None:
         """Raise the error of the last checkpoint's writing; of one that goes on, only to `wait`."""

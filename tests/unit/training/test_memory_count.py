@@ -78,6 +78,20 @@ def test_parts_are_the_bytes_of_real_tensors(name, kind):
     assert counted.total == sum(counting.asdict(counted).values())
 
 
+def test_gaps_are_a_share_of_what_the_forward_pass_frees(monkeypatch):
+    """An adapter's layers free more; a GPU has none, nor has another allocator than glibc's."""
+
+    def gaps(kind, device):
+        work = Pass(ROWS, LENGTH, 1.0, True, Hardware(device, "fp32", 0))
+        return step_memory(outline(opening("llama"), AdapterPlan(kind)), work).gaps
+
+    monkeypatch.setattr(counting, "glibc", lambda: True)
+    assert 0 < gaps("", "cpu") < gaps("lora", "cpu")
+    assert gaps("lora", "cuda") == 0
+    monkeypatch.setattr(counting, "glibc", lambda: None)
+    assert gaps("lora", "cpu") == 0
+
+
 @pytest.mark.parametrize("name", [*MASKED, *CAUSAL])
 def test_every_architecture_is_counted(name):
     bf16 = Hardware("cuda", "bf16", 0)
