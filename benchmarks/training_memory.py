@@ -11,6 +11,7 @@ Run: .venv/bin/python benchmarks/training_memory.py [SIZE:KIND …], or with the
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import subprocess
@@ -21,13 +22,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness import RESULTS, machine
-
 VOCABULARY = 32_000
 # width, inner width, heads, heads of keys, layers, vocabulary
 MEASURED = {
     "20M": ("Llama", 384, 1024, 6, 6, 8, 16_000),
-    "110M": ("Qwen2", 768, 2048, 12, 12, 12, VOCABULARY),
+    "110M": ("Llama", 768, 2048, 12, 12, 12, VOCABULARY),
     "340M": ("Llama", 1024, 2816, 16, 16, 24, VOCABULARY),
 }
 # Qwen2.5 0.5B; Llama 3.2 1B and 3B, 3.1 8B
@@ -105,8 +104,8 @@ def train(folder: Path, kind: str, steps: int, batch: int) -> None:
     print(json.dumps({"program": begun[0], **run.manifest["memory"]}))
 
 
-def measure(size: str, kind: str) -> dict[str, Any]:
-    """The counted memory and the peak of one case."""
+def measure(size: str, kind: str) -> None:
+    """Print the counted memory and the peak of one case."""
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run([sys.executable, __file__, "make", size, scratch], check=True)
         # fewer rows and steps of the largest, which would take minutes
@@ -124,7 +123,6 @@ def measure(size: str, kind: str) -> dict[str, Any]:
     peak += counted["weights"] if kind.startswith("lora") else 0
     ratio = (counted["program"] + counted["total"]) / peak
     print(f"| {size} | {kind} | {in_gb(counted)} | {peak / 1e9:.2f} | {ratio:.2f} |", flush=True)
-    return {"size": size, "kind": kind, **counted, "peak": peak, "ratio": ratio}
 
 
 def in_gb(counted: dict[str, int]) -> str:
@@ -164,11 +162,9 @@ def fits() -> None:
 
 
 def main(cases: list[str]) -> None:
-    """Measure the cases and write the result."""
-    asked = [case.split(":") for case in cases] or [(s, k) for s in MEASURED for k in KINDS[:2]]
-    found = [measure(size, kind) for size, kind in asked]
-    result = {"name": "training_memory", "cases": found, "machine": machine()}
-    (RESULTS / "training_memory.json").write_text(json.dumps(result, indent=1) + "\n")
+    """Print the table of docs/hardware.md."""
+    for size, kind in [case.split(":") for case in cases] or itertools.product(MEASURED, KINDS):
+        measure(size, kind)
 
 
 if __name__ == "__main__":

@@ -187,13 +187,14 @@ def save_weights(path: Path, tensors: Mapping[str, torch.Tensor]) -> str:
     text += b" " * (-len(text) % 8)
     hashed = hashlib.sha256()
     with writing(path) as out:
-        for piece in (len(text).to_bytes(8, "little"), text):
+        begin = len(text).to_bytes(8, "little") + text
+        out.write(begin)
+        hashed.update(begin)
+        for name in names:
+            flat = tensors[name].detach().cpu().contiguous().view(-1)
+            piece = flat.view(torch.uint8).numpy().data
             out.write(piece)
             hashed.update(piece)
-        for name in names:
-            data = tensors[name].detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()
-            out.write(data)
-            hashed.update(data)
     return hashed.hexdigest()
 
 

@@ -357,7 +357,7 @@ def _watched() -> tuple[dict[int, Any], Any]:
 
     made: dict[int, Any] = {}  # kept alive, so that no address is used again
 
-    class Watch(TorchDispatchMode):
+    class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(
             self, op: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
@@ -368,7 +368,7 @@ def _watched() -> tuple[dict[int, Any], Any]:
                     made[storage._cdata] = storage
             return out
 
-    return made, Watch()
+    return made, Watch()  # type: ignore[no-untyped-call]
 
 
 def _materialise(model: Any) -> None:
