@@ -52,9 +52,7 @@ ROLES = ("data", "task", "replay")
 
 ROSE = "The held-out loss on"
 """How the warning of a loss that rose begins; `fit` leaves it out, as it lowers the rate itself."""
-_OF_A_PHASE = (
-    *("training", "words", "chunks", "rows", "tokens", "heldout", "losses", "weights", "waiting"),
-)
+_OF_A_PHASE = ("training", "words", "chunks", "rows", "tokens", "heldout", "losses", "weights")
 _CHECKPOINT_BYTES = 12  # per trained parameter: the weight and AdamW's two moments
 _MICRO_TOKENS = {"cpu": 4_096, "gpu": 16_384}
 
