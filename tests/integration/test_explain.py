@@ -98,6 +98,14 @@ def test_a_text_cannot_steer_the_terminal_of_who_prints_an_explanation(run, inli
     assert "\x1b" not in str(why)
 
 
+def test_a_score_is_described_as_by_its_method(run, inline):
+    for method, higher in {"cynical": "selected earlier", "tfidf": "more like the target"}.items():
+        done = run(method)
+        why = corpusfit.explain(done, row=done[0], machine=inline)
+        assert f"(higher: {higher};" in why.headline
+        assert f"(higher: {higher})" in corpusfit.report(done.path).read_text("utf-8")
+
+
 def test_a_method_on_embeddings_shows_the_nearest_target_texts(run, inline, tiny_static):
     done = run("domain_cosine", embedder=str(tiny_static))
     found = corpusfit.explain(done.path, row="task.jsonl:4", top=3, machine=inline)

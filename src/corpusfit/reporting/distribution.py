@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.reporting.examples import Examples, read_examples
-from corpusfit.scoring import table
+from corpusfit.scoring import registry, table
 from corpusfit.scoring.table import grouped, source_groups
 from corpusfit.selection.choosing import ScoredPart
 from corpusfit.selection.examples import edges
@@ -88,6 +88,7 @@ def selection_data(folder: SelectionFolder, manifest: dict[str, Any], limit: int
         "head": [i for i, row in enumerate(examples.corpus) if row["selected"]][:_HEAD],
         "stages": len((manifest["cascade"] or {"stages": [1]})["stages"]),
         "cuts": _cuts(spread, groups, threshold),
+        "higher": registry.higher(manifest["method"]["name"]),
         "scores": _scores(spread, groups, examples),
         "examples": [
             {**row, "nearest": nearest}

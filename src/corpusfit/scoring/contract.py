@@ -139,6 +139,8 @@ The machine was an EPYC with AVX-512; `corpusfit rank` measures this machine.
     whole_segments: ClassVar[bool] = False
     """Whether a segment is scored as one text, as by a `RoundMethod`; else its score is
     the mean of its units' scores."""
+    higher: ClassVar[str] = "more like the target"
+    """What a higher score says of a text, for `explain` and the report."""
     ignores_target: ClassVar[bool] = False
     """Whether scores do not depend on the target, so that its words and language do not matter."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib
 import inspect
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from corpusfit.core.artifacts import deserialise, serialise
-from corpusfit.core.errors import ModelError, UsageError, bad_setting
+from corpusfit.core.errors import ModelError, UnknownMethodError, UsageError, bad_setting
 from corpusfit.core.options import KINDS
 from corpusfit.core.plan import AUTO, MethodPlan
 from corpusfit.embed.folders import MINILM, require_extras
@@ -29,6 +30,13 @@ def load(name: str, setting: str = "`method.name`") -> type[AnyMethod]:
         raise bad_setting(setting, "the name of one method here", name, "Or leave it out.")
     require(name, setting)
     return _method_of(importlib.import_module(modules()[base]))
+
+
+def higher(name: str) -> str:
+    """What a higher score of a method says of a text; the usual, if it is no longer installed."""
+    with contextlib.suppress(UnknownMethodError):
+        return load(name).higher
+    return AnyMethod.higher
 
 
 def _method_of(module: ModuleType) -> type[AnyMethod]:

@@ -99,7 +99,7 @@ class Explanation:
                 f"{where}: dropped out of the cascade at the stage {self.dropped}, with the score "
                 f"{self.score:.4g}{selected}."
             )
-        notes = "higher: more like the target"
+        notes = f"higher: {registry.higher(self.method)}"
         if self.threshold is not None:
             notes += f"; lowest selected score: {self.threshold:.4g}"
         return f"{where}: {self.method} score {self.score:.4g}{selected} ({notes})."

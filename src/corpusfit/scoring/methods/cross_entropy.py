@@ -38,6 +38,7 @@ class CrossEntropy(Method[Texts]):
 
     reads: ClassVar[Reads] = "text"
     family: ClassVar[Family] = "baseline"
+    higher: ClassVar[str] = "more predictable for a model of the corpus"
     scorer: ClassVar[type] = PredictableScorer
     cost: ClassVar[str] = "70,000/s"
 

@@ -58,6 +58,7 @@ class Cynical(RoundMethod):
     reads: ClassVar[Reads] = "text"
     scorer: ClassVar[type] = RoundScorer
     family: ClassVar[Family] = "lexical"
+    higher: ClassVar[str] = "selected earlier"
 
     pairs: float = 0.3
     rounds: int = 40

@@ -44,6 +44,7 @@ class NgramCoverageUnseen(CorpusMethod):
 
     reads: ClassVar[Reads] = "text"
     family: ClassVar[Family] = "lexical"
+    higher: ClassVar[str] = "selected earlier"
     cost: ClassVar[str] = "240,000/s"
 
     order: int = 3

@@ -32,6 +32,7 @@ class Oracle(LabelMethod):
     """
 
     family: ClassVar[Family] = "baseline"
+    higher: ClassVar[str] = "of the known domain"
     cost: ClassVar[str] = "as fast as it reads"
 
     domain: str = ""

@@ -51,6 +51,7 @@ class Random(Method[Texts]):
 
     reads: ClassVar[Reads] = "text"
     family: ClassVar[Family] = "baseline"
+    higher: ClassVar[str] = "by chance alone"
     ignores_target: ClassVar[bool] = True
     scorer: ClassVar[type] = RandomScorer
     cost: ClassVar[str] = "700,000/s"

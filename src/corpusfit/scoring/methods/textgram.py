@@ -55,6 +55,7 @@ class TextGram(CorpusMethod):
     reads: ClassVar[Reads] = "embedding"
     learns: ClassVar[Reads | None] = "both"
     family: ClassVar[Family] = "graph"
+    higher: ClassVar[str] = "more central among the corpus and the target's most typical units"
     cost: ClassVar[str] = "10,000/s"
 
     order: int = 2

@@ -38,6 +38,7 @@ class TextRank(CorpusMethod):
 
     reads: ClassVar[Reads] = "embedding"
     family: ClassVar[Family] = "graph"
+    higher: ClassVar[str] = "more central in the corpus"
     cost: ClassVar[str] = "10,000/s"
 
     neighbours: int = 100
