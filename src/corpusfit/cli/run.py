@@ -29,7 +29,10 @@ def show_missing(missing: Missing) -> None:
     for phase, (total, left) in missing.steps.items():
         say(f"{phase.capitalize()}: {total}, of which {left} are missing.")
     if missing.seconds is None:
-        say("Time unknown: an estimate needs one finished step of each kind.")
+        say(
+            "The time is estimated from finished steps, and none is finished of: "
+            f"{', '.join(missing.unknown)}. Start the run, and repeat --dry-run when one is."
+        )
     else:
         say(f"Expected: {missing.seconds / 60:,.0f} min, from the time of finished steps.")
 

@@ -31,6 +31,8 @@ _FOLDED = (20, 16, 12, 8)
 
 _NAME = re.compile(r"`([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)(?:=([^`]*))?`")
 
+_PATH = re.compile(r"\S*[/\\]\S*")
+
 FLAGS: dict[str, str] = {}
 """The flags of the running command, by their arguments' names and by paths of settings."""
 
@@ -142,10 +144,26 @@ def table(
             justify: JustifyMethod = "left" if text[i] else "right"
             heading = Text(columns[i], overflow="fold")
             shown.add_column(heading, justify=justify, width=width, overflow="fold")
-        for row in rows:
-            shown.add_row(*(Text(row[i]) for i in part))
+        cells = [
+            _with_ends([row[i] for row in rows], width)
+            for i, width in zip(part, widths, strict=True)
+        ]
+        for row in zip(*cells, strict=True):
+            shown.add_row(*map(Text, row))
         STDOUT.print(shown, crop=False)
         STDOUT.print()
+
+
+def _with_ends(cells: list[str], width: int) -> list[str]:
+    """A column's cells, with paths that are too long for it shown by their ends.
+
+    A path that is folded cannot be copied. Where two would be the same, all are whole.
+    """
+    ends = [
+        f"…{cell[1 - width :]}" if cell_len(cell) > width and _PATH.fullmatch(cell) else cell
+        for cell in cells
+    ]
+    return ends if len(set(ends)) == len(set(cells)) else cells
 
 
 def _table_width() -> int:

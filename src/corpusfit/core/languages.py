@@ -50,6 +50,8 @@ zhaza zhozh zsmms zulzu zybza
 _SHORTEST = {pair[:3]: pair[3:] for pair in _THREE_LETTERS.split()} | _TWO_LETTERS
 
 _KNOWN = frozenset(_SHORTEST.values())
+LANGUAGES = frozenset(code for code in _KNOWN if len(code) == 2)
+"""The codes of ISO 639-1."""
 
 
 @cache

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from corpusfit.core.engine import Progress
 
 FORMAT = 1
+SMALL_FILES = "small files"
+"""The entry of an identity that says how small files are divided into shards."""
 _FOUND = {"cells", "blocks"}
 _SOURCE_FIELDS = [field for field in dataclasses.fields(Source) if field.name not in _FOUND]
 _LIBRARIES = (
@@ -306,6 +308,9 @@ def _differences(before: Any, now: Any, path: str = "") -> list[str]:
         return differing
     if before == now:
         return []
+    if path == SMALL_FILES:
+        together = "that run" if before else "this one"
+        return [f"small files share shards only in {together}"]
     if all(_DIGEST.fullmatch(str(value)) or value is None for value in (before, now)):
         return [f"{path} has changed"]
     was, is_now = ("not set" if value is None else repr(value) for value in (before, now))

@@ -240,9 +240,10 @@ class CutPlan(Group, group="cut"):
     unit: Annotated[
         str,
         Option(
-            "Unit of text: `window`, `sentence`, `paragraph`, `fixed` or `document`",
+            "The pieces of a document that are scored one by one: `window` (as many whole "
+            "sentences as fit in `cut.pieces` word pieces), `sentence`, `paragraph`, `fixed` "
+            "(`cut.pieces` word pieces, also in mid-sentence) or `document` (whole)",
             "unit",
-            more="`window` packs sentences up to `cut.pieces`, `fixed` ignores sentences",
             metavar="UNIT",
             allowed=UNITS,
         ),
@@ -541,11 +542,11 @@ class ChoosePlan(Group, group="choose"):
     balance: Annotated[
         str,
         Option(
-            "Select a quota from each cluster of `choose.clusters`; `choose.quota=target`, even or "
-            "corpus says which quota",
+            "Divide the selection among the clusters of `choose.clusters`, in the shares that "
+            "`choose.quota` names, and take the best segments of each",
             "balance",
             default="no balancing",
-            more="With lambda, the quota is a cluster's share of the weight",
+            more="With `choose.policy=continuous`, a cluster gets its share of the total weight",
             metavar="cluster",
             allowed=("cluster",),
         ),

@@ -145,10 +145,11 @@ def _download(hub_name: HubName, check_hub: bool, setting: ModelSetting) -> Path
         raise bad_setting(setting.name, setting.allowed, name, cure) from e
     except Exception as e:  # the hub client passes on any error of its HTTP library
         at = f" at revision {revision}" if revision else ""
+        why = "" if isinstance(e, LocalEntryNotFoundError) else f" ({type(e).__name__})"
         raise ModelError(
             f"{setting.name} must be {setting.allowed}; got {name!r}, which is not a local folder "
-            f"and has not been downloaded{at}, and the Hugging Face hub cannot be reached "
-            f"({type(e).__name__}). Name a folder that holds the model, or {setting.otherwise}."
+            f"and has not been downloaded{at}, and the Hugging Face hub cannot be "
+            f"reached{why}. Name a folder that holds the model, or {setting.otherwise}."
         ) from e
 
 

@@ -56,6 +56,7 @@ class Missing:
     steps: dict[str, tuple[int, int]]  # by phase, the numbers of all and of pending steps
     # estimate from the mean time of finished steps of the same phase; None if a phase has none
     seconds: float | None
+    unknown: list[str]  # phases without a finished step
 
 
 def run_recipe(
@@ -132,20 +133,21 @@ def missing(
         for cell, tunings in graph.cells.items()
     ]
     counts = {phase: (len(steps), len(pending[phase])) for phase, steps in graph.phases.items()}
-    seconds = 0.0
+    seconds, unknown = 0.0, list[str]()
     for phase, steps in graph.phases.items():
         records = [folder.costs / f"{step.name}.json" for step in steps.values()]
         took = [json.loads(path.read_bytes())["seconds"] for path in records if path.exists()]
         if not pending[phase]:
             continue
         if not took:
-            return Missing(table, counts, None)
+            unknown.append(phase)
+            continue
         at_once = 1
         if phase in _STAGES:
             at_once = machine.for_training(_device_of(pending[phase])).start().workers
         number = len(pending[phase])
         seconds += number * sum(took) / len(took) / min(at_once, number)
-    return Missing(table, counts, seconds)
+    return Missing(table, counts, None if unknown else seconds, unknown)
 
 
 def _checked(

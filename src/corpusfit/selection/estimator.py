@@ -336,7 +336,13 @@ def _labels(labels: Any) -> NDArray[np.bool_] | None:
     first = next(iter(labels), None)
     if not isinstance(first, bool | int | float | np.bool_ | np.number):
         return None
-    return np.asarray(labels) > 0
+    values = np.asarray(labels)
+    others = np.setdiff1d(values, (-1, 0, 1))
+    if len(others):
+        allowed = "texts of the corpus, or 1 for each text of the target and 0 or -1 for the others"
+        cure = "Of labels of several classes, compare with that of the target: labels == 5."
+        raise bad_setting("background", allowed, f"labels such as {others[0]:g}", cure)
+    return values > 0
 
 
 def _require_text(name: str, texts: Texts) -> None:

@@ -38,6 +38,7 @@ from corpusfit.scoring.contract import SOURCE, AnyMethod, LabelMethod, Method
 from corpusfit.scoring.names import names as method_names
 from corpusfit.selection.balance import clusters_fingerprint
 from corpusfit.selection.fit import PrepareEncoder, ReadsWhole, commits_of
+from corpusfit.selection.samples import require_target
 from corpusfit.text.context import Run, RunContext, UsageByStage, noting
 from corpusfit.text.pairs import is_english_only, sampled, warn_english_only, with_side
 
@@ -258,7 +259,9 @@ def open_run(
         targets = context.find(target, plan.target_read, "target")
         sources = context.find(corpus_inputs, plan.read, "corpus")
     check_shares(tuple(source.name for source in targets), plan)
-    return Run.of(context, plan, targets, sources, seconds=seconds, usage=usage)
+    run = Run.of(context, plan, targets, sources, seconds=seconds, usage=usage)
+    require_target(run)
+    return run
 
 
 def check_shares(names: tuple[str, ...], plan: Plan) -> None:

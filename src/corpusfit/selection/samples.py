@@ -17,7 +17,16 @@ from corpusfit.core.artifacts import write_arrays
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import EmptyInputError
 from corpusfit.core.plan import CutPlan, Plan, ReadPlan
-from corpusfit.core.types import Documents, Shard, Source, Texts, take_texts, text_array
+from corpusfit.core.types import (
+    Document,
+    Documents,
+    Reject,
+    Shard,
+    Source,
+    Texts,
+    take_texts,
+    text_array,
+)
 from corpusfit.embed.store import VectorStore
 from corpusfit.kernels.chance import part_keys
 from corpusfit.selection.fit import Sample
@@ -26,6 +35,8 @@ from corpusfit.text.context import Run
 from corpusfit.text.reading import Reasons, Tally, cut_units, read_shard, read_units
 
 FEW = 20
+_FIRST = 100
+"""Rows of the corpus that are read to say what its text field is."""
 _PARAGRAPHS = 100
 """Most paragraphs per file, on average, of files that may be a document each."""
 _DIVIDED = {
@@ -33,6 +44,36 @@ _DIVIDED = {
     "lines": "one per line (`read.txt=blocks`: divided by blank lines)",
     "file": "one per file",
 }
+
+
+def require_target(run: Run) -> None:
+    """Refuse a target without a usable row; reads up to its first one."""
+    read = run.plan.target_read
+    rejected = Reasons()
+    for shard in corpus.shards(run.target, read):
+        for row in corpus.rows(shard, read.sides()[0]):
+            if isinstance(row, Document):
+                return
+            rejected.add([(row.row, row.byte, row.reason)])
+    otherwise = "Give a file with texts of your task."
+    if rejected.counts:
+        otherwise = f"Name its text field with `fit.target_field`, or g{otherwise[1:]}"
+    first = (
+        row
+        for shard in corpus.shards(run.sources, run.plan.read)
+        for row in corpus.rows(shard, run.plan.read.sides()[0])
+    )
+    begin = list(itertools.islice(first, _FIRST))
+    if rejected.counts and begin and not any(isinstance(row, Document) for row in begin):
+        # else the corpus is refused in the same way once the target is corrected
+        of_corpus = Reasons()
+        of_corpus.add((row.row, row.byte, row.reason) for row in begin if isinstance(row, Reject))
+        otherwise = (
+            f"Nor has the beginning of `{run.role}` ({of_corpus}). Name the text field with "
+            "`read.text_field`, and one of the target alone with `fit.target_field`."
+        )
+    cure = cures.of_content(run.target, read, rejected.counts, otherwise)
+    raise EmptyInputError(f"`target` has no usable text ({rejected}). {cure}")
 
 
 def target_texts(run: Run, sample: Sample) -> int:
@@ -49,12 +90,6 @@ def target_texts(run: Run, sample: Sample) -> int:
             source_of.setdefault(text, shard.source)
         rejected.add(tally.rejects)
         losses.add(names[shard.source], tally.documents, tally.reasons())
-    if not source_of:
-        otherwise = (
-            "Name its text field with `fit.target_field`, or give a file with texts of your task."
-        )
-        cure = cures.of_content(run.target, read, rejected.counts, otherwise)
-        raise EmptyInputError(f"`target` has no usable text ({rejected}). {cure}")
     if rejected.counts:
         cure = losses.cure(run.target, read)
         unused = f"{rejected.counts.total():,} rows of the target were not used: {rejected}."

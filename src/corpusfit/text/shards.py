@@ -14,6 +14,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from corpusfit.core.engine import Engine, PlainJob
+from corpusfit.core.manifest import SMALL_FILES
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import (
     FILE_BITS,
@@ -277,7 +278,7 @@ def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
         one.format == other.format and one.size + other.size <= limit
         for one, other in itertools.pairwise(used)
     )
-    return {"small files": "together in shards"} if shared else {}
+    return {SMALL_FILES: "together in shards"} if shared else {}
 
 
 def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:

@@ -27,6 +27,7 @@ from corpusfit.core.errors import (
     bad_setting,
     machine_fault,
 )
+from corpusfit.core.languages import LANGUAGES
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text import cures
@@ -597,6 +598,9 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
 def _required_format(path: str, input_name: str, setting: str) -> tuple[str, str]:
     """The format and the compression of a file that is named itself."""
     form = _format(path, {})
+    inner, archive = unpacked_name(path)
+    if form is None and inner.lower().rpartition(".")[2] in LANGUAGES:  # test.de, of a translation
+        form = load("txt").name, archive
     if form is None:
         raise InputError(
             f"{setting} must be a file whose name ends in {allowed_suffixes()}; "

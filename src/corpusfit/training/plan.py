@@ -236,11 +236,11 @@ class WeightsPlan(Group, group="weights"):
     policy: Annotated[
         str,
         Option(
-            "Use of relevance weights: `off`, `lambda` (weights the loss of every segment), "
-            "`resample` (draws segments by weight) or `mask+lambda` (weights the loss of selected "
-            "segments)",
+            "How segments count by their relevance: `off` (all alike), `lambda` (a relevant "
+            "segment's loss counts more), `resample` (a relevant segment is read more often) or "
+            "`mask+lambda` (as lambda, on the selected segments only)",
             "weights",
-            more="`lambda` and `resample` need a selection with every segment",
+            more="`lambda` and `resample` need a selection made with `select --weights continuous`",
             metavar="POLICY",
             allowed=WEIGHTS,
         ),
@@ -317,10 +317,11 @@ class TrainPlan(Group, group="train"):
     batch: Annotated[
         int | None,
         Option(
-            "Sequences per step; of translation, batches of `train.pair_tokens` per step",
+            "Sequences in one training step; for a translation model, batches of "
+            "`train.pair_tokens` tokens",
             "batch",
-            default="16 on a CPU, 256 on a GPU; of translation 1 and 8, of a sentence encoder 16 "
-            "and 64",
+            default="16 on a CPU and 256 on a GPU; for translation 1 and 8; for a sentence encoder "
+            "16 and 64",
             above=0,
         ),
     ] = None
@@ -334,9 +335,9 @@ class TrainPlan(Group, group="train"):
     texts: Annotated[
         int | None,
         Option(
-            "Texts per step, where `train.batch` is left out: as many sequences as hold this "
-            "number of texts, or of parts of long texts",
-            default="none, 256 with `preset=tapt`",
+            "Texts in one training step, in place of `train.batch`; a long text that is cut into "
+            "several parts counts as several",
+            default="none; 256 with `preset=tapt`",
             above=0,
         ),
     ] = None
@@ -487,8 +488,9 @@ class ThenTaskPlan(Group, group="then_task"):
     on: Annotated[
         bool,
         Option(
-            "After `data`, train on the texts of `task` in a second phase; of a task's folder, "
-            "on its train split, with its dev and test in `guard`",
+            "After training on `data`, train on the texts of `task` in a second phase; of a task's "
+            "folder only the train split is used, and its dev and test texts are kept out of both "
+            "phases",
             "then_task",
         ),
     ] = False
@@ -508,8 +510,9 @@ class ThenTaskPlan(Group, group="then_task"):
     batch: Annotated[
         int | None,
         Option(
-            "Sequences per step",
-            default="as many as hold 256 texts or parts of long texts",
+            "Sequences in one training step",
+            default="enough for 256 texts; a long text that is cut into several parts counts as "
+            "several",
             above=0,
         ),
     ] = None

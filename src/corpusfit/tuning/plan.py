@@ -78,10 +78,10 @@ class SearchPlan(Group, group="search"):
     then_task: Annotated[
         str,
         Option(
-            "Whether to train on the target's own texts in a second phase: `no`, `yes`, or "
-            "`no,yes` to try both",
+            "Whether trials end with a second phase of training, on the target's own texts: `no`, "
+            "`yes`, or `no,yes` to try both",
             "then_task",
-            more="The second phase has a quarter of a trial's steps",
+            more="A second phase takes a quarter of a trial's steps",
             metavar="ANSWERS",
             items=str,
         ),
