@@ -14,7 +14,6 @@ from corpusfit.cli.fit import show_fitted
 from corpusfit.cli.options import command, write_report
 from corpusfit.cli.select import show_run
 from corpusfit.cli.show import as_json, percent, say
-from corpusfit.core.engine.progress import WarningCollector
 from corpusfit.core.offers import Offer
 from corpusfit.core.plan import Plan
 from corpusfit.demo import FAMILIES, TARGET_FAMILY, write_demo_text
@@ -39,6 +38,13 @@ SECONDS = {"select": 4, "random": 1, "step": 0.04, "around": 2, "probe": 0.5, "f
 """About what each part takes on a quiet machine, for its progress."""
 
 
+class _Stages(Bar):
+    """Shows the progress and warnings, not what each command notes: the end has the result."""
+
+    def note(self, message: str) -> None:
+        """Show nothing."""
+
+
 @command(plain=True, offer=DEMO)
 def demo(
     *,
@@ -49,7 +55,7 @@ def demo(
     method: str = "",
     seed: int = 0,
 ) -> None:
-    """Fit on the docstrings of Python (1 min).
+    """Fit on the docstrings of Python (1 to 4 min).
 
     The corpus is the docstrings of the standard library, one file per family of modules; 100
     docstrings of the network modules are the task's texts, and others are held out. The demo trains
@@ -76,12 +82,11 @@ def demo(
         f"{_rows(task / 'test.jsonl')} held-out ones. Corpus: docstrings of {len(FAMILIES)} "
         f"families of modules, {_rows(corpus / f'{TARGET_FAMILY}.jsonl')} of them {TARGET_FAMILY}."
     )
-    progress = WarningCollector(Bar())
     machine = corpusfit.Machine(
         engine="inline" if workers is None else "local",  # starting workers takes longer
         workers=workers,
         cache=cache,
-        progress=progress,
+        progress=_Stages(),
     )
     if find_spec("accelerate") is None:  # nothing is trained, so the selection shows embeddings
         run = corpusfit.select(

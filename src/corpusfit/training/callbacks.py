@@ -101,6 +101,10 @@ class TransformersCallbacks(TrainerCallback):
         self._state.num_input_tokens_seen += tokens
         self._call("on_step_end")
 
+    def measured(self, share: float) -> None:
+        """See `TrainerCallback`."""
+        self._shown.measured(share)
+
     def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
         """See `TrainerCallback`; the state has the earlier records."""
         self._shown.resume(step, history)

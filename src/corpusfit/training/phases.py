@@ -225,6 +225,10 @@ class TrainingProgress(TrainerCallback):
         """Move the bar."""
         self._progress.advance(steps, tokens)
 
+    def measured(self, share: float) -> None:
+        """Move the bar."""
+        self._progress.advance(share * self._measurement)
+
     def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
         """Note the step; later losses are compared with those before the first step."""
         measured = [r["heldout"] for r in history if "heldout" in r]
@@ -237,7 +241,6 @@ class TrainingProgress(TrainerCallback):
         if "heldout" not in record:
             self._recent.append(record["loss"])
             return
-        self._progress.advance(self._measurement)
         now = record["heldout"]
         self._before = self._before or now
         parts = [

@@ -100,13 +100,19 @@ class Heldout:
             ]
         return cls(batches)
 
-    def losses(self, objective: Objective, network: Network) -> dict[str, float]:
-        """Mean loss per predicted token, in nats, by kind of text."""
+    def losses(
+        self,
+        objective: Objective,
+        network: Network,
+        on_share: Callable[[float], None] = lambda _: None,
+    ) -> dict[str, float]:
+        """Mean loss per predicted token, in nats, by kind of text; reports each share of it."""
         import torch
 
         model, training = network.predictor.model, network.predictor.model.training
         model.eval()
         means = {}
+        share = 1 / max(1, sum(map(len, self.micros.values())))
         for name, micros in self.micros.items():
             total, count = 0.0, 0
             for micro in micros:
@@ -114,6 +120,7 @@ class Heldout:
                     tokens, _ = objective.losses(network, micro.to(model.device))
                 total += float(tokens)
                 count += len(micro.at)
+                on_share(share)
             means[name] = total / max(1, count)
         model.train(training)
         return means
@@ -233,6 +240,9 @@ class TrainerCallback:
 
     def step(self, steps: int, tokens: int) -> None:
         """Called after `steps` steps over `tokens` tokens, padding included."""
+
+    def measured(self, share: float) -> None:
+        """Called with each share of a measurement of the held-out losses."""
 
     def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
         """Called on resuming, with the number of steps done and their records."""
@@ -550,7 +560,7 @@ class TrainingLoop:
         work = self.work
         if not work.heldout.micros:
             return
-        losses = work.heldout.losses(work.objective, work.network)
+        losses = work.heldout.losses(work.objective, work.network, self.callback.measured)
         rounded = {name: round(loss, 6) for name, loss in losses.items()}
         best = min((minimised(r) for r in self.history if "heldout" in r), default=math.inf)
         record: dict[str, Any] = {"step": step, "heldout": rounded}

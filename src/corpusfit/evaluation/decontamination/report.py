@@ -226,12 +226,12 @@ def find_contaminated(
             # a few are what the guard is for
             many = holders > _MANY * leaks.texts
             (context.progress.warn if many else context.progress.note)(
-                f"{different:,} of {figures['texts']:,} different texts of `guard` are in `{role}`:"
-                f" {holders:,} of {leaks.texts:,} texts contain one and are left out."
+                f"{different:,} of {figures['texts']:,} different held-out texts are in `{role}`: "
+                f"{holders:,} of {leaks.texts:,} texts contain one and are left out."
             )
         else:
             context.progress.note(
-                f"None of {figures['texts']:,} different texts of `guard` is in `{role}` "
+                f"None of {figures['texts']:,} different held-out texts is in `{role}` "
                 f"({leaks.texts:,} texts)."
             )
     write_arrays(cache_file, {"keys": keys}, figures)
