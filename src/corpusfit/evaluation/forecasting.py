@@ -16,7 +16,7 @@ from corpusfit.core.engine import Job
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.manifest import digest, locked, source_identity
 from corpusfit.core.types import Source, Texts, buffers, take_texts, text_array
-from corpusfit.embed.folders import require_extras
+from corpusfit.embed.folders import require_extra
 from corpusfit.embed.hardware import resolve
 from corpusfit.embed.prediction import Predictor
 from corpusfit.kernels import characters, grams, hashed
@@ -322,7 +322,7 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
     if plan.objective.name not in LANGUAGE_MODELS:
         cure = "Leave out `objective.name`: the predictors are of language models."
         raise bad_setting("`objective.name`", "mlm, mlm+nsp or causal", plan.objective.name, cure)
-    require_extras("corpusfit forecast", "models", plan.model.name)
+    require_extra("corpusfit forecast", "models")
     with contextlib.ExitStack() as stack, machine.running() as context:
         for name in data:
             if "://" not in name:

@@ -21,7 +21,7 @@ from corpusfit.core.errors import (
 )
 from corpusfit.core.plan import Plan
 from corpusfit.embed.contract import Progress
-from corpusfit.embed.folders import ModelSetting, find, minilm_folder, require_extras
+from corpusfit.embed.folders import ModelSetting, find, minilm_folder, require_extra
 from corpusfit.embed.transformer import load_tokenizer, quiet
 from corpusfit.evaluation.formats.brat import WORD
 from corpusfit.evaluation.formats.conll import read_conll
@@ -49,7 +49,7 @@ _FIGURES = {"continued": CONTINUED, "fertility": PIECES}
 
 def open_tokenizer(name: str) -> Any:
     """Open a tokenizer of the library `tokenizers`, without truncation and padding."""
-    require_extras("corpusfit tokenizers", TOKENIZER.extra, name)
+    require_extra("corpusfit tokenizers", TOKENIZER.extra)
     from tokenizers import BertWordPieceTokenizer, Tokenizer
 
     path = user_path(name)

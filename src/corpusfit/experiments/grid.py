@@ -9,7 +9,7 @@ from pathlib import Path
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.plan import Plan
-from corpusfit.embed.folders import require_extras
+from corpusfit.embed.folders import require_extra
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan
 from corpusfit.experiments.config import (
     BASE,
@@ -91,7 +91,7 @@ def _choices(selector: Selector) -> Iterator[tuple[float | None, str, str, str]]
 
 def check_plans(recipe: Recipe) -> None:
     """Check the plans of every cell."""
-    require_extras("corpusfit run", "train", *recipe.models)
+    require_extra("corpusfit run", "train")
     selectors = {s.name: s for s in recipe.selectors}
     tasks = {t.name: t for t in recipe.tasks}
     cells = grid(recipe, {t.name: (0,) for t in recipe.tasks})

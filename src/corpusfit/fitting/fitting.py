@@ -29,7 +29,7 @@ from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import InputError, bad_setting, importing, require_one_process
 from corpusfit.core.manifest import Finished, OutFolder, locked, read_object, versions
 from corpusfit.core.plan import size_for
-from corpusfit.embed.folders import find, require_extras
+from corpusfit.embed.folders import find, require_extra
 from corpusfit.embed.hardware import resolve_device
 from corpusfit.evaluation.api import estimate_evaluation, evaluate
 from corpusfit.evaluation.evaluating import BASE, Evaluated
@@ -233,7 +233,7 @@ def fit(
 ) -> Fitted:
     """Select, adapt on the selection and on random text, measure, and conclude."""
     # `fixed` is a schedule, its costs and a learning rate, in place of those that a time decides
-    require_extras("Fitting a model", "train", request.plan.model.name)
+    require_extra("Fitting a model", "train")
     require_one_process("fit")
     task, plan = _read(request)
     identity = _identity(request, task)
@@ -311,7 +311,7 @@ def fit(
 
 def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[str, Any]:
     """Measure a few steps, and say what the time would be used for."""
-    require_extras("Fitting a model", "train", request.plan.model.name)
+    require_extra("Fitting a model", "train")
     task, plan = _read(request)
     with machine.scratch() as scratch:
         work = _Work(request, plan, task, FitFolder(scratch), machine)

@@ -17,8 +17,8 @@ from safetensors import SafetensorError
 from corpusfit.core.artifacts import deserialise, serialise
 from corpusfit.core.errors import ModelError, UnknownMethodError, UsageError, bad_setting
 from corpusfit.core.options import KINDS
-from corpusfit.core.plan import AUTO, MethodPlan
-from corpusfit.embed.folders import MINILM, require_extras
+from corpusfit.core.plan import MethodPlan
+from corpusfit.embed.folders import require_extra
 from corpusfit.scoring.contract import AnyMethod, CorpusMethod, LabelMethod, Method, Scorer
 from corpusfit.scoring.names import modules, require
 
@@ -81,9 +81,7 @@ def usable(name: str, options: Mapping[str, Any]) -> AnyMethod:
     method = build(name, options)
     if method.needs:
         otherwise = "See which methods need none: corpusfit methods"
-        embedder = getattr(method, "embedder", "")
-        model = MINILM if embedder == AUTO else embedder
-        require_extras(f"The method {name}", method.needs, model, otherwise=otherwise)
+        require_extra(f"The method {name}", method.needs, otherwise=otherwise)
     return method
 
 

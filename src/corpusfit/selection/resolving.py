@@ -425,7 +425,7 @@ def by_size(
     if not reads or plan.cascade.stages:
         return _embedding(plan, best), "", ""
     if best == "static":
-        why = "The embedder is static, as minilm is not installed: pip install 'corpusfit[minilm]'."
+        why = "The embedder is static, as minilm is not here: `embed.embedder=minilm` downloads it."
         return _embedding(plan, best), why, ""
     # torch is slow to import, so look for a GPU only if a CPU would be too slow
     device = "cpu"

@@ -24,7 +24,7 @@ from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import Finished, digest, locked, source_identity, versions
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Source
-from corpusfit.embed.folders import require_extras
+from corpusfit.embed.folders import require_extra
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.evaluation.decontamination.heldout import held_out, held_out_of_task, training_splits
 from corpusfit.evaluation.decontamination.report import find_contaminated
@@ -127,7 +127,7 @@ def adapt(
     if launched_sharded():
         plan = plan.with_value("train.shard", True)
     plan = plan.check()
-    require_extras("Adapting a model", "train", plan.model.name)
+    require_extra("Adapting a model", "train")
     callbacks = opened_callbacks(callbacks)
     hardware = resolve(plan.train, "train")
     folder = AdaptFolder(out)
@@ -383,8 +383,8 @@ class _StepClock(Progress):
         self._training = stage == "adapt"
 
     def advance(self, done: float, units: int = 0) -> None:
-        """Note the end of a training step."""
-        if self._training:
+        """Note the end of a training step; a part of a measurement has no tokens."""
+        if self._training and units:
             self._ends.append(time.perf_counter())
 
     def step(self) -> float:

