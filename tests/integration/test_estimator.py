@@ -199,6 +199,11 @@ def test_an_empty_side_is_named(scorer, target, background, named):
         scorer.fit(target, background)
 
 
+def test_labels_of_other_classes_are_refused(scorer):
+    with pytest.raises(UsageError, match=r"labels such as 5'.*labels == 5"):
+        scorer.fit(TARGET, [5, 6] * (len(TARGET) // 2))
+
+
 @pytest.mark.parametrize("background", [None, [1, 0], ["bio", "food"] * (len(TARGET) // 2)])
 def test_a_background_that_fits_no_target_is_refused(scorer, background):
     with pytest.raises(UsageError, match="background"):

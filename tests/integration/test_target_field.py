@@ -52,6 +52,12 @@ def test_without_its_name_the_target_is_empty(select):
         select("out", "abstract", "text")
 
 
+def test_wrong_fields_of_both_are_named_before_an_encoder_is_loaded(select, monkeypatch):
+    monkeypatch.setattr("corpusfit.selection.resolving.PrepareEncoder", None)
+    with pytest.raises(EmptyInputError, match=r"`target` .*'no'.*`corpus` .*'no'.*text_field"):
+        select("out", text_field="no", method="knn")
+
+
 def test_a_dry_run_reads_the_target_too(tmp_path, inline, jsonl):
     target = jsonl("target.jsonl", [{"abstract": text} for text in prose("task", 40)])
     words = {"corpus": jsonl("corpus.jsonl", prose("market", 60)), "machine": inline}

@@ -66,13 +66,24 @@ def test_a_wide_table_continues_below_with_its_keys(capsys, monkeypatch):
 
 def test_texts_fold_before_a_table_is_divided_and_headings_fold_at_spaces(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "60")
-    lines = printed(capsys, "T", ["path", "share of corpus"], [["a/" * 30, "100.0 %"]])
-    assert lines[1].split() == ["path", "share", "of", "corpus"]
+    lines = printed(capsys, "T", ["name", "share of corpus"], [["ab" * 30, "100.0 %"]])
+    assert lines[1].split() == ["name", "share", "of", "corpus"]
     assert lines[2].endswith(" 100.0 %")
-    assert "".join(lines[2:]).replace(" ", "").replace("100.0%", "") == "a/" * 30
+    assert "".join(lines[2:]).replace(" ", "").replace("100.0%", "") == "ab" * 30
     monkeypatch.setenv("COLUMNS", "32")
-    lines = printed(capsys, "T", ["path", "share of corpus"], [["a/" * 30, "100.0 %"]])
-    assert [line.split() for line in lines[1:3]] == [["share", "of"], ["path", "corpus"]]
+    lines = printed(capsys, "T", ["name", "share of corpus"], [["ab" * 30, "100.0 %"]])
+    assert [line.split() for line in lines[1:3]] == [["share", "of"], ["name", "corpus"]]
+
+
+def test_a_path_is_shown_by_its_end_where_that_is_one_paths_alone(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    ends = [["folder/" * 9 + name, "1"] for name in ("one.jsonl", "two.jsonl")]
+    lines = printed(capsys, "T", ["path", "n"], ends)
+    assert [line.split() for line in lines[2:4]] == [
+        ["…" + path[-34:], "1"] for path, _ in ends
+    ]  # fmt: skip
+    same = [[f"{start}/" + "folder/" * 9, "1"] for start in "ab"]
+    assert "…" not in "".join(printed(capsys, "T", ["path", "n"], same))
 
 
 def test_a_pipe_has_80_columns_and_wide_characters_count_twice(capsys, monkeypatch):

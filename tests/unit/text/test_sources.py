@@ -248,6 +248,11 @@ def test_unknown_suffix(find, write):
         find(write("a.gz", b""))
 
 
+def test_a_file_named_by_its_language_is_text(find, write):
+    assert [s.format for s in find(write("test.de", b"Ein Satz.\n"))] == ["txt"]
+    assert [s.compression for s in find(write("b.en.gz", gzip.compress(b"A sentence.")))] == ["gz"]
+
+
 def test_a_folder_with_nothing_readable(find, write, tmp_path):
     write("in/a.md", b"")
     for given in (tmp_path / "in", f"{tmp_path}/in/*"):
