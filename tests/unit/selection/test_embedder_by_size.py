@@ -138,14 +138,14 @@ def test_the_line_names_the_other_embedder_and_words_alone():
 
 
 @pytest.mark.parametrize("size", [1, 1_000])
-def test_without_minilm_static_encodes_everything_and_the_extra_is_named(size, monkeypatch):
+def test_without_minilm_static_encodes_everything_and_says_how_to_get_it(size, monkeypatch):
     monkeypatch.setattr(resolving, "default_embedder", lambda: "static")
     assert decided(corpus(size), "method.name=dsir") == ("minilm", "")  # which is never loaded
     for settings in ([], ["method.name=knn", "choose.fraction=0.02"]):
         asked = Plan().with_overrides(settings).check()
         plan, why, _ = by_size(asked, corpus(size), workers=2, cascade=True)
         assert (plan.embed.embedder, plan.cascade.stages) == ("static", "")
-        assert "corpusfit[minilm]" in why
+        assert "`embed.embedder=minilm`" in why
     assert decided(corpus(size), "cascade.stages=dsir>knn") == ("static", "dsir>knn")
 
 
