@@ -48,10 +48,10 @@ _DIVIDED = {
 
 def require_target(run: Run) -> None:
     """Refuse a target without a usable row; reads up to its first one."""
-    read = run.plan.target_read
+    read = run.plan.target_read.sides()[0]  # a row of pairs is usable or not as a whole
     rejected = Reasons()
     for shard in corpus.shards(run.target, read):
-        for row in corpus.rows(shard, read.sides()[0]):
+        for row in corpus.rows(shard, read):
             if isinstance(row, Document):
                 return
             rejected.add([(row.row, row.byte, row.reason)])
@@ -60,7 +60,7 @@ def require_target(run: Run) -> None:
         otherwise = f"Name its text field with `fit.target_field`, or g{otherwise[1:]}"
     first = (
         row
-        for shard in corpus.shards(run.sources, run.plan.read)
+        for shard in corpus.shards(run.sources, run.plan.read.sides()[0])
         for row in corpus.rows(shard, run.plan.read.sides()[0])
     )
     begin = list(itertools.islice(first, _FIRST))
