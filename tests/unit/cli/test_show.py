@@ -80,7 +80,7 @@ def test_a_path_is_shown_by_its_end_where_that_is_one_paths_alone(capsys, monkey
     ends = [["folder/" * 9 + name, "1"] for name in ("one.jsonl", "two.jsonl")]
     lines = printed(capsys, "T", ["path", "n"], ends)
     assert [line.split() for line in lines[2:4]] == [
-        ["…" + path[-34:], "1"] for path, _ in ends
+        ["…" + path[-36:], "1"] for path, _ in ends
     ]  # fmt: skip
     same = [[f"{start}/" + "folder/" * 9, "1"] for start in "ab"]
     assert "…" not in "".join(printed(capsys, "T", ["path", "n"], same))
