@@ -16,6 +16,7 @@ from journeys import digests, rejects, stamps
 pytest.importorskip("sentencex", reason="the extra languages is not installed")
 
 import corpusfit
+from corpusfit import text as corpus
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, EmptyInputError, InputError, UsageError
 
@@ -196,7 +197,7 @@ def test_what_was_seen_serves_another_budget(compose, recipe, tmp_path):
     with pytest.raises(UsageError, match="550"):
         compose(recipe(RECIPE.replace("201", "551")))
     seen = stamps(tmp_path / "out/.corpusfit/surveyed", "part-*")
-    assert len(seen) == 6
+    assert len(seen) == 4  # the small files of a source share a shard
     compose(recipe())
     compose(recipe(RECIPE.replace("201", "101")), overwrite=True)
     assert stamps(tmp_path / "out/.corpusfit/surveyed", "part-*") == seen
@@ -403,3 +404,79 @@ def test_what_else_reads_a_composition(compose, recipe, jsonl, tmp_path, inline)
     (done.path / "manifest.json").unlink()
     with pytest.raises(InputError, match="composition"):
         corpusfit.contamination(task=[str(held)], data=[str(done.path)], machine=inline)
+
+
+SMALL = """
+composition = "E_D"
+budget = 1_000
+[[sources]]
+name = "small"
+kind = "specific"
+language = "en"
+path = "small"
+"""
+
+
+@pytest.fixture
+def small(jsonl):
+    """300 files of three texts of two sentences; each tenth file has also a row without text."""
+    for number in range(300):
+        rows = [{"text": text} for text in documents(ENGLISH, 3, 10 * number)]
+        if number % 10 == 7:
+            rows.insert(1, {"no": "text"})
+        jsonl(f"small/{number % 2}/{number:03d}.jsonl", rows)
+
+
+def test_small_files_share_shards(compose, recipe, small, tmp_path):
+    done = compose(recipe(SMALL.replace("1_000", "1_800")))
+    assert [p.name for p in (done.path / "composed").iterdir()] == ["part-000-00000.jsonl.zst"]
+    work = done.path / ".corpusfit"
+    assert [len(list((work / name).iterdir())) for name in ("surveyed", "written")] == [1, 1]
+
+    for line in lines(done):
+        source, name = line["source"].split("/", 1)
+        of_file = (tmp_path / "small" / name).read_text("utf-8").splitlines()
+        assert source == "small"
+        assert line["text"].split() == json.loads(of_file[line["row"]])["text"].split()
+    assert len({(line["source"], line["row"]) for line in lines(done)}) == 900
+    assert sorted((r["source"], r["row"]) for r in rejects(done.path)) == [
+        (f"small/1/{number:03d}.jsonl", 1) for number in range(7, 300, 10)
+    ]
+    counts = done.manifest["counts"]["small"]
+    assert (counts["rows"], counts["documents"], counts["rejected"]) == (930, 900, 30)
+
+
+def test_the_text_of_small_files_is_that_of_shards_of_their_own(
+    compose, recipe, small, jsonl, monkeypatch
+):
+    """Ranked by likeness to a task, which decides by text alone; and what is said of a bad file."""
+    jsonl("small/0/000.jsonl", [{"no": "text"}] * 40)
+    jsonl("task.jsonl", documents(ENGLISH, 9, 1_200))
+    chosen = 'kind = "general"\nchoose = "dsir"\ntarget = "task.jsonl"'
+    text = SMALL.replace("E_D", "M_D+M_WIKI").replace('kind = "specific"', chosen)
+    specific = text[text.index("[[") :].replace(chosen, 'kind = "specific"')
+    text += specific.replace('"small"', '"own"', 1).replace('"small"', '"small/0/004.jsonl"')
+    together = compose(recipe(text))
+    monkeypatch.setattr("corpusfit.mixing.surveying.packed", corpus.shards)
+    alone = compose(recipe(text), "alone")
+    assert len(list((alone.path / "composed").iterdir())) > 100
+    one, other = ({(d["source"], d["row"], d["text"]) for d in lines(r)} for r in (together, alone))
+    assert one == other
+    assert together.manifest["counts"] == alone.manifest["counts"]
+    assert together.manifest["warnings"] == alone.manifest["warnings"] != []
+
+
+@pytest.mark.slow
+def test_the_number_of_workers_does_not_change_small_files(compose, recipe, small, monkeypatch):
+    """In several shards of some files each, which is not a setting of a recipe."""
+
+    def smaller(sources, read):
+        return corpus.packed(sources, dataclasses.replace(read, shard_mb=0.01))
+
+    monkeypatch.setattr("corpusfit.mixing.surveying.packed", smaller)
+    one = compose(recipe(SMALL))
+    two = compose(recipe(SMALL), "two", machine=corpusfit.Machine(workers=2))
+    assert len(list((one.path / "composed").iterdir())) > 5
+    assert digests(one.path, "composed", "rejects.jsonl") == digests(
+        two.path, "composed", "rejects.jsonl"
+    )

@@ -36,7 +36,7 @@ from corpusfit.core.manifest import (
     warn_if_disk_is_small,
 )
 from corpusfit.core.plan import AUTO, FIRST
-from corpusfit.core.types import Document, Shard, Source
+from corpusfit.core.types import Document, Shard, Source, file_of, in_file
 from corpusfit.mixing.amounts import Pool, Share, Taking, decide
 from corpusfit.mixing.plan import KINDS, RANDOM, SENTENCES, CompositionPlan, TextSource
 from corpusfit.mixing.surveying import (
@@ -99,10 +99,10 @@ def compose(
         amounts = _write(context, places, selection)
         with writing(out / "rejects.jsonl") as rejects:
             for number, seen in headers(context, read["shards"]):
-                name = context.recipe.sources[number].name
-                file = f"{name}/{context.names[number][seen['file']]}"
+                name, files = context.recipe.sources[number].name, context.names[number]
                 for row, byte, reason in seen["rejects"]:
-                    line = {"source": file, "row": row, "byte": byte, "reason": reason}
+                    file = f"{name}/{files[seen['file'] + file_of(row)]}"
+                    line = {"source": file, "row": in_file(row), "byte": byte, "reason": reason}
                     rejects.write(orjson.dumps(line) + b"\n")
         recipe = context.recipe
         languages = _by_language(recipe, selection.shares, amounts)
@@ -320,21 +320,21 @@ class WriteComposed(Cleaning, PlainJob[tuple[int, Shard, NDArray[np.int64]], int
         survey, _ = read_arrays(surveyed_path(self.folder, number, shard.index))
         wanted = np.flatnonzero(amounts)
         documents = {d.row: d for d in rows(shard, source.read) if isinstance(d, Document)}
-        file = self.names[number][shard.source]
-        # the amounts fit only the text that was surveyed
-        changed = changed_input(file, "`overwrite`")
         picked = survey["row"][wanted].tolist()
-        if any(row not in documents for row in picked):
-            raise changed
+        files = [self.names[number][shard.source + file_of(row)] for row in picked]
+        # the amounts fit only the text that was surveyed
+        for row, file in zip(picked, files, strict=True):
+            if row not in documents:
+                raise changed_input(file, "`overwrite`")
         languages = [self.languages[i] for i in survey["language"][wanted].tolist()]
         cleaned = self.clean(number, [documents[row].text for row in picked], languages)
         counts, pieces = cleaned.sums(len(picked))
         for name, sums in (("sentences", counts), ("pieces", pieces)):
-            if not np.array_equal(sums, survey[name][wanted]):
-                raise changed
+            unlike = np.flatnonzero(sums != survey[name][wanted])
+            if len(unlike):
+                raise changed_input(files[unlike[0]], "`overwrite`")
         texts, begins = cleaned.texts.to_pylist(), np.cumsum(counts) - counts
         sizes = counts if self.unit == SENTENCES else pieces
-        about = {"kind": source.kind, "source": f"{source.name}/{file}"}
         totals: dict[int, list[int]] = {}
         buffer = io.BytesIO()
         for i, (row, code) in enumerate(zip(picked, languages, strict=True)):
@@ -349,7 +349,8 @@ class WriteComposed(Cleaning, PlainJob[tuple[int, Shard, NDArray[np.int64]], int
                 parts += [(k, int(through[k - 1]))] if k else []
             for k, tokens in parts:
                 line: dict[str, Any] = {"text": "\n".join(texts[begin : begin + k])}
-                line |= {"language": code, **about, "row": row}
+                line |= {"language": code, "kind": source.kind}
+                line |= {"source": f"{source.name}/{files[i]}", "row": in_file(row)}
                 buffer.write(orjson.dumps(line) + b"\n")
                 total = totals.setdefault(self.languages.index(code), [0, 0, 0])
                 for j, more in enumerate((1, k, tokens)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import time
 from collections import Counter
@@ -29,14 +30,14 @@ from corpusfit.core.errors import EmptyInputError, UsageError
 from corpusfit.core.languages import code_of, identifier
 from corpusfit.core.manifest import OutFolder, digest, source_identity, versions
 from corpusfit.core.plan import SECOND, CutPlan, EmbedPlan, MethodPlan, Plan
-from corpusfit.core.types import FILE_BITS, Document, Shard, Source
+from corpusfit.core.types import FILE_BITS, Document, Shard, Source, file_of
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.mixing.amounts import Pool, quantiles
 from corpusfit.mixing.clean import Sentences, clean, without_markup
 from corpusfit.mixing.plan import RANDOM, SENTENCES, CompositionPlan, TextSource
 from corpusfit.scoring import table
 from corpusfit.selection.commands import select
-from corpusfit.text import cures, rows
+from corpusfit.text import cures, layout, packed, rows
 from corpusfit.text.context import RunContext
 from corpusfit.text.reading import Reasons
 from corpusfit.text.same_text import FORM, exact_key
@@ -86,7 +87,7 @@ class ComposeContext:
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
-    @property
+    @functools.cached_property
     def names(self) -> tuple[tuple[str, ...], ...]:
         """Names of the files, by source."""
         return tuple(tuple(file.name for file in files) for files in self.sources)
@@ -121,9 +122,10 @@ class ComposeContext:
         self.seconds[name] = round(time.perf_counter() - began, 3)
 
     def shards(self) -> Iterator[tuple[int, Shard]]:
-        """Every shard with the number of its source, weighed as by `shards_of`."""
+        """Every shard with the number of its source, with small files packed together."""
         for number, files in enumerate(self.sources):
-            for shard in self.running.shards_of(files, self.recipe.sources[number].read):
+            read = self.recipe.sources[number].read
+            for shard in self.running.shards_of(files, read, packed):
                 yield number, shard
 
 
@@ -201,6 +203,8 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
             "others": dict(others),
             "unread": dict(unread),
         }
+        if shard.parts:  # documents by file, for advice on a file with many rejects
+            seen["files"] = Counter(file_of(d.row) for d in documents) if rejects else {}
         write_arrays(surveyed_path(self.folder, number, shard.index), columns, seen)
         return len(used)
 
@@ -273,6 +277,7 @@ def seen_of(context: ComposeContext) -> dict[str, Any]:
     for source, files in zip(recipe.sources, context.sources, strict=True):
         plain = {name: getattr(source, name) for name in _SEEN_BY}
         plain |= {"side": SECOND} if source.side == SECOND else {}  # older runs lack it
+        plain |= layout(files, source.read)
         sources[source.name] = {**plain, "files": source_identity(files)}
     used = ("corpusfit", "sentencex", "py3langid", "langcodes")
     known = {name: version for name, version in versions().items() if name in used}
@@ -306,10 +311,11 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
         others[number].update(seen["others"])
         unread[number].update(seen["unread"])
         reasons[number].add(seen["rejects"])
-        rejected = (reason for *_, reason in seen["rejects"])
-        losses[number].add(
-            context.names[number][seen["file"]], seen["counts"]["documents"], rejected
-        )
+        names, first = context.names[number], seen["file"]
+        for file, documents in seen.get("files", {0: seen["counts"]["documents"]}).items():
+            losses[number].add(names[first + int(file)], documents)
+        for row, _, reason in seen["rejects"]:
+            losses[number].add(names[first + file_of(row)], 0, [reason])
     counted = {}
     for number, source in enumerate(context.recipe.sources):
         counts, why = total[number], reasons[number]
