@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FORMAT = 1
 SMALL_FILES = "small files"
 """The entry of an identity that says how small files are divided into shards."""
-_FOUND = {"cells", "blocks"}
+_FOUND = {"cells", "blocks", "state"}
 _SOURCE_FIELDS = [field for field in dataclasses.fields(Source) if field.name not in _FOUND]
 _LIBRARIES = (
     *("numpy", "pyarrow", "numba", "torch", "transformers", "scikit-learn"),

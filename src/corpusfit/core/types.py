@@ -100,6 +100,8 @@ class Source:
         translation: for `moses` the path or URL of the other file; for `columns` the names of the
             two columns, joined by a comma, or empty for the first two.
         blocks: its shards, if a stored file has to be read from its beginning for them.
+        state: hash of sizes and times of its local files before they were fingerprinted; 0 if
+            unknown.
     """
 
     name: str
@@ -111,6 +113,7 @@ class Source:
     cells: Cells | None = field(default=None, compare=False, repr=False)
     translation: str = ""
     blocks: Blocks | None = field(default=None, compare=False, repr=False)
+    state: int = field(default=0, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

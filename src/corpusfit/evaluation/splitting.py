@@ -155,9 +155,8 @@ def split(
         form = form_of(sources, plan.read)
         written = _write_split(folder, sources, plan.read, rows, codes, names, form, context)
         # the corpus was read three times, and must be the same each time
-        for source in sources:
-            if corpus.content(source) != source.fingerprint:
-                raise changed_input(source.name)
+        if changed := corpus.changed(sources, everywhere=True):
+            raise changed_input(changed.name)
         splits = {
             name: {
                 "rows": written.splits[name],

@@ -15,6 +15,7 @@ from corpusfit.text.shards import (
     shards,
 )
 from corpusfit.text.sources import (
+    changed,
     content,
     current_sources,
     files_of,
@@ -22,13 +23,13 @@ from corpusfit.text.sources import (
     is_pair,
     is_parallel,
     located,
-    replaced,
     sides,
 )
 
 __all__ = [
     "Pick",
     "cache",
+    "changed",
     "content",
     "current_sources",
     "documents",
@@ -45,7 +46,6 @@ __all__ = [
     "packed",
     "prune_cache",
     "raw_rows",
-    "replaced",
     "rows",
     "shards",
     "sides",

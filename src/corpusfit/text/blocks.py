@@ -23,7 +23,7 @@ from corpusfit.core.errors import CorpusfitError, changed_input
 from corpusfit.core.manifest import digest
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Blocks, Nth, Source
-from corpusfit.text.contract import load
+from corpusfit.text.contract import formats, load
 from corpusfit.text.cutting import Block, most_in_one
 
 _VERSION = 1  # of the blocks of the same content
@@ -47,10 +47,10 @@ def in_batches(pieces: Iterable[T], size_of: Callable[[T], int]) -> list[list[T]
     return batches
 
 
-def is_small_file(source: Source, plan: ReadPlan) -> bool:
-    """Whether the stored bytes are one block as they are."""
-    fits = 0 < source.size <= most_in_one(plan)
-    return fits and not source.compression and load(source.format).plain
+def are_small_files(sources: Sequence[Source], plan: ReadPlan) -> list[bool]:
+    """Whether the stored bytes of each source are one block as they are."""
+    most, plain = most_in_one(plan), {name for name, form in formats().items() if form.plain}
+    return [0 < s.size <= most and not s.compression and s.format in plain for s in sources]
 
 
 def cutting(plan: ReadPlan) -> ReadPlan:
@@ -74,11 +74,12 @@ def with_blocks(
     Raises:
         InputError: stored bytes cannot be read. Bad content becomes a reject when it is read.
     """
+    small_files = are_small_files(sources, plan)
     unknown = [
         number
-        for number, source in enumerate(sources)
-        if source.size and source.cells is None and load(source.format).files(source)
-        if not is_small_file(source, plan)
+        for number, (source, small) in enumerate(zip(sources, small_files, strict=True))
+        if not small and source.size and source.cells is None
+        if load(source.format).files(source)
     ]
     if not unknown:
         return sources
@@ -97,6 +98,8 @@ def _kept_blocks(
     # the fingerprint of a source is that of its content, and its name and place do not matter;
     # blocks of Parquet are written by pyarrow
     known_by = [asdict(replace(source, name="", url="")) for source in sources]
+    for each in known_by:
+        del each["state"]
     decides = [_VERSION, pa.__version__, asdict(plan), known_by]
     path = None if kept is None else kept / f"{digest(decides)}.safetensors"
     if path is not None:

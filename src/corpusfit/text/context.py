@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import gc
 import json
 import math
 import os
@@ -59,6 +60,7 @@ _SOME_WORKERS = 8
 # each worker gets at least so many messages of one size, so that all end at about the same time.
 _MOST_PIECES = 64
 _MESSAGES = 64
+_MANY_SOURCES = 10_000
 P = TypeVar("P")
 R = TypeVar("R")
 
@@ -115,7 +117,10 @@ class Machine:
             if work is None:
                 work = stack.enter_context(self.scratch())
                 engine.require_shared(work, "`cache`")
-            yield RunContext(self, engine, work)
+            try:
+                yield RunContext(self, engine, work)
+            finally:
+                gc.unfreeze()
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -205,7 +210,7 @@ class RunContext:
 
     def find(self, inputs: Sequence[str], read: ReadPlan, role: str) -> list[Source]:
         """Find and fingerprint inputs."""
-        return corpus.find(
+        sources = corpus.find(
             inputs,
             read,
             spool=self.work,
@@ -214,6 +219,9 @@ class RunContext:
             note=self._note,
             kept=self.surveys,
         )
+        if len(sources) > _MANY_SOURCES:
+            gc.freeze()  # the garbage collector would look at each of them again and again
+        return sources
 
     @property
     def surveys(self) -> Path:
@@ -354,7 +362,6 @@ class Run(RunContext):
     commits: dict[str, str] = field(default_factory=dict)  # of encoders of the hub, by name
     files: dict[str, str] = field(default_factory=dict)  # those that methods read
     clusters: str = ""  # that balance the selection
-    file_states: tuple[int, ...] = ()  # when the command began
     # keeps the warnings for the command that resumes this one and skips what it has done
     warnings_file: Path | None = None
 
@@ -394,18 +401,9 @@ class Run(RunContext):
         """The corpus's stored bytes."""
         return sum(s.size for s in self.sources)
 
-    def __post_init__(self) -> None:
-        """Note the state of the input files, once for a command."""
-        if not self.file_states:
-            self.file_states = tuple(map(_file_state, (*self.target, *self.sources)))
-
     def require_unchanged(self) -> None:
         """Check that no input changed since the command began."""
-        sources = (*self.target, *self.sources)
-        for source, state in zip(sources, self.file_states, strict=True):
-            if _file_state(source) != state and corpus.content(source) != source.fingerprint:
-                raise changed_input(source.name, "`overwrite`")
-        if changed := corpus.replaced(sources):
+        if changed := corpus.changed((*self.target, *self.sources)):
             raise changed_input(changed.name, "`overwrite`")
 
     def usage_by_stage(self) -> dict[str, dict[str, dict[str, Any]]]:
@@ -488,18 +486,6 @@ def peak() -> float:
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     # macOS states bytes, Linux KiB
     return size / (1e6 if sys.platform == "darwin" else 976.6)
-
-
-def _file_state(source: Source) -> int:
-    """A hash of the sizes and modification times of local files; 0 if unknown."""
-    state = 0
-    try:
-        for file in corpus.files_of(source):
-            stat = os.stat(file)  # noqa: PTH116 (faster for many files)
-            state = hash((state, stat.st_size, stat.st_mtime_ns))
-    except OSError:
-        return 0
-    return state
 
 
 def command_words(

@@ -45,7 +45,7 @@ class Format(ABC):
     name: ClassVar[str]
     """Its name in `Source.format`, and so in manifests; never changed."""
     suffixes: ClassVar[tuple[str, ...]] = ()
-    """Endings of file names, before any compression suffix."""
+    """Endings of file names, each from a dot on, before any compression suffix."""
     begins: ClassVar[bytes | None] = None
     """First bytes of standard input in this format; None if it is never read from there."""
     plain: ClassVar[bool] = False
@@ -228,12 +228,13 @@ def formats() -> dict[str, Format]:
 
 def load(name: str) -> Format:
     """The format of a source or a shard."""
-    if name not in formats():
+    form = formats().get(name)
+    if form is None:
         raise InputError(
             f"The format of an input must be one of {', '.join(formats())}; got {name!r}. Install "
             "the package that reads it."
         )
-    return formats()[name]
+    return form
 
 
 def named(input_name: str) -> Named | None:

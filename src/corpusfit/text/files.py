@@ -8,7 +8,7 @@ import hashlib
 import lzma
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -65,6 +65,10 @@ MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst", b"BZh": "bz2", b"\xfd7zX
 
 Infos = dict[str, dict[str, Any]]
 """What stores say of files, by URL."""
+
+
+States = Sequence[os.stat_result | None]
+"""What the system says of local files."""
 
 
 def is_url(path: str) -> bool:
@@ -188,6 +192,17 @@ def stored_size(url: str) -> int:
             return file.seek(0, 2)
         except Exception as e:
             raise unreadable(url, e) from e
+
+
+def states_of(urls: Iterable[str]) -> list[os.stat_result | None]:
+    """What the system says of each file; None of those in stores and of those that are gone."""
+    states: list[os.stat_result | None] = []
+    for url in urls:
+        try:
+            states.append(os.stat(url))  # noqa: PTH116 (faster for many files)
+        except (OSError, ValueError):
+            states.append(None)
+    return states
 
 
 def unreadable(url: str, error: Exception) -> InputError:

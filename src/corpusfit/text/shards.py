@@ -28,11 +28,11 @@ from corpusfit.core.types import (
     Span,
 )
 from corpusfit.kernels.lines import line_ends
-from corpusfit.text.blocks import cutting, in_batches, is_small_file, nth_block
+from corpusfit.text.blocks import are_small_files, cutting, in_batches, nth_block
 from corpusfit.text.contract import Format, columns_of, load
 from corpusfit.text.cutting import BOM, MIB, Block, line_feeds, most_in_one
 from corpusfit.text.fields import Pick, Row
-from corpusfit.text.files import Infos, infos, read_bytes, stated_digest, stored_size
+from corpusfit.text.files import Infos, States, infos, read_bytes, stated_digest, stored_size
 
 # sources in a shard: its row numbers, which contain that of the source, must fit into int64
 _MAX_SOURCES = 1 << 20
@@ -121,6 +121,7 @@ def survey(
     plan: ReadPlan,
     engine: Engine | None = None,
     known: Infos | None = None,
+    states: States = (),
 ) -> list[tuple[str, int, Cells | None]]:
     """Fingerprint and size of each file, and row offsets of those whose rows are lines.
 
@@ -128,15 +129,15 @@ def survey(
     chunks' XXH3 digests) and to the first row of every shard, so that workers can read one large
     file in parallel. A plain file is therefore read twice, once here and once for parsing. A file
     whose store reports a digest is scanned only if its rows are lines. Without an engine, this
-    process scans. What is `known` of a file is not asked again.
+    process scans. What is `known` of a file is not asked again, nor are its `states`.
     """
     cell, small_file = max(1, int(plan.shard_mb * MIB)), most_in_one(plan)
     reported_files, chunks = [], list[Chunk]()
     stated = dict(known or {})
     stated |= infos(url for url, _ in files if url not in stated)
-    for url, lines in files:
+    for (url, lines), state in zip(files, states or [None] * len(files), strict=True):
         reported = stated_digest(stated[url]) if url in stated else None
-        size = reported[1] if reported else stored_size(url)
+        size = state.st_size if state else reported[1] if reported else stored_size(url)
         # other files are one shard, or only a sequential reader can cut them
         has_cells = lines and size > small_file
         before = len(chunks)
@@ -200,7 +201,13 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     plain JSON lines or of a small plain file, else a number (`text/blocks.py`). Rows of data sets
     of the hub, and of a source that was found with another plan, are read by this process.
     """
-    every = (_of_source(number, source, plan) for number, source in enumerate(sources))
+    small = enumerate(zip(sources, are_small_files(sources, plan), strict=True))
+    every = (
+        (_whole_file(number, source.url, source.size, source.format),)
+        if is_small
+        else _of_source(number, source, plan)
+        for number, (source, is_small) in small
+    )
     for index, shard in enumerate(itertools.chain.from_iterable(every)):
         yield replace(shard, index=index)
 
@@ -219,11 +226,12 @@ def packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
 def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     limit, held = int(plan.shard_mb * MIB), 0
     # The sources of a shard are kept as columns: an object for each costs more than its parsing.
-    pack = Parts([], [], [], [])
-    for number, source in enumerate(sources):
+    pack, first, form = Parts([], [], [], []), 0, ""
+    small_files = are_small_files(sources, plan)
+    for number, (source, small) in enumerate(zip(sources, small_files, strict=True)):
         begin: list[Shard] = []
         size, url, together = source.size, source.url, True
-        if not is_small_file(source, plan):
+        if not small:
             rest = _of_source(number, source, plan)
             begin = list(itertools.islice(rest, 2))
             if not begin:
@@ -235,12 +243,14 @@ def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
         if pack.sources and (
             not together
             or held + size > limit
-            or source.format != sources[pack.sources[0]].format
-            or number - pack.sources[0] >= _MAX_SOURCES
+            or source.format != form
+            or number - first >= _MAX_SOURCES
         ):
-            yield _together(pack, sources[pack.sources[0]].format)
+            yield _together(pack, form)
             pack, held = Parts([], [], [], []), 0
         if together:
+            if not pack.sources:
+                first, form = number, source.format
             pack.sources.append(number)
             pack.sizes.append(size)
             pack.urls.append(url)
@@ -250,7 +260,7 @@ def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
             yield from begin
             yield from rest
     if pack.sources:
-        yield _together(pack, sources[pack.sources[0]].format)
+        yield _together(pack, form)
 
 
 def _together(parts: Parts, form: str) -> Shard:
@@ -282,10 +292,7 @@ def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
 
 
 def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
-    """The shards of a source, without their numbers."""
-    if is_small_file(source, plan):
-        yield _whole_file(number, source.url, source.size, source.format)
-        return
+    """The shards of a source that is no small file, without their numbers."""
     blocks: Iterator[Block]
     if source.cells:
         borders = itertools.pairwise(source.cells.begins.tolist())

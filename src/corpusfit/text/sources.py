@@ -44,12 +44,14 @@ from corpusfit.text.cutting import BOM
 from corpusfit.text.files import (
     MAGIC,
     Infos,
+    States,
     Stream,
     filesystem,
     infos,
     is_url,
     reports_digest,
     stated_digest,
+    states_of,
     unpacked_name,
     unreadable,
 )
@@ -160,6 +162,7 @@ def files_of(source: Source) -> list[str]:
     return load(source.format).files(source)
 
 
+@no_collection()
 def current_sources(
     sources: Sequence[Source],
     plan: ReadPlan,
@@ -187,25 +190,27 @@ def _survey(
     """Fill in size, fingerprint and cells from the sources' stored files, if any."""
     formats = [load(source.format) for source in sources]
     files = [form.files(source) for form, source in zip(formats, sources, strict=True)]
+    states = states_of(url for urls in files for url in urls)
     lines = [f.line_ends and not s.compression for f, s in zip(formats, sources, strict=True)]
     to_scan = [(url, kind) for urls, kind in zip(files, lines, strict=True) for url in urls]
-    scans = iter(surveyed(to_scan, plan, engine, kept, known))
+    scans = zip(surveyed(to_scan, plan, engine, kept, known, states), states, strict=True)
     described = []
     for source, form, urls in zip(sources, formats, files, strict=True):
         if not urls:
             described.append(source)
             continue
-        digests, sizes, cells = zip(*(next(scans) for _ in urls), strict=True)
+        of_files = [next(scans) for _ in urls]
         described.append(
             Source(  # three times as fast as `replace`
                 source.name,
                 source.url,
                 source.format,
                 source.compression,
-                sum(sizes),
-                form.fingerprint(source, digests),
-                cells[0],
+                sum([size for (_, size, _), _ in of_files]),
+                form.fingerprint(source, [digest for (digest, *_), _ in of_files]),
+                of_files[0][0][2],
                 source.translation,
+                state=_state([state for _, state in of_files]),
             )
         )
     return described
@@ -220,7 +225,35 @@ def content(source: Source) -> str:
     return load(source.format).fingerprint(source, digests) if digests else source.fingerprint
 
 
-def replaced(sources: Sequence[Source]) -> Source | None:
+def _state(states: States) -> int:
+    """A hash of sizes and times of a source's files; 0 if one is in a store, or gone."""
+    combined = 0
+    for state in states:
+        if state is None:
+            return 0
+        combined = hash((combined, state.st_size, state.st_mtime_ns))
+    return combined
+
+
+@no_collection()
+def changed(sources: Sequence[Source], *, everywhere: bool = False) -> Source | None:
+    """A source whose content is not that of its fingerprint any more, if any.
+
+    Local files are read again if their size or time changed, those of stores that report no digest
+    if asked `everywhere`.
+    """
+    reports = {source.url for source in sources if reports_digest(source.url)}
+    for source in sources:
+        if source.state:
+            again = _state(states_of(files_of(source))) != source.state
+        else:
+            again = everywhere and source.url not in reports
+        if again and content(source) != source.fingerprint:
+            return source
+    return _replaced([source for source in sources if source.url in reports])
+
+
+def _replaced(sources: Sequence[Source]) -> Source | None:
     """A source whose store reports another content than that of its fingerprint, if any."""
     files = [files_of(source) for source in sources]
     now = infos(url for urls in files for url in urls)
@@ -447,6 +480,7 @@ def _walk(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Foun
         if folder != root and os.path.exists(folder + _RUN):  # noqa: PTH110 (never raises)
             continue
         entered.add((real, states))
+        inside = os.path.join(real, "")  # noqa: PTH118 (a string)
         for entry in _entries(folder, others, must=not states):
             inner: _States | None = _ALL
             matches = True
@@ -454,16 +488,16 @@ def _walk(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Foun
                 inner, matches = _advance(pattern, states, entry.name)
             elif entry.name.startswith("."):
                 continue
-            path = os.path.join(real, entry.name)  # noqa: PTH118 (faster than a Path)
-            if inner is not None and _is(entry, os.DirEntry.is_dir):
+            path = inside + entry.name
+            if matches and not entry.is_symlink() and _is(entry, os.DirEntry.is_file):
+                files.setdefault(path, entry.path)
+            elif inner is not None and _is(entry, os.DirEntry.is_dir):
                 linked = entry.is_symlink()
                 (links if linked else waiting).append(
                     (entry.path, "" if linked else path, inner, real)
                 )
             elif matches and entry.is_symlink():
                 linked_files.append(entry.path)
-            elif matches and _is(entry, os.DirEntry.is_file):
-                files.setdefault(path, entry.path)
     for path in sorted(linked_files):
         if os.path.isfile(path):  # noqa: PTH113 (never raises)
             files.setdefault(os.path.realpath(path), path)
@@ -478,10 +512,16 @@ def _with_formats(
 ) -> list[_Found]:
     """Files with a known format, from (URL, path, real path)."""
     alike: dict[tuple[str, str], bool] = {}
-    readable = []
+    by_ending: dict[str, tuple[str, str] | None] = {}
+    readable, folder = [], _slashes(folder)
     for url, path, real in sorted(files):
-        if form := _format(url, alike):
-            readable.append(_Found(url, _slashes(path), _slashes(folder), store, *form, real=real))
+        # a suffix begins with a dot, so what follows the first one decides for many files
+        name = _slashes(path)
+        ending = name[name.find(".", name.rfind("/")) :]
+        if ending not in by_ending:
+            by_ending[ending] = format_of(ending)
+        if form := by_ending[ending] or _format(url, alike):
+            readable.append(_Found(url, name, folder, store, *form, real=real))
         else:
             skipped.append(url)
     return readable

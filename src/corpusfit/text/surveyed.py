@@ -8,7 +8,6 @@ just now is not kept. Nor is one of files in a store, where each look at a state
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from corpusfit.core.errors import CorpusfitError
 from corpusfit.core.manifest import digest
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Cells
-from corpusfit.text.files import Infos
+from corpusfit.text.files import Infos, States, states_of
 from corpusfit.text.shards import CHUNK_BYTES, survey
 
 _VERSION = 1  # of what `survey` returns for the same content
@@ -38,37 +37,38 @@ def surveyed(
     engine: Engine | None = None,
     kept: Path | None = None,
     known: Infos | None = None,
+    states: States | None = None,
 ) -> list[tuple[str, int, Cells | None]]:
     """What `survey` returns; taken from the folder `kept`, or kept there, if nothing changed."""
-    states = None if kept is None else _states(files)
-    if kept is None or states is None:
-        return survey(files, plan, engine, known)
-    decides = [_VERSION, CHUNK_BYTES, plan.shard_mb, plan.max_row_mb, states]
+    urls = [url for url, _ in files]
+    states = states_of(urls) if states is None else states
+    described = None if kept is None else _described(files, states)
+    if kept is None or described is None:
+        return survey(files, plan, engine, known, states)
+    decides = [_VERSION, CHUNK_BYTES, plan.shard_mb, plan.max_row_mb, described]
     path = kept / f"{digest(decides)}.safetensors"
     with contextlib.suppress(CorpusfitError, OSError):  # damaged, or on a failing disk
         if path.exists():
             return _read(path)
-    found = survey(files, plan, engine)
-    if _states(files) == states:
+    found = survey(files, plan, engine, known, states)
+    if _described(files, states_of(urls)) == described:
         with contextlib.suppress(CorpusfitError, OSError):
             _write(path, found)
     return found
 
 
-def _states(files: Sequence[tuple[str, bool]]) -> list[Any] | None:
-    """The states of the files; None if their survey is not kept."""
-    states, total, changed = [], 0, 0.0
-    for url, lines in files:
-        try:
-            found = os.stat(url)  # noqa: PTH116 (faster for many files)
-        except OSError:  # also for what is in a store
+def _described(files: Sequence[tuple[str, bool]], states: States) -> list[Any] | None:
+    """The files and their states; None if their survey is not kept."""
+    described, total, changed = [], 0, 0
+    for (url, lines), state in zip(files, states, strict=True):
+        if state is None:
             return None
-        times = (found.st_mtime_ns, found.st_ctime_ns)
-        states.append([url, lines, found.st_size, *times, found.st_ino, found.st_dev])
-        changed = max(changed, found.st_mtime, found.st_ctime)
-        total += found.st_size
-    settled = changed < time.time() - _SETTLED
-    return states if total >= _LEAST and settled else None
+        times = (state.st_mtime_ns, state.st_ctime_ns)
+        described.append([url, lines, state.st_size, *times, state.st_ino, state.st_dev])
+        changed = max(changed, *times)
+        total += state.st_size
+    settled = changed < time.time_ns() - _SETTLED * 1e9
+    return described if total >= _LEAST and settled else None
 
 
 def _write(path: Path, found: Sequence[tuple[str, int, Cells | None]]) -> None:

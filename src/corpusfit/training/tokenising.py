@@ -511,10 +511,9 @@ class Tokenising:
                 for tokens in self.context.map(job, pieces):
                     progress.advance(0, tokens)
             # a source that changed since it was fingerprinted would poison the cache
-            for source in sources:
-                if corpus.content(source) != source.fingerprint:
-                    remove(out)
-                    raise changed_input(source.name)
+            if changed := corpus.changed(sources, everywhere=True):
+                remove(out)
+                raise changed_input(changed.name)
             # rows = texts + rejected
             names = ("parts", "rows", "texts", "rejected", "empty", "characters", "tokens")
             sums, reasons = Counter(dict.fromkeys(names, 0)), Reasons()

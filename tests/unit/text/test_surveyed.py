@@ -22,9 +22,9 @@ def look(tmp_path, monkeypatch, scans):
     monkeypatch.setattr(module, "_SETTLED", -1.0)
     plan = ReadPlan(shard_mb=0.0001)
 
-    def counted(files, plan, engine, known=None):
+    def counted(files, *rest):
         scans.append(len(files))
-        return survey(files, plan, engine, known)
+        return survey(files, *rest)
 
     monkeypatch.setattr(module, "survey", counted)
 
