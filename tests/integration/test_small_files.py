@@ -6,6 +6,7 @@ import pytest
 from journeys import digests, prose, scores
 
 import corpusfit
+from corpusfit import text
 from corpusfit.core.errors import ChangedInputError
 from corpusfit.scoring import table
 
@@ -82,6 +83,37 @@ def test_many_sources_are_counted_by_folder(run, monkeypatch):
     for folder, counts in found.items():
         own = [c for name, c in names.items() if name.startswith(folder)]
         assert counts == {key: sum(c[key] for c in own) for key in counts}
+
+
+def test_split_and_contamination_are_those_of_each_file_alone(
+    small, jsonl, tmp_path, inline, monkeypatch
+):
+    held = jsonl("held.jsonl", prose("task", 3, seed=5) + prose("kitchen", 3, seed=8))
+
+    def read(out):
+        done = corpusfit.split(
+            data=small, dev=10, test=10, near=True, out=tmp_path / out, machine=inline
+        )
+        return done, corpusfit.contamination(task=held, data=small, machine=inline)
+
+    (together, leaks), shards = read("together"), []
+
+    def alone(*words):
+        for shard in text.shards(*words):
+            shards.append(shard)
+            yield shard
+
+    monkeypatch.setattr(text, "packed", alone)
+    apart, leaks_apart = read("apart")
+    assert len(shards) > 120
+    names = ("train.jsonl", "dev.jsonl", "test.jsonl", "rejects.jsonl")
+    assert digests(together.path, *names) == digests(apart.path, *names)
+    assert len(_rejects(together)) >= 2
+    assert together.manifest["counts"] == apart.manifest["counts"]
+    assert leaks.rows == leaks_apart.rows
+    assert set(leaks.rows) >= {"2/05.jsonl", "2/08.jsonl"}
+    assert leaks.splits == leaks_apart.splits
+    assert leaks.examples == leaks_apart.examples
 
 
 @pytest.mark.slow

@@ -18,14 +18,14 @@ from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import InputError
 from corpusfit.core.manifest import OutFolder
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Document, Shard, Source
+from corpusfit.core.types import Document, Shard, Source, file_of, in_file
 from corpusfit.evaluation.decontamination.finder import HeldoutIndex
 from corpusfit.evaluation.decontamination.report import find_leaks
 from corpusfit.evaluation.reading import SPLITS, split_of
 from corpusfit.text import cures, rows
 from corpusfit.text.context import Machine, RunContext
 from corpusfit.text.contract import format_of
-from corpusfit.text.reading import Reasons, Tally, require_none_rejected
+from corpusfit.text.reading import Reasons, Tally, read_shard, require_none_rejected
 from corpusfit.text.same_text import exact_key, text_keys
 
 # The splits whose texts are searched for, by the split that is searched.
@@ -49,24 +49,24 @@ class KeyTexts(PlainJob[Shard, _Keyed]):
     sides: int  # 2 for aligned pairs, else 1
 
     def _work(self, shard: Shard) -> _Keyed:
-        tally, numbers = Tally.of(shard), []
-        keys: list[int] = []
-        written: list[int] = []
-        for row in rows(shard, self.read):
-            if isinstance(row, Document):
-                numbers.append(row.row)
-                texts = sides_of(row)
-                keys += text_keys(texts).tolist()
-                written += (exact_key(text.encode()) for text in texts)
-            else:
-                tally.rejects.append((row.row, row.byte, row.reason))
-        tally.documents = len(numbers)
-        if self.read.strict:
-            require_none_rejected(tally, self.names)
-        of_keys, exact = (
-            np.array(each, np.uint64).reshape(-1, self.sides) for each in (keys, written)
-        )
-        return shard.index, tally, np.array(numbers, np.int64), of_keys, exact
+        texts: list[str] = []
+        if self.sides == 1:
+            documents, tally = read_shard(shard, self.read, self.names)
+            texts, numbers = documents.texts.to_pylist(), documents.row
+        else:
+            tally, of_rows = Tally.of(shard), list[int]()
+            for row in rows(shard, self.read):
+                if isinstance(row, Document):
+                    of_rows.append(row.row)
+                    texts += sides_of(row)
+                else:
+                    tally.rejects.append((row.row, row.byte, row.reason))
+            tally.documents, numbers = len(of_rows), np.array(of_rows, np.int64)
+            if self.read.strict:
+                require_none_rejected(tally, self.names)
+        exact = np.array([exact_key(text.encode()) for text in texts], np.uint64)
+        keys = (each.reshape(-1, self.sides) for each in (text_keys(texts), exact))
+        return shard.index, tally, numbers, *keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +76,7 @@ class Rows:
     shard: NDArray[np.int64]  # int64 [n], number of the row's shard
     source: NDArray[np.int64]  # int64 [n], number of the row's source
     row: NDArray[np.int64]  # int64 [n], number of the row in its source
+    place: NDArray[np.int64]  # int64 [n], number of the row in its shard
     keys: NDArray[np.uint64]  # uint64 [n, sides], `text_keys`
     written: NDArray[np.uint64]  # uint64 [n, sides], `exact_key`
     rejected: Reasons  # why other rows are unusable
@@ -90,17 +91,24 @@ def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, sta
     sides = 2 if corpus.is_parallel(sources) else 1
     job = KeyTexts(read, tuple(s.name for s in sources), sides)
     with context.progress.showing(stage, sum(s.size for s in sources)):
-        keyed = context.map(job, context.shards_of(sources, read))
+        keyed = context.map(job, context.shards_of(sources, read, corpus.packed))
         parts = sorted(keyed, key=lambda part: part[0])
-    rejected, losses = Reasons(), cures.Losses()
-    for _, tally, numbers, *_ in parts:
-        rejected.add(tally.rejects)
-        losses.add(sources[tally.source].name, len(numbers), tally.reasons())
     none, nothing = np.empty(0, np.int64), np.empty((0, sides), np.uint64)
+    place = np.concatenate([none, *(part[2] for part in parts)])
+    first = np.concatenate([none, *(np.full(len(part[2]), part[1].source) for part in parts)])
+    source = first + file_of(place)
+    rejected, losses = Reasons(), cures.Losses()
+    for number, documents in zip(*np.unique(source, return_counts=True), strict=True):
+        losses.add(sources[number].name, int(documents))
+    for _, tally, *_ in parts:
+        rejected.add(tally.rejects)
+        for row, _, reason in tally.rejects:
+            losses.add(sources[tally.source + file_of(row)].name, 0, [reason])
     return Rows(
         np.concatenate([none, *(np.full(len(part[2]), part[0]) for part in parts)]),
-        np.concatenate([none, *(np.full(len(part[2]), part[1].source) for part in parts)]),
-        np.concatenate([none, *(part[2] for part in parts)]),
+        source,
+        in_file(place),
+        place,
         np.concatenate([nothing, *(part[3] for part in parts)]),
         np.concatenate([nothing, *(part[4] for part in parts)]),
         rejected,

@@ -347,11 +347,11 @@ def _near(
     first = first[np.unique(groups.of[first], return_index=True)[1]]
     first.sort()  # one row of each group, in reading order
     shards = rows.shard[first]
-    by_shard = {int(s): rows.row[first[shards == s]] for s in np.unique(shards)}
+    by_shard = {int(s): rows.place[first[shards == s]] for s in np.unique(shards)}
     read = plan.read
     pieces = (
         (shard, by_shard[shard.index])
-        for shard in context.shards_of(sources, read)
+        for shard in context.shards_of(sources, read, corpus.packed)
         if shard.index in by_shard
     )
     with context.progress.showing("read drawn texts", sum(s.size for s in sources)):

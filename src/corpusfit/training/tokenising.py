@@ -62,11 +62,18 @@ _COUNTED = (
     *("cut", "counted"),  # of conversations
 )
 Tokenise = Callable[
-    [str, NDArray[np.int64], Sequence[list[str]], Sequence[str], NDArray[np.float32], Tally],
+    [
+        Sequence[str],
+        NDArray[np.int64],
+        Sequence[list[str]],
+        Sequence[str],
+        NDArray[np.float32],
+        Tally,
+    ],
     tuple["Part", dict[str, Any]],
 ]
-"""From a file's name, n rows, their texts (of pairs both sides), files and scores: the part and its
-counts."""
+"""From the names of a shard's files, n rows, their texts (of pairs both sides), files and scores:
+the part and its counts."""
 
 
 def _of_texts(path: Path, end: int | None) -> Tokenise:
@@ -86,7 +93,7 @@ def _of_texts(path: Path, end: int | None) -> Tokenise:
     kind: type[np.generic] = np.uint16 if largest < 2**16 else np.uint32
 
     def tokenise(
-        source: str,
+        names: Sequence[str],
         rows: NDArray[np.int64],
         sides: Sequence[list[str]],
         files: Sequence[str],
@@ -113,7 +120,7 @@ def _of_texts(path: Path, end: int | None) -> Tokenise:
             "empty": int((~filled).sum()),
         }
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return Part(source, rows, ids, offsets, text_keys(texts), scores), counts
+        return Part(names, rows, ids, offsets, text_keys(texts), scores), counts
 
     return tokenise
 
@@ -136,7 +143,7 @@ def _of_pairs(folder: Path, *, tagged: bool) -> Tokenise:
         return ids
 
     def tokenise(
-        source: str,
+        names: Sequence[str],
         rows: NDArray[np.int64],
         sides: Sequence[list[str]],
         files: Sequence[str],
@@ -163,14 +170,14 @@ def _of_pairs(folder: Path, *, tagged: bool) -> Tokenise:
         ids = np.concatenate([np.empty(0, kind), *both])
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         keys = np.stack([text_keys(side) for side in sides], 1)
-        return Part(source, rows, ids, offsets, keys, scores, begins), counts
+        return Part(names, rows, ids, offsets, keys, scores, begins), counts
 
     return tokenise
 
 
 def _of_chats(
     encoder: ChatEncoder,
-    source: str,
+    names: Sequence[str],
     documents: Sequence[Document],
     field: str,
     scores: NDArray[np.float32],
@@ -199,8 +206,8 @@ def _of_chats(
         "counted": int(counted.sum()),
     }
     offsets = np.cumsum([0, *(len(e.ids) for e in encoded)])
-    rows = in_file(np.array([document.row for document in documents], np.int64))
-    part = Part(source, rows, ids, offsets, text_keys(texts), scores)
+    rows = np.array([document.row for document in documents], np.int64)
+    part = Part(names, rows, ids, offsets, text_keys(texts), scores)
     if encoder.chats.loss_on != ALL:
         part = dataclasses.replace(part, counted=counted)
     return part, counts
@@ -262,8 +269,8 @@ class TokeniseShard(Job[Shard, int]):
             sides += [read_shard(shard, r, self.names)[0].texts.to_pylist() for r in reads[1:]]
             files = [self.names[shard.source + int(n)] for n in file_of(documents.row)]
             scores = np.zeros(len(documents), np.float32)
-            rows, name = in_file(documents.row), self.names[shard.source]
-            part, counts = tokenise(name, rows, sides, files, scores, tally)
+            names = tally.sources(self.names)
+            part, counts = tokenise(names, documents.row, sides, files, scores, tally)
             write_part(self.out, shard.index, part, counts)
             return len(part.ids)
 
@@ -279,9 +286,9 @@ class TokeniseShard(Job[Shard, int]):
                 else:
                     tally.rejects.append((row.row, row.byte, row.reason))
             tally.documents = len(documents)
-            name, scores = self.names[shard.source], np.zeros(len(documents), np.float32)
+            names, scores = tally.sources(self.names), np.zeros(len(documents), np.float32)
             field = self.read.text_field
-            part, counts = _of_chats(encoder, name, documents, field, scores, tally)
+            part, counts = _of_chats(encoder, names, documents, field, scores, tally)
             if self.read.strict:
                 require_none_rejected(tally, self.names)
             write_part(self.out, shard.index, part, counts)
@@ -370,7 +377,7 @@ class TokeniseSelected(Job[tuple[int, Range], int]):
             rows, columns, scores = read_selected(part, fields, "score")
             # the tally refers to the source by this number
             tally = Tally(number, len(rows))
-            tokens, counts = tokenise(part.name, rows, columns[:2], columns[-1], scores, tally)
+            tokens, counts = tokenise([part.name], rows, columns[:2], columns[-1], scores, tally)
             write_part(self.out, number, tokens, counts)
             return len(tokens.ids)
 
@@ -386,7 +393,7 @@ class TokeniseSelected(Job[tuple[int, Range], int]):
                 for row, text, line in zip(rows.tolist(), texts, lines, strict=True)
             ]
             tally = Tally(number, len(documents))
-            tokens, counts = _of_chats(encoder, part.name, documents, self.field, scores, tally)
+            tokens, counts = _of_chats(encoder, [part.name], documents, self.field, scores, tally)
             write_part(self.out, number, tokens, counts)
             return len(tokens.ids)
 
@@ -450,7 +457,8 @@ class Tokenising:
             self.read, names, self.tokenizer, out, self.end, pairs, self.tagged, self.chats
         )
         done = finished(out)
-        pieces = (s for s in self.context.shards_of(sources, self.read) if s.index not in done)
+        shards = self.context.shards_of(sources, self.read, corpus.packed)
+        pieces = (shard for shard in shards if shard.index not in done)
         return self._tokens(kind, sources, out, job, pieces, sum(s.size for s in sources))
 
     def selected(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
@@ -480,6 +488,8 @@ class Tokenising:
             "read": self.read.stated(),
             "end": self.end,
         }
+        if how == "corpus":
+            identity |= corpus.layout(sources, self.read)
         if self.pairs or self.chats:
             files = sorted(self.tokenizer.iterdir())
             identity["tokenizer"] = {p.name: file_digest(p) for p in files}
@@ -579,8 +589,8 @@ class Tokenising:
 class Part:
     """The n texts of one shard or selected part, t tokens in all."""
 
-    source: str  # name of the file of the texts
-    rows: NDArray[np.int64]  # [n], row of each text in that file
+    names: Sequence[str]  # names of the files of the texts
+    rows: NDArray[np.int64]  # [n], row of each text in the shard
     # uint16 or uint32 [t], the texts' tokens end to end; of a pair, its source text and then
     # its target text
     ids: NDArray[Any]
@@ -618,7 +628,10 @@ def write_part(folder: Path, number: int, part: Part, tally: dict[str, Any]) -> 
         # not in the header, whose size is limited: a shard can have millions of bad rows
         "rejects": np.frombuffer(orjson.dumps(tally["rejects"]), np.uint8),
     }
-    write_arrays(_path(folder, number), arrays, {"source": part.source, "tally": counted})
+    header = {"source": part.names[0], "tally": counted}
+    if len(part.names) > 1:
+        header["files"] = part.names
+    write_arrays(_path(folder, number), arrays, header)
 
 
 def read_tally(folder: Path, number: int) -> dict[str, Any]:
@@ -663,7 +676,9 @@ class Tokens:
         """File and row of a text, for messages."""
         part, index = self._place(text)
         arrays, header = read_arrays(self._paths[part], ["rows"])
-        return f"{header['source']}, row {arrays['rows'][index]}"
+        row = int(arrays["rows"][index])
+        names = header.get("files", [header["source"]])
+        return f"{names[file_of(row)]}, row {in_file(row)}"
 
     def ids(self, text: int, begin: int, end: int) -> NDArray[Any]:
         """uint16 or uint32 [end - begin]: the tokens of a text from `begin` to `end`."""

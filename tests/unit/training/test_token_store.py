@@ -21,6 +21,7 @@ from corpusfit.training.tokenising import (
     Range,
     TokeniseSelected,
     TokeniseShard,
+    Tokenising,
     Tokens,
     finished,
     ranges_of,
@@ -274,7 +275,7 @@ def part(lengths, kind=np.uint16, first=0):
     n = len(lengths)
     ids = (first + np.arange(offsets[-1])).astype(kind)
     floats = np.arange(n, dtype=np.float32)
-    return Part("s", np.arange(n) * 10, ids, offsets, floats, -floats)
+    return Part(["s"], np.arange(n) * 10, ids, offsets, floats, -floats)
 
 
 def test_ids_take_two_bytes_unless_the_vocabulary_is_large(byte_pairs, tmp_path):
@@ -333,3 +334,27 @@ def test_a_part_cut_short_is_an_error(tmp_path):
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(ModelError, match="part-00000"):
         Tokens.open(tmp_path)
+
+
+def test_small_files_share_a_part(byte_pairs, tmp_path, inline):
+    """The ids are those of a part for each file, and messages name file and row."""
+    rows = [TEXTS[:2], [{"no": "text"}, TEXTS[2]], [TEXTS[4]]]
+    folder = tmp_path / "small"
+    folder.mkdir()
+    for number, texts in enumerate(rows):
+        (folder / f"{number}.jsonl").write_bytes(shard(texts).data)
+    sources = corpus.find([str(folder)], ReadPlan(), spool=tmp_path, role="data")
+    with inline.running(tmp_path / "work") as context:
+        all_of = Tokenising(ReadPlan(), byte_pairs, tmp_path / "tokens", 0, context)
+        tokens, counts = all_of.corpus("data", sources)
+
+    kept = [text for texts in rows for text in texts if isinstance(text, str)]
+    tokenised(byte_pairs, tmp_path / "alone", kept, end=0)
+    assert read_back(tokens) == read_back(Tokens.open(tmp_path / "alone"))
+    assert [tokens.name(i) for i in range(len(tokens))] == [
+        "0.jsonl, row 0",
+        "0.jsonl, row 1",
+        "1.jsonl, row 1",
+        "2.jsonl, row 0",
+    ]
+    assert (counts["parts"], counts["rows"], counts["texts"], counts["rejected"]) == (1, 5, 4, 1)

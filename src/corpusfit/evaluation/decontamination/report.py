@@ -20,7 +20,7 @@ from corpusfit.core.artifacts import read_arrays, write_arrays
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import EmptyInputError
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Document, Shard, Source, Texts, buffers
+from corpusfit.core.types import Document, Shard, Source, Texts, buffers, file_of, in_file
 from corpusfit.evaluation.decontamination.finder import (
     ContaminationFinder,
     ContaminationMatches,
@@ -80,6 +80,7 @@ class FindWatched(Job[Shard, tuple[int, Tally, Leaks]]):
             texts, nth = np.unique(matches.text, return_inverse=True)
             keys = text_keys([documents.texts[i].as_py() for i in texts.tolist()])
             holders = documents.row[matches.text]
+            files = tally.sources(self.names)
             origins: dict[int, str] = {}
             if self.origin and len(holders):  # read again, with the origin as the id
                 read = dataclasses.replace(self.read, id_field=self.origin)
@@ -88,12 +89,12 @@ class FindWatched(Job[Shard, tuple[int, Tally, Leaks]]):
             leaks = Leaks(
                 tally.documents,
                 len(buffers(documents.texts)[0]),
-                np.full(len(holders), tally.source, np.int64),
-                holders,
+                tally.source + file_of(holders),
+                in_file(holders),
                 matches.watched,
                 matches.containment,
                 keys[nth],
-                [origins.get(row, self.names[shard.source]) for row in holders.tolist()],
+                [origins.get(row, files[file_of(row)]) for row in holders.tolist()],
                 _excerpts(documents.texts, matches),
             )
             return shard.index, tally, leaks
@@ -135,7 +136,8 @@ def find_leaks(
     job = FindWatched(read, tuple(s.name for s in sources), path, origin)
     try:
         with context.progress.showing("look for held-out texts", sum(s.size for s in sources)):
-            parts = list(context.map(job, context.shards_of(sources, read)))
+            shards = context.shards_of(sources, read, corpus.packed)
+            parts = list(context.map(job, shards))
     finally:
         path.unlink(missing_ok=True)
     parts.sort(key=lambda part: part[0])
