@@ -80,7 +80,7 @@ class Rows:
     keys: NDArray[np.uint64]  # uint64 [n, sides], `text_keys`
     written: NDArray[np.uint64]  # uint64 [n, sides], `exact_key`
     rejected: Reasons  # why other rows are unusable
-    losses: cures.Losses  # them and the usable ones by source
+    losses: cures.Losses  # them, and the usable rows of their sources
 
     def __len__(self) -> int:
         return len(self.row)
@@ -97,13 +97,16 @@ def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, sta
     place = np.concatenate([none, *(part[2] for part in parts)])
     first = np.concatenate([none, *(np.full(len(part[2]), part[1].source) for part in parts)])
     source = first + file_of(place)
-    rejected, losses = Reasons(), cures.Losses()
-    for number, documents in zip(*np.unique(source, return_counts=True), strict=True):
-        losses.add(sources[number].name, int(documents))
+    rejected, losses, lossy = Reasons(), cures.Losses(), set[int]()
     for _, tally, *_ in parts:
         rejected.add(tally.rejects)
         for row, _, reason in tally.rejects:
-            losses.add(sources[tally.source + file_of(row)].name, 0, [reason])
+            number = tally.source + file_of(row)
+            losses.add(sources[number].name, 0, [reason])
+            lossy.add(number)
+    usable = np.bincount(source, minlength=len(sources))
+    for number in lossy:
+        losses.add(sources[number].name, int(usable[number]))
     return Rows(
         np.concatenate([none, *(np.full(len(part[2]), part[0]) for part in parts)]),
         source,

@@ -201,15 +201,16 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     plain JSON lines or of a small plain file, else a number (`text/blocks.py`). Rows of data sets
     of the hub, and of a source that was found with another plan, are read by this process.
     """
-    small = enumerate(zip(sources, are_small_files(sources, plan), strict=True))
-    every = (
-        (_whole_file(number, source.url, source.size, source.format),)
-        if is_small
-        else _of_source(number, source, plan)
-        for number, (source, is_small) in small
-    )
-    for index, shard in enumerate(itertools.chain.from_iterable(every)):
-        yield replace(shard, index=index)
+    index = 0
+    small_files = are_small_files(sources, plan)
+    for number, (source, small) in enumerate(zip(sources, small_files, strict=True)):
+        if small:
+            yield _whole_file(number, source.url, source.size, source.format, index=index)
+            index += 1
+            continue
+        for shard in _of_source(number, source, plan):
+            yield replace(shard, index=index)
+            index += 1
 
 
 def packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
@@ -273,8 +274,10 @@ def _together(parts: Parts, form: str) -> Shard:
     return Shard(0, first, form, 0, 0, b"", (), position, None, parts)
 
 
-def _whole_file(source: int, url: str, size: int, form: str, first_row: int = 0) -> Shard:
-    return Shard(0, source, form, first_row, 0, b"", (), size, Span(url, 0, size))
+def _whole_file(
+    source: int, url: str, size: int, form: str, first_row: int = 0, index: int = 0
+) -> Shard:
+    return Shard(index, source, form, first_row, 0, b"", (), size, Span(url, 0, size))
 
 
 def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
@@ -336,7 +339,16 @@ def _with_data(shard: Shard, plan: ReadPlan) -> Shard:
     data = read_bytes(shard.span.url, shard.span.begin, shard.span.end)
     if not shard.span.begin:  # a part of a file with line ends has one
         data = line_feeds(data)
-    return replace(shard, data=data, span=None)
+    return Shard(  # several times as fast as `replace`, which shows with many small files
+        shard.index,
+        shard.source,
+        shard.format,
+        shard.first_row,
+        shard.first_byte,
+        data,
+        shard.rejects,
+        shard.position,
+    )
 
 
 def rows(shard: Shard, plan: ReadPlan, files: Container[int] | None = None) -> Iterator[Row]:
