@@ -322,7 +322,9 @@ def sample_texts(
     texts: TrainingInputs, seed: int, guarded: Iterable[str], characters: int
 ) -> Iterator[str]:
     """A sample of about `characters` characters of the data, in order; 0 takes all."""
-    finder = ContaminationFinder(HeldoutIndex.of_texts(guarded))
+    # without a guard nothing is searched, as a search of every small file takes longer than reading
+    held = list(guarded)
+    finder = ContaminationFinder(HeldoutIndex.of_texts(held)) if held else None
     sources = texts.data or texts.task
     size = sum(s.size for s in sources)
     # a heap of negated draws, so that the text with the highest draw is removed first
@@ -335,7 +337,7 @@ def sample_texts(
         if characters and shard.index and draw * size >= _OVERSAMPLING * characters:
             continue
         documents = corpus.documents(shard, texts.read)[0].texts
-        holders = set(finder.find(documents).text.tolist())
+        holders = set(finder.find(documents).text.tolist()) if finder else set[int]()
         draws = uniform(place_keys(seed + 1, shard.index, len(documents))).tolist()
         for i, text in enumerate(documents.to_pylist()):
             if i in holders:
