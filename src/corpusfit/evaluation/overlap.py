@@ -65,8 +65,8 @@ class KeyTexts(PlainJob[Shard, _Keyed]):
             if self.read.strict:
                 require_none_rejected(tally, self.names)
         exact = np.array([exact_key(text.encode()) for text in texts], np.uint64)
-        keys = (each.reshape(-1, self.sides) for each in (text_keys(texts), exact))
-        return shard.index, tally, numbers, *keys
+        keys = text_keys(texts).reshape(-1, self.sides)
+        return shard.index, tally, numbers, keys, exact.reshape(-1, self.sides)
 
 
 @dataclass(frozen=True, eq=False)
