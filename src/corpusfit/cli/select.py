@@ -107,8 +107,9 @@ def rank(ranked: Sequence[Ranked], seeds: int) -> None:
     method `random` is always ranked. Writes nothing.
 
     Without --method, ranks all methods that score texts, except PyOD's detectors (to rank one:
-    --method pyod:ECOD), and domain_finetune and conditional_loss, which train a network for
-    minutes. Methods that score the corpus as a whole (such as textrank) have only bits and times.
+    --method pyod:ECOD), those of your own (field:NAME, model:MODEL, fasttext:FILE), and
+    domain_finetune and conditional_loss, which train a network for minutes. Methods that score the
+    corpus as a whole (such as textrank), or by a field, have only bits and times.
 
     Example:
       corpusfit rank --target task.jsonl --corpus corpus/
@@ -127,9 +128,12 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
     if again:
         say(f"{counts['segments']:,} segments scored by the earlier run.")
     else:
+        left_out = ""
+        if "left_out" in counts:
+            left_out = f", {counts['left_out']:,} left out by `read.where`"
         say(
             f"{counts['rows']:,} rows read: {counts['documents']:,} scored, "
-            f"{counts['rejected']:,} rejected; {counts['units']:,} units, "
+            f"{counts['rejected']:,} rejected{left_out}; {counts['units']:,} units, "
             f"{counts['segments']:,} segments."
         )
         for why, n in counts["reasons"].items():
@@ -219,8 +223,13 @@ def show_composition(selected: Mapping[str, Any]) -> None:
         say(f"{copies}; --dedup none keeps them.")
     if selected.get("by_cluster"):
         counted = zip(selected["by_cluster"], selected["quota"], strict=True)
-        clusters = [(str(i), n, percent(quota, 1)) for i, (n, quota) in enumerate(counted, 1)]
-        _show_groups("By cluster", "cluster", "quota", clusters, selected["tokens"])
+        groups = selected.get("groups")
+        names = groups or [str(i) for i in range(1, len(selected["quota"]) + 1)]
+        clusters = [
+            (name, n, percent(quota, 1)) for name, (n, quota) in zip(names, counted, strict=True)
+        ]
+        group = "group" if groups else "cluster"
+        _show_groups(f"By {group}", group, "quota", clusters, selected["tokens"])
 
 
 def _show_groups(

@@ -13,6 +13,7 @@ from corpusfit.core.errors import InputError, UsageError, bad_setting
 from corpusfit.core.languages import code_of
 from corpusfit.core.options import Option
 from corpusfit.core.settings import SEED, Group, Settings
+from corpusfit.core.where import parsed
 
 UNITS = ("window", "sentence", "paragraph", "fixed", "document")
 POLICIES = ("top", "continuous", "resample")
@@ -134,6 +135,24 @@ class ReadPlan(Group, group="read"):
     escape: Escape = ""
     columns: Columns = ""
     query: Query = ""
+    where: Annotated[
+        str,
+        Option(
+            "Rows to read, by their other fields: comparisons joined by and, or and not, such as "
+            "'language_score > 0.8 and topic == \"Health\"'; the others are left out and counted",
+            "where",
+            default="all rows",
+            metavar="FILTER",
+        ),
+    ] = ""
+    numbers: Annotated[
+        str,
+        Option(
+            "Fields that must hold a number, separated by commas; set by methods that score by "
+            "fields, such as `field:NAME`",
+            default="none",
+        ),
+    ] = ""
     strict: Annotated[bool, Option("Stop at the first row that cannot be used", "strict")] = False
     shard_mb: Annotated[float, Option("Size of a shard in MiB of uncompressed rows", above=0)] = 4.0
     max_row_mb: Annotated[
@@ -189,10 +208,19 @@ class ReadPlan(Group, group="read"):
 
     def stated(self) -> dict[str, Any]:
         """All settings, with the side of pairs only if it is the second, or named."""
-        values = dataclasses.asdict(self)
+        values = self._without_unset(dataclasses.asdict(self), ("where", "numbers"))
         if self.side in (AUTO, FIRST):
             del values["side"]
         return values
+
+    def number_fields(self) -> tuple[str, ...]:
+        """The fields of `numbers`."""
+        return tuple(filter(None, self.numbers.split(",")))
+
+    def other_fields(self) -> tuple[str, ...]:
+        """The fields of a row that decide on it, beside its text and its id."""
+        filtered = parsed(self.where).fields if self.where else ()
+        return tuple(dict.fromkeys((*filtered, *self.number_fields())))
 
     @staticmethod
     def _without_unset(values: dict[str, Any], optional: tuple[str, ...]) -> dict[str, Any]:
@@ -206,6 +234,8 @@ class ReadPlan(Group, group="read"):
     def _check_together(self) -> None:
         """Raise `UsageError` for a mark that CSV cannot have, or a ratio below 1."""
         check_languages("`read.normalise`", self.normalise)
+        if self.where:
+            parsed(self.where)
         if 0 < self.max_length_ratio < 1:
             allowed = "0, or 1 or more: the longer side over the shorter"
             raise bad_setting("`read.max_length_ratio`", allowed, self.max_length_ratio)
@@ -542,13 +572,16 @@ class ChoosePlan(Group, group="choose"):
     balance: Annotated[
         str,
         Option(
-            "Divide the selection among the clusters of `choose.clusters`, in the shares that "
-            "`choose.quota` names, and take the best segments of each",
+            "Divide the selection among groups of the corpus, in the shares that `choose.quota` "
+            "names, and take the best segments of each: `cluster` (those of `choose.clusters`), "
+            "`source`, or `field:NAME` (the values of a field)",
             "balance",
             default="no balancing",
-            more="With `choose.policy=continuous`, a cluster gets its share of the total weight",
-            metavar="cluster",
-            allowed=("cluster",),
+            more="With `choose.policy=continuous`, a group gets its share of the total weight",
+            metavar="GROUP",
+            allowed=("cluster", "source"),
+            pattern=r"field:.+",
+            cure="The groups of a field are named with its name: field:topic.",
         ),
     ] = ""
     clusters: Annotated[
@@ -563,9 +596,10 @@ class ChoosePlan(Group, group="choose"):
     quota: Annotated[
         str,
         Option(
-            "Quota of a cluster: `target` (its share of the target's texts), `even` (equal for all "
-            "clusters) or `corpus` (its share of the corpus); a small cluster's unfilled quota "
-            "goes to the others",
+            "Quota of a group: `target` (its share of the target's texts; of groups other than "
+            "clusters, which the target has not, as `corpus`), `even` (equal for all groups) or "
+            "`corpus` (its share of the corpus, so that the best of each group are selected); a "
+            "small group's unfilled quota goes to the others",
             allowed=QUOTAS,
         ),
     ] = "target"
@@ -630,11 +664,12 @@ class ChoosePlan(Group, group="choose"):
             other = "`choose.balance`" if self.balance else "`choose.policy=resample`"
             cure = "Set the amount by `choose.fraction`, `choose.segments` or `choose.tokens`."
             raise bad_setting("`choose.threshold`", f"left out with {other}", self.threshold, cure)
-        if self.balance and not self.clusters:
+        by_clusters = self.balance == "cluster"
+        if by_clusters and not self.clusters:
             allowed = "the folder of a `corpusfit clusters` run with `choose.balance=cluster`"
             cure = "To write one, run: corpusfit clusters --corpus INPUT --out FOLDER"
             raise bad_setting("`choose.clusters`", allowed, "nothing", cure)
-        if self.clusters and not self.balance:
+        if self.clusters and not by_clusters:
             cure = "Add `choose.balance=cluster`, or leave out `choose.clusters`."
             allowed = "given with `choose.balance=cluster`"
             raise bad_setting("`choose.clusters`", allowed, self.clusters, cure)
@@ -684,10 +719,9 @@ class Plan(Settings):
 
     @property
     def target_read(self) -> ReadPlan:
-        """How rows of the target become texts."""
-        return dataclasses.replace(
-            self.read, text_field=self.fit.target_field or self.read.text_field
-        )
+        """How rows of the target become texts; what is asked of the corpus's rows is not."""
+        field = self.fit.target_field or self.read.text_field
+        return dataclasses.replace(self.read, text_field=field, where="", numbers="")
 
     def _check_together(self) -> None:
         stages, choose = self.cascade.stages, self.choose

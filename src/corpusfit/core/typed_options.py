@@ -21,6 +21,7 @@ class ScoreOptions(MachineOptions, total=False):
     cascade: str | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
+    where: str | None
     strict: bool | None
     side: str | None
     normalise: str | None
@@ -39,7 +40,7 @@ class ChooseOptions(MachineOptions, total=False):
     segments: int | None
     tokens: int | None
     threshold: float | None
-    balance: Literal["cluster"] | None
+    balance: str | None
     clusters: str | Path | None
     dedup: Literal["exact", "near", "none"] | None
 
@@ -54,6 +55,7 @@ class RankOptions(MachineOptions, total=False):
     embedder: str | Path | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
+    where: str | None
     side: str | None
     target_field: str | None
     seed: int | None

@@ -21,8 +21,9 @@ Texts: TypeAlias = pa.LargeStringArray
 Vectors: TypeAlias = NDArray[np.float32]
 """n embeddings, shape [n, d]."""
 
-Reads = Literal["text", "embedding", "both"]
-"""What a method reads: the texts of units (`Texts`), their embeddings (`Vectors`), or both."""
+Reads = Literal["text", "embedding", "both", "numbers"]
+"""What a method reads: the texts of units (`Texts`), their embeddings (`Vectors`), both, or numbers
+in fields of their rows (`WithNumbers`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,22 @@ class Paired:
     def take(self, places: NDArray[np.int64]) -> Paired:
         """The units at some positions, int64 [k]."""
         return Paired(take_texts(self.texts, places), self.vectors[places])
+
+
+@dataclass(frozen=True, slots=True)
+class WithNumbers:
+    """n units with the numbers in some fields of their rows, float64 [n] each, by field."""
+
+    units: Any  # as a method reads them: Texts, Vectors or Paired
+    numbers: Mapping[str, NDArray[np.float64]]
+
+    def __len__(self) -> int:
+        return len(self.units)
+
+    def take(self, places: NDArray[np.int64]) -> WithNumbers:
+        """The units at some positions, int64 [k]."""
+        numbers = {field: values[places] for field, values in self.numbers.items()}
+        return WithNumbers(take_units(self.units, places), numbers)
 
 
 Corpus: TypeAlias = Iterable[tuple[int, Any]]
@@ -211,7 +228,7 @@ class Document:
     `byte` is where it begins in the unpacked source, `id` the value of its id field, `translation`
     the side of an aligned pair that is not the text (None for other rows), `value` the id field as
     it is, also where it is a fraction or a list, which are no ids; `fields` the row's fields that a
-    template or a chat makes the text of, by name.
+    template or a chat makes the text of, by name; `numbers` those of `read.numbers`.
     """
 
     row: int
@@ -221,6 +238,7 @@ class Document:
     translation: str | None = None
     value: object = field(default=None, compare=False)
     fields: dict[str, Any] | None = field(default=None, compare=False)
+    numbers: tuple[float, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,10 +248,12 @@ class Documents:
     Attributes:
         row: int64 [n], the row in its shard.
         texts: [n], never empty.
+        numbers: float64 [n, k], those of `read.numbers`; None without any.
     """
 
     row: NDArray[np.int64]
     texts: Texts
+    numbers: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.row)
@@ -257,15 +277,23 @@ class Units:
         start: int64 [n], first character in the document's text.
         end: int64 [n], one past the last character.
         pieces: int32 [n], estimated word pieces.
+        numbers: float64 [n, k], those of the document's row in `read.numbers`; None without any.
     """
 
     row: NDArray[np.int64]
     start: NDArray[np.int64]
     end: NDArray[np.int64]
     pieces: NDArray[np.int32]
+    numbers: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.row)
+
+    def take(self, places: NDArray[np.int64]) -> Units:
+        """The units at some positions, int64 [k]."""
+        numbers = None if self.numbers is None else self.numbers[places]
+        row, start, end = (column[places] for column in (self.row, self.start, self.end))
+        return Units(row, start, end, self.pieces[places], numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,13 +344,17 @@ def take_texts(texts: Texts, places: NDArray[np.int64]) -> Texts:
 
 def take_units(batch: Any, places: NDArray[np.int64]) -> Any:
     """The units of a batch at some positions, in the batch's form."""
-    if isinstance(batch, Paired):
+    if isinstance(batch, Paired | WithNumbers):
         return batch.take(places)
     return batch[places] if isinstance(batch, np.ndarray) else take_texts(batch, places)
 
 
 def read_as(batch: Any, reads: Reads) -> Any:
-    """The part of a batch that a method reads; a batch that is not `Paired` is that part."""
+    """The part of a batch that a method reads; a batch of one part is that part."""
+    if reads == "numbers":
+        return batch
+    if isinstance(batch, WithNumbers):
+        return read_as(batch.units, reads)
     if not isinstance(batch, Paired) or reads == "both":
         return batch
     return batch.texts if reads == "text" else batch.vectors

@@ -222,11 +222,13 @@ class DrawUnits(PlainJob[tuple[Shard, int], tuple[Drawn[LabelledUnit], Tally]]):
 
     def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[LabelledUnit], Tally]:
         shard, bound = piece
-        keys, row, drawn, tally = below(shard, bound, self.read, self.cut, self.names, self.seed)
+        keys, units_below, drawn, tally = below(
+            shard, bound, self.read, self.cut, self.names, self.seed
+        )
         texts = strings(drawn, np.arange(len(drawn)))
         long = np.array([count_words(text) >= self.words for text in texts], np.bool_)
         texts = [text.strip() for text, keep in zip(texts, long.tolist(), strict=True) if keep]
-        keys, row = keys[long], row[long]
+        keys, row = keys[long], units_below.row[long]
         # keep the copy with the smallest key, so that the order of shards does not matter
         first: dict[str, int] = {}
         for i in np.argsort(keys, kind="stable").tolist():

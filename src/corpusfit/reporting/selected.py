@@ -221,9 +221,10 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
     sentences += [*filter(None, reasons), *manifest["warnings"]]
     sentences += [f"Most of its words are from {largest}."] if largest else []
     copies = copies_in_words(selected.get("copies"))
+    left_out = f", {counts['left_out']:,} left out by `read.where`" if "left_out" in counts else ""
     sentences.append(
         f"Rows read: {counts['rows']:,}, of which {counts['documents']:,} documents scored and "
-        f"{counts['rejected']:,} rows rejected." + (f" {copies}." if copies else "")
+        f"{counts['rejected']:,} rows rejected{left_out}." + (f" {copies}." if copies else "")
     )
     return [*sentences, *filter(None, [manifest["remark"]])]
 
@@ -233,10 +234,13 @@ def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
     counts, selected = manifest["counts"], manifest["selected"]
     by_source = sorted(selected["by_source"].items(), key=lambda kv: (-kv[1]["tokens"], kv[0]))
     whole, taken = max(1, counts["segments"]), max(1, selected["tokens"])
-    clusters = zip(selected.get("by_cluster", []), selected.get("quota") or [], strict=True)
-    read = ("rows", "documents", "rejected", "units", "segments")
+    quotas = selected.get("quota") or []
+    clusters = zip(selected.get("by_cluster", []), quotas, strict=True)
+    groups = selected.get("groups") or [str(i) for i in range(1, len(quotas) + 1)]
+    read = ("rows", "documents", "rejected", "left_out", "units", "segments")
+    items = [(k.replace("_", " "), counts[k]) for k in read if k in counts]
     return {
-        "read": Sheet("Input", ["item", "count"], [(k, counts[k]) for k in read]),
+        "read": Sheet("Input", ["item", "count"], items),
         "rejects": Sheet("Rejected rows", ["reason", "rows"], list(counts["reasons"].items())),
         "sources": Sheet(
             "By source",
@@ -254,11 +258,17 @@ def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
             ],
         ),
         "clusters": Sheet(
-            "By cluster",
-            ["cluster", "segments", "quota", "selected", "word pieces"],
+            "By group" if "groups" in selected else "By cluster",
             [
-                (str(i), n["segments"], round(quota, 4), n["selected"], n["tokens"])
-                for i, (n, quota) in enumerate(clusters, 1)
+                "group" if "groups" in selected else "cluster",
+                "segments",
+                "quota",
+                "selected",
+                "word pieces",
+            ],
+            [
+                (groups[i], n["segments"], round(quota, 4), n["selected"], n["tokens"])
+                for i, (n, quota) in enumerate(clusters)
             ],
         ),
     }

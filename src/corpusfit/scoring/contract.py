@@ -10,23 +10,32 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Corpus, Paired, Reads, Texts, Vectors
+from corpusfit.core.types import Corpus, Paired, Reads, Texts, Vectors, WithNumbers
 
 SOURCE = "source"
 """The label that is not a field of a row: the name of the row's source."""
 
-Batch = TypeVar("Batch", Texts, Vectors, Paired)
-"""Input of a scorer: Arrow texts, float32 embeddings [n, d], or both."""
+Batch = TypeVar("Batch", Texts, Vectors, Paired, WithNumbers)
+"""Input of a scorer: Arrow texts, float32 embeddings [n, d], both, or with numbers of the rows."""
 
-Learned = TypeVar("Learned", Texts, Vectors, Paired)
+Learned = TypeVar("Learned", Texts, Vectors, Paired, WithNumbers)
 """Input of `fit`: the same as the scorer's, or more."""
 
 Family = Literal[
-    "detector", "centroid", "classifier", "cluster", "lexical", "graph", "ensemble", "baseline"
+    "detector",
+    "centroid",
+    "classifier",
+    "cluster",
+    "lexical",
+    "graph",
+    "ensemble",
+    "baseline",
+    "external",
 ]
 """Methods of one family make similar errors, so a family counts once in the agreement vote.
 
-Ensembles of other methods, and methods that ignore the target, do not vote.
+Ensembles of other methods, and methods that ignore the target, do not vote: baselines, and scores
+and classifiers of others (`external`).
 """
 
 
@@ -117,7 +126,8 @@ class AnyMethod(ABC):
     To add a method, add one file to `scoring/methods/`, named like the method, with one `Method`
     and one `Scorer`, one `CorpusMethod`, one `RoundMethod` (`scoring/rounds.py`), or one
     `LabelMethod`, all frozen dataclasses. The command line, the reference, the stored form and the
-    contract tests find it there. One that ignores the target has the family `baseline`.
+    contract tests find it there. One that ignores the target has the family `baseline` or
+    `external`.
     """
 
     reads: ClassVar[Reads]
@@ -143,6 +153,8 @@ The machine was an EPYC with AVX-512; `corpusfit rank` measures this machine.
     """What a higher score says of a text, for `explain` and the report."""
     ignores_target: ClassVar[bool] = False
     """Whether scores do not depend on the target, so that its words and language do not matter."""
+    argument: ClassVar[str] = ""
+    """The setting that stands in the method's name behind a colon, as in `pyod:ECOD`; or empty."""
 
     @property
     def fits_on(self) -> Reads:
@@ -152,12 +164,30 @@ The machine was an EPYC with AVX-512; `corpusfit rank` measures this machine.
     @property
     def encodes(self) -> bool:
         """Whether `fit` or the scorer needs embeddings."""
-        return {self.reads, self.fits_on} != {"text"}
+        return not {self.reads, self.fits_on} <= {"text", "numbers"}
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Fields of the rows with numbers that the scorer reads, as `WithNumbers`."""
+        return ()
+
+    @property
+    def scores_texts(self) -> bool:
+        """Whether it can score a text alone."""
+        return self.scorer is not None and not self.fields
 
     @property
     def log_weights(self) -> bool:
         """Whether scores are log importance weights, whose exponentials weight a draw."""
         return False
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Models named by its settings; the manifest has the commits of those of the hub."""
+        return ()
+
+    def require(self) -> None:  # noqa: B027 (most methods have no files)
+        """Check, before any input is read, that the files of its settings are what it needs."""
 
     @property
     def files(self) -> tuple[str, ...]:

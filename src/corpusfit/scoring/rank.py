@@ -114,7 +114,7 @@ def _counts(rising: NDArray[np.float32], edges: NDArray[np.float64]) -> NDArray[
 TOP = 0.1
 HELD_OUT = 0.1
 MIN_CREDIT = 0.01
-NON_VOTING = ("graph", "ensemble", "baseline")
+NON_VOTING = ("graph", "ensemble", "baseline", "external")
 """Families that do not vote: they combine other methods, or ignore the target."""
 MAX_TARGET = 2_000
 """Most target units of a trial; more units cost time and do not change a verdict."""

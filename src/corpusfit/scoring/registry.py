@@ -20,7 +20,7 @@ from corpusfit.core.options import KINDS
 from corpusfit.core.plan import MethodPlan
 from corpusfit.embed.folders import require_extra
 from corpusfit.scoring.contract import AnyMethod, CorpusMethod, LabelMethod, Method, Scorer
-from corpusfit.scoring.names import modules, require
+from corpusfit.scoring.names import modules, names, require
 
 
 def load(name: str, setting: str = "`method.name`") -> type[AnyMethod]:
@@ -50,17 +50,23 @@ def _method_of(module: ModuleType) -> type[AnyMethod]:
     return methods[0]
 
 
+def with_argument() -> list[str]:
+    """The methods whose names have a colon, as `pyod:DETECTOR`."""
+    classes = ((name, load(name).argument) for name in names())
+    return [f"{name}:{argument.upper()}" for name, argument in classes if argument]
+
+
 def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
     """Build a method with its settings."""
     cls = load(name)
     settings = dict(options)
     fields = {f.name: f for f in dataclasses.fields(cls)}
-    if ":" in name:
-        if "detector" not in fields:
-            raise bad_setting(
-                "`method.name`", "a name without a colon (only pyod:DETECTOR has one)", name
-            )
-        settings["detector"] = name.split(":", 1)[1]
+    base, colon, argument = name.partition(":")
+    if colon:
+        if not cls.argument:
+            allowed = f"{base}, without a colon (only {', '.join(with_argument())} have one)"
+            raise bad_setting("`method.name`", allowed, name)
+        settings[cls.argument] = argument
     for key, value in settings.items():
         if key not in fields:
             allowed = ", ".join(fields) or "nothing"
@@ -77,11 +83,12 @@ def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
 
 
 def usable(name: str, options: Mapping[str, Any]) -> AnyMethod:
-    """Build a method whose extra is installed."""
+    """Build a method whose extra is installed and whose files suit it."""
     method = build(name, options)
     if method.needs:
         otherwise = "See which methods need none: corpusfit methods"
         require_extra(f"The method {name}", method.needs, otherwise=otherwise)
+    method.require()
     return method
 
 

@@ -33,7 +33,7 @@ CHOOSE = Offer(Plan, ("choose",), example="choose.alpha=-1")
 SELECT = Offer(Plan, ("method", "embed", "cascade", "choose", *_SCORED), example="cut.gamma=5")
 RANK = Offer(
     Plan,
-    ("embed", "cut", "read.text_field", "read.side", "fit.target_field", "seed"),
+    ("embed", "cut", "read.text_field", "read.where", "read.side", "fit.target_field", "seed"),
     example="cut.gamma=5",
 )
 

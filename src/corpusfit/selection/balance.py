@@ -1,8 +1,10 @@
-"""Balances a selection by the clusters of its corpus: shares per segment, quotas per cluster."""
+"""Balances a selection by groups of its corpus: clusters, sources, or the values of a field."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import folder_path, read_arrays, write_bytes
+from corpusfit.core.artifacts import folder_path, read_arrays, write_arrays, write_bytes
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import ChangedInputError, bad_setting
 from corpusfit.core.manifest import digest, undamaged
-from corpusfit.core.plan import ChoosePlan
+from corpusfit.core.plan import ChoosePlan, ReadPlan
+from corpusfit.core.types import Shard
 from corpusfit.domains.mixture import (
     ClustersFolder,
     assigned_path,
@@ -25,11 +28,14 @@ from corpusfit.domains.mixture import (
 )
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.scoring import table
+from corpusfit.scoring.table import grouped, source_groups
 from corpusfit.selection.copies import Copies
 from corpusfit.selection.embedding import add_vectors, assign
 from corpusfit.selection.fit import PrepareEncoder, Sample
 from corpusfit.selection.folder import SelectionFolder, runs_of_parts
+from corpusfit.selection.labels import NONE, labels_of
 from corpusfit.text.context import Run
+from corpusfit.text.reading import Tally
 
 
 @dataclass(frozen=True)
@@ -48,9 +54,87 @@ class Balance:
         return read_shares(assigned_path(self.folder, part))
 
 
+@dataclass(frozen=True)
+class Groups(Balance):
+    """Quotas of groups that a segment is of as a whole."""
+
+    names: tuple[str, ...] = ()
+
+    def groups(self, part: int) -> NDArray[np.int64]:
+        """The group of each segment of a part: int64 [n]."""
+        arrays, header = read_arrays(_labels_path(self.folder, part))
+        number = {name: i for i, name in enumerate(self.names)}
+        numbers = np.array([number[name] for name in header["labels"]], np.int64)
+        return np.asarray(numbers[arrays["label"]])
+
+    def shares(self, part: int) -> NDArray[np.float32]:
+        """1 for each segment's group: float32 [n, k]."""
+        return np.eye(len(self.names), dtype=np.float32)[self.groups(part)]
+
+
+MOST_GROUPS = 1_000
+
+
+def _labels_path(folder: Path, part: int) -> Path:
+    return folder / f"part-{part:05d}.safetensors"
+
+
+@dataclass(frozen=True)
+class LabelSegments(PlainJob[Shard, tuple[int, Counter[str]]]):
+    """Write the label of each segment of a shard; returns its number and the labels' amounts."""
+
+    read: ReadPlan  # its `id_field` is the field; empty for the names of the sources
+    names: tuple[str, ...]
+    scores: Path
+    out: Path
+    copies: Copies
+    by_words: bool
+
+    def _work(self, shard: Shard) -> tuple[int, Counter[str]]:
+        path = table.part_path(self.scores, shard.index)
+        if self.read.id_field:
+            rows = table.read_rows(path, Tally.of(shard).sources(self.names))
+            labels, label = labels_of(shard, self.read, rows)
+        else:
+            labels, label = grouped(*table.read_sources(path), source_groups(self.names))
+        segment, tokens = table.read_columns(path, "segment", "tokens")
+        costs = np.array(tokens, np.int64) if self.by_words else np.ones(len(label), np.int64)
+        costs[self.copies.of(shard.index, segment)] = 0
+        sums = np.bincount(label, costs, minlength=len(labels)).astype(np.int64)
+        write_arrays(_labels_path(self.out, shard.index), {"label": label}, {"labels": labels})
+        return shard.index, Counter(dict(zip(labels, sums.tolist(), strict=True)))
+
+
+def _by_labels(run: Run, folder: SelectionFolder, copies: Copies) -> Groups:
+    """Label every segment by its source or a field of its row, and compute the quotas."""
+    choose = run.plan.choose
+    field = choose.balance.removeprefix("field:") if choose.balance != "source" else ""
+    out = folder.balanced / "labels" / digest([field, choose.dedup])
+    read = dataclasses.replace(run.plan.read, id_field=field)
+    job = LabelSegments(
+        read, run.names, folder.scores, out, copies, by_words=not choose.counts_segments
+    )
+    amounts: Counter[str] = Counter()
+    for _, of_shard in run.over_shards("label", job):
+        amounts.update(of_shard)
+    names = sorted(amounts)
+    if len(names) > MOST_GROUPS or names == [NONE]:
+        listed = ", ".join(names[:3])
+        raise bad_setting(
+            "`choose.balance`",
+            f"a field with at most {MOST_GROUPS:,} different values",
+            choose.balance,
+            f"It has {len(names):,}: {listed}{', …' * (len(names) > 3)}.",
+        )
+    # the target has no such groups, so their share is that of the corpus where none is asked for
+    amount = np.array([amounts[name] for name in names], np.float64)
+    quota = np.ones(len(names)) if choose.quota == "even" else amount
+    return Groups(quota / quota.sum(), out, tuple(names))
+
+
 def clusters_fingerprint(run: Run, plan: ChoosePlan) -> str:
-    """The fingerprint of the clusters that a plan names; empty without a balance."""
-    if not plan.balance:
+    """The fingerprint of the clusters that a plan names; empty without them."""
+    if plan.balance != "cluster":
         return ""
     manifest, data = _read_clusters(plan)
     run.engine.require_shared(run.cache, "`cache`")
@@ -84,6 +168,8 @@ def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None
     # Pretrained Language Models via Clustered-Importance Sampling, section 3.
     if not run.plan.choose.balance:
         return None
+    if run.plan.choose.balance != "cluster":
+        return _by_labels(run, folder, copies)
     manifest, data = _read_clusters(run.plan.choose)
     if _fingerprint(manifest, data) != run.clusters:
         raise ChangedInputError(

@@ -26,7 +26,7 @@ from corpusfit.core.artifacts import (
 from corpusfit.core.engine import Job, PlainJob, counting
 from corpusfit.core.errors import bad_setting, changed_input
 from corpusfit.core.plan import AUTO, CutPlan, EmbedPlan, MethodPlan, ReadPlan
-from corpusfit.core.types import Paired, Reads, Segments, Shard, Texts, read_as, take_texts
+from corpusfit.core.types import Paired, Reads, Segments, Shard, Texts, Units, read_as, take_texts
 from corpusfit.embed import load, wants_gpu
 from corpusfit.kernels.chance import place_keys
 from corpusfit.scoring import registry, table
@@ -41,11 +41,13 @@ from corpusfit.selection.resolving import Resolved, Stage, shares_of
 from corpusfit.selection.samples import (
     ALL,
     Drawn,
+    Unit,
     background_texts,
     first_bound,
     merge,
-    strings,
     target_texts,
+    units_at,
+    write_units,
 )
 from corpusfit.selection.scoring import Scored, require_words
 from corpusfit.text.context import Run
@@ -57,6 +59,7 @@ from corpusfit.text.reading import (
     joined_scores,
     read_shard,
     read_units,
+    with_numbers,
 )
 
 _SURROGATE = "cascade surrogate"
@@ -201,10 +204,11 @@ def _draw(
     # at most half of a small corpus, so that units remain to fit surrogates on
     segments = merge(segments, min(sample_size, math.ceil(counts["segments"] / 2)))
     sampled = [(d.shard, segment) for d in segments for segment in d.texts]
-    Sample(folder.fit, "sampled").write_texts([t for _, s in sampled for t in s.texts])
+    in_sample = [unit for _, segment in sampled for unit in segment.texts]
+    write_units(Sample(folder.fit, "sampled"), in_sample, run.plan.read)
     if embeds:
         units = merge(units, background_size)
-        background.write_texts([text for d in units for _, text in d.texts])
+        write_units(background, [unit for d in units for _, unit in d.texts], run.plan.read)
         unsampled = _unsampled(units, sampled)
     else:
         unsampled = np.arange(len(background.read_texts()))
@@ -220,10 +224,10 @@ def _draw(
 
 def _draw_below(
     run: Run, job: DrawSegments, segment_bound: int, unit_bound: int
-) -> tuple[list[Drawn[DrawnSegment]], list[Drawn[tuple[int, str]]], dict[str, int]]:
+) -> tuple[list[Drawn[DrawnSegment]], list[Drawn[tuple[int, Unit]]], dict[str, int]]:
     """The segments and units with the smallest keys below bounds, and the corpus's counts."""
     segments: list[Drawn[DrawnSegment]] = []
-    units: list[Drawn[tuple[int, str]]] = []
+    units: list[Drawn[tuple[int, Unit]]] = []
     counts = {"segments": 0, "tokens": 0}
     rejected = Reasons()
     with run.stage("sample", run.size):
@@ -250,7 +254,7 @@ def _keep_smallest(drawn: list[Drawn[Any]], k: int, bound: int) -> tuple[list[Dr
 
 
 def _unsampled(
-    units: list[Drawn[tuple[int, str]]], segments: list[tuple[int, DrawnSegment]]
+    units: list[Drawn[tuple[int, Unit]]], segments: list[tuple[int, DrawnSegment]]
 ) -> NDArray[np.int64]:
     """Indices of the background's units outside sampled segments; all indices if there are none."""
     sampled: dict[int, set[int]] = {}
@@ -427,6 +431,7 @@ class StageScorer:
 
     path: Path
     reads: Reads
+    fields: tuple[str, ...]
     summed: bool  # a segment's score is the sum of its units' scores, not the mean
     embed: EmbedPlan | None  # None if the scorer reads only text
     network: bool  # the scorer itself is a network
@@ -444,19 +449,26 @@ def scorer_of(folder: SelectionFolder, stages: Sequence[Stage], stage: Stage) ->
         path = folder.scorer
     if stage.method is None:
         last = scorer_of(folder, stages, stages[-1])
-        return StageScorer(path, "embedding", last.summed, stage.embed, network=False)
+        return StageScorer(path, "embedding", (), last.summed, stage.embed, network=False)
     method = registry.build(stage.method.name, stage.method.options)
-    embed = None if method.reads == "text" else stage.embed
-    return StageScorer(path, method.reads, method.log_weights, embed, network=not method.exact)
+    embed = None if method.reads in ("text", "numbers") else stage.embed
+    return StageScorer(
+        path,
+        method.reads,
+        method.fields,
+        method.log_weights,
+        embed,
+        network=not method.exact,
+    )
 
 
 @dataclass(frozen=True)
 class DrawnSegment:
-    """A sampled segment: its position in the shard, that of its first unit, and its texts."""
+    """A sampled segment: its position in the shard, that of its first unit, and its units."""
 
     place: int
     first: int
-    texts: list[str]
+    texts: list[Unit]
 
 
 @dataclass(frozen=True)
@@ -464,7 +476,7 @@ class DrawnShard:
     """The drawn segments and background units of one shard, and its counts."""
 
     segments: Drawn[DrawnSegment]
-    units: Drawn[tuple[int, str]]  # each with its position in the shard
+    units: Drawn[tuple[int, Unit]]  # each with its position in the shard
     tokens: int
     tally: Tally
 
@@ -491,7 +503,7 @@ class DrawSegments(PlainJob[tuple[Shard, int, int], DrawnShard]):
         keys = place_keys(self.seed + _SEGMENT_SEED, shard.index, len(segments))
         chosen = _smallest(keys, self.segments, segment_bound)
         drawn = [
-            DrawnSegment(i, first, strings(texts, np.arange(first, first + n)))
+            DrawnSegment(i, first, units_at(texts, units.numbers, np.arange(first, first + n)))
             for i, first, n in zip(
                 chosen.tolist(),
                 segments.first_unit[chosen].tolist(),
@@ -501,7 +513,8 @@ class DrawSegments(PlainJob[tuple[Shard, int, int], DrawnShard]):
         ]
         unit_keys = place_keys(self.seed, shard.index, len(units))
         chosen_units = _smallest(unit_keys, self.units, unit_bound)
-        background = list(zip(chosen_units.tolist(), strings(texts, chosen_units), strict=True))
+        units_chosen = units_at(texts, units.numbers, chosen_units)
+        background = list(zip(chosen_units.tolist(), units_chosen, strict=True))
         return DrawnShard(
             Drawn(shard.index, keys[chosen], drawn),
             Drawn(shard.index, unit_keys[chosen_units], background),
@@ -531,7 +544,8 @@ class FitSurrogate(PlainJob[NDArray[np.int64], int]):
         return self.last.network
 
     def _work(self, places: NDArray[np.int64]) -> int:
-        scores = self.last.open().score(self.costly.batch(self.last.reads))[places]
+        last = self.last
+        scores = last.open().score(self.costly.batch(last.reads, last.fields))[places]
         vectors = self.cheap.batch("embedding")[places]
         store(self.out, _SURROGATE, fit_surrogate(vectors, scores, seed=self.seed))
         return len(places)
@@ -553,7 +567,7 @@ class ScoreSample(PlainJob[tuple[StageScorer, Sample], NDArray[np.float32]]):
 
     def _work(self, piece: tuple[StageScorer, Sample]) -> NDArray[np.float32]:
         scorer, sample = piece
-        return scorer.open().score(sample.batch(scorer.reads))
+        return scorer.open().score(sample.batch(scorer.reads, scorer.fields))
 
 
 class StageParts:
@@ -642,11 +656,12 @@ class ScoreStage(Job[ShardPart, int]):
         def work(piece: ShardPart) -> int:
             started = time.perf_counter()
             shard, places = piece
-            segments, texts, tally = self._read(shard, places)
+            segments, units, texts, tally = self._read(shard, places)
             batch: Any = texts
             if encoder is not None:
                 vectors = encoder.encode(texts, counting(len(texts)))
                 batch = read_as(Paired(texts, vectors), self.stage.reads)
+            batch = with_numbers(batch, units, self.read, self.stage.fields)
             scores = joined_scores(scorer.score(batch), segments.units, summed=self.stage.summed)
             if places is None:
                 table.write(self.scores, shard.index, tally.sources(self.names), segments, scores)
@@ -658,13 +673,13 @@ class ScoreStage(Job[ShardPart, int]):
 
     def _read(
         self, shard: Shard, places: NDArray[np.int64] | None
-    ) -> tuple[Segments, Texts, Tally]:
-        """All segments, or those at some positions; the texts of their units; their tally."""
+    ) -> tuple[Segments, Units, Texts, Tally]:
+        """All segments, or those at some positions; their units and the texts; their tally."""
         if places is None:
             units, texts, tally = read_units(shard, self.read, self.cut, self.names)
             segments = join_units(units, self.cut.gamma)
             tally.segments = len(segments)
-            return segments, texts, tally
+            return segments, units, texts, tally
         # read only the rows of these segments, and cut and join them as the first stage did
         path = table.part_path(self.scores, shard.index)
         rows = table.read_rows(path, Tally.of(shard).sources(self.names))[places]
@@ -686,7 +701,7 @@ class ScoreStage(Job[ShardPart, int]):
         tally.units = len(kept_units)
         tally.segments = len(positions)
         kept_segments = Segments(*(getattr(segments, f.name)[positions] for f in fields(Segments)))
-        return kept_segments, take_texts(texts, kept_units), tally
+        return kept_segments, units.take(kept_units), take_texts(texts, kept_units), tally
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ from corpusfit.selection.resolving import (
     resolve,
     warn_language_mismatch,
     whole_lines,
+    with_numbers,
     with_scored_side,
 )
 from corpusfit.selection.result import Selection
@@ -179,10 +180,11 @@ def rank_by_bits(
     """Rank methods on a sample of the corpus; takes what `rank` takes."""
     # By held-out bits alone without `seeds`, as `auto` does. With `named`, a method that cannot be
     # used here is an error; else it is left out.
+    options = plan.method.options if len(names) == 1 else {}
+    plan = with_numbers(plan, [registry.build(name, options) for name in names])
     with machine.running() as context:
         run = open_run(whole_lines(plan, corpus_inputs), target, corpus_inputs, context)
         plan = run.plan
-        options = plan.method.options if len(names) == 1 else {}
         encodes = any(registry.build(name, options).encodes for name in names)
         if encodes:
             plan, _, _ = by_size(plan, run.sources, workers=run.engine.workers, cascade=False)
@@ -279,6 +281,8 @@ def _finish(
         run.require_unchanged()
         aligned = write_aligned(folder, run.sources)
         selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
+        if chosen.groups is None:
+            del selected["groups"]
         selected |= {"aligned": aligned} if aligned else {}
         warn_of_amount(run, chosen, manifest["counts"]["segments"])
     command = "select" if selecting else "score"
@@ -314,7 +318,7 @@ class CompileKernels(PlainJob[MethodPlan, None]):
     def _work(self, plan: MethodPlan) -> None:
         cut_units(Documents(np.arange(len(_TEXTS)), text_array(_TEXTS)), CutPlan())
         method = registry.build(plan.name, plan.options)
-        if isinstance(method, Method) and not method.encodes:
+        if isinstance(method, Method) and not method.encodes and not method.fields:
             texts = text_array(_TEXTS)
             with contextlib.suppress(CorpusfitError):  # too few texts for it
                 method.fit(texts, texts, seed=0).score(texts)

@@ -54,7 +54,8 @@ class CountRows(PlainJob[tuple[int, tuple[int, ...]], tuple[int, Counts, bytes]]
         for shard, tally in zip(shards, read_tallies(self.scored, shards), strict=True):
             counts.reasons.add(tally.rejects)
             counts.total.update(
-                rows=tally.documents + len(tally.rejects),
+                rows=tally.documents + len(tally.rejects) + tally.left_out,
+                left_out=tally.left_out,
                 documents=tally.documents,
                 rejected=len(tally.rejects),
                 units=tally.units,
@@ -78,7 +79,7 @@ class CountRows(PlainJob[tuple[int, tuple[int, ...]], tuple[int, Counts, bytes]]
 
 
 def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
-    """Write `rejects.jsonl` and sum the counts; rows = documents + rejects."""
+    """Write `rejects.jsonl` and sum the counts; rows = documents + rejects + left out."""
     # Warns if most rows are rejected, or many of one file whose cure is known; notes how many small
     # text files are divided.
     job = CountRows(folder.scored, folder.scores, run.names)
@@ -108,4 +109,6 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
             f"The corpus has {total['documents']:,} documents in {len(run.sources):,} .txt files, "
             "divided by blank lines (`read.txt=file`: one per file)."
         )
+    if not run.plan.read.where:
+        del total["left_out"]
     return {**total, "reasons": dict(of_all.reasons.counts.most_common())}

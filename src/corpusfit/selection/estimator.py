@@ -284,8 +284,8 @@ class Scorer:
         if self.method != AUTO and registry.load(self.method).scorer is None:
             raise bad_setting("`method.name`", "a method that scores a single text", self.method)
         options = {name: _plain(v) for name, v in self._changed().items() if name not in _OWN}
-        if self.method != AUTO:
-            registry.build(self.method, options)
+        if self.method != AUTO and not registry.build(self.method, options).scores_texts:
+            raise bad_setting("`method.name`", "a method that scores a single text", self.method)
         return plan.with_values({"method": options}).check()
 
 
@@ -426,7 +426,7 @@ class Fitted:
         with undamaged(folder.path):
             plan, method = Plan.from_dict(manifest["plan"]), MethodPlan(**manifest["method"])
             encoder, reason = manifest["encoder"], manifest["reason"]
-        if registry.load(method.name).scorer is None:
+        if not registry.build(method.name, method.options).scores_texts:
             raise UsageError(
                 f"The method of {folder.path}, {method.name}, cannot score a single text. Score a "
                 "corpus with it, or fit another method."

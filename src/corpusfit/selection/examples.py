@@ -278,7 +278,7 @@ class Describe(PlainJob[list[str], Described]):
             vectors = self._encoded(units)
             target_vectors = self.target.batch("embedding")[places]
         effects: list[list[Effect]] = [[] for _ in texts]
-        if method.scorer is not None:
+        if method.scores_texts:
             scorer = restore(self.scorer, registry.scorer_class)
             target = self.target.batch("both" if method.encodes else "text")
             target_scores = scorer.score(read_as(take_units(target, places), method.reads))

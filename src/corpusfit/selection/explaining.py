@@ -134,7 +134,7 @@ def explain(
         manifest = folder.require_scored()
         resolved = Resolved.stored(manifest)
         plan, used = resolved.plan, resolved.used
-        _check(row, text, top, used.name)
+        _check(row, text, top, used)
         with machine.running(folder.work) as context:
             context.engine.require_shared(folder.work, "DIR")
             sources = [Source(**s) for s in manifest["corpus"]]
@@ -180,17 +180,18 @@ _OF_SEGMENT = ("source", "row", "segment", "segments", "selected", "copy", "drop
 """What is stored of a segment and not of another text."""
 
 
-def _check(row: str | None, text: str | None, top: int, method: str) -> None:
+def _check(row: str | None, text: str | None, top: int, used: MethodPlan) -> None:
     if (row is None) == (text is None):
         if row is None:
             raise UsageError("`row` or `text` must be given; nothing was given.")
         raise UsageError("`row` and `text` exclude each other. Pass one.")
     if text is not None and not text.strip():
         raise bad_setting("`text`", "a text that is not empty", text)
-    if text is not None and registry.load(method).scorer is None:
+    method = registry.build(used.name, used.options)
+    if text is not None and not method.scores_texts:
         raise bad_setting(
             "`text`",
-            f"left out for {method}, which cannot score a single text",
+            f"left out for {used.name}, which cannot score a single text",
             text,
             "Name a row of the corpus with `row`.",
         )
@@ -276,6 +277,8 @@ def _shard_of(
             return shard, nth, positions
         nth, last = nth + 1, int(in_file(rows[file_of(rows) == file]).max(initial=last))
     has = f"{name} has rows 0 to {last}" if last >= 0 else f"{name} has no scored row"
+    if run.plan.read.where:
+        has += ", of which `read.where` leaves some out"
     raise UsageError(f"`row` must name a scored row; {has}; got {row}.")
 
 
@@ -353,6 +356,8 @@ class Explain(PlainJob[list[str], Explained]):
         if method.scorer is None:
             return Explained(None, [], nearest, by, [])
         scorer = restore(self.scorer, registry.scorer_class)
+        if method.fields:  # the numbers are in the row, not in its text
+            return Explained(None, [], nearest, by, [], scorer.meaning())
         if method.whole_segments:
             units = ["".join(units)]
             batch = text_array(units)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from corpusfit.core.artifacts import read_arrays, read_bytes, restore, store, wr
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.core.plan import EmbedPlan, MethodPlan
-from corpusfit.core.types import Paired, buffers, take_units, text_array
+from corpusfit.core.types import Paired, WithNumbers, buffers, take_units, text_array
 from corpusfit.embed import commit, is_of_hub, prepare, reads_whole
 from corpusfit.kernels import characters
 from corpusfit.kernels.kneser_ney import number_words
@@ -46,11 +46,15 @@ class Sample:
         texts: list[str],
         repeats: NDArray[np.int64] | None = None,
         documents: NDArray[np.int64] | None = None,
+        numbers: Mapping[str, list[float]] | None = None,
     ) -> None:
         """Write n texts, how often each counts and its document, both int64 [n]."""
-        # By default each counts once and is a document of its own.
+        # By default each counts once and is a document of its own. `numbers` are those of its row
+        # by field, [n] each.
         plain = {"repeats": repeats, "documents": documents}
-        stored = {k: None if v is None else v.tolist() for k, v in plain.items()}
+        stored: dict[str, Any] = {k: None if v is None else v.tolist() for k, v in plain.items()}
+        if numbers:
+            stored["numbers"] = numbers
         write_bytes(self.texts, orjson.dumps({"texts": texts, **stored}))
 
     def read_texts(self) -> list[str]:
@@ -68,9 +72,13 @@ class Sample:
         stored = orjson.loads(read_bytes(self.texts)).get("documents")
         return None if stored is None else np.array(stored, np.int64)
 
-    def batch(self, reads: str) -> Any:
-        """The sample as a method reads it: Arrow texts, float32 [n, d], or both."""
-        if reads == "text":
+    def batch(self, reads: str, fields: Sequence[str] = ()) -> Any:
+        """The sample as a method reads it: Arrow texts, float32 [n, d], both, or with numbers."""
+        if fields:
+            numbers = orjson.loads(read_bytes(self.texts))["numbers"]
+            each = {field: np.array(numbers[field], np.float64) for field in fields}
+            return WithNumbers(self.batch(reads), each)
+        if reads in ("text", "numbers"):
             return text_array(self.read_texts())
         vectors = read_arrays(self.vectors)[0]["vectors"]
         return vectors if reads == "embedding" else Paired(text_array(self.read_texts()), vectors)
@@ -143,7 +151,8 @@ class Fit(PlainJob[MethodPlan, str]):
             return restore(self.scorer, registry.scorer_class).remark()
         method = registry.unit_method(plan.name, plan.options)
         target = self.target.repeated(method.fits_on)
-        scorer = method.fit(target, self.background.batch(method.fits_on), seed=self.seed)
+        background = self.background.batch(method.fits_on, method.fields)
+        scorer = method.fit(target, background, seed=self.seed)
         store(self.scorer, plan.name, scorer)
         return scorer.remark()
 

@@ -86,7 +86,8 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
     def _work(self, held: HeldOut, plan: MethodPlan, fold: int) -> FoldBits | Unfit:
         try:
             method = registry.build(plan.name, plan.options)
-            target, sample = (s.batch(method.fits_on) for s in (self.target, self.background))
+            target = self.target.batch(method.fits_on)
+            sample = self.background.batch(method.fits_on, method.fields)
             started = time.perf_counter()
             fitted = take_units(target, held.fitted(fold))
             score = fit_to_sample(method, fitted, sample, seed=self.seed)
@@ -207,8 +208,8 @@ class Ranked:
 
 def candidates() -> list[str]:
     """The methods that are ranked by default: they score texts, each alone or all together."""
-    # Without PyOD's, which need a detector's name, and without those that train a network.
-    methods = {n: registry.load(n) for n in method_names() if n != "pyod"}
+    # Without those that need a name behind a colon, and without those that train a network.
+    methods = {n: m for n in method_names() if not (m := registry.load(n)).argument}
     return [n for n, m in methods.items() if issubclass(m, Method | CorpusMethod) and m.exact]
 
 
@@ -233,7 +234,9 @@ def rank_methods(
         )
         for n in all_names
     ]
-    alone = [p for p in plans if issubclass(registry.load(p.name), Method)]
+    # texts of the target have no numbers, so methods that score by these have only bits
+    built = [(p, registry.build(p.name, p.options)) for p in plans]
+    alone = [p for p, method in built if isinstance(method, Method) and not method.fields]
     pieces = [(plan, run.plan.seed + i) for i in range(seeds) for plan in alone]
     folds = EvaluateBits.of(run.plan, target, background, named=named)
     held = folds.held()

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import itertools
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -30,7 +31,8 @@ from corpusfit.core.plan import (
     ReadPlan,
     StageText,
 )
-from corpusfit.core.types import Document, Source
+from corpusfit.core.types import Document, Reject, Source
+from corpusfit.core.where import parsed
 from corpusfit.embed.folders import default_embedder
 from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device
 from corpusfit.scoring import registry
@@ -39,7 +41,9 @@ from corpusfit.scoring.names import names as method_names
 from corpusfit.selection.balance import clusters_fingerprint
 from corpusfit.selection.fit import PrepareEncoder, ReadsWhole, commits_of
 from corpusfit.selection.samples import require_target
+from corpusfit.text import rejects
 from corpusfit.text.context import Run, RunContext, UsageByStage, noting
+from corpusfit.text.fields import Row
 from corpusfit.text.pairs import is_english_only, sampled, warn_english_only, with_side
 
 EMBEDDERS = ("minilm", "static")
@@ -184,7 +188,7 @@ def _is_method(name: str) -> bool:
     """Whether a stage names a method; raises `UnknownMethodError` if not an embedder either."""
     base, colon, _ = name.partition(":")
     if base in method_names():
-        if colon and base != "pyod":
+        if colon and not registry.load(base).argument:
             raise bad_setting(
                 "A stage of `cascade.stages`",
                 "NAME[@EMBEDDER][:SHARE] with a number for SHARE",
@@ -243,10 +247,14 @@ def checked(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
     if isinstance(method, LabelMethod) and method.truth != SOURCE:  # a label is read as the id
         plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=method.truth))
     check_fraction(plan.choose, resolved.used)
-    for each in resolved.methods:
-        if each.name != AUTO:
-            registry.usable(each.name, each.options)
-    return plan
+    named = (each for each in resolved.methods if each.name != AUTO)
+    return with_numbers(plan, [registry.usable(each.name, each.options) for each in named])
+
+
+def with_numbers(plan: Plan, methods: Iterable[AnyMethod]) -> Plan:
+    """The plan with the fields that methods score by, whose numbers are read with the texts."""
+    fields = dict.fromkeys(field for method in methods for field in method.fields)
+    return plan.with_value("read.numbers", ",".join(fields))
 
 
 def open_run(
@@ -259,9 +267,53 @@ def open_run(
         targets = context.find(target, plan.target_read, "target")
         sources = context.find(corpus_inputs, plan.read, "corpus")
     check_shares(tuple(source.name for source in targets), plan)
+    filtered = parsed(plan.read.where).fields if plan.read.where else ()
+    require_fields(sources, plan.read, filtered, "read.where")
+    require_fields(sources, plan.read, plan.read.number_fields(), "method.name")
+    group = plan.choose.balance.partition("field:")[2]
+    require_fields(sources, plan.read, [group] if group else [], "choose.balance")
     run = Run.of(context, plan, targets, sources, seconds=seconds, usage=usage)
     require_target(run)
     return run
+
+
+_LOOKED_AT = 1_000
+"""Rows of a source that a field is looked for in."""
+
+
+def require_fields(
+    sources: Sequence[Source], read: ReadPlan, fields: Sequence[str], setting: str
+) -> None:
+    """Check that each field is in one of the first rows of some sources, evenly spaced."""
+    without = [s.name for s in sources if not corpus.load_format(s.format).named_fields]
+    if fields and without:
+        cure = "Its rows have no fields but the text."
+        allowed = f"left out for a corpus with {without[0]}"
+        raise bad_setting(f"`{setting}`", allowed, ", ".join(fields), cure)
+    some = sources[:: max(1, math.ceil(len(sources) / _SOURCES))]
+    for field in fields:
+        # a row without its text field says which fields it has
+        plan = dataclasses.replace(read, text_field=field, where="", numbers="", strict=False)
+
+        def first_rows(source: Source, plan: ReadPlan = plan) -> Iterator[Row]:
+            shards = corpus.shards([source], plan)
+            return islice((row for s in shards for row in corpus.rows(s, plan)), _LOOKED_AT)
+
+        seen = ""
+        for row in itertools.chain.from_iterable(map(first_rows, some)):
+            reason = row.reason if isinstance(row, Reject) else ""
+            if reason.startswith(rejects.MISSING_FIELD):
+                seen = seen or reason.partition(": ")[2]
+            elif not reason or rejects.of_field(reason):
+                break
+        else:
+            if seen:
+                raise bad_setting(
+                    f"`{setting}`",
+                    f"one that reads fields of the corpus (its {seen})",
+                    field,
+                    f"None of its first {_LOOKED_AT:,} rows has this field.",
+                )
 
 
 def check_shares(names: tuple[str, ...], plan: Plan) -> None:
@@ -327,6 +379,7 @@ def prepared(run: Run, resolved: Resolved) -> Run:
             for name, embed in earlier.items():
                 encoders[name] = run.one(PrepareEncoder(run.cache), embed)
             commits = commits_of(run, [plan.embed.embedder, *earlier] if encoder else earlier)
+    commits |= commits_of(run, [model for method in methods for model in method.models])
     return dataclasses.replace(
         run,
         plan=plan,

@@ -24,6 +24,7 @@ from corpusfit.core.types import (
     Shard,
     Source,
     Texts,
+    Units,
     take_texts,
     text_array,
 )
@@ -180,30 +181,52 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
         drawn, rejected = _draw_units(run, job, ALL)
     if not drawn:
         raise run.nothing_read(rejected)
-    texts = list(itertools.chain(*(d.texts for d in drawn)))
+    units = list(itertools.chain(*(d.texts for d in drawn)))
+    texts = [text for text, _ in units]
     different = len(set(texts))
     if 2 * different < len(texts):
         run.warn(
             f"Only {different:,} of {len(texts):,} texts in a sample of the corpus are different. "
             "Methods are fitted on all of them; remove the copies from the corpus."
         )
-    sample.write_texts(texts)
+    write_units(sample, units, run.plan.read)
     return rejected
+
+
+Unit = tuple[str, tuple[float, ...]]
+"""The text of a unit, and the numbers of its row in `read.numbers`."""
+
+
+def units_at(
+    texts: Texts, numbers: NDArray[np.float64] | None, places: NDArray[np.int64]
+) -> list[Unit]:
+    """The units at some positions, int64 [k]."""
+    as_strings = strings(texts, places)
+    if numbers is None:
+        return [(text, ()) for text in as_strings]
+    return list(zip(as_strings, map(tuple, numbers[places].tolist()), strict=True))
+
+
+def write_units(sample: Sample, units: Sequence[Unit], read: ReadPlan) -> None:
+    """Write units to a sample."""
+    by_unit = (numbers for _, numbers in units)
+    by_field = dict(zip(read.number_fields(), map(list, zip(*by_unit, strict=True)), strict=False))
+    sample.write_texts([text for text, _ in units], numbers=by_field)
 
 
 def read_background(run: Run, sample: Sample, places: list[tuple[int, NDArray[np.int64]]]) -> None:
     """Read the texts of units that were drawn by shard, and write them."""
     wanted = dict(places)
     with run.stage("sample texts", run.size):
-        job = TextsAt(run.plan.read, run.plan.cut, run.names)
+        job = UnitsAt(run.plan.read, run.plan.cut, run.names)
         pieces = ((s, wanted[s.index]) for s in run.shards() if s.index in wanted)
-        texts_of = dict(run.map(job, pieces))
-    sample.write_texts([text for shard, _ in places for text in texts_of[shard]])
+        units_of = dict(run.map(job, pieces))
+    write_units(sample, [u for shard, _ in places for u in units_of[shard]], run.plan.read)
 
 
-def _draw_units(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn[str]], Reasons]:
+def _draw_units(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn[Unit]], Reasons]:
     """The units with keys below a bound, and why rows were rejected."""
-    drawn: list[Drawn[str]] = []
+    drawn: list[Drawn[Unit]] = []
     rejected, count, k = Reasons(), 0, job.k
     with run.stage("sample", run.size):
         for part, tally in run.map(job, ((shard, bound) for shard in run.shards())):
@@ -234,7 +257,7 @@ class Drawn(Generic[T]):
 
 
 @dataclass(frozen=True)
-class SampleTexts(PlainJob[tuple[Shard, int], tuple[Drawn[str], Tally]]):
+class SampleTexts(PlainJob[tuple[Shard, int], tuple[Drawn[Unit], Tally]]):
     """Draw the k units of a shard with the smallest keys below a bound; also returns the tally."""
 
     read: ReadPlan
@@ -243,17 +266,17 @@ class SampleTexts(PlainJob[tuple[Shard, int], tuple[Drawn[str], Tally]]):
     k: int
     seed: int
 
-    def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[str], Tally]:
+    def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[Unit], Tally]:
         shard, bound = piece
-        keys, _, texts, tally = below(shard, bound, self.read, self.cut, self.names, self.seed)
+        keys, units, texts, tally = below(shard, bound, self.read, self.cut, self.names, self.seed)
         places = lowest(keys, self.k)
-        return Drawn(shard.index, keys[places], strings(texts, places)), tally
+        return Drawn(shard.index, keys[places], units_at(texts, units.numbers, places)), tally
 
 
 def below(
     shard: Shard, bound: int, read: ReadPlan, cut: CutPlan, names: tuple[str, ...], seed: int
-) -> tuple[NDArray[np.uint64], NDArray[np.int64], Texts, Tally]:
-    """The n units of a shard with keys below a bound, in reading order."""
+) -> tuple[NDArray[np.uint64], Units, Texts, Tally]:
+    """The n units of a shard with keys below a bound, in reading order, and their keys."""
     # Parsing every row would be slow, and a row's number of units is unknown before. So a row is
     # divided into as many parts as its bytes suggest, parts are drawn, and only rows with a drawn
     # part are parsed. Every unit is equally likely, but neighbours can be drawn together.
@@ -264,7 +287,7 @@ def below(
     keys, places = parts.units(documents.row, np.unique(units.row, return_counts=True)[1])
     order = np.argsort(places, kind="stable")
     places = places[order]
-    return keys[order], units.row[places], take_texts(texts, places), tally
+    return keys[order], units.take(places), take_texts(texts, places), tally
 
 
 def lowest(keys: NDArray[np.uint64], k: int) -> NDArray[np.int64]:
@@ -344,16 +367,17 @@ def merge(drawn: list[Drawn[T]], k: int) -> list[Drawn[T]]:
 
 
 @dataclass(frozen=True)
-class TextsAt(PlainJob[tuple[Shard, NDArray[np.int64]], tuple[int, list[str]]]):
-    """Read the texts of a shard's units at some places; returns the shard's number too."""
+class UnitsAt(PlainJob[tuple[Shard, NDArray[np.int64]], tuple[int, list[Unit]]]):
+    """Read a shard's units at some places; returns the shard's number too."""
 
     read: ReadPlan
     cut: CutPlan
     names: tuple[str, ...]
 
-    def _work(self, piece: tuple[Shard, NDArray[np.int64]]) -> tuple[int, list[str]]:
+    def _work(self, piece: tuple[Shard, NDArray[np.int64]]) -> tuple[int, list[Unit]]:
         shard, places = piece
-        return shard.index, strings(read_units(shard, self.read, self.cut, self.names)[1], places)
+        units, texts, _ = read_units(shard, self.read, self.cut, self.names)
+        return shard.index, units_at(texts, units.numbers, places)
 
 
 @dataclass(frozen=True)

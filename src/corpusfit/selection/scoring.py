@@ -15,7 +15,7 @@ from corpusfit.core.artifacts import names_in, remove, restore, write_bytes
 from corpusfit.core.engine import Job, PlainJob
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.plan import CutPlan, MethodPlan, ReadPlan
-from corpusfit.core.types import Paired, Reads, Shard, Source, Units, file_of
+from corpusfit.core.types import Paired, Reads, Shard, Source, Units, file_of, read_as
 from corpusfit.embed.store import VectorStore
 from corpusfit.kernels.chance import bottom_k
 from corpusfit.scoring import registry, table
@@ -43,6 +43,7 @@ from corpusfit.text.reading import (
     read_units,
     require_none_rejected,
     segment_scores,
+    with_numbers,
 )
 
 
@@ -76,7 +77,7 @@ def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Score
         return fitted
     done = names_in(folder.scored)
     # embeddings alone decide: score the stored ones, without reading the text again
-    if method.reads == "embedding" and store is not None:
+    if method.reads == "embedding" and not method.fields and store is not None:
         stored = sorted(VectorStore(store).finished())
         missing = [i for i in stored if mark_path(folder.scored, i).name not in done]
         scored = run.over("score", ScoreVectors(*common, folder.scorer, store), missing)
@@ -88,7 +89,9 @@ def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Score
             folder.scorer,
             read,
             cut,
-            store if method.reads == "both" else None,
+            None if method.reads in ("text", "numbers") else store,
+            reads=method.reads,
+            fields=method.fields,
             network=not method.exact,
             keys=folder.keys if hashed else None,
         )
@@ -216,6 +219,8 @@ class ScoreTexts(Scoring, Job[Shard, Tally]):
     read: ReadPlan
     cut: CutPlan
     store: Path | None = None
+    reads: Reads = "text"
+    fields: tuple[str, ...] = ()
     network: bool = False
     keys: Path | None = None
 
@@ -229,7 +234,10 @@ class ScoreTexts(Scoring, Job[Shard, Tally]):
 
         def work(shard: Shard) -> Tally:
             units, texts, tally = read_units(shard, self.read, self.cut, self.names)
-            batch = Paired(texts, store.read(shard.index)[1]) if store is not None else texts
+            batch: Any = texts
+            if store is not None:
+                batch = read_as(Paired(texts, store.read(shard.index)[1]), self.reads)
+            batch = with_numbers(batch, units, self.read, self.fields)
             if self.keys is not None:
                 write_keys(self.keys, shard.index, keys_of(units.row, texts))
             return self.finish(shard.index, units, scorer.score(batch), tally)

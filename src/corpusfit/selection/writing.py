@@ -24,7 +24,7 @@ from corpusfit.core.types import Document, Shard, Source, file_of, in_file
 from corpusfit.scoring import table
 from corpusfit.scoring.contract import AnyMethod
 from corpusfit.scoring.table import grouped, source_groups
-from corpusfit.selection.balance import Balance, balance
+from corpusfit.selection.balance import Balance, Groups, balance
 from corpusfit.selection.choosing import Decision, choose
 from corpusfit.selection.copies import Copies
 from corpusfit.selection.examples import draw_examples, example_path, write_examples
@@ -59,7 +59,8 @@ class Chosen:
 
     `of_tokens` are the word pieces of all candidates.
     With quotas, `quota` has each cluster's wanted share of the selection, `by_cluster` the counts
-    of its segments (by their main cluster) and of those selected. `copies` has the numbers of
+    of its segments (by their main cluster) and of those selected; `groups` has the names if the
+    groups are no clusters. `copies` has the numbers of
     documents left out as copies, by kind, and of their segments; None if all were kept.
     """
 
@@ -70,6 +71,7 @@ class Chosen:
     by_source: dict[str, dict[str, int]] = field(default_factory=dict)
     quota: list[float] | None = None
     by_cluster: list[dict[str, int]] = field(default_factory=list)
+    groups: list[str] | None = None
     copies: dict[str, int] | None = None
     parts: list[int] = field(default_factory=list)
 
@@ -102,6 +104,8 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
     if by is not None:
         chosen.by_cluster = [_nothing() for _ in by.quota]
+    if isinstance(by, Groups):
+        chosen.groups = list(by.names)
     if plan.dedup != "none":
         chosen.copies = {**copies.counts, "segments": 0}
     runs = runs_of_parts(folder, run.shard_count)

@@ -100,7 +100,8 @@ def _kept_blocks(
     known_by = [asdict(replace(source, name="", url="")) for source in sources]
     for each in known_by:
         del each["state"]
-    decides = [_VERSION, pa.__version__, asdict(plan), known_by]
+    reading = {k: v for k, v in asdict(plan).items() if v or k not in ("where", "numbers")}
+    decides = [_VERSION, pa.__version__, reading, known_by]
     path = None if kept is None else kept / f"{digest(decides)}.safetensors"
     if path is not None:
         with contextlib.suppress(CorpusfitError, OSError, KeyError):  # damaged

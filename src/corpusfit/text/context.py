@@ -474,6 +474,11 @@ class Run(RunContext):
             field_cure += f", and the target's with `fit.target_field={read.text_field}`"
         default_cure = cures.of_reasons(rejected.counts, field_cure, self.role)
         cure = cures.of_content(self.sources, read, rejected.counts, default_cure)
+        if read.where and not rejected.counts:
+            return EmptyInputError(
+                f"`{self.role}` has no row that `read.where` keeps; got {read.where!r}. Compare "
+                "with other values."
+            )
         return EmptyInputError(f"`{self.role}` has no usable row ({rejected}). {cure}")
 
 

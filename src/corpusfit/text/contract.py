@@ -58,6 +58,8 @@ class Format(ABC):
     """Whether `blocks_from` goes to a row without reading those before it."""
     all_fields: ClassVar[bool] = True
     """Whether a shard holds all fields of its rows, not only those that the plan names."""
+    named_fields: ClassVar[bool] = True
+    """Whether rows have fields beside the text, by name."""
     parallel: ClassVar[bool] = False
     """Whether rows are aligned pairs; such a format is named by its prefix."""
     written: ClassVar[str] = ""
@@ -139,7 +141,12 @@ def columns_of(rows: Iterable[Row], pick: Pick | None = None) -> tuple[Documents
             rejected.append(row)
     numbers = np.array([d.row for d in used], np.int64)
     texts = text_array([d.text for d in used])
-    return picked(Documents(numbers, texts), pick), rejected
+    return picked(Documents(numbers, texts, _numbers(used)), pick), rejected
+
+
+def _numbers(used: Sequence[Document]) -> NDArray[np.float64] | None:
+    """The numbers of documents, float64 [n, k]; None if they have none."""
+    return np.array([d.numbers for d in used], np.float64) if used and used[0].numbers else None
 
 
 def picked(documents: Documents, pick: Pick | None) -> Documents:
@@ -147,7 +154,9 @@ def picked(documents: Documents, pick: Pick | None) -> Documents:
     if not pick:
         return documents
     chosen = pick(documents.row, np.diff(buffers(documents.texts)[1]))
-    return Documents(documents.row[chosen], take_texts(documents.texts, np.flatnonzero(chosen)))
+    texts = take_texts(documents.texts, np.flatnonzero(chosen))
+    numbers = None if documents.numbers is None else documents.numbers[chosen]
+    return Documents(documents.row[chosen], texts, numbers)
 
 
 def completed(
@@ -161,7 +170,7 @@ def completed(
         parse: the full parser of row i; None if that is no row.
     """
     rejected: list[Reject] = []
-    further: list[str] = []
+    further: list[Document] = []
     kept, at = plain.copy(), np.arange(len(plain))
     for i in np.flatnonzero(~plain).tolist():
         row = parse(i)
@@ -169,11 +178,12 @@ def completed(
             rejected.append(row)
         elif row is not None:
             kept[i], at[i] = True, len(plain) + len(further)
-            further.append(row.text)
+            further.append(row)
     if kept.all() and not further:
         return read, rejected
-    both = pa.concat_arrays([read.texts, text_array(further)])
-    return Documents(read.row[kept], take_texts(both, at[kept])), rejected
+    both = pa.concat_arrays([read.texts, text_array([d.text for d in further])])
+    # rows with numbers are all parsed in full
+    return Documents(read.row[kept], take_texts(both, at[kept]), _numbers(further)), rejected
 
 
 def is_utf8(data: bytes) -> bool:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
+from corpusfit.core.where import NotComparableError, number_of, parsed
 from corpusfit.text import rejects
 
 Row = Document | Reject
@@ -25,6 +26,7 @@ TOOLS = "tools"
 """The field of a chat's row that lists the tools which the assistant may call."""
 _TEMPLATE_FIELD = re.compile(r"\{([^{}]+)\}")
 _MISSING = object()
+_MOST = float(np.finfo(np.float32).max)
 
 Pick = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
 """Chooses the rows to read, from their numbers [n] and their sizes in bytes [n]."""
@@ -34,6 +36,12 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
     """Make a row from named fields with JSON values (see `json_value`)."""
     if not isinstance(record, Mapping):
         return Reject(row, byte, rejects.NOT_AN_OBJECT)
+    numbers: list[float] = []
+    if plan.where or plan.numbers:
+        decided = _decided(record, plan)
+        if isinstance(decided, str):
+            return Reject(row, byte, decided)
+        numbers = decided
     try:
         text = text_in(record, plan.text_field)
     except KeyError:
@@ -46,7 +54,30 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
     if record.get(TOOLS) and any(isinstance(record.get(name), list) for name in names):
         names.append(TOOLS)
     fields = {n: record[n] for n in names if n in record} or None
-    return from_value(row, byte, text, record.get(plan.id_field), fields)
+    return from_value(row, byte, text, record.get(plan.id_field), fields, tuple(numbers))
+
+
+def _decided(record: Mapping[Any, Any], plan: ReadPlan) -> list[float] | str:
+    """The numbers of a row that the plan asks for, or why the row is not used."""
+
+    def value_of(name: str) -> Any:
+        value = _value(record, name)
+        return None if value is _MISSING else value
+
+    try:
+        if plan.where and not parsed(plan.where).keeps(value_of):
+            return rejects.LEFT_OUT
+    except NotComparableError as e:
+        return f"{rejects.NOT_COMPARABLE}: {e}"
+    numbers = []
+    for name in plan.number_fields():
+        value = value_of(name)
+        number = number_of(value)
+        # scores are float32
+        if number is None or not abs(number) <= _MOST:
+            return rejects.no_number(name, value)
+        numbers.append(float(number))
+    return numbers
 
 
 def fields_in(text_field: str) -> list[str]:
@@ -156,7 +187,12 @@ def missing(value: object) -> bool:
 
 
 def from_value(
-    row: int, byte: int, text: str | None, id: object = None, fields: dict[str, Any] | None = None
+    row: int,
+    byte: int,
+    text: str | None,
+    id: object = None,
+    fields: dict[str, Any] | None = None,
+    numbers: tuple[float, ...] = (),
 ) -> Row:
     """Check a row whose text and id are already found.
 
@@ -170,7 +206,7 @@ def from_value(
     if not text or text.isspace():
         return Reject(row, byte, rejects.EMPTY_TEXT)
     row_id = id if isinstance(id, str | int) else None
-    return Document(row, byte, text, row_id, value=id, fields=fields)
+    return Document(row, byte, text, row_id, value=id, fields=fields, numbers=numbers)
 
 
 _Convert = Callable[[Any], Any]

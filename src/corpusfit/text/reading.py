@@ -19,12 +19,14 @@ from corpusfit.core.types import (
     Shard,
     Texts,
     Units,
+    WithNumbers,
     buffers,
     file_of,
     in_file,
 )
 from corpusfit.kernels import cut
 from corpusfit.text import Pick, documents, kind
+from corpusfit.text.rejects import LEFT_OUT
 
 _MODES = {
     "window": cut.WINDOW,
@@ -37,7 +39,7 @@ _MODES = {
 
 @dataclass
 class Tally:
-    """Counts of one shard, with every reject in full; rows = documents + rejects."""
+    """Counts of one shard, with every reject in full; rows are documents, rejects or left out."""
 
     source: int  # number of its source, or of the first of its `files` sources
     documents: int = 0
@@ -47,6 +49,7 @@ class Tally:
     # row in the shard, byte and reason of each
     rejects: list[tuple[int, int, str]] = field(default_factory=list)
     files: int = 1
+    left_out: int = 0  # rows that `read.where` leaves out
 
     @classmethod
     def of(cls, shard: Shard) -> Tally:
@@ -63,7 +66,7 @@ class Tally:
 
     def as_dict(self) -> dict[str, Any]:
         """The counts as plain values, for a file's header."""
-        return dict(vars(self))
+        return {name: n for name, n in vars(self).items() if name != "left_out" or n}
 
 
 class Reasons:
@@ -110,7 +113,8 @@ def read_shard(
     usable, rejected = documents(shard, plan, pick)
     tally = Tally.of(shard)
     tally.documents = len(usable)
-    tally.rejects = [(r.row, r.byte, r.reason) for r in rejected]
+    tally.rejects = [(r.row, r.byte, r.reason) for r in rejected if r.reason != LEFT_OUT]
+    tally.left_out = len(rejected) - len(tally.rejects)
     if plan.strict:
         require_none_rejected(tally, names)
     return usable, tally
@@ -139,11 +143,22 @@ def cut_units(usable: Documents, plan: CutPlan) -> tuple[Units, Texts]:
     )
     through = np.concatenate(([0], np.cumsum(lengths)))
     before = np.repeat(through[np.cumsum(counts) - counts], counts)
+    numbers = None if usable.numbers is None else np.repeat(usable.numbers, counts, axis=0)
     units = Units(
-        np.repeat(usable.row, counts), through[:-1] - before, through[1:] - before, pieces
+        np.repeat(usable.row, counts), through[:-1] - before, through[1:] - before, pieces, numbers
     )
     borders = pa.py_buffer(np.concatenate((offsets[:1], ends)))
     return units, pa.LargeStringArray.from_buffers(len(units), borders, pa.py_buffer(data))
+
+
+def with_numbers(batch: Any, units: Units, read: ReadPlan, fields: Sequence[str]) -> Any:
+    """A batch of units as a method reads it, with the numbers in some fields of their rows."""
+    if not fields:
+        return batch
+    known = read.number_fields()
+    empty = np.empty((0, len(known)))
+    columns = (empty if units.numbers is None else units.numbers).T
+    return WithNumbers(batch, {field: columns[known.index(field)] for field in fields})
 
 
 def join_units(units: Units, gamma: int) -> Segments:

@@ -21,6 +21,11 @@ NO_CONVERSATION = "row is no conversation"
 NO_ASSISTANT = "conversation without a turn of the assistant"
 NO_LOSS = "nothing in the row that the loss is on"
 
+LEFT_OUT = "left out by `read.where`"
+"""Not an error: the row is counted by itself where a corpus is selected from."""
+NOT_COMPARABLE = "values that `read.where` cannot compare"
+NO_NUMBER = "no number"
+
 FOREIGN = "not JSON"
 """The only field of an object that replaces a value without a JSON form; holds its type."""
 
@@ -65,6 +70,13 @@ def _inner(value: Mapping[Any, Any], field: str) -> Iterator[str]:
 def _listed(fields: Iterable[object]) -> str:
     names = [str(name)[:40] for name in fields]
     return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
+
+
+def no_number(field: str, value: object) -> str:
+    """The row lacks the number that it is to be scored by."""
+    if value is None or value == "":
+        return f"{NO_NUMBER} in {field!r}"
+    return f"{NO_NUMBER} in {field!r}: it is {str(value)[:40]!r}"
 
 
 def malformed_csv(detail: object) -> str:

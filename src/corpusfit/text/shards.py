@@ -436,7 +436,7 @@ def _joined(
         number = int(numbered(np.array([row.row]))[0])
         rejected.append(Reject(number, row.byte - int(at[k] - byte[k]), row.reason))
     rejected.sort(key=lambda r: r.row)
-    return Documents(numbered(usable.row), usable.texts), rejected
+    return replace(usable, row=numbered(usable.row)), rejected
 
 
 def raw_rows(shard: Shard, plan: ReadPlan) -> Iterator[tuple[Row, bytes]]:

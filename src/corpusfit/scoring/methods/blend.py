@@ -105,6 +105,7 @@ class Blend(Method[Any]):
 
     def __post_init__(self) -> None:
         members, _ = self._members(), self._shares()
+        # numbers of rows come beside texts or embeddings, whatever the others read
         reads = _union(m.reads for m in members)
         learns = _union([reads, *(m.fits_on for m in members)])
         exact = all(m.exact for m in members)
@@ -116,6 +117,21 @@ class Blend(Method[Any]):
     def files(self) -> tuple[str, ...]:
         """The files of the members."""
         return tuple(dict.fromkeys(file for m in self._members() for file in m.files))
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models of the members."""
+        return tuple(dict.fromkeys(model for m in self._members() for model in m.models))
+
+    def require(self) -> None:
+        """Check the members."""
+        for member in self._members():
+            member.require()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields of the members."""
+        return tuple(dict.fromkeys(field for m in self._members() for field in m.fields))
 
     def _names(self) -> list[str]:
         return [name.strip() for name in self.methods.split(",")]
@@ -164,9 +180,9 @@ class Blend(Method[Any]):
 
 
 def _union(kinds: Iterable[Reads]) -> Reads:
-    """The input that contains all of these."""
-    different = set(kinds)
-    return different.pop() if len(different) == 1 else "both"
+    """The input that contains all of these, beside numbers."""
+    different = set(kinds) - {"numbers"}
+    return "both" if len(different) > 1 else next(iter(different), "numbers")
 
 
 def _ranked(scores: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:

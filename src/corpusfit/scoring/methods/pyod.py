@@ -152,6 +152,7 @@ class Pyod(Method[Vectors]):
     scorer: ClassVar[type] = PyodScorer
     cost: ClassVar[str] = "by detector"
     needs: ClassVar[str] = "pyod"
+    argument: ClassVar[str] = "detector"
 
     detector: str = "ECOD"
     parameters: str = "{}"

@@ -105,7 +105,7 @@ class Csv(Format):
                 yield values
             elif records.unclosed and end == len(data):
                 yield Reject(row, byte, rejects.UNCLOSED_QUOTE)
-            elif not 0 <= text_index < len(values):
+            elif plan.where or plan.numbers or not 0 <= text_index < len(values):
                 record = dict(zip(names, values, strict=False))
                 yield from_mapping(row, byte, record, plan)
             else:

@@ -53,7 +53,8 @@ class JsonLines(Format):
         data = np.frombuffer(shard.data, np.uint8)
         field = plan.text_field.encode("utf-8", "surrogatepass")
         out = np.empty(len(data) + 8, np.uint8)
-        if _ESCAPED.search(field):  # the field name is escaped in the lines
+        # the field name is escaped in the lines, or other fields decide on a row
+        if _ESCAPED.search(field) or plan.where or plan.numbers:
             through, plain = np.zeros(len(begins) + 1, np.int64), np.zeros(len(begins), np.bool_)
         else:
             through, plain = field_texts(data, begins, ends, np.frombuffer(field, np.uint8), out)
@@ -99,8 +100,10 @@ def as_line(row: Mapping[str, Any], plan: ReadPlan) -> bytes:
     """
     fields = (plan.text_field, *fields_in(plan.text_field))
     texts = [n for name in fields for n in (name, name.partition(".")[0]) if n in row]
-    names, has_text = (*texts, plan.id_field), bool(texts)
-    subset = {name: row[name] for name in names if name in row} if has_text else dict.fromkeys(row)
+    others = [n for name in plan.other_fields() for n in (name, name.partition(".")[0])]
+    names, has_text = (*texts, plan.id_field, *others), bool(texts)
+    subset = {} if has_text else dict.fromkeys(row)
+    subset |= {name: row[name] for name in (names if has_text else others) if name in row}
     return line_of(subset)
 
 

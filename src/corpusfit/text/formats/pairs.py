@@ -48,6 +48,7 @@ class _Pairs(Named):
 
     prefix = "pair:"
     parallel = True
+    named_fields = False
 
     def find(self, input_name: str, setting: str) -> Source:
         """Parse an input into a source without name, size and fingerprint."""

@@ -108,7 +108,8 @@ class Batches:
     def wanted(self, names: list[str]) -> list[str]:
         """The fields of the text, its tools and the id that are among some columns, or in one."""
         field = self._plan.text_field
-        fields = (field, *fields_in(field), TOOLS, self._plan.id_field)
+        others = (TOOLS, self._plan.id_field, *self._plan.other_fields())
+        fields = (field, *fields_in(field), *others)
         return [n for n in dict.fromkeys(fields) if {n, n.partition(".")[0]} & {*names}]
 
     def position(self, row: int) -> int:

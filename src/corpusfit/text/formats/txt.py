@@ -36,6 +36,7 @@ class Txt(Format):
     suffixes = (".txt",)
     begins = b""
     plain = joins = True
+    named_fields = False
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         text = Text(Stream(source, plan), plan)
