@@ -211,6 +211,13 @@ def tiny_lm(tmp_path_factory, word_pieces):
 
 
 @pytest.fixture(scope="session")
+def tiny_classifier(tmp_path_factory, word_pieces):
+    """A folder with a random two-layer BERT, 32 wide, that has an output for each of two labels."""
+    folder = tmp_path_factory.mktemp("models") / "classifier"
+    return tiny_bert(folder, word_pieces, "BertForSequenceClassification", 0.3)
+
+
+@pytest.fixture(scope="session")
 def tiny_gpt(tmp_path_factory):
     """A folder with a random two-layer GPT-2 of byte-level BPE; its logits differ widely."""
     import torch

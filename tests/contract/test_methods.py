@@ -10,14 +10,14 @@ import pytest
 
 from corpusfit.core import artifacts
 from corpusfit.core.errors import CorpusfitError, InputError, UnknownMethodError, UsageError
-from corpusfit.core.types import Paired, Reads, read_as, take_units
+from corpusfit.core.types import Paired, Reads, WithNumbers, read_as, take_units
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Family, Method
 from corpusfit.scoring.names import names as method_names
 
 WIDTH = 24
 ALONE = {n for n in method_names() if issubclass(registry.load(n), Method)}
-NAMES = sorted({*ALONE, "pyod:ECOD", "pyod:KNN"} - {"pyod"})
+NAMES = sorted({*ALONE, "pyod:ECOD", "pyod:KNN", "field:edu"} - {"pyod", "field", "fasttext"})
 EMBEDDING = [n for n in NAMES if registry.load(n).reads == "embedding"]
 
 
@@ -50,6 +50,8 @@ def draw(form, rng, n, side):
     """n units of a topic as texts, embeddings or both."""
     if form == "both":
         return Paired(prose(rng, n, side), blob(rng, n, side))
+    if form == "numbers":
+        return WithNumbers(prose(rng, n, side), {"edu": rng.standard_normal(n)})
     return (blob if form == "embedding" else prose)(rng, n, side)
 
 
@@ -57,21 +59,26 @@ def join(*parts):
     if isinstance(parts[0], Paired):
         texts, vectors = ([getattr(p, name) for p in parts] for name in ("texts", "vectors"))
         return Paired(join(*texts), join(*vectors))
+    if isinstance(parts[0], WithNumbers):
+        numbers = {name: join(*(p.numbers[name] for p in parts)) for name in parts[0].numbers}
+        return WithNumbers(join(*(p.units for p in parts)), numbers)
     return np.concatenate(parts) if isinstance(parts[0], np.ndarray) else pa.concat_arrays(parts)
 
 
 SETTINGS = {
     "domain_finetune": {"epochs": 1, "rate": 1e-3, "batch": 16},
     "conditional_loss": {"steps": 20, "rate": 1e-3},
+    "model": {"label": "LABEL_1"},
 }
 """Where the defaults would take minutes, or suit no tiny model."""
 
 
 @pytest.fixture(scope="module", autouse=True)
-def small_models(tiny_encoder, tiny_lm):
+def small_models(tiny_encoder, tiny_lm, tiny_classifier):
     """What a method with a model of its own gets here."""
     SETTINGS["domain_finetune"]["embedder"] = str(tiny_encoder)
     SETTINGS["conditional_loss"]["model"] = str(tiny_lm)
+    SETTINGS["model"]["model"] = str(tiny_classifier)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("corpusfit.scoring.methods.conditional_loss.READ", 400)
         yield
@@ -119,8 +126,8 @@ def test_scores_are_finite_float32_one_a_row(case):
 def test_held_out_target_texts_score_higher_than_far_ones(case):
     name, scorer, batch = case
     scores = scorer.score(batch)
-    if registry.load(name).family == "baseline":
-        pytest.skip("a baseline knows nothing of the target")
+    if registry.load(name).family in ("baseline", "external"):
+        pytest.skip("it knows nothing of the target")
     near, far = scores[:30], scores[30:]
     assert np.mean(near[:, None] > far[None, :]) > 0.9
 
@@ -190,8 +197,8 @@ def test_the_same_seed_gives_the_same_bits(case):
 
 def test_fitting_leaves_its_input_alone(case):
     name, _, _ = case
-    method = registry.build(name, {})
-    if method.fits_on == "text":
+    method = registry.build(name, SETTINGS.get(name, {}))
+    if method.fits_on in ("text", "numbers"):
         pytest.skip("Arrow arrays cannot be changed")
     target = draw(method.fits_on, seeded("alone"), 30, 0)
     read_as(target, "embedding").flags.writeable = False

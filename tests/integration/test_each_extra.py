@@ -76,6 +76,7 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     (("models",), f"{SELECT} network --method knn --embedder lm"),
     (("models",), f"{SELECT} tuned --method domain_finetune --set method.epochs=1"),
     (("pyod",), f"{SELECT} pyod --method pyod:ECOD"),
+    (("fasttext",), f"{SELECT} filter --method fasttext:target.jsonl#hq"),
     (("ray",), f"{SELECT} ray --method dsir --engine ray"),
     (("hub",), f"select --target target.jsonl --corpus hub:me/none --out hub {INLINE}"),
     (("hub",), f"select --target target.jsonl --corpus hf://datasets/me/a --out hf {INLINE}"),

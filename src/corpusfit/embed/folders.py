@@ -28,7 +28,12 @@ MINILM_HUB = HubName(
     "sentence-transformers/all-MiniLM-L6-v2", "c9745ed1d9f207416be6d2e6f8de32d1f16199bf"
 )
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-LIBRARIES = {"models": "torch", "train": "accelerate", "pyod": "pyod"}
+LIBRARIES = {
+    "models": "torch",
+    "train": "accelerate",
+    "pyod": "pyod",
+    "fasttext": "fasttext",
+}
 """By extra, a module whose absence means that the extra is not installed."""
 
 

@@ -1,0 +1,363 @@
+"""Scores and labels that a corpus has itself: as a method, and as a filter on its rows."""
+
+import csv
+import json
+import shutil
+import sqlite3
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import corpusfit
+from corpusfit.core.errors import ChangedInputError, EmptyInputError, ModelError, UsageError
+
+TOPICS = "the of a in protein cell market stock court law river music film train data"
+WORDS = TOPICS.split()
+N = 60
+LABELS = {"0": "bad", "1": "good"}
+NUMBERS = {5: None, 6: "high", 7: float("inf"), 8: True}  # no numbers, by row
+
+
+def row(i):
+    text = " ".join(WORDS[(i * k + k * k) % len(WORDS)] for k in range(1, 30)) + f" {i}."
+    score = NUMBERS.get(i, (i * 37 % N) / 10)
+    return {"text": text, "id": i, "edu": score, "topic": ("Health", "Law", "News")[i % 3]}
+
+
+def write(path, rows):
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(r).replace("Infinity", '"inf"') + "\n" for r in rows))
+    elif path.suffix == ".csv":
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+    elif path.suffix == ".parquet":
+        plain = [{**r, "edu": r["edu"] if type(r["edu"]) is float else None} for r in rows]
+        pq.write_table(pa.Table.from_pylist(plain), path)
+    else:
+        with sqlite3.connect(path) as database:
+            database.execute("CREATE TABLE rows (text, id, edu, topic)")
+            database.executemany(
+                "INSERT INTO rows VALUES (:text, :id, :edu, :topic)",
+                [{**r, "edu": None if r["edu"] is True else r["edu"]} for r in rows],
+            )
+        database.close()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("scores")
+    for name in ("c.jsonl", "c.csv", "c.parquet", "c.sqlite"):
+        write(folder / name, [row(i) for i in range(N)])
+    nested = [{"text": r["text"], "meta": {"edu": r["edu"]}} for r in map(row, range(N))]
+    write(folder / "nested.jsonl", nested)
+    write(folder / "t.jsonl", [{"text": row(i)["text"] + " And more."} for i in range(100, 130)])
+    return folder
+
+
+def select(files, out, corpus="c.jsonl", **options):
+    options = {"segments": 7, "engine": "inline", "cache": files / "cache", **options}
+    target = options.pop("target", str(files / "t.jsonl"))
+    return corpusfit.select(target=target, corpus=str(files / corpus), out=out, **options)
+
+
+def best(rows, n=7, sign=1):
+    ranked = sorted(
+        (r for r in rows if type(row(r)["edu"]) is float and row(r)["edu"] < 1e9),
+        key=lambda r: -sign * row(r)["edu"],
+    )
+    return sorted(ranked[:n])
+
+
+@pytest.mark.parametrize("name", ["c.jsonl", "c.csv", "c.parquet", "c.sqlite", "nested.jsonl"])
+def test_a_field_is_the_score_and_rows_without_a_number_are_rejected(files, tmp_path, name):
+    method = "field:meta.edu" if name == "nested.jsonl" else "field:edu"
+    run = select(files, tmp_path / "out", name, method=method)
+    counts = run.manifest["counts"]
+    assert [r["row"] for r in run] == best(range(N))
+    assert [r["score"] for r in run] == pytest.approx([row(r)["edu"] for r in best(range(N))])
+    assert (counts["documents"], counts["rejected"]) == (N - len(NUMBERS), len(NUMBERS))
+    assert all(why.startswith("no number in") for why in counts["reasons"])
+
+
+def test_the_lowest_is_the_best_with_a_minus(files, tmp_path):
+    run = select(files, tmp_path / "out", method="field:-edu")
+    assert [r["row"] for r in run] == best(range(N), sign=-1)
+    why = corpusfit.explain(run, row=run[0])
+    assert "field edu, negated" in why.meaning
+    with pytest.raises(UsageError, match=r"^`text` must .*field:-edu"):
+        corpusfit.explain(run, text="A text.")
+
+
+@pytest.mark.parametrize("name", ["c.jsonl", "c.csv", "c.parquet", "c.sqlite"])
+def test_a_filter_leaves_rows_out_and_counts_them(files, tmp_path, name):
+    where = "edu > 2 and topic in ['Law', 'News']"
+    run = select(files, tmp_path / "out", name, method="field:edu", where=where)
+    counts = run.manifest["counts"]
+    kept = [i for i in range(N) if i % 3 and i not in NUMBERS and row(i)["edu"] > 2]
+    assert [r["row"] for r in run] == best(kept)
+    assert counts["documents"] == len(kept)
+    assert counts["rows"] == N == sum(counts[k] for k in ("documents", "rejected", "left_out"))
+    assert "not used" not in str(run.manifest["warnings"])  # the target is not filtered
+    if name != "c.parquet":  # where there are only numbers
+        assert any(why.startswith("values that `read.where`") for why in counts["reasons"])
+
+
+def test_a_filter_is_part_of_the_run(files, tmp_path):
+    run = select(files, tmp_path / "out", method="random", where="topic == 'Law'")
+    assert len(select(files, tmp_path / "out", method="random", where="topic == 'Law'")) == len(run)
+    with pytest.raises(ChangedInputError, match=r"read\.where was"):
+        select(files, tmp_path / "out", method="random", where="topic == 'News'")
+    with pytest.raises(ChangedInputError, match=r"read\.where was"):
+        select(files, tmp_path / "out", method="random")
+    again = corpusfit.choose(run, segments=3, engine="inline")
+    assert {row(r["row"])["topic"] for r in again} == {"Law"}
+    with pytest.raises(UsageError, match=r"`read\.where` leaves some out"):
+        corpusfit.explain(run, row="c.jsonl:59")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"where": "topics == 'Law'"}, r"`read\.where` must .*text, id, edu, topic.*'topics'"),
+        ({"method": "field:score"}, r"`method\.name` must .*text, id, edu, topic.*'score'"),
+        ({"method": "field:"}, r"`method\.name` must be field:NAME"),
+        ({"method": "field"}, r"`method\.name` must be field:NAME"),
+        ({"method": "dsir:edu"}, r"`method\.name` must be dsir, without a colon .*field:FIELD"),
+        ({"where": "topic == 'None'", "method": "dsir"}, r"has no row that `read\.where` keeps"),
+    ],
+)
+def test_what_cannot_be_is_said_first(files, tmp_path, options, message):
+    with pytest.raises((UsageError, EmptyInputError), match=message):
+        select(files, tmp_path / "out", **options)
+
+
+def test_plain_text_has_no_fields(files, tmp_path):
+    (tmp_path / "a.txt").write_text("A text.\n\nAnother one.\n")
+    with pytest.raises(UsageError, match=r"`read\.where` must be left out .*a\.txt"):
+        select(files, tmp_path / "out", tmp_path / "a.txt", where="score > 3", method="random")
+
+
+def test_fields_in_a_blend_a_cascade_and_a_ranking(files, tmp_path):
+    """A blend of one field has its order; a stage before it drops the lowest."""
+    settings = ("method.methods=field:edu,field:edu", "cascade.sample=20")
+    blended = select(files, tmp_path / "blend", method="blend", settings=settings)
+    assert [r["row"] for r in blended] == best(range(N))
+    both = ("method.methods=field:edu,tfidf", "method.weights=1,0")
+    mixed = select(files, tmp_path / "mixed", method="blend", settings=both)
+    assert [r["row"] for r in mixed] == best(range(N))
+    staged = select(
+        files, tmp_path / "stages", cascade="field:edu:0.5>tfidf", settings=settings[1:]
+    )
+    assert {r["row"] for r in staged} <= set(best(range(N), N // 2))
+    last = select(files, tmp_path / "last", cascade="random:0.9>field:edu", settings=settings[1:])
+    assert last.manifest["method"]["name"] == "field:edu"
+    ranked = corpusfit.rank(
+        target=str(files / "t.jsonl"),
+        corpus=str(files / "c.jsonl"),
+        methods=["field:edu", "dsir"],
+        seeds=1,
+        where="topic != 'News'",
+        engine="inline",
+    )
+    by_name = {each.method: each for each in ranked}
+    assert by_name["field:edu"].bits > 0
+    assert by_name["field:edu"].f1 is None
+    assert by_name["dsir"].f1 is not None
+
+
+@pytest.fixture(scope="module")
+def classifiers(tmp_path_factory, tiny_classifier):
+    """Random BERTs with two named labels, and with one output."""
+    transformers = pytest.importorskip("transformers")
+    made = {name: tmp_path_factory.mktemp("models") / name for name in ("two", "one")}
+    for folder in made.values():
+        shutil.copytree(tiny_classifier, folder)
+    config = json.loads((made["two"] / "config.json").read_text())
+    (made["two"] / "config.json").write_text(json.dumps({**config, "id2label": LABELS}))
+    one = transformers.AutoConfig.from_pretrained(tiny_classifier, num_labels=1)
+    transformers.BertForSequenceClassification(one).save_pretrained(made["one"])
+    return made
+
+
+def answers(folder, texts):
+    """The logits by transformers alone, a text at a time."""
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    with torch.no_grad():
+        each = [model(**tokenizer(t, truncation=True, return_tensors="pt")).logits for t in texts]
+    return torch.cat(each).numpy()
+
+
+@pytest.mark.slow
+def test_a_classifier_of_transformers(files, tmp_path, classifiers):
+    run = select(files, tmp_path / "a", method=f"model:{classifiers['two']}#good", segments=N)
+    logits = answers(classifiers["two"], [r["text"] for r in run])
+    expected = logits[:, 1] - logits[:, 0]  # the log odds of two labels
+    assert [r["score"] for r in run] == pytest.approx(expected.tolist(), abs=1e-4)
+    assert "log odds of good" in corpusfit.explain(run, row=run[0]).meaning
+    alone = corpusfit.explain(run, text=run[0]["text"])
+    assert alone.score == pytest.approx(run[0]["score"], abs=1e-4)
+
+    settings = ("method.label=bad", "method.raw=true")
+    raw = select(files, tmp_path / "b", method=f"model:-{classifiers['two']}", settings=settings)
+    by_text = dict(zip([r["text"] for r in run], logits[:, 0].tolist(), strict=True))
+    assert [r["score"] for r in raw] == pytest.approx([-by_text[r["text"]] for r in raw], abs=1e-4)
+
+    one = str(classifiers["one"])
+    settings = (f"method.methods=model:{one},field:edu", "method.weights=1,0")
+    blended = select(files, tmp_path / "c", method="blend", settings=settings)
+    single = select(files, tmp_path / "d", method=f"model:{one}", where="edu >= 0 or edu == null")
+    assert single.manifest["counts"]["documents"] > len(single)
+    assert blended.manifest["files"].keys() == single.manifest["files"].keys()
+    logits = answers(one, [r["text"] for r in single])[:, 0]
+    assert [r["score"] for r in single] == pytest.approx(logits.tolist(), abs=1e-4)
+    small = ("cascade.sample=20",)
+    last = select(files, tmp_path / "e", cascade=f"random:0.5>model:{one}", settings=small)
+    first = select(files, tmp_path / "f", cascade=f"model:{one}:0.5>dsir", settings=small)
+    assert len(last) == len(first) == 7
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (
+            "model:{two}",
+            r"`method\.label` must be one of the labels of .*: bad, good; got 'nothing",
+        ),
+        ("model:{two}#fine", r"`method\.label` must be .*bad, good; got 'fine'.*model:.*#bad"),
+        ("model:{encoder}", r"`method\.model` .*another head"),
+        ("model:", r"`method\.model` must be .*fineweb-edu-classifier"),
+        ("model:{folder}/none", r"`method\.model` must be .*none"),
+        ("fasttext:none.bin", r"`method\.file` must be a file .*none\.bin"),
+    ],
+)
+def test_what_is_no_classifier_is_said_first(
+    files, tmp_path, classifiers, tiny_encoder, method, message
+):
+    named = method.format(two=classifiers["two"], encoder=tiny_encoder, folder=tmp_path)
+    if named.startswith("fasttext"):
+        pytest.importorskip("fasttext")
+    with pytest.raises((UsageError, ModelError), match=message):
+        select(files, tmp_path / "out", method=named, target="none.jsonl")
+
+
+@pytest.fixture(scope="module")
+def filters(tmp_path_factory):
+    """fastText's own classifiers of texts by topic: plain, quantised, and one without labels."""
+    fasttext = pytest.importorskip("fasttext")
+    folder = tmp_path_factory.mktemp("filters")
+    train = folder / "train.txt"
+    halves = WORDS[:7], WORDS[7:]
+    lines = [
+        f"__label__{('hq', 'cc')[half]} " + " ".join(halves[half][(i * k) % 7] for k in range(9))
+        for i in range(200)
+        for half in (0, 1)
+    ]
+    train.write_text("\n".join(lines) + "\n")
+    options = {"dim": 8, "bucket": 300, "thread": 1, "verbose": 0}
+    model = fasttext.train_supervised(str(train), wordNgrams=2, epoch=3, **options)
+    model.save_model(str(folder / "q.bin"))
+    model.quantize(input=str(train), retrain=False)
+    model.save_model(str(folder / "q.ftz"))
+    fasttext.train_unsupervised(str(train), minCount=1, **options).save_model(str(folder / "u.bin"))
+    return folder
+
+
+@pytest.mark.parametrize("name", ["q.bin", pytest.param("q.ftz", marks=pytest.mark.slow)])
+def test_a_fasttext_filter_scores_as_fasttext_does(files, tmp_path, filters, name):
+    import fasttext
+
+    run = select(files, tmp_path / "out", method=f"fasttext:{filters / name}#hq", segments=N)
+    model = fasttext.load_model(str(filters / name))
+    for row in run:
+        labels, probabilities = model.predict(row["text"].replace("\n", " "), k=-1)
+        expected = dict(zip(labels, probabilities, strict=True))["__label__hq"]
+        assert row["score"] == pytest.approx(min(expected, 1.0), abs=1e-6)
+    assert len({r["score"] for r in run}) > N // 2
+    settings = ("method.label=__label__hq",)
+    low = select(files, tmp_path / "low", method=f"fasttext:-{filters / name}", settings=settings)
+    lowest = sorted(r["score"] for r in run)[:7]
+    assert sorted(-r["score"] for r in low) == pytest.approx(lowest)
+    assert "probability of hq" in corpusfit.explain(low, row=low[0]).meaning
+    staged = select(
+        files,
+        tmp_path / "stages",
+        cascade=f"fasttext:{filters / name}#hq:0.5>tfidf",
+        settings=("cascade.sample=20",),
+    )
+    assert len(staged) == 7
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        ("q.bin", r"`method\.label` must be one of the labels .*(hq, cc|cc, hq)"),
+        ("u.bin#hq", r"`method\.file` must be a supervised model .*u\.bin"),
+        ("train.txt#hq", r"`method\.file` must be a supervised model .*train\.txt"),
+    ],
+)
+def test_what_is_no_fasttext_filter_is_said_first(files, tmp_path, filters, method, message):
+    with pytest.raises((UsageError, ModelError), match=message):
+        select(files, tmp_path / "out", method=f"fasttext:{filters / method}", target="none.jsonl")
+
+
+def test_a_filter_that_changes_is_noticed(files, tmp_path, filters):
+    copy = tmp_path / "q.bin"
+    copy.write_bytes((filters / "q.bin").read_bytes())
+    run = select(files, tmp_path / "out", method=f"fasttext:{copy}#hq")
+    copy.write_bytes((filters / "q.ftz").read_bytes())
+    with pytest.raises(ModelError, match=r"q\.bin changed"):
+        corpusfit.explain(run, text="A text.")
+    with pytest.raises(ChangedInputError, match=r"q\.bin has changed"):
+        select(files, tmp_path / "out", method=f"fasttext:{copy}#hq")
+
+
+def test_quotas_by_a_field_and_by_source(files, tmp_path):
+    """Of each group the best, as many as its share of the corpus, or equally many."""
+    options = {"method": "field:edu", "segments": 12}
+    run = select(files, tmp_path / "a", balance="field:topic", **options)
+    for first, topic in enumerate(("Health", "Law", "News")):
+        expected = best(range(first, N, 3), 4)
+        assert [r["row"] for r in run if row(r["row"])["topic"] == topic] == expected
+    assert run.manifest["selected"]["groups"] == ["Health", "Law", "News"]
+    assert sum(run.manifest["selected"]["quota"]) == pytest.approx(1, abs=1e-5)
+
+    even = ("choose.quota=even",)
+    where = "topic != 'News' or edu > 3"
+    run = select(
+        files, tmp_path / "b", balance="field:topic", settings=even, where=where, **options
+    )
+    assert [n["selected"] for n in run.manifest["selected"]["by_cluster"]] == [4, 4, 4]
+
+    two = {"a": [row(i) for i in range(40)], "b": [row(i) for i in range(40, N)]}
+    run = corpusfit.select(
+        target=str(files / "t.jsonl"),
+        corpus=two,
+        out=tmp_path / "c",
+        balance="source",
+        engine="inline",
+        cache=files / "cache",
+        method="random",
+        segments=12,
+    )
+    assert [n["selected"] for n in run.manifest["selected"]["by_cluster"]] == [8, 4]
+    again = corpusfit.choose(run, balance="field:topic", segments=9, engine="inline")
+    assert [n["selected"] for n in again.manifest["selected"]["by_cluster"]] == [3, 3, 3]
+    words = corpusfit.choose(run, balance="source", fraction=0.3, engine="inline")
+    shares = [
+        n["tokens"] / words.manifest["selected"]["tokens"]
+        for n in words.manifest["selected"]["by_cluster"]
+    ]
+    assert shares == pytest.approx(words.manifest["selected"]["quota"], abs=0.1)
+
+
+@pytest.mark.parametrize("balance", ["topic", "field:", "field:none", "clusters"])
+def test_what_is_no_group_is_said_first(files, tmp_path, balance):
+    with pytest.raises(UsageError, match=r"`choose\.balance` must be "):
+        select(files, tmp_path / "out", method="field:edu", balance=balance)

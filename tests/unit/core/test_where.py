@@ -1,0 +1,105 @@
+"""The filter on rows: what it keeps, what it refuses, and that nothing of it is run."""
+
+import pytest
+
+from corpusfit.core.errors import UsageError
+from corpusfit.core.where import NotComparableError, parsed
+
+ROW = {
+    "score": 0.9,
+    "text_score": " 0.9 ",  # as every value of a CSV file is text
+    "topic": "Health",
+    "big": 2**60 + 1,
+    "spelled_big": str(2**60 + 1),
+    "flag": True,
+    "spelled": "False",
+    "none": None,
+    "empty": "",
+    "date": "2024-05-01",
+    "metadata.score": -1,
+    "quality score": 3,
+    "tags": ["a"],
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("score > 0.8", True),
+        ("0.8 < score <= 0.9", True),
+        ("0.95 < score", False),
+        ("text_score >= 0.9", True),
+        ("text_score == 0.9", True),
+        ("score == '0.9'", False),
+        ("topic == 'Health' and not score < 0.5", True),
+        ("topic == 5", False),
+        ("topic != 5", True),
+        ("topic in ['Law', \"Health\"] or score > 1", True),
+        ("topic not in ('Law',)", True),
+        ("score in [1, 0.9]", True),
+        (f"big == {2**60 + 1}", True),
+        (f"spelled_big == {2**60}", False),
+        ("flag == true", True),
+        ("flag != True", False),
+        ("spelled == false", True),
+        ("tags == true", False),
+        ("none == null", True),
+        ("missing == null", True),
+        ("topic != null", True),
+        ("missing > 3 or missing <= 3", False),
+        ("empty < 3", False),
+        ("empty == ''", True),
+        ("date >= '2024' and date < '2024-06'", True),
+        ("metadata.score < 0", True),
+        ("field('quality score') == +3", True),
+        ("(score > 1 or\n topic == 'Health') and score > -1e3", True),
+        ("tags == 'a'", False),
+    ],
+)
+def test_what_is_kept(text, kept):
+    assert parsed(text).keeps(ROW.get) is kept
+
+
+@pytest.mark.parametrize("text", ["topic > 3", "score < 'a'", "tags >= 0", "flag > 0"])
+def test_values_without_an_order_are_no_answer(text):
+    with pytest.raises(NotComparableError, match=r"topic|score|tags|flag"):
+        parsed(text).keeps(ROW.get)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "score",
+        "score = 3",
+        "score > 3 AND topic == 'a'",
+        "score > other",
+        "3 > 2",
+        "score > null",
+        "score > true",
+        "score + 1 > 3",
+        "score is None",
+        "'a' in tags",
+        "score in [other]",
+        "score > 3 if flag else 4",
+        "__import__('os').system('false') == 0",
+        "field(topic) == 1",
+        "field('a', 'b') == 1",
+        "(lambda: 1)() == score",
+        "f'{score}' == topic",
+        "b'a' == topic",
+        "(x := score) > 3",
+        "score == ...",
+        "score > 3\0",
+        "not " * 2_000 + "score > 3",
+        "(" * 300 + "score > 3" + ")" * 300,
+        " or ".join(["score > 3"] * 2_000),
+    ],
+)
+def test_what_is_no_filter_is_refused(text):
+    with pytest.raises(UsageError, match=r"^`read\.where` must be .*read\.where=score"):
+        parsed(text)
+
+
+def test_the_fields_that_it_reads():
+    assert parsed("a.b > 1 and (c == 'x' or not a.b in [2])").fields == ("a.b", "c")
