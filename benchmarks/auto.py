@@ -1,8 +1,8 @@
-"""Accuracy of `auto`, and the effect of normalising the target, on targets with known domains.
+"""Accuracy of `auto`, and the effect of normalizing the target, on targets with known domains.
 
 For each task, every method scores a sample of a corpus whose files are named by their true
 domain. Reports the average precision for the domain of the method that each rule chooses, with
-raw and with normalised target text. The name of a file is an approximate domain (Wikipedia has
+raw and with normalized target text. The name of a file is an approximate domain (Wikipedia has
 biomedical sentences), so the results compare methods and are no absolute quality.
 
 Run: .venv/bin/python benchmarks/auto.py TASKS PILE EMBEDDER [SAMPLE]
@@ -57,7 +57,7 @@ def main(tasks: Path, pile: Path, embedder: str, size: int) -> None:
         raw = target(tasks / task / "train.jsonl.zst", plan)
         rows[task] = {
             form: measure(encoder.encode(units(forms, plan)), background, truth)
-            for form, forms in (("raw", raw), ("normalised", [corpus.normalise(t) for t in raw]))
+            for form, forms in (("raw", raw), ("normalized", [corpus.normalize(t) for t in raw]))
         }
         print(task, {form: r["picked"] for form, r in rows[task].items()}, flush=True)
     mean = {
@@ -65,7 +65,7 @@ def main(tasks: Path, pile: Path, embedder: str, size: int) -> None:
             pick: float(np.mean([r[form]["picked"][pick][1] for r in rows.values()]))
             for pick in rows["sst2"][form]["picked"]
         }
-        for form in ("raw", "normalised")
+        for form in ("raw", "normalized")
     }
     print("mean", mean)
     result = {"name": "auto", "embedder": embedder, "sample": size, "tasks": rows, "mean": mean}

@@ -27,7 +27,7 @@ from corpusfit.kernels.backoff import log_probabilities
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.selection.ranking import candidates
-from corpusfit.text import normalise
+from corpusfit.text import normalize
 from corpusfit.text.context import Machine
 from corpusfit.text.same_text import folded, form_of, text_keys
 from peers import PEERS, Peer, peer_of
@@ -120,7 +120,7 @@ class Work:
         else:
             rows = map(orjson.loads, lines(self.data / "tasks" / task / f"{part}.jsonl.zst"))
             texts = [row["text"] for row in rows if not label or row["label"] == label]
-        shown = [normalise(text) for text in texts]
+        shown = [normalize(text) for text in texts]
         kept = np.sort(np.unique(text_keys(shown), return_index=True)[1])
         kept = [i for i in kept if form_of(folded(shown[i]))]
         return [(shown if part == "dev" else texts)[i] for i in kept]
@@ -139,7 +139,7 @@ class Target:
 
     @property
     def dev(self) -> Path:
-        """Unseen texts, normalised."""
+        """Unseen texts, normalized."""
         return self.folder / "dev.jsonl"
 
     @cached_property
@@ -168,8 +168,8 @@ def some(texts: list[str], most: int, seed: int) -> list[str]:
 
 
 def dev_apart(dev: list[str], train: list[str]) -> list[str]:
-    """The dev texts whose letters and digits no train text has, after normalisation."""
-    seen = np.isin(text_keys(dev), text_keys(normalise(text) for text in train))
+    """The dev texts whose letters and digits no train text has, after normalization."""
+    seen = np.isin(text_keys(dev), text_keys(normalize(text) for text in train))
     return [dev[i] for i in np.flatnonzero(~seen)]
 
 

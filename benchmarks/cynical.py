@@ -217,7 +217,7 @@ def compared(peer: Path, lines: Lines, dev: Any, seconds: dict[str, list[float]]
         orders["formula"] = search(lines, per_word=False)
         orders["formula per word"] = search(lines, per_word=True)
     pairs = [(a, b) for b in ("formula", "formula per word", "ours") for a in orders if a != b]
-    pairs = [(a, b) for a, b in pairs if b in orders] + list(neighbours(list(orders)))
+    pairs = [(a, b) for a, b in pairs if b in orders] + list(neighbors(list(orders)))
     alike = {f"{a} / {b}": agreement(orders[a], orders[b]) for a, b in pairs}
     found = {"agreement": alike, "bits": bits(orders, lines, dev)}
     for kind, rows in found.items():
@@ -226,7 +226,7 @@ def compared(peer: Path, lines: Lines, dev: Any, seconds: dict[str, list[float]]
     return found
 
 
-def neighbours(names: list[str]) -> Iterator[tuple[str, str]]:
+def neighbors(names: list[str]) -> Iterator[tuple[str, str]]:
     """The same settings with another seed."""
     return ((a, b) for a, b in pairwise(names) if a[:-1] == b[:-1])
 

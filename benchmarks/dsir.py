@@ -169,7 +169,7 @@ def agreement(target: Path, part: Path, folder: Path, buckets: int) -> float:
     to 0.962); and ours counts marks above letters to the word (Unicode Technical Standard 18).
     """
     whole = ["--unit", "document", "--set", "method.per_token=false"]
-    raw = ["--set", "fit.background=1000000", "--set", "fit.normalise=false"]
+    raw = ["--set", "fit.background=1000000", "--set", "fit.normalize=false"]
     out = folder / f"agree-{buckets}"
     raw += ["--set", f"method.buckets={buckets}"]
     command = score(target, part, out, 1, *SAME_FEATURES, *whole, *raw)

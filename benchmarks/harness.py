@@ -1,7 +1,7 @@
 """Paired timings of corpusfit and a peer, stored with hardware and versions.
 
 Both run in turn, A B A B, after one warm-up each; results are medians and the median of paired
-ratios. On a shared machine the speed drifts by tens of per cent, and neighbouring runs share the
+ratios. On a shared machine the speed drifts by tens of per cent, and neighboring runs share the
 drift, so the ratio of a pair is steadier than the ratio of two averages. A handful of wall times:
 good for factors, not for per cents.
 Reference: Kalibera and Jones (2013), Rigorous Benchmarking in Reasonable Time.

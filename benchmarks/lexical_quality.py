@@ -95,12 +95,12 @@ def documents(pile: Path) -> tuple[list[str], np.ndarray]:
 
 
 def target(path: Path, most: int = TARGET_TEXTS) -> Any:
-    """A seeded draw of a task's different texts, normalised as a run does."""
+    """A seeded draw of a task's different texts, normalized as a run does."""
     with path.open("rb") as f:
         lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(f)).readlines()
     texts = list(dict.fromkeys(orjson.loads(line)["text"] for line in lines))
     drawn = np.sort(np.random.default_rng(0).permutation(len(texts))[:most])
-    return text_array([corpus.normalise(texts[i]) or texts[i] for i in drawn])
+    return text_array([corpus.normalize(texts[i]) or texts[i] for i in drawn])
 
 
 def static_encoder() -> Any:

@@ -26,12 +26,12 @@ def main() -> None:
         source = distilled_folder(minilm_folder(), Path(cache))
         table = load_file(source / "model.safetensors")["embeddings"]
         PACKAGED.mkdir(exist_ok=True)
-        (PACKAGED / "model.safetensors").write_bytes(save(quantised(table)))
+        (PACKAGED / "model.safetensors").write_bytes(save(quantized(table)))
         for name in ("tokenizer.json", "config.json"):
             (PACKAGED / name).write_bytes((source / name).read_bytes())
 
 
-def quantised(table: np.ndarray) -> dict[str, np.ndarray]:
+def quantized(table: np.ndarray) -> dict[str, np.ndarray]:
     """A float32 table [tokens, dim] as int8 [tokens, dim] and a weight for each token."""
     weights = np.abs(table).max(axis=1) / np.float32(127)
     rounded = np.rint(table / np.where(weights > 0, weights, 1)[:, None])

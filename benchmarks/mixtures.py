@@ -37,11 +37,11 @@ def rows_of(n: int) -> np.ndarray:
     begin = 0
     for size in sizes:
         shape = np.eye(WIDTH) + rng.normal(size=(WIDTH, WIDTH)) * 0.1
-        centre = rng.normal(size=WIDTH)
+        center = rng.normal(size=WIDTH)
         for at in range(begin, begin + size, 50_000):
             rest = min(50_000, begin + size - at)
             tail = np.sqrt(6.0 / rng.chisquare(6.0, rest))[:, None]  # Student's t
-            x[at : at + rest] = (rng.normal(size=(rest, WIDTH)) * tail) @ shape + centre
+            x[at : at + rest] = (rng.normal(size=(rest, WIDTH)) * tail) @ shape + center
         begin += size
     return x[rng.permutation(n)]
 
@@ -70,7 +70,7 @@ def start_of(x: np.ndarray, k: int) -> GaussianMixture:
         k,
         max_iter=150,
         weights_init=of.weights / of.weights.sum(),
-        means_init=of.means * scale + found.centre,
+        means_init=of.means * scale + found.center,
         precisions_init=factors @ factors.transpose(0, 2, 1),
     )
 

@@ -1,6 +1,6 @@
 """Other tools and papers as published, for benchmarks/benefit.py: one float for each text.
 
-All of them score the segments that our methods score, and see the target's texts normalised as for
+All of them score the segments that our methods score, and see the target's texts normalized as for
 our methods, so that a task's tokenisation and marks do not decide.
 `peer_dsir` and `peer_fasttext` need requirements-bench.txt.
 """
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from corpusfit.core.types import buffers, text_array
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import number_words
-from corpusfit.text import normalise
+from corpusfit.text import normalize
 
 Numbers = NDArray[np.float64]
 Peer = Callable[[Sequence[str]], Numbers]
@@ -205,5 +205,5 @@ def peer_of(method: str, wanted: Sequence[str], seed: int) -> Peer | None:
     """The peer of a name, for a target's texts; None if none has that name."""
     if method not in PEERS:
         return None
-    shown = [normalise(text) for text in wanted]
+    shown = [normalize(text) for text in wanted]
     return lambda texts: PEERS[method](texts, shown, seed)

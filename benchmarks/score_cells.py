@@ -128,7 +128,7 @@ class Setting:
     words: float = 1.0
 
 
-LABELLED = ("classification", "tagging")
+LABELED = ("classification", "tagging")
 BATCH = {"batch": 16, "length": 128}
 PAIRS_TRAINING = (
     *("train.pair_tokens=4096", "train.schedule=inverse_sqrt"),
@@ -148,7 +148,7 @@ DE_EN = {
 """The model that selections of pairs continue, of all pairs; as in examples/papers/README.md."""
 SETTINGS = {
     "continued": Setting(
-        LABELLED,
+        LABELED,
         "bert-mini-wiki",
         {"objective": "mlm", "steps": 600, "rate": 3e-4, **BATCH},
         ("loss", "probe", "tune500", "tune"),
@@ -681,10 +681,10 @@ class Study:
 
     def _bytes(self, piece: Piece) -> Record:
         """Bits per byte of test."""
-        run = self._evaluated(piece, kind="language_modelling", seeds=1)
+        run = self._evaluated(piece, kind="language_modeling", seeds=1)
         (outcome,) = run.outcomes()
         metric = TASKS[piece.task].metric
-        task = _read(self.pile.place(piece.task), "language_modelling")
+        task = _read(self.pile.place(piece.task), "language_modeling")
         eighths = np.round(np.asarray(outcome.predicted["test"]) * 8)
         return {
             "test": {metric: outcome.scores["test"][metric]},

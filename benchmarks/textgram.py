@@ -1,7 +1,7 @@
-"""Speed of `textgram`, compared with two pairs of libraries that find neighbours and rank.
+"""Speed of `textgram`, compared with two pairs of libraries that find neighbors and rank.
 
 They are sentence-transformers' paraphrase mining with networkx, and usearch with igraph. usearch
-finds neighbours approximately (HNSW, its defaults); the other side and ours examine every pair.
+finds neighbors approximately (HNSW, its defaults); the other side and ours examine every pair.
 
 From the vectors of a corpus and of a target to PageRank, as Algorithm 1 of the TextGram paper;
 processor seconds on one thread each, and the overlap of the best tenths. Processor time, because
@@ -74,7 +74,7 @@ def main(pile: Path, task: Path, size: int, runs: int) -> None:
         method = TextGram()
         index = Index(ndim=joined.shape[1], metric="cos")
         index.add(np.arange(len(joined)), joined, threads=1)
-        found = index.search(joined, method.neighbours + 1, threads=1)
+        found = index.search(joined, method.neighbors + 1, threads=1)
         one = np.repeat(np.arange(len(joined)), found.keys.shape[1])
         other, cosine = found.keys.ravel().astype(np.int64), 1 - found.distances.ravel()
         low, high = np.minimum(one, other), np.maximum(one, other)

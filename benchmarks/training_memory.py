@@ -127,7 +127,7 @@ def measure(size: str, kind: str) -> None:
 
 def in_gb(counted: dict[str, int]) -> str:
     """Cells of a table: the program, the parts that do not depend on text, the others, the sum."""
-    states = sum(counted[name] for name in ("weights", "gradients", "optimiser"))
+    states = sum(counted[name] for name in ("weights", "gradients", "optimizer"))
     parts = [counted["program"], states, counted["activations"], counted["logits"], counted["gaps"]]
     return " | ".join(
         f"{part / 1e9:.2f}" for part in [*parts, counted["program"] + counted["total"]]

@@ -60,8 +60,8 @@ def _first(of: dict[tuple[str, str], Any], task: str, models: list[str], metric:
 def _correlations(of: dict[tuple[str, str], Any], domains: list[str], tasks: Any) -> str:
     """Pearson's r of the cosine of two domains and the score of one's model on the other's test."""
     texts = {d: (tasks[d] / "dev.en").read_text("utf-8").splitlines() for d in domains}
-    centre = {d: vectors(texts[d], EMBEDDER).mean(0) for d in domains}
-    unit = {d: c / np.linalg.norm(c) for d, c in centre.items()}
+    center = {d: vectors(texts[d], EMBEDDER).mean(0) for d in domains}
+    unit = {d: c / np.linalg.norm(c) for d, c in center.items()}
     pairs = [(model, task) for model in domains for task in domains]
     crossed = [(model, task) for model, task in pairs if model != task]
     found = []

@@ -125,14 +125,14 @@ def inside(s: Setting, prefix: str) -> NDArray[np.bool_]:
 
 @functools.cache
 def task_rows(s: Setting, task: str, label: str = "", part: str = "train") -> dict[str, Any]:
-    """Distinct texts of a task (of one label, if given), normalised as in a run, with labels."""
+    """Distinct texts of a task (of one label, if given), normalized as in a run, with labels."""
     raw: dict[str, Any] = {}
     for row in rows(s.tasks / task / f"{part}.jsonl.zst"):
         if not label or row["label"] == label:
             raw.setdefault(row["text"], row["label"])
     found: dict[str, Any] = {}
     for text, its in raw.items():
-        found.setdefault(corpus.normalise(text), its)
+        found.setdefault(corpus.normalize(text), its)
     found.pop("", None)
     return found
 

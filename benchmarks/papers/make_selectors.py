@@ -195,7 +195,7 @@ def _text(s: Setting, n: int, shares: dict[str, float]) -> str:
     return (
         f"Average precision over {n:,} documents for those of the true domain: the first "
         f"{data.WORDS} words of up to {s.documents:,} documents of each source. Targets are "
-        f"{s.target} texts, normalised and each different; methods have their defaults and are "
+        f"{s.target} texts, normalized and each different; methods have their defaults and are "
         f"fitted on a background of {min(s.background, n):,} documents. The seed draws target and "
         f"background and is the fit's. {of_seeds(s.seeds)}; `{PYOD}`, "
         "graphs, `domain_finetune` (where it was asked for) and the decisions of `auto` (by bits "

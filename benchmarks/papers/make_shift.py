@@ -53,10 +53,10 @@ def measure(s: Setting, piece: Piece) -> dict[str, Any]:
 
 
 def _lines(s: Setting, name: str) -> list[str]:
-    """Distinct sentences of enough words, normalised as in a run."""
+    """Distinct sentences of enough words, normalized as in a run."""
     raw = (s.parallel / name / "dev.en").read_text(encoding="utf-8").split("\n")
     long = [line for line in raw if len(line.split()) >= LEAST]
-    return list(dict.fromkeys(map(corpus.normalise, long)))
+    return list(dict.fromkeys(map(corpus.normalize, long)))
 
 
 def report(s: Setting, found: dict[Piece, dict[str, Any]]) -> Report:
@@ -101,7 +101,7 @@ def _conclusion(figures: dict[str, Any]) -> str:
 def _text(s: Setting) -> str:
     return (
         f"Average precision as in `selectors`, on the same documents. Targets are {s.target} "
-        f"different sentences of {LEAST} words or more, normalised, from the development sets of "
+        f"different sentences of {LEAST} words or more, normalized, from the development sets of "
         "Koehn and Knowles (2017): European law must find court cases (`legal_*`), messages and "
         "manuals of desktop software must find manuals of PHP and PowerShell (`it_*`). Both are of "
         "one domain by subject and differ in style, length and topics. "

@@ -23,7 +23,7 @@ from report import Report, cell, of_seeds, spread, table
 ENCODER = "minilm"
 TUNED = ("ChemProt", "SST-2")
 """Targets to fine-tune an encoder for, with seed 0 only."""
-RANKER = ("domain_cosine", (("centred", False),))
+RANKER = ("domain_cosine", (("centered", False),))
 PAPER = """\
 | | without: p | r | F1 | with: p | r | F1 |
 | --- | --- | --- | --- | --- | --- | --- |

@@ -20,7 +20,7 @@ from report import Report, cell, first, of_seeds, spread, table
 ENCODER = "minilm"
 METHODS: dict[str, tuple[Variant, ...]] = {
     "words": (("moore_lewis", ()),),
-    ENCODER: (("domain_cosine", (("centred", False),)), ("consensus", ())),
+    ENCODER: (("domain_cosine", (("centered", False),)), ("consensus", ())),
     "finetune": (("domain_finetune", ()),),
 }
 TUNED = ("ChemProt", "SST-2")

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import data
-from corpusfit.kernels.neighbours import fixed_point, nearest, strongest_pairs
+from corpusfit.kernels.neighbors import fixed_point, nearest, strongest_pairs
 from corpusfit.scoring.blocks import plain_rows
 from corpusfit.scoring.methods.textgram import TextGram
 from corpusfit.scoring.similarity import EXACT
@@ -49,7 +49,7 @@ def measure(s: Setting, piece: Piece) -> dict[str, Any]:
             typical = method._typical(target.texts)
             rows = np.concatenate([units.vectors, target.vectors[typical]])
             lists = nearest(
-                fixed_point(plain_rows(rows)), method.neighbours, pairs=pairs, exact=EXACT
+                fixed_point(plain_rows(rows)), method.neighbors, pairs=pairs, exact=EXACT
             )
             first, second, _ = strongest_pairs(*lists, pairs)
             near = (first >= len(truth)).astype(int) + (second >= len(truth))

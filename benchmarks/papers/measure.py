@@ -19,8 +19,8 @@ Variant = tuple[str, tuple[tuple[str, Any], ...]]
 
 COMPARED: tuple[Variant, ...] = (
     ("consensus", ()),
-    ("domain_cosine", (("centred", True),)),
-    ("domain_cosine", (("centred", False),)),
+    ("domain_cosine", (("centered", True),)),
+    ("domain_cosine", (("centered", False),)),
     ("domain_classifier", ()),
     ("cluster_ratio", ()),
     ("knn", ()),

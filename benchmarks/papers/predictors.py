@@ -66,7 +66,7 @@ class Predictor:
 
 def predictors_of(inputs: RecipeInputs, graph: StepGraph) -> dict[Cell, Predictor]:
     """The predictors of every model of a row with a base and a selection for the row's target."""
-    # Left out: models trained on the row's task, which have memorised the texts; columns of another
+    # Left out: models trained on the row's task, which have memorized the texts; columns of another
     # model; adapters, which a masked model is not opened with; augmentations, which change only the
     # score; and tasks without fine-tuning.
     selectors = {s.name: s for s in inputs.recipe.selectors}
@@ -74,9 +74,9 @@ def predictors_of(inputs: RecipeInputs, graph: StepGraph) -> dict[Cell, Predicto
     found: dict[Cell, Predictor] = {}
     for cell in graph.cells if BASE in selectors else ():
         selector, stored = selectors[cell.selector], inputs.tasks[cell.row[:2]]
-        memorised = selector.trains_on_task and not selector.of
+        memorized = selector.trains_on_task and not selector.of
         other = selector.model_for(entries[cell.task], cell.model) != cell.model
-        if cell.adapter or cell.augment or memorised or other or not load(stored.kind).learns:
+        if cell.adapter or cell.augment or memorized or other or not load(stored.kind).learns:
             continue
         own = row_selections(inputs, graph, cell.row)
         if not own or not fingerprints.sampled(own[0].plan):

@@ -142,7 +142,7 @@ def target_of(s: Setting, name: str, sources: Sequence[Source]) -> Target:
         task = read_task(entry["path"], s.evaluate.task, seed=s.seeds[0])
         kind, binary = kind or task.kind, binary and task.learnable == 2
         for text, label in zip(task.train.texts(), task.train.labels, strict=True):
-            clean = corpora.normalise(text) if s.plan.fit.normalise else text
+            clean = corpora.normalize(text) if s.plan.fit.normalize else text
             label_of.setdefault(clean, label[0] if binary else 0)
     label_of.pop("", None)
     documents = Documents(np.arange(len(label_of)), text_array(list(label_of)))

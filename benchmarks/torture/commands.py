@@ -95,7 +95,7 @@ COMMANDS = {
         ("domains.safetensors", "sample.parquet"),
     ),
     "split": Command(
-        "split --data {w}/labelled.jsonl --dev 20 --test 20 --near --out {out}",
+        "split --data {w}/labeled.jsonl --dev 20 --test 20 --near --out {out}",
         ("train.jsonl", "dev.jsonl", "test.jsonl", "rejects.jsonl"),
     ),
     "compose": Command("compose {w}/compose.toml --out {out}", ("composed", "rejects.jsonl")),
@@ -163,13 +163,13 @@ def make_world(folder: Path, seed: int, model: Path) -> None:
         _write(folder / "corpus" / f"{i}-{topic}", rows, chance.choice(tuple(_WRITERS)))
     target = [{"text": text} for text in _texts(chance, "task", 40)]
     _write(folder / "target", target, ".jsonl")
-    labelled = [
+    labeled = [
         {"text": text, "label": topic}
         for topic in ("task", "market")
         for text in _texts(chance, topic, 60)
     ]
-    _write(folder / "labelled", labelled, ".jsonl")
-    cuts = {"train": labelled[::3], "dev": labelled[1::3], "test": labelled[2::3]}
+    _write(folder / "labeled", labeled, ".jsonl")
+    cuts = {"train": labeled[::3], "dev": labeled[1::3], "test": labeled[2::3]}
     (folder / "split").mkdir()
     for name, rows in cuts.items():
         _write(folder / "split" / name, rows, ".jsonl")

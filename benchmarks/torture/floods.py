@@ -106,7 +106,7 @@ def _few(folder: Path) -> dict[str, int]:
 
 def _labels(folder: Path) -> dict[str, int]:
     rows = [{"text": f"{_TEXT} {i}", "label": f"label {i % 1000}"} for i in range(5000)]
-    (folder / "labelled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "labeled.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return {"rows": 5000}
 
 
@@ -158,7 +158,7 @@ FLOODS = {
     "100,000 columns": Flood(_columns, 2000),
     "10,000 targets": Flood(_targets, 1500),
     "1,000 labels": Flood(
-        _labels, 1500, "split --data {w}/labelled.jsonl --dev 1000 --test 1000 --near" + _OUT
+        _labels, 1500, "split --data {w}/labeled.jsonl --dev 1000 --test 1000 --near" + _OUT
     ),
     "JSON a million deep": Flood(_deep, 1500),
     "a bomb of 10 GB": Flood(_bomb, 1500),

@@ -146,7 +146,7 @@ def _cluster_domain(box: Box, text: str) -> None:
 
 def _label(box: Box, text: str) -> None:
     for name in ("train", "dev", "test"):
-        write(box.given / "task" / f"{name}.jsonl", labelled(24, text, "b"))
+        write(box.given / "task" / f"{name}.jsonl", labeled(24, text, "b"))
     own = ["--task", "task", "--seeds", "1", "--epochs", "1", "--length", "16", "--out"]
     box.corpusfit("evaluate", "--model", box.model, *own, box.out / "eval")
     box.corpusfit("report", box.out / "eval")
@@ -184,7 +184,7 @@ def _recipe(box: Box, text: str) -> None:
     """A grid of one method: its names are the stranger's."""
     _inputs(box)
     for name, n in (("train", 30), ("dev", 8), ("test", 8)):
-        write(box.given / "task" / f"{name}.jsonl", labelled(n, "a", "b"))
+        write(box.given / "task" / f"{name}.jsonl", labeled(n, "a", "b"))
     word = _toml(text)
     (box.given / "recipe.toml").write_text(
         f'name = {word}\nmodel = {json.dumps(str(box.model))}\ncorpus = ["corpus"]\nseeds = 1\n'
@@ -274,7 +274,7 @@ def finish_runs(folder: Path, model: Path, machine: Any) -> None:
     write(folder / "target.jsonl", rows(25))
     write(folder / "corpus/a.jsonl", rows(60))
     for name in ("train", "dev", "test"):
-        write(folder / "task" / f"{name}.jsonl", labelled(24, "a", "b"))
+        write(folder / "task" / f"{name}.jsonl", labeled(24, "a", "b"))
     given = {"target": folder / "target.jsonl", "corpus": folder / "corpus"}
     corpusfit.select(**given, out=folder / "select", method="dsir", machine=machine)
     sizes = ["train.length=16", "train.batch=2"]
@@ -288,7 +288,7 @@ def finish_runs(folder: Path, model: Path, machine: Any) -> None:
     )  # fmt: skip
 
 
-def labelled(n: int, *labels: str) -> list[dict[str, str]]:
+def labeled(n: int, *labels: str) -> list[dict[str, str]]:
     """Rows of a task, with the labels in turn."""
     return [
         {"text": row["text"], "label": labels[i % len(labels)]} for i, row in enumerate(rows(n))

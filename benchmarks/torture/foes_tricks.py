@@ -20,7 +20,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 from tokenizers import Regex, Tokenizer, pre_tokenizers
 
-from foes_places import finished, labelled, rows, write
+from foes_places import finished, labeled, rows, write
 
 if TYPE_CHECKING:
     from foes import Box
@@ -67,7 +67,7 @@ def _try_model(box: Box, change: Callable[[Path], object]) -> None:
     box.corpusfit("adapt", "--model", folder, *_SHORT, "--out", box.out / "model")
     if box.codes == [0]:
         for name in ("train", "dev", "test"):
-            write(box.given / "task" / f"{name}.jsonl", labelled(8, "a", "b"))
+            write(box.given / "task" / f"{name}.jsonl", labeled(8, "a", "b"))
         own = ["--task", "task", "--seeds", "1", "--epochs", "1", "--length", "16", "--out"]
         box.corpusfit("evaluate", "--model", folder, *own, box.out / "eval")
         _embed(box, folder)
@@ -181,7 +181,7 @@ MODELS: dict[str, Callable[[Path], object]] = {
     "modules at a root": lambda f: _modules(f, str(f.parents[1] / "outside/model")),
     "an adapter that is a pickle": _peft,
     "kernels of the hub": _claims(_attn_implementation="foe/kernel", attn_implementation="foe/k"),
-    "quantised by something": _claims(quantization_config={"quant_method": "foe", "x": "y"}),
+    "quantized by something": _claims(quantization_config={"quant_method": "foe", "x": "y"}),
     "a type of numbers": _claims(torch_dtype="os.system", dtype="os.system"),
     "a billion wide": _claims(hidden_size=10**9, intermediate_size=10**9),
     "a vocabulary of 10^15": _claims(vocab_size=10**15),
@@ -236,7 +236,7 @@ def _static(box: Box, change: Callable[[Path], object]) -> None:
         "max_input_chars_per_word": 100,
         "vocab": words,
     }
-    normaliser = {
+    normalizer = {
         "type": "BertNormalizer",
         "clean_text": True,
         "handle_chinese_chars": True,
@@ -248,7 +248,7 @@ def _static(box: Box, change: Callable[[Path], object]) -> None:
         "truncation": None,
         "padding": None,
         "added_tokens": [],
-        "normalizer": normaliser,
+        "normalizer": normalizer,
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "post_processor": None,
         "decoder": None,
@@ -445,7 +445,7 @@ def _adapter(box: Box) -> None:
     write(folder / "adapter.json", [{"kind": "pfeiffer", "reduction": 2, "base": base}])
     (folder / "adapter.safetensors").write_bytes(_PICKLE)
     for name in ("train", "dev", "test"):
-        write(box.given / "task" / f"{name}.jsonl", labelled(8, "a", "b"))
+        write(box.given / "task" / f"{name}.jsonl", labeled(8, "a", "b"))
     own = ["--task", "task", "--seeds", "1", "--epochs", "1", "--length", "16", "--out"]
     box.corpusfit("evaluate", "--model", folder, *own, box.out / "eval")
 
@@ -658,7 +658,7 @@ def _xlsx_task(box: Box) -> None:
     (box.given / "task").mkdir()
     _xlsx(box.given / "task")
     for name in ("dev", "test"):
-        write(box.given / "task" / f"{name}.jsonl", labelled(8, "a", "b"))
+        write(box.given / "task" / f"{name}.jsonl", labeled(8, "a", "b"))
     box.corpusfit("evaluate", "--model", box.model, "--task", "task", "--out", box.out / "eval")
 
 

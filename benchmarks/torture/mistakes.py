@@ -50,7 +50,7 @@ class Mistake:
 
 _TEXTS = [f"shares of the bank sold at a café for {i} pounds" for i in range(30)]
 _ROWS = "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in _TEXTS).encode()
-_LABELLED = [{"text": text, "label": "ab"[i % 2]} for i, text in enumerate(_TEXTS)]
+_LABELED = [{"text": text, "label": "ab"[i % 2]} for i, text in enumerate(_TEXTS)]
 _SELECT = "select --target {w}/target.jsonl --out {w}/out --no-report"
 _WHOLE = f"{_SELECT} --corpus {{w}}/corpus --embedder static"
 _ADAPT = "adapt --model {w}/model --data {w}/corpus --out {w}/out --steps 2"
@@ -68,7 +68,7 @@ def _corpus(
 
 def _task(says: str, status: int = 1, **splits: list[dict[str, object]]) -> Mistake:
     """A folder that is a bad task; a split that is not given is well."""
-    rows = {"train": _LABELLED, "dev": _LABELLED, "test": _LABELLED} | splits
+    rows = {"train": _LABELED, "dev": _LABELED, "test": _LABELED} | splits
     files: dict[str, bytes | None] = {
         f"task/{name}.jsonl": "".join(json.dumps(row) + "\n" for row in of).encode()
         for name, of in rows.items()
@@ -126,7 +126,7 @@ MISTAKES = {
     "NaN as text": _corpus("a.jsonl", b'{"text": NaN}\n' * 9, "JSON|string"),
     "lists as text": _corpus("a.jsonl", b'{"text": ["a"]}\n' * 9, "string"),
     "single quotes": _corpus("a.jsonl", b"{'text': 'a'}\n" * 9, "JSON"),
-    "a JSON list": _corpus("a.json", json.dumps(_LABELLED).encode(), "json.load"),
+    "a JSON list": _corpus("a.json", json.dumps(_LABELED).encode(), "json.load"),
     "plain text as JSON": _corpus("a.jsonl", "\n".join(_TEXTS).encode(), "JSON"),
     "bytes as text": _corpus("a.txt", _NOISE, "UTF-8"),
     "bytes as JSON": _corpus("a.jsonl", _NOISE, "UTF-8|JSON"),
@@ -207,7 +207,7 @@ MISTAKES = {
     "a file as --out": Mistake(f"{_WHOLE} --out {{w}}/target.jsonl", 2, "target.jsonl"),
     "a folder of something else as --out": Mistake(f"{_WHOLE} --out {{w}}/split", 2, "split"),
     "another command's --out": Mistake(
-        "split --data {w}/labelled.jsonl --dev 5 --test 5 --out {w}/run", 2, "another command"
+        "split --data {w}/labeled.jsonl --dev 5 --test 5 --out {w}/run", 2, "another command"
     ),
     "another run's --out": Mistake(f"{_WHOLE} --method tfidf --out {{w}}/run", 1, "--overwrite"),
     "a file as --cache": Mistake(f"{_WHOLE} --cache {{w}}/target.jsonl", 2, "target.jsonl"),
@@ -225,7 +225,7 @@ MISTAKES = {
         "clusters --corpus {w}/target.jsonl --k 900 --embedder static --out {w}/out", 2, "--k"
     ),
     "more held out than there is": Mistake(
-        "split --data {w}/labelled.jsonl --dev 900 --test 900 --out {w}/out", 2, "120 rows"
+        "split --data {w}/labeled.jsonl --dev 900 --test 900 --out {w}/out", 2, "120 rows"
     ),
     "an unknown composition": Mistake(
         "compose {w}/own.toml --out {w}/out", 2, "composition",
@@ -252,7 +252,7 @@ MISTAKES = {
         "adapt --model {w}/model --data {w}/a.txt --out {w}/out", 1, "empty", {"a.txt": b""}
     ),
     "no labels": _task("label", train=[{"text": "a"}] * 9),
-    "one label": _task("label", **dict.fromkeys(("train", "dev", "test"), [_LABELLED[0]] * 9)),
+    "one label": _task("label", **dict.fromkeys(("train", "dev", "test"), [_LABELED[0]] * 9)),
     "NaN as labels": _task("label", train=[{"text": "a", "label": float("nan")}] * 9),
     "lists as labels": _task("label", train=[{"text": "a", "label": ["a", {}]}] * 9),
     "a label of the test only": _task("label", 0, test=[{"text": "a", "label": "c"}] * 9),

@@ -30,7 +30,7 @@ with _measured:
     from corpusfit import Scorer
     from corpusfit import open as open_run
     from corpusfit import text as corpus
-    from corpusfit.core.artifacts import read_arrays, serialise
+    from corpusfit.core.artifacts import read_arrays, serialize
     from corpusfit.core.errors import CorpusfitError
     from corpusfit.core.plan import CutPlan, Plan, ReadPlan
     from corpusfit.core.types import Document, Documents, Reject, text_array
@@ -193,7 +193,7 @@ def _stored() -> list[tuple[str, bytes]]:
         given = (
             (text_array(texts), text_array(others)) if method.reads == "text" else (rows[:5], rows)
         )
-        found.append((name, serialise(name, method.fit(*given, seed=0))))
+        found.append((name, serialize(name, method.fit(*given, seed=0))))
     return found
 
 
@@ -250,7 +250,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "scorer": partial(_file, _scorer, "scorer.json"),
     "static": partial(_file, _static, "tokenizer.json"),
     "scores": partial(_file, _scores, "part-00000.parquet"),
-    "labelled": partial(
+    "labeled": partial(
         _task, lambda places, split: rows.read_tokens(places, split, _TAGGED), "a.parquet"
     ),
     "fitted": _fitted,

@@ -42,7 +42,7 @@ print("| domain | without: p | r | F1 | with: p | r | F1 |", "| --- " * 7 + "|",
 for domain in asked.domains:
     dev = random.permutation(lines(asked.pairs / domain / "dev.en")).tolist()
     learned, held = dev[: 3 * len(dev) // 4], dev[3 * len(dev) // 4 :]
-    cosine = Scorer("domain_cosine", embedder=asked.embedder, centred=False)
+    cosine = Scorer("domain_cosine", embedder=asked.embedder, centered=False)
     ranked = np.argsort(cosine.fit(learned, background).score_samples(unseen), kind="stable")
     figures = []
     for preranked in (False, True):

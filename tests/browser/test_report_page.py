@@ -96,7 +96,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def open_page(browser, page):
-    """Open the report at some size and in some colours, until everything is drawn."""
+    """Open the report at some size and in some colors, until everything is drawn."""
 
     def show(size=WIDE, scheme="light", media=""):
         for kind in ("browser", "performance"):

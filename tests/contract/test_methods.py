@@ -26,10 +26,10 @@ def seeded(*parts):
 
 
 def blob(rng, n, side):
-    """Embeddings of one of two topics: unit noise around centres 2.5 apart in every dimension."""
-    centre = np.zeros(WIDTH)
-    centre[side::2] = 2.5
-    return (centre + rng.standard_normal((n, WIDTH))).astype(np.float32)
+    """Embeddings of one of two topics: unit noise around centers 2.5 apart in every dimension."""
+    center = np.zeros(WIDTH)
+    center[side::2] = 2.5
+    return (center + rng.standard_normal((n, WIDTH))).astype(np.float32)
 
 
 TOPICS = (
@@ -201,7 +201,7 @@ def test_fitting_leaves_its_input_alone(case):
     if method.fits_on in ("text", "numbers"):
         pytest.skip("Arrow arrays cannot be changed")
     target = draw(method.fits_on, seeded("alone"), 30, 0)
-    read_as(target, "embedding").flags.writeable = False
+    read_as(target, "embedding").flags.writable = False
     scorer = fitted(name, target=target)
     assert np.isfinite(scorer.score(read_as(target, method.reads))).all()
 

@@ -592,7 +592,7 @@ def test_a_dry_run_makes_nothing_and_knows_the_size(cli, data, tiny_lm, tmp_path
     assert projected["steps"] == pytest.approx(made["training"]["steps"], rel=0.3)
     assert projected["seconds"] == pytest.approx(projected["steps"] * projected["step_s"])
     assert projected["disk_mb"] > 4e-6 * made["parameters"]
-    assert projected["memory_gb"]["optimiser"] == pytest.approx(8e-9 * made["trained"])
+    assert projected["memory_gb"]["optimizer"] == pytest.approx(8e-9 * made["trained"])
     assert not (tmp_path / "dry").exists()
     assert cli(*arguments).code == 0
     assert not (tmp_path / "dry").exists()

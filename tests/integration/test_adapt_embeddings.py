@@ -85,7 +85,7 @@ def test_tsdaes_loss_is_that_of_sentence_transformers(tiny_encoder):
     assert float(loss) == pytest.approx(float(expected), rel=1e-5)
 
 
-def test_pooling_and_normalisation_stay_those_of_the_base(adapt, tmp_path):
+def test_pooling_and_normalization_stay_those_of_the_base(adapt, tmp_path):
     from sentence_transformers import SentenceTransformer
 
     first = adapt("cls", "tsdae", ["model.pooling=cls"])
@@ -148,7 +148,7 @@ def test_frozen_is_logistic_regression_on_the_embeddings(tmp_path, inline, tiny_
         model = make_pipeline(StandardScaler(), LogisticRegression(C=record["c"], max_iter=1000))
         model.fit(encoder.encode(x), y)
         of_model = log_loss(of_dev, model.predict_proba(encoder.encode(dev)))
-        # with hardly any penalty the optimum is flat, and the optimiser stops anywhere near it
+        # with hardly any penalty the optimum is flat, and the optimizer stops anywhere near it
         tolerance = 1e-3 if record["c"] < 50 else 5e-2
         assert record["dev_loss"] == pytest.approx(of_model, abs=tolerance)
         found.append(accuracy_score(of_test, model.predict(encoder.encode(test))))

@@ -47,7 +47,7 @@ def test_bits_per_byte_are_measured_once_and_compared(tiny_gpt, base, jsonl, tmp
         "model": tiny_gpt,
         "base": base,
         "task": jsonl("held.jsonl", [*texts(30, 1), ""]),
-        "kind": "language_modelling",
+        "kind": "language_modeling",
         "settings": SETTINGS,
         "machine": inline,
     }
@@ -72,7 +72,7 @@ def test_bits_per_byte_are_measured_once_and_compared(tiny_gpt, base, jsonl, tmp
 
 def test_the_table_has_bits_and_not_their_negation(tiny_gpt, jsonl, tmp_path, inline_cli):
     task = str(jsonl("held.jsonl", texts(5, 1)))
-    command = ["evaluate", "--kind", "language_modelling", "--task", task, "--set", *SETTINGS]
+    command = ["evaluate", "--kind", "language_modeling", "--task", task, "--set", *SETTINGS]
     done = CliRunner().invoke(
         app, [*command, "--model", str(tiny_gpt), "--out", str(tmp_path / "out")]
     )
@@ -154,7 +154,7 @@ likelihood.shots = 2
 [[tasks]]
 name = "bits"
 path = "held"
-evaluate.task.kind = "language_modelling"
+evaluate.task.kind = "language_modeling"
 [[tasks]]
 name = "topics"
 path = "topics"
@@ -184,7 +184,7 @@ def test_a_recipe_has_both_tasks(tiny_gpt, topics, jsonl, tmp_path, inline, monk
     bits = corpusfit.evaluate(
         model=tiny_gpt,
         task=tmp_path / "held",
-        kind="language_modelling",
+        kind="language_modeling",
         settings=SETTINGS,
         out=tmp_path / "alone",
         machine=inline,

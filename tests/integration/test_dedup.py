@@ -120,10 +120,10 @@ def test_a_cascade(select, tiny_static):
 
 
 def test_of_copies_with_several_labels_the_wanted_one_is_kept(select):
-    labelled = [{"text": f"text number {i}", "topic": "other"} for i in range(40)]
-    labelled += [{"text": "text number 7", "topic": "wanted"}]
+    labeled = [{"text": f"text number {i}", "topic": "other"} for i in range(40)]
+    labeled += [{"text": "text number 7", "topic": "wanted"}]
     run = select(
-        corpus=labelled,
+        corpus=labeled,
         method="oracle",
         threshold=0.5,
         settings=["method.truth=topic", "method.domain=wanted"],

@@ -172,9 +172,9 @@ def folder(tmp_path_factory, tiny_lm):
         write_rows(folder / f"pile/{topic}.jsonl", texts)
     write_rows(folder / "target.jsonl", prose("task", 40, seed=1))
     for split in ("train", "dev", "test"):
-        labelled = [(t, topic) for topic in rows for t in prose(topic, 8, seed=split)]
-        labelled = [{"text": t, "label": x} for t, x in labelled]
-        write_rows(folder / f"task/{split}.jsonl", labelled)
+        labeled = [(t, topic) for topic in rows for t in prose(topic, 8, seed=split)]
+        labeled = [{"text": t, "label": x} for t, x in labeled]
+        write_rows(folder / f"task/{split}.jsonl", labeled)
         sheet = openpyxl.Workbook()
         for row in [("word", "tag"), *[("kinase", "B-X"), (".", "O")] * 20]:
             sheet.active.append(row)

@@ -300,7 +300,7 @@ def test_checks_of_scikit_learn(scorer, check):
 
 
 @pytest.mark.parametrize("scoring", [None, "average_precision", "function"])
-def test_a_grid_is_searched_over_labelled_texts(scorer, scoring):
+def test_a_grid_is_searched_over_labeled_texts(scorer, scoring):
     """Each fold's figure is the average precision of a Scorer that is fitted by hand."""
 
     def precision(fitted, texts, labels):

@@ -14,7 +14,7 @@ pytest.importorskip("accelerate", reason="the extra train is not installed")
 
 
 @pytest.fixture
-def labelled(jsonl):
+def labeled(jsonl):
     """A task of two topics, with a test split and no dev."""
     for split, n, seed in (("train", 60, 0), ("test", 40, 1)):
         rows = [
@@ -37,11 +37,11 @@ def short(monkeypatch):
 
 
 @pytest.fixture
-def fit(tmp_path, inline, tiny_lm, labelled, pile):
+def fit(tmp_path, inline, tiny_lm, labeled, pile):
     """`fit` in this process."""
 
     def fit(out="out", **words):
-        given = {"task": labelled, "corpus": pile, "model": str(tiny_lm), "machine": inline}
+        given = {"task": labeled, "corpus": pile, "model": str(tiny_lm), "machine": inline}
         given |= {"method": "moore_lewis", "time": "10min"}
         return corpusfit.fit(out=tmp_path / out, **(given | words))
 
@@ -88,15 +88,15 @@ def test_the_figures_are_those_of_the_steps_own_folders(fit, few):
     assert drawn.manifest["plan"]["choose"]["tokens"] == run.manifest["schedule"]["tokens"]
 
 
-def test_no_held_out_text_is_selected_by_or_trained_on(fit, few, tmp_path, labelled, pile):
+def test_no_held_out_text_is_selected_by_or_trained_on(fit, few, tmp_path, labeled, pile):
     """The corpus contains the whole test split."""
-    (pile / "leak.jsonl").write_bytes((labelled / "test.jsonl").read_bytes())
-    with (labelled / "train.jsonl").open("a") as train:  # a copy with another end
-        train.write((labelled / "test.jsonl").read_text().splitlines()[0].replace(".", "!") + "\n")
+    (pile / "leak.jsonl").write_bytes((labeled / "test.jsonl").read_bytes())
+    with (labeled / "train.jsonl").open("a") as train:  # a copy with another end
+        train.write((labeled / "test.jsonl").read_text().splitlines()[0].replace(".", "!") + "\n")
     run = fit()
     held, target = (
         {json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()}
-        for file in (labelled / "test.jsonl", run.path / "task/target.jsonl")
+        for file in (labeled / "test.jsonl", run.path / "task/target.jsonl")
     )
     assert not {text.rstrip(".!") for text in held} & {text.rstrip(".!") for text in target}
     manifest = json.loads((run.path / "models/selection-0/manifest.json").read_text())
@@ -174,7 +174,7 @@ def test_both_trainings_of_a_replicate_have_equal_steps_and_text(fit, few):
     assert facts[0]["losses"]["before"]["task"] == facts[1]["losses"]["before"]["task"]
 
 
-def test_the_command_that_repeats_it_is_the_same_run(fit, few, cli, labelled):
+def test_the_command_that_repeats_it_is_the_same_run(fit, few, cli, labeled):
     run = fit(seed=3, metric="accuracy", kind="classification")
     _, *words = run.manifest["repeat"]
     done = cli(*words, "--out", run.path, "--json")
@@ -258,27 +258,27 @@ def test_another_task_in_the_same_folder_is_refused(fit, few, jsonl):
         fit(task=jsonl("plain.jsonl", prose("task", 60)))
 
 
-def test_a_dry_run_writes_nothing(fit, tmp_path, labelled, pile, tiny_lm, inline):
+def test_a_dry_run_writes_nothing(fit, tmp_path, labeled, pile, tiny_lm, inline):
     facts = corpusfit.fit.dry_run(
-        task=labelled, corpus=pile, model=str(tiny_lm), time="10min", machine=inline
+        task=labeled, corpus=pile, model=str(tiny_lm), time="10min", machine=inline
     )
     assert facts["replicates"] >= 3
     assert facts["seconds"] <= facts["needed_s"] <= 600
     assert not (tmp_path / "out").exists()
 
 
-def test_test_texts_that_are_trained_on_are_told_before_anything(labelled, pile, tiny_lm, inline):
-    words = {"task": labelled, "corpus": pile, "model": str(tiny_lm), "machine": inline}
+def test_test_texts_that_are_trained_on_are_told_before_anything(labeled, pile, tiny_lm, inline):
+    words = {"task": labeled, "corpus": pile, "model": str(tiny_lm), "machine": inline}
     assert "test texts are training" not in corpusfit.fit.dry_run(**words)["words"]
-    with (labelled / "test.jsonl").open("a") as test:
-        test.writelines((labelled / "train.jsonl").read_text().splitlines(keepends=True)[:3])
+    with (labeled / "test.jsonl").open("a") as test:
+        test.writelines((labeled / "train.jsonl").read_text().splitlines(keepends=True)[:3])
     assert "3 of the test texts are training" in corpusfit.fit.dry_run(**words)["words"]
 
 
 def test_a_dry_run_of_too_short_a_time_shows_the_least_that_can_be_done(
-    labelled, pile, tiny_lm, inline
+    labeled, pile, tiny_lm, inline
 ):
-    words = {"task": labelled, "corpus": pile, "model": str(tiny_lm), "machine": inline}
+    words = {"task": labeled, "corpus": pile, "model": str(tiny_lm), "machine": inline}
     facts = corpusfit.fit.dry_run(time="1s", **words)
     assert facts["needed_s"] > 1
     assert (facts["replicates"], facts["steps"], facts["finetunings"]) == (3, 4, 0)
@@ -286,9 +286,9 @@ def test_a_dry_run_of_too_short_a_time_shows_the_least_that_can_be_done(
         corpusfit.fit(time="1s", out="never", **words)
 
 
-def test_the_command(fit, few, cli, labelled, pile, tiny_lm, tmp_path):
+def test_the_command(fit, few, cli, labeled, pile, tiny_lm, tmp_path):
     done = cli(
-        "fit", "--task", labelled, "--corpus", pile, "--model", tiny_lm, "--time", "10min",
+        "fit", "--task", labeled, "--corpus", pile, "--model", tiny_lm, "--time", "10min",
         "--out", tmp_path / "out", "--method", "moore_lewis",
     )  # fmt: skip
     assert done.code == 0, done.err

@@ -62,7 +62,7 @@ def test_an_adapter_keeps_the_commit_of_its_base(adapt, model, jsonl, tmp_path, 
     scored = corpusfit.evaluate(
         model=done.path,
         base=f"{NAME}@old",
-        task=tmp_path / "labelled",
+        task=tmp_path / "labeled",
         out=tmp_path / "scores",
         seeds=1,
         machine=inline,

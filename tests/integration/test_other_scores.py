@@ -249,7 +249,7 @@ def test_what_is_no_classifier_is_said_first(
 
 @pytest.fixture(scope="module")
 def filters(tmp_path_factory):
-    """fastText's own classifiers of texts by topic: plain, quantised, and one without labels."""
+    """fastText's own classifiers of texts by topic: plain, quantized, and one without labels."""
     fasttext = pytest.importorskip("fasttext")
     folder = tmp_path_factory.mktemp("filters")
     train = folder / "train.txt"

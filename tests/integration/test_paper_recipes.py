@@ -143,7 +143,7 @@ def data(tmp_path_factory, word_pieces, inline):
         init="tiny",
         steps=1,
         max_words=100,
-        normalise="de-en",
+        normalize="de-en",
         settings=["model.tokenizer_characters=0", "model.vocabulary=400"],
         machine=inline,
     )

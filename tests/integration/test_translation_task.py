@@ -51,7 +51,7 @@ def test_a_model_is_compared_with_its_base(folder, tmp_path, inline):
     (comparison,) = run.manifest["comparisons"]
     assert comparison["difference"] > 0
     assert comparison["low"] <= comparison["difference"] <= comparison["high"]
-    assert set(comparison["paired_tests"][0]["bleu"]) == {"p_bootstrap", "p_randomisation"}
+    assert set(comparison["paired_tests"][0]["bleu"]) == {"p_bootstrap", "p_randomization"}
     assert run.manifest["signatures"]["bleu"].startswith("nrefs:1|case:mixed|eff:no|tok:13a")
     assert corpusfit.report(run.path).exists()
 

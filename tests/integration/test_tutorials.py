@@ -37,9 +37,9 @@ CLAIMS = {
 
 
 def masked(text):
-    """The lines of an output, without colours, their numbers and the widths of their columns."""
-    colour, number = r"\x1b\[[\d;]*m", r"(\bp [<=] )?[-+±]?\d[\d,.:]*"
-    found = (re.sub(number, "#", re.sub(colour, "", line)) for line in text.splitlines())
+    """The lines of an output, without colors, their numbers and the widths of their columns."""
+    color, number = r"\x1b\[[\d;]*m", r"(\bp [<=] )?[-+±]?\d[\d,.:]*"
+    found = (re.sub(number, "#", re.sub(color, "", line)) for line in text.splitlines())
     return [" ".join(line.split()) for line in found if line.strip() not in ("", "…")]
 
 

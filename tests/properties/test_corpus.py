@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from corpusfit.core.plan import TXT, ReadPlan
 from corpusfit.core.types import Document, Reject
-from corpusfit.text import cutting, documents, find, normalise, packed, rows, shards
+from corpusfit.text import cutting, documents, find, normalize, packed, rows, shards
 from corpusfit.text.formats.csv import Dialect, Records
 from corpusfit.text.formats.txt import _BlankLines
 from corpusfit.text.shards import fingerprint
@@ -187,9 +187,9 @@ MARKS = st.sampled_from(
 
 
 @given(st.lists(st.one_of(MARKS, st.text(max_size=5)), max_size=25).map("".join))
-def test_normalise_twice_is_once(text):
-    once = normalise(text)
-    assert normalise(once) == once
+def test_normalize_twice_is_once(text):
+    once = normalize(text)
+    assert normalize(once) == once
 
 
 def cut_up(data: bytes, name: str, plan: ReadPlan):

@@ -289,7 +289,7 @@ def task(file, read):
 def test_a_task_of_rows(form, data):
     file = data.draw(CORPUS[form])
     plan = TaskPlan(label_field="id", **file.settings)
-    found = task(file, lambda places: read_rows(places, plan, "train").labelled(lambda x: [x], "x"))
+    found = task(file, lambda places: read_rows(places, plan, "train").labeled(lambda x: [x], "x"))
     assert found == [([text], [f"n{i}"]) for i, text in enumerate(file.meant)]
 
 

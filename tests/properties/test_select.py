@@ -110,7 +110,7 @@ def test_top_weights_are_one_or_zero_and_threshold_is_inclusive():
 
 
 def test_lambda_is_the_papers_formula():
-    """TADPOLE, section 3.2: lambda = 1 / (1 + exp(-C (alpha - A))), A normalised."""
+    """TADPOLE, section 3.2: lambda = 1 / (1 + exp(-C (alpha - A))), A normalized."""
     scores, _, parts = scored()
     selected, weight = chosen(parts, ChoosePlan(policy="continuous", c=2.5, alpha=-0.5))
     anomaly = -scores.astype(np.float64)

@@ -12,7 +12,7 @@ from corpusfit.cli.show import one_line, percent, say, say_result, table
 
 if TYPE_CHECKING:
     from corpusfit.selection.auditing import Audit, Finding
-    from corpusfit.selection.explaining import Explanation, Neighbour
+    from corpusfit.selection.explaining import Explanation, Neighbor
 
 _MAX_TEXT_CHARACTERS = 300
 _MAX_NAME_CHARACTERS = 60
@@ -58,15 +58,15 @@ def explain(explanation: Explanation) -> None:
         say(f"{explanation.method} {why}.")
     if explanation.learned_from:
         title = "Corpus texts used for training, nearest by embedding"
-        _neighbours(title, explanation.learned_from)
+        _neighbors(title, explanation.learned_from)
     if explanation.nearest:
-        _neighbours(f"Target texts nearest by {explanation.similarity}", explanation.nearest)
+        _neighbors(f"Target texts nearest by {explanation.similarity}", explanation.nearest)
     else:
         say("No target text has a word in common with this text.")
 
 
-def _neighbours(title: str, neighbours: list[Neighbour]) -> None:
-    rows = [[f"{n.cosine:.3f}", one_line(n.text, _MAX_TEXT_CHARACTERS)] for n in neighbours]
+def _neighbors(title: str, neighbors: list[Neighbor]) -> None:
+    rows = [[f"{n.cosine:.3f}", one_line(n.text, _MAX_TEXT_CHARACTERS)] for n in neighbors]
     table(title, ["cosine", "text"], rows, words=["text"])
 
 

@@ -29,19 +29,19 @@ def evaluate(run: Evaluated) -> None:
 
     Example:
       corpusfit evaluate --model adapted/ --base bert-base-uncased --task chemprot/ --out eval/
-      corpusfit evaluate --model adapted/ --task heldout.txt --kind language_modelling --out bits/
+      corpusfit evaluate --model adapted/ --task heldout.txt --kind language_modeling --out bits/
 
     A task is a folder with train, dev and test splits as JSON lines, CSV, TSV, Parquet, CoNLL
     columns or brat folders, or OWNER/NAME of the hub. Translation models are not fine-tuned: they
     translate a folder's test.de with --direction de-en, or pair:test.de,test.en. Nor are causal
-    models with --kind language_modelling, bits per byte of plain text, --kind few_shot, the
+    models with --kind language_modeling, bits per byte of plain text, --kind few_shot, the
     likeliest label after --shots training examples, or --kind lm_eval, a task of
     lm-evaluation-harness by its name or YAML file. Prints and writes the scores over several seeds
     and a significance test. Run the same command to resume a stopped evaluation, or with more seeds
     or sizes to extend it.
 
     Options:
-        --task INPUT: Labelled examples: a folder, a file, OWNER/NAME or pair:FILE,FILE
+        --task INPUT: Labeled examples: a folder, a file, OWNER/NAME or pair:FILE,FILE
         --out FOLDER: Folder for the scores; a stopped evaluation resumes there
         --base MODEL: Model to compare with, such as the base model of --model (default: none)
         --seeds N: Number of fine-tunings of each model, each with its own seed, which {seed} in a

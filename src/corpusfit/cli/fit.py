@@ -33,7 +33,7 @@ def fit(run: Fitted) -> None:
     to resume a stopped fit, or with a longer --time to add to it.
 
     Options:
-        --task INPUT: Labelled examples, or plain texts: a folder, a file or OWNER/NAME
+        --task INPUT: Labeled examples, or plain texts: a folder, a file or OWNER/NAME
         --out FOLDER: Folder for everything; a stopped fit resumes there
         --time TIME: About how long all of it may take, such as 20min or 2h (default: 30min)
         --method NAME: Method of the selection (default: auto)

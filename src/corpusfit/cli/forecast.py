@@ -63,7 +63,7 @@ def retrieval(result: Retrieval) -> None:
 
     The files wmt20.de-en.de and wmt20.de-en.en have the same number of lines. The embedding of a
     sentence is the mean of a model's outputs. P@1 (precision at 1) is the share of sentences whose
-    nearest neighbour by cosine is their translation, in each direction. Each model is compared with
+    nearest neighbor by cosine is their translation, in each direction. Each model is compared with
     the first. Trains nothing and writes nothing.
 
     Options:

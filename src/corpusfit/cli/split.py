@@ -91,6 +91,6 @@ def _show_overlaps(overlaps: Sequence[Mapping[str, Any]]) -> None:
         side = [overlap["side"]] if has_sides else []
         rows.append([overlap["data"], *side, split, searched, f"{texts:,}", *shown])
     keys = ["data", *(["side"] if has_sides else []), "split", "searched"]
-    counts = ["texts", "exact", "normalised", *(["near-duplicate"] if has_near else [])]
-    title = "Texts found again (normalised includes exact, near-duplicate includes normalised)"
+    counts = ["texts", "exact", "normalized", *(["near-duplicate"] if has_near else [])]
+    title = "Texts found again (normalized includes exact, near-duplicate includes normalized)"
     table(title, [*keys, *counts], rows, words=keys, keys=len(keys))

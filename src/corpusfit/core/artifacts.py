@@ -341,10 +341,10 @@ def store(path: Path, kind: str, thing: Any) -> None:
     Fields must be numpy arrays, numbers, strings, booleans, None, or tuples and string-keyed dicts
     of those.
     """
-    write_bytes(path, serialise(kind, thing))
+    write_bytes(path, serialize(kind, thing))
 
 
-def serialise(kind: str, thing: Any) -> bytes:
+def serialize(kind: str, thing: Any) -> bytes:
     """The content of a `store` file, for nesting in another dataclass."""
     import numpy as np
 
@@ -370,7 +370,7 @@ def restore(path: Path, resolve: Callable[[str], type[T]]) -> T:
 
 
 def deserialise(data: bytes, resolve: Callable[[str], type[T]]) -> T:
-    """The inverse of `serialise`."""
+    """The inverse of `serialize`."""
     return _rebuild(*_from_safetensors(data, None), resolve)
 
 

@@ -1,4 +1,4 @@
-"""Languages: normalise codes, count words, choose a BLEU tokenizer."""
+"""Languages: normalize codes, count words, choose a BLEU tokenizer."""
 
 from __future__ import annotations
 

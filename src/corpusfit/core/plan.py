@@ -56,12 +56,12 @@ Separator = Annotated[
         default="`,`, of `.tsv` files a tab; another one if only that divides the header",
     ),
 ]
-Normalise = Annotated[
+Normalize = Annotated[
     str,
     Option(
-        "Normalise the punctuation of aligned pairs as Moses does, by the languages of their "
+        "Normalize the punctuation of aligned pairs as Moses does, by the languages of their "
         "sides, such as `de-en`",
-        "normalise",
+        "normalize",
         default="off",
         metavar="FROM-TO",
     ),
@@ -173,7 +173,7 @@ class ReadPlan(Group, group="read"):
             "embedder; else the first",
         ),
     ] = AUTO
-    normalise: Normalise = ""
+    normalize: Normalize = ""
     max_words: Annotated[
         int,
         Option(
@@ -201,7 +201,7 @@ class ReadPlan(Group, group="read"):
 
     def identity(self) -> dict[str, Any]:
         """All settings but `strict`."""
-        optional = ("normalise", "max_words", "max_length_ratio", "escape")
+        optional = ("normalize", "max_words", "max_length_ratio", "escape")
         values = self._without_unset(self.stated(), optional)
         del values["strict"]
         return values
@@ -233,7 +233,7 @@ class ReadPlan(Group, group="read"):
 
     def _check_together(self) -> None:
         """Raise `UsageError` for a mark that CSV cannot have, or a ratio below 1."""
-        check_languages("`read.normalise`", self.normalise)
+        check_languages("`read.normalize`", self.normalize)
         if self.where:
             parsed(self.where)
         if 0 < self.max_length_ratio < 1:
@@ -343,7 +343,7 @@ class FitPlan(Group, group="fit"):
     max_target: Annotated[
         int, Option("Most target units; a larger target is sampled; 0 takes all", minimum=0)
     ] = 20_000
-    normalise: Annotated[
+    normalize: Annotated[
         bool, Option("Undo a task's own tokenisation and entity marks in the target")
     ] = True
     shares: Annotated[

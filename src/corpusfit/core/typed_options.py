@@ -24,7 +24,7 @@ class ScoreOptions(MachineOptions, total=False):
     where: str | None
     strict: bool | None
     side: str | None
-    normalise: str | None
+    normalize: str | None
     max_words: int | None
     max_length_ratio: float | None
     target_field: str | None
@@ -83,7 +83,7 @@ class AdaptOptions(MachineOptions, total=False):
     adapter: Literal["pfeiffer", "lora"] | None
     text_field: str | None
     side: str | None
-    normalise: str | None
+    normalize: str | None
     max_words: int | None
     max_length_ratio: float | None
     seed: int | None
@@ -100,7 +100,7 @@ class EvaluateOptions(MachineOptions, total=False):
             "auto",
             "classification",
             "few_shot",
-            "language_modelling",
+            "language_modeling",
             "lm_eval",
             "multilabel",
             "regression",
@@ -113,7 +113,7 @@ class EvaluateOptions(MachineOptions, total=False):
     text_field: str | None
     label_field: str | None
     direction: str | None
-    normalise: str | None
+    normalize: str | None
     augment: Literal["tfidf", "backtranslate"] | None
     mt: str | Path | None
     mt_back: str | Path | None
@@ -163,7 +163,7 @@ class SplitOptions(MachineOptions, total=False):
     near: bool | None
     text_field: str | None
     strict: bool | None
-    normalise: str | None
+    normalize: str | None
     max_words: int | None
     max_length_ratio: float | None
     seed: int | None
@@ -225,7 +225,7 @@ class FitOptions(MachineOptions, total=False):
             "auto",
             "classification",
             "few_shot",
-            "language_modelling",
+            "language_modeling",
             "lm_eval",
             "multilabel",
             "regression",

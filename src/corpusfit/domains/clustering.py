@@ -21,7 +21,7 @@ from corpusfit.core.manifest import Finished, locked, source_as_dict, source_ide
 from corpusfit.core.plan import AUTO, CutPlan, ReadPlan, kind_of
 from corpusfit.core.types import Shard, file_of, in_file
 from corpusfit.domains.describe import (
-    LabelledUnit,
+    LabeledUnit,
     confusion,
     describe_clusters,
     outliers,
@@ -209,7 +209,7 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
 
 
 @dataclass(frozen=True)
-class DrawUnits(PlainJob[tuple[Shard, int], tuple[Drawn[LabelledUnit], Tally]]):
+class DrawUnits(PlainJob[tuple[Shard, int], tuple[Drawn[LabeledUnit], Tally]]):
     """Draw the different units of a shard with the k smallest keys below a bound."""
 
     read: ReadPlan  # its `id_field` is the domain's field unless `truth` is source
@@ -220,7 +220,7 @@ class DrawUnits(PlainJob[tuple[Shard, int], tuple[Drawn[LabelledUnit], Tally]]):
     words: int  # least number of words of a unit
     truth: str  # `source`, or the name of the domain's field
 
-    def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[LabelledUnit], Tally]:
+    def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[LabeledUnit], Tally]:
         shard, bound = piece
         keys, units_below, drawn, tally = below(
             shard, bound, self.read, self.cut, self.names, self.seed
@@ -240,7 +240,7 @@ class DrawUnits(PlainJob[tuple[Shard, int], tuple[Drawn[LabelledUnit], Tally]]):
         if self.truth != SOURCE and len(chosen):
             domains = labels_at(shard, self.read, row[chosen])
         units = [
-            LabelledUnit(texts[i], file, int(in_file(row[i])), domain[:_MAX_LABEL_CHARACTERS])
+            LabeledUnit(texts[i], file, int(in_file(row[i])), domain[:_MAX_LABEL_CHARACTERS])
             for i, file, domain in zip(chosen.tolist(), files, domains, strict=True)
         ]
         return Drawn(shard.index, keys[chosen], units), tally
@@ -248,20 +248,20 @@ class DrawUnits(PlainJob[tuple[Shard, int], tuple[Drawn[LabelledUnit], Tally]]):
 
 def _draw_units(
     plan: ClustersPlan, run: Run, folder: ClustersFolder, sample: Sample
-) -> list[LabelledUnit]:
+) -> list[LabeledUnit]:
     """The sampled units in the order of their shards, stored for a resumed command."""
     path = folder.drawn / "known.json"
     if path.exists():
-        return [LabelledUnit(*fields) for fields in json.loads(path.read_bytes())]
+        return [LabeledUnit(*fields) for fields in json.loads(path.read_bytes())]
     wanted = plan.draw.per_source or plan.draw.sample
     by_source = plan.draw.per_source is not None
     job = DrawUnits(
         plan.read, plan.cut, run.names, _SPARE * wanted, plan.seed, plan.draw.words, plan.draw.truth
     )
 
-    def draw(bounds: dict[int, int]) -> tuple[dict[int, list[Drawn[LabelledUnit]]], Reasons]:
+    def draw(bounds: dict[int, int]) -> tuple[dict[int, list[Drawn[LabeledUnit]]], Reasons]:
         """The units with the smallest keys: of each source, or of all (as source 0)."""
-        groups: dict[int, list[Drawn[LabelledUnit]]] = {}
+        groups: dict[int, list[Drawn[LabeledUnit]]] = {}
         rejected = Reasons()
         with run.stage("draw", run.size):
             shards = run.shards_of(run.sources, run.plan.read) if by_source else run.shards()
@@ -293,7 +293,7 @@ def _draw_units(
     return units
 
 
-def _different(parts: list[Drawn[LabelledUnit]], wanted: int) -> list[LabelledUnit]:
+def _different(parts: list[Drawn[LabeledUnit]], wanted: int) -> list[LabeledUnit]:
     """The units with the smallest keys, one per text, in the order of their shards."""
     units = [unit for part in parts for unit in part.texts]
     keys = np.concatenate([part.keys for part in parts]) if parts else np.empty(0, np.uint64)

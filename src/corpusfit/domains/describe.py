@@ -30,7 +30,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class LabelledUnit:
+class LabeledUnit:
     """A drawn unit, with its known domain as its label."""
 
     text: str
@@ -118,7 +118,7 @@ def characteristic_words(
 
 
 def describe_clusters(
-    units: Sequence[LabelledUnit],
+    units: Sequence[LabeledUnit],
     cluster_of: NDArray[np.int64],
     shares: NDArray[np.float32],
     counts: NDArray[np.int64],
@@ -148,7 +148,7 @@ def describe_clusters(
 
 
 def outliers(
-    units: Sequence[LabelledUnit],
+    units: Sequence[LabeledUnit],
     cluster_of: NDArray[np.int64],
     labels: NDArray[np.int64],
     counts: NDArray[np.int64],
@@ -187,7 +187,7 @@ def outliers(
 
 def write_sample(
     path: Path,
-    units: Sequence[LabelledUnit],
+    units: Sequence[LabeledUnit],
     cluster_of: NDArray[np.int64],
     shares: NDArray[np.float32],
     coordinates: NDArray[np.float32],

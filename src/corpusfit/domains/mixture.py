@@ -23,7 +23,7 @@ from corpusfit.kernels.vectors import (
     Sums,
     densities,
     gather_sums,
-    maximise,
+    maximize,
     responsibilities,
 )
 from corpusfit.scoring.table import column, columns_of, source_column, write_parquet
@@ -46,10 +46,10 @@ _PLAIN = ("likelihood", "rows", "steps", "converged")
 class Mixture:
     """A fitted mixture of k Gaussians in d dimensions."""
 
-    gaussians: Gaussians  # the components, of standardised rows
-    centre: NDArray[np.float64]  # float64 [d], subtracted from a row
+    gaussians: Gaussians  # the components, of standardized rows
+    center: NDArray[np.float64]  # float64 [d], subtracted from a row
     scale: NDArray[np.float64]  # float64 [d], divides a row after that
-    likelihood: float  # mean log-likelihood of a row before standardisation, in nats
+    likelihood: float  # mean log-likelihood of a row before standardization, in nats
     rows: int  # number of rows that it was fitted to
     steps: int  # EM steps over all rows
     converged: bool  # whether the log-likelihood converged
@@ -59,8 +59,8 @@ class Mixture:
         shares = np.empty((len(x), len(self.gaussians.weights)), np.float32)
         for begin in range(0, len(x), _BLOCK):
             rows = slice(begin, begin + _BLOCK)
-            standardised = _standardise(x[rows], self.centre, self.scale)
-            shares[rows] = responsibilities(densities(standardised, self.gaussians))[0]
+            standardized = _standardize(x[rows], self.center, self.scale)
+            shares[rows] = responsibilities(densities(standardized, self.gaussians))[0]
         return shares
 
     def bic(self) -> float:
@@ -90,12 +90,12 @@ def fit_mixture(
     if n < k:
         raise ValueError(f"{n} rows are too few for {k} components")
     rng = np.random.default_rng(seed)
-    centre = x.mean(axis=0, dtype=np.float64)
+    center = x.mean(axis=0, dtype=np.float64)
     scale = x.std(axis=0, dtype=np.float64)
     scale[scale == 0.0] = 1.0
-    standardised = _standardise(x, centre, scale)
+    standardized = _standardize(x, center, scale)
     sample = (
-        standardised if n <= SAMPLE else standardised[np.sort(rng.choice(n, SAMPLE, replace=False))]
+        standardized if n <= SAMPLE else standardized[np.sort(rng.choice(n, SAMPLE, replace=False))]
     )
     # k-means runs on the original scale, where leading components count more
     rescaled = sample * np.asarray(scale, np.float32)
@@ -105,27 +105,27 @@ def fit_mixture(
     current = _from_assignments(sample, assignments, k, ridge)
     # warm start: EM on the sample leaves few steps over all rows
     if n > SAMPLE:
-        current = _expectation_maximisation(sample, current, steps, tolerance, ridge)[0]
-    fitted, likelihood, steps_taken, converged = _expectation_maximisation(
-        standardised, current, steps, tolerance, ridge
+        current = _expectation_maximization(sample, current, steps, tolerance, ridge)[0]
+    fitted, likelihood, steps_taken, converged = _expectation_maximization(
+        standardized, current, steps, tolerance, ridge
     )
     order = np.argsort(-fitted.weights, kind="stable")
     fitted = Gaussians(fitted.weights[order], fitted.means[order], fitted.factors[order])
     raw_likelihood = likelihood - float(np.log(scale).sum())
-    return Mixture(fitted, centre, scale, raw_likelihood, n, steps_taken, converged)
+    return Mixture(fitted, center, scale, raw_likelihood, n, steps_taken, converged)
 
 
-def _standardise(
-    x: NDArray[np.floating], centre: NDArray[np.float64], scale: NDArray[np.float64]
+def _standardize(
+    x: NDArray[np.floating], center: NDArray[np.float64], scale: NDArray[np.float64]
 ) -> F32:
-    standardised = np.empty(x.shape, np.float32)
+    standardized = np.empty(x.shape, np.float32)
     for begin in range(0, len(x), _BLOCK):
         rows = slice(begin, begin + _BLOCK)
-        standardised[rows] = (x[rows] - centre) / scale
-    return standardised
+        standardized[rows] = (x[rows] - center) / scale
+    return standardized
 
 
-def _expectation_maximisation(
+def _expectation_maximization(
     x: F32, current: Gaussians, steps: int, tolerance: float, ridge: float
 ) -> tuple[Gaussians, float, int, bool]:
     """Run EM; returns parameters, mean log-likelihood, steps, and whether it converged."""
@@ -137,7 +137,7 @@ def _expectation_maximisation(
         mean = sums.likelihood / sums.rows
         if mean - previous < tolerance or step == steps:
             return current, mean, step, mean - previous < tolerance
-        current, previous, step = maximise(sums, ridge), mean, step + 1
+        current, previous, step = maximize(sums, ridge), mean, step + 1
 
 
 def _from_assignments(x: F32, assignments: NDArray[np.int64], k: int, ridge: float) -> Gaussians:
@@ -148,11 +148,11 @@ def _from_assignments(x: F32, assignments: NDArray[np.int64], k: int, ridge: flo
     for j in range(k):
         rows = (x[assignments == j] if np.any(assignments == j) else x).astype(np.float64)
         sums.weights[j], sums.first[j], sums.second[j] = len(rows), rows.sum(axis=0), rows.T @ rows
-    return maximise(sums, ridge)
+    return maximize(sums, ridge)
 
 
 def _k_means_plus_plus(x: F32, k: int, rng: np.random.Generator) -> F32:
-    """k-means++ initialisation: k rows far from each other, float32 [k, d]."""
+    """k-means++ initialization: k rows far from each other, float32 [k, d]."""
     drawn = [int(rng.integers(len(x)))]
     distances = np.full(len(x), np.inf)
     while len(drawn) < k:
@@ -193,8 +193,8 @@ class Projection:
 def principal(vectors: NDArray[np.floating], components: int) -> Projection:
     """The first principal components of vectors [n, d] (Pearson, 1901)."""
     mean = vectors.mean(axis=0, dtype=np.float64)
-    centred = vectors - mean
-    _, axes = np.linalg.eigh(centred.T @ centred)
+    centered = vectors - mean
+    _, axes = np.linalg.eigh(centered.T @ centered)
     first = axes.T[::-1][:components]
     # the sign of an eigenvector is arbitrary: make the largest entry positive
     signs = np.sign(first[np.arange(len(first)), np.abs(first).argmax(axis=1)])
@@ -234,8 +234,8 @@ class ClusterModel:
             spread = (factor.T @ factor)[:2, :2] * np.outer(m.scale[:2], m.scale[:2])
             values, vectors = np.linalg.eigh(spread)
             radii = 2.0 * (vectors * np.sqrt(np.maximum(values, 0.0)))
-            centre = mean[:2] * m.scale[:2] + m.centre[:2]
-            outline = (centre[:, None] + radii @ circle[: len(values)]).T
+            center = mean[:2] * m.scale[:2] + m.center[:2]
+            outline = (center[:, None] + radii @ circle[: len(values)]).T
             ellipses.append(np.pad(outline, ((0, 0), (0, 2 - outline.shape[1]))))
         return ellipses
 
@@ -256,7 +256,7 @@ def write_cluster_model(path: Path, model: ClusterModel) -> None:
     arrays = {
         **vars(model.projection),
         **vars(gaussians),
-        "centre": mixture.centre,
+        "center": mixture.center,
         "scale": mixture.scale,
     }
     plain = {name: getattr(mixture, name) for name in _PLAIN}
@@ -267,7 +267,7 @@ def read_cluster_model(path: Path) -> ClusterModel:
     """Read what `write_cluster_model` wrote."""
     arrays, plain = read_arrays(path)
     gaussians = Gaussians(arrays["weights"], arrays["means"], arrays["factors"])
-    mixture = Mixture(gaussians, arrays["centre"], arrays["scale"], **plain)
+    mixture = Mixture(gaussians, arrays["center"], arrays["scale"], **plain)
     return ClusterModel(Projection(arrays["mean"], arrays["axes"]), mixture)
 
 

@@ -187,7 +187,7 @@ def write_folder(tuned: Tuned, folder: Path) -> None:
     if json.loads(tuned.config).get("is_encoder_decoder"):
         raise ModelError(
             "The encoder of an encoder-decoder model cannot be saved as a model folder: "
-            "transformers would initialise the decoder at random. Fine-tune another model."
+            "transformers would initialize the decoder at random. Fine-tune another model."
         )
     head = {"weight": tuned.head[:-1].copy(), "bias": tuned.head[-1:].copy()}
     tokens = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": tuned.length}

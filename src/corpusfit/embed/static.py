@@ -61,7 +61,7 @@ class StaticEncoder(Encoder):
     token_ids: TokenIds  # tokenizes whole texts
     limit: int  # most tokens of a text; the rest is ignored
     skip: int  # id of the unknown token, excluded from the mean; -1 for none
-    normalise: bool  # scale embeddings to length 1
+    normalize: bool  # scale embeddings to length 1
     characters: int  # most characters of a text; the rest is ignored
     # each word's tokens; None if the tokenizer does not split texts into words as BERT's does
     words: WordTokens | None
@@ -82,7 +82,7 @@ class StaticEncoder(Encoder):
             return self._encode_whole(texts.to_pylist())
         words, firsts, has_special = self.words.numbers(data, offsets, self.characters)
         tokens = words, firsts, self.words.ids, self.words.spans
-        embeddings: Vectors = means(self.table, *tokens, self.limit, self.skip, self.normalise)
+        embeddings: Vectors = means(self.table, *tokens, self.limit, self.skip, self.normalize)
         # the word cache does not handle special tokens, so texts with one bypass it
         if has_special.any():
             bypassing = take_texts(texts, np.flatnonzero(has_special)).to_pylist()
@@ -95,7 +95,7 @@ class StaticEncoder(Encoder):
         # treat each text as a single word
         words = np.arange(n, dtype=np.int32), np.arange(n + 1)
         tokens = self.token_ids([t[: self.characters] for t in texts])
-        out: Vectors = means(self.table, *words, *tokens, self.limit, self.skip, self.normalise)
+        out: Vectors = means(self.table, *words, *tokens, self.limit, self.skip, self.normalize)
         return out
 
 
@@ -169,7 +169,7 @@ def _load(folder: Path, name: str, fingerprint: str) -> StaticEncoder:
         token_ids=wordpiece.ids if wordpiece else _huggingface_tokenizer(settings, folder),
         limit=_NO_LIMIT if limit is None else min(limit, _NO_LIMIT),
         skip=unknown,
-        normalise=bool(config.get("normalize", False)),
+        normalize=bool(config.get("normalize", False)),
         characters=_NO_LIMIT if limit is None else min(limit * median_length, _NO_LIMIT),
         words=WordTokens(wordpiece) if wordpiece else None,
     )
@@ -319,12 +319,12 @@ def _distil(source: Path, folder: Path) -> None:
 
 
 def principal_components(vectors: NDArray[np.float32], dimensions: int) -> NDArray[np.float32]:
-    """Project vectors onto their leading principal components, centred."""
-    centred = vectors - vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
+    """Project vectors onto their leading principal components, centered."""
+    centered = vectors - vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
     with threadpool_limits(_THREADS, user_api="blas"):
-        _, axes = np.linalg.eigh((centred.T @ centred).astype(np.float64))
+        _, axes = np.linalg.eigh((centered.T @ centered).astype(np.float64))
         leading = axes[:, ::-1][:, : min(dimensions, *vectors.shape)]
-        projected: NDArray[np.float32] = centred @ leading.astype(np.float32)
+        projected: NDArray[np.float32] = centered @ leading.astype(np.float32)
     # the sign of an eigenvector is arbitrary: make the largest entry of each component positive
     largest = np.abs(projected).argmax(axis=0)
     projected *= np.where(projected[largest, np.arange(projected.shape[1])] < 0, -1, 1)

@@ -1,6 +1,6 @@
 """BERT's tokenizer, read from tokenizer.json: no library is needed.
 
-What: normalises texts, cuts them into words at white space and signs, and words into pieces.
+What: normalizes texts, cuts them into words at white space and signs, and words into pieces.
 Why: with it static models run in the core install; `tokenizers` reads every text whole.
 Trade-off: characters have the properties that this Python knows; those of tokenizers are of about
 Unicode 8, so characters that came later can differ.
@@ -80,7 +80,7 @@ class WordPiece:
         return ids
 
     def _words(self, text: str) -> str:
-        """The normalised words of a text, separated by spaces."""
+        """The normalized words of a text, separated by spaces."""
         parts = self._special.split(text)  # every second part is a special token
         for change in self._changes:
             parts[::2] = map(change, parts[::2])
@@ -106,11 +106,11 @@ class _Each(dict[int, str]):
 
 
 def _steps(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What a tokenizer's normaliser does, step by step."""
-    normaliser = settings["normalizer"]
-    if normaliser is None:
+    """What a tokenizer's normalizer does, step by step."""
+    normalizer = settings["normalizer"]
+    if normalizer is None:
         return []
-    return normaliser["normalizers"] if normaliser["type"] == "Sequence" else [normaliser]
+    return normalizer["normalizers"] if normalizer["type"] == "Sequence" else [normalizer]
 
 
 def _changes(steps: Sequence[Mapping[str, Any]]) -> list[Change]:
@@ -128,7 +128,7 @@ def _changes(steps: Sequence[Mapping[str, Any]]) -> list[Change]:
 
 
 def _named(step: Mapping[str, Any]) -> list[str]:
-    """The changes of a step of a normaliser, by name."""
+    """The changes of a step of a normalizer, by name."""
     if step["type"] != "BertNormalizer":
         return [step["type"]]
     lower = step["lowercase"]

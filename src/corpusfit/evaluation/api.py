@@ -56,7 +56,7 @@ SPLIT = Offer(
         "split",
         "read.text_field",
         "read.strict",
-        "read.normalise",
+        "read.normalize",
         "read.max_words",
         "read.max_length_ratio",
         "seed",
@@ -102,10 +102,10 @@ def evaluate(
     machine: Machine | None = None,
     **options: Unpack[EvaluateOptions],
 ) -> Evaluated:
-    """Fine-tune a model on a labelled task with several seeds, and compare it with its base.
+    """Fine-tune a model on a labeled task with several seeds, and compare it with its base.
 
     Translation models are evaluated as they are, and so are causal models with
-    `kind="language_modelling"`, `kind="few_shot"` or `kind="lm_eval"`.
+    `kind="language_modeling"`, `kind="few_shot"` or `kind="lm_eval"`.
 
     Args:
         task: a folder with train, dev and test in any supported format, a file, or `hub:NAME`; for

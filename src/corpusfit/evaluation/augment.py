@@ -117,7 +117,7 @@ def replace_words(
     """
     # A replacement need not fit its context (as in the paper), and most replacements are rare
     # words. Words are counted as spelled, in the training examples alone. The score for being drawn
-    # is the paper's freq(w) IDF(w); the published code sums TF-IDF over texts, which favours words
+    # is the paper's freq(w) IDF(w); the published code sums TF-IDF over texts, which favors words
     # of short texts. Markers (`<e1>`, `[CITE]`, `@GENE$`) and punctuation are never replaced,
     # because in relation tasks they carry the label; text between words is kept exactly.
     fragments = load(kind).fragments(examples, labels)

@@ -14,7 +14,7 @@ from corpusfit.core.errors import bad_setting
 from corpusfit.embed.hardware import Hardware
 from corpusfit.embed.prediction import Predictor
 from corpusfit.evaluation.augment import split_words
-from corpusfit.evaluation.formats import Labelled
+from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.metrics import METRICS, from_counts
 from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, TaskPlan
 from corpusfit.evaluation.tables import POINTS
@@ -64,7 +64,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 # second argument with the number of examples answered since the last call, possibly fractional.
 Answering = Callable[[Examples, Callable[[float], None]], tuple[list[Any], int]]
 # The examples of `train`, `dev` and `test`, or of those that a task has.
-Splits = dict[str, Labelled]
+Splits = dict[str, Labeled]
 
 
 class TaskType(ABC):
@@ -168,7 +168,7 @@ class TaskType(ABC):
         Raises:
             InputError: nothing can be learned from the labels of train.
         """
-        by_split = {split: labelled.different() for split, labelled in splits.items()}
+        by_split = {split: labeled.different() for split, labeled in splits.items()}
         learned = self.learned(by_split["train"], len(splits["train"]))
         others = set.union(*by_split.values()) - set(learned)
         return (*learned, *in_order(others)), len(learned)

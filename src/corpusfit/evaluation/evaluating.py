@@ -112,20 +112,20 @@ def evaluate(
     Reference: TADPOLE, section 4 and Table 3; mDAPT, section 4.
     """
     plan = plan.check()
-    labelled, sizes, seeds = _prepare(plan, task, base, seeds, train_sizes, machine.progress)
-    task_type = load(labelled.kind)
+    labeled, sizes, seeds = _prepare(plan, task, base, seeds, train_sizes, machine.progress)
+    task_type = load(labeled.kind)
     folder = EvaluateFolder(out)
     folder.claim()
     with locked(folder.work, "evaluate", make=True):
-        models = {OURS: Side.of(plan, labelled.kind, "", seeds)}
+        models = {OURS: Side.of(plan, labeled.kind, "", seeds)}
         if base:
-            models[BASE] = Side.of(plan, labelled.kind, base, seeds)
-        folder.begin(_identity(plan, labelled), overwrite=overwrite)
+            models[BASE] = Side.of(plan, labeled.kind, base, seeds)
+        folder.begin(_identity(plan, labeled), overwrite=overwrite)
         # copies of test texts in train raise every score, so warn of them
-        common = split_overlaps(labelled)
-        for note in (*labelled.notes, *common.notes()):
+        common = split_overlaps(labeled)
+        for note in (*labeled.notes, *common.notes()):
             machine.progress.warn(note)
-        evaluation = _Evaluation(plan, labelled, folder, models, sizes, seeds)
+        evaluation = _Evaluation(plan, labeled, folder, models, sizes, seeds)
         evaluation.run(machine)
         results, comparisons = evaluation.results(), evaluation.comparisons()
         for warning in _warnings(results, task_type, frozen=plan.model.frozen):
@@ -138,7 +138,7 @@ def evaluate(
         }
         # the model is repeated by its option, which names a folder by its whole path
         settings = plan.with_value("model.name", "").overrides()
-        where = [labelled.place] if labelled.place else absolute([task])
+        where = [labeled.place] if labeled.place else absolute([task])
         facts = {
             "command": "evaluate",
             "repeat": command_words("evaluate", {"task": where}, options, settings),
@@ -146,19 +146,19 @@ def evaluate(
             "plan": plan.as_dict(),
             "models": {role: model.as_dict() for role, model in models.items()},
             "task": {
-                "name": labelled.name,
-                "kind": labelled.kind,
-                "labels": labelled.labels,
-                "learnable": labelled.learnable,
-                **{split: len(getattr(labelled, split)) for split in SPLITS},
-                "notes": labelled.notes,
+                "name": labeled.name,
+                "kind": labeled.kind,
+                "labels": labeled.labels,
+                "learnable": labeled.learnable,
+                **{split: len(getattr(labeled, split)) for split in SPLITS},
+                "notes": labeled.notes,
             },
             "overlaps": common.as_dict(),
             "seeds": seeds,
-            "metric": metric_of(plan.task, labelled.kind),
+            "metric": metric_of(plan.task, labeled.kind),
             "unit": task_type.unit,
-            "signatures": task_type.signatures(labelled.labels),
-            "constant": task_type.constant(labelled),
+            "signatures": task_type.signatures(labeled.labels),
+            "constant": task_type.constant(labeled),
             "results": results,
             "comparisons": comparisons,
         }
@@ -178,9 +178,9 @@ def _prepare(
     require_extra("Evaluating a model", "models")
     if seeds < 1:
         raise bad_setting("`seeds`", "1 or more", seeds)
-    labelled = read_task(task, plan.task, seed=plan.seed)
-    task_type = load(labelled.kind)
-    task_type.signatures(labelled.labels)  # fail early if the metrics' library is missing
+    labeled = read_task(task, plan.task, seed=plan.seed)
+    task_type = load(labeled.kind)
+    task_type.signatures(labeled.labels)  # fail early if the metrics' library is missing
     if not task_type.learns:
         for name, value in (
             ("`train_sizes`", ",".join(map(str, train_sizes))),
@@ -189,14 +189,14 @@ def _prepare(
             ("`augment.kind`", plan.augment.kind),
         ):
             if value:
-                allowed = f"left out for {labelled.kind}, for which no model is trained"
+                allowed = f"left out for {labeled.kind}, for which no model is trained"
                 raise bad_setting(name, allowed, value)
     elif plan.model.frozen and not task_type.probes:
         cure = "Its answers are not classes of texts or words."
-        raise bad_setting("`model.frozen`", f"left out for {labelled.kind}", True, cure)
+        raise bad_setting("`model.frozen`", f"left out for {labeled.kind}", True, cure)
     if plan.augment.kind:
-        require_allowed(plan.augment, labelled.kind)
-    n = len(labelled.train)
+        require_allowed(plan.augment, labeled.kind)
+    n = len(labeled.train)
     for size in train_sizes:
         if not 1 <= size <= n:
             allowed = f"1 to {n:,}, the number of training examples"
@@ -207,10 +207,10 @@ def _prepare(
     if not is_random and not any("{seed}" in name for name in (plan.model.name, base)):
         seeds = 1
     if task_type.parallel:
-        references = (str(labels[0]) for labels in labelled.test.labels)
-        pairs = zip(labelled.test.texts(), references, strict=True)
+        references = (str(labels[0]) for labels in labeled.test.labels)
+        pairs = zip(labeled.test.texts(), references, strict=True)
         check_languages(pairs, "`task`", progress.warn)
-    return labelled, sorted(set(train_sizes)) or [0], seeds
+    return labeled, sorted(set(train_sizes)) or [0], seeds
 
 
 def _seed_of_outcome(kind: str, seed: int, seeds: int, *, frozen: bool) -> int:
@@ -238,7 +238,7 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     if not plan.task.positive:
         del settings["task"]["positive"]
     if not task_type.parallel:
-        del settings["task"]["direction"], settings["task"]["normalise"]
+        del settings["task"]["direction"], settings["task"]["normalize"]
     hardware = (
         resolve(plan.finetune, "finetune")
         if task_type.learns
@@ -479,12 +479,12 @@ def estimate_evaluation(
     # Every epoch is counted, as early stopping cannot be known in advance; prediction takes a third
     # of the time of training.
     plan = plan.check()
-    labelled, sizes, seeds = _prepare(plan, task, base, seeds, train_sizes, machine.progress)
+    labeled, sizes, seeds = _prepare(plan, task, base, seeds, train_sizes, machine.progress)
 
     def opened(name: str) -> HeadPlan:
-        side = Side.of(plan, labelled.kind, name, seeds)
+        side = Side.of(plan, labeled.kind, name, seeds)
         plans = (dataclasses.replace(plan, model=model.plan) for model in side.models)
-        require_models(labelled, plans, SETTINGS[BASE if name else OURS])
+        require_models(labeled, plans, SETTINGS[BASE if name else OURS])
         return side.models[0].plan
 
     if base:
@@ -499,11 +499,11 @@ def estimate_evaluation(
     models = len(names) * seeds
     if plan.model.frozen:  # all probes of a model read its states, which are computed once
         models = sum(seeds if "{seed}" in name else 1 for name in names)
-    lengths = {split: len(getattr(labelled, split)) for split in SPLITS}
+    lengths = {split: len(getattr(labeled, split)) for split in SPLITS}
     answered = lengths["dev"] + lengths["test"]
-    if load(labelled.kind).learns:
+    if load(labeled.kind).learns:
         adapter = trains_adapter(plan.model)
-        finetune = settled(plan, labelled.kind, adapter=adapter, max_length=2**20).finetune
+        finetune = settled(plan, labeled.kind, adapter=adapter, max_length=2**20).finetune
         if not plan.model.frozen:  # one that is named is not replaced where nothing is learned
             plan = plan.with_value("finetune.rate", finetune.rate)
         epochs, batch = finetune.epochs or 1, finetune.batch or 1
@@ -515,8 +515,8 @@ def estimate_evaluation(
         predicted = (epochs + 1) * lengths["dev"] + lengths["test"]
         each = [epochs * size + predicted / 3 for size in sizes]
         if plan.model.frozen:  # every text goes through the model once
-            learned = len(learned_from(labelled.train, plan.seed))
-            most = learned if learned < len(labelled.train) else max(sizes)
+            learned = len(learned_from(labeled.train, plan.seed))
+            most = learned if learned < len(labeled.train) else max(sizes)
             each = [min(size, most) + answered for size in sizes]
     else:  # each model answers dev and test once
         max_examples = max(_ANSWERED, plan.likelihood.shots)  # the prompt's examples, too
@@ -527,7 +527,7 @@ def estimate_evaluation(
 
     # an epoch over a few examples, in a worker
     sample = dataclasses.replace(
-        labelled, train=subset(labelled.train), dev=subset(labelled.dev), test=subset(labelled.test)
+        labeled, train=subset(labeled.train), dev=subset(labeled.dev), test=subset(labeled.test)
     )
     one = plan.with_value("finetune.epochs", 1)
     with machine.scratch() as folder, machine.start() as engine:
@@ -545,5 +545,5 @@ def estimate_evaluation(
         **lengths,
         "examples_per_second": speed,
         "seconds": round(sum(each) * models / speed / min(at_once, count), 1),
-        "words": " ".join(labelled.notes),
+        "words": " ".join(labeled.notes),
     }

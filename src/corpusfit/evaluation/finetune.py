@@ -170,7 +170,7 @@ class _FineTuning:
         self.model.train()
         order = np.argsort(place_keys(self.seed, 2 * epoch + _ORDER, n), kind="stable")
         total: Any = 0.0
-        labelled = 0
+        labeled = 0
 
         def diverged(steps: int) -> TrainingError:
             return TrainingError(
@@ -189,11 +189,11 @@ class _FineTuning:
             key = place_keys(self.seed, 2 * step + _DROPOUT, 1)[0]
             loss = updates.make(step, key, partial(self._gradient, rows), diverged)
             total += loss * len(rows.targets)
-            labelled += len(rows.targets)
+            labeled += len(rows.targets)
             self.words.decay_factor *= 1.0 - rate_at(step, train_plan) * train_plan.decay
         self.learned += n
         self.spent += time.perf_counter() - began
-        return float(total) / max(1, labelled)
+        return float(total) / max(1, labeled)
 
     def _gradient(self, batch: Batch) -> torch.Tensor:
         import torch

@@ -140,7 +140,7 @@ def open_causal(name: str, hardware: Hardware) -> tuple[Any, Any]:
     def unfit(why: str) -> ModelError:
         return ModelError(
             f"`model.name`: {name} has no likelihood of text: {why}. Name a causal language "
-            "model, such as gpt2, or leave out `task.kind` to fine-tune this one on a labelled "
+            "model, such as gpt2, or leave out `task.kind` to fine-tune this one on a labeled "
             "task."
         )
 

@@ -178,7 +178,7 @@ def _head(model: Any) -> dict[str, torch.nn.Parameter]:
 
 
 def _renew(head: dict[str, torch.nn.Parameter], scale: float, seed: int) -> None:
-    """Initialise a head from the seed, as BERT does: normal weights, zero biases, norms at 1."""
+    """Initialize a head from the seed, as BERT does: normal weights, zero biases, norms at 1."""
     import torch
 
     seed_generators(seed)

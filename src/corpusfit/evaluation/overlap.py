@@ -150,7 +150,7 @@ class SplitOverlap:
         within: the split that is searched; `split` itself for copies after the first.
         texts: number of texts of `split`.
         identical: texts with an exact match, in any Unicode form.
-        shared: texts that match after normalisation (`corpus.same_text`), `identical` included.
+        shared: texts that match after normalization (`corpus.same_text`), `identical` included.
         near: texts with a near-duplicate, `shared` included; None if not counted.
     """
 

@@ -14,7 +14,7 @@ from corpusfit.core.plan import (
     Columns,
     Device,
     Escape,
-    Normalise,
+    Normalize,
     Query,
     Quote,
     ReadPlan,
@@ -136,7 +136,7 @@ class TaskPlan(Group, group="task"):
         str,
         Option(
             "Kind of task: `classification` of texts, `few_shot` classification without training, "
-            "`language_modelling` (bits per byte of plain text), `lm_eval` (a task of "
+            "`language_modeling` (bits per byte of plain text), `lm_eval` (a task of "
             "lm-evaluation-harness), `multilabel` classification, `regression`, `tagging` of "
             "words, `translation`, or `auto` (by format and labels)",
             "kind",
@@ -188,7 +188,7 @@ class TaskPlan(Group, group="task"):
             metavar="FROM-TO",
         ),
     ] = ""
-    normalise: Normalise = ""
+    normalize: Normalize = ""
     separator: Separator = ""
     quote: Quote = '"'
     escape: Escape = ""
@@ -220,7 +220,7 @@ class TaskPlan(Group, group="task"):
         for name in ("separator", "quote", "escape"):
             check_mark(f"`task.{name}`", getattr(self, name))
         check_direction("`task.direction`", self.direction)
-        check_languages("`task.normalise`", self.normalise)
+        check_languages("`task.normalize`", self.normalize)
         check_metric("`task.metric`", self.metric, self.kind)
 
 

@@ -127,7 +127,7 @@ def probe(
         else:
             states[split] = _word_states(encoder, encoded, count)
     encoding_seconds = time.perf_counter() - encoding_started
-    # models differ in the scale of their states, and the optimiser needs features of one scale
+    # models differ in the scale of their states, and the optimizer needs features of one scale
     mean, deviation = states["train"].mean(0), states["train"].std(0)
     scaled = {split: (x - mean) / np.maximum(deviation, 1e-6) for split, x in states.items()}
     scaled["train"] = scaled["train"].astype(np.float64)
@@ -145,7 +145,7 @@ def probe(
             return DummyClassifier().fit(scaled["train"][kept], labels)
         model = LogisticRegression(C=strength, max_iter=_MAX_ITERATIONS)
         with warnings.catch_warnings():
-            # the optimiser's last step is still the best model that it has found
+            # the optimizer's last step is still the best model that it has found
             warnings.simplefilter("ignore", ConvergenceWarning)
             return model.fit(
                 scaled["train"][kept], labels, None if weights is None else weights[kept]

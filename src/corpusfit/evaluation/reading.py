@@ -1,4 +1,4 @@
-"""Find the files of a labelled task, and read its splits and labels."""
+"""Find the files of a labeled task, and read its splits and labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from corpusfit.core.languages import USUAL, bleu_tokenizer
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.evaluation.contract import Splits, TaskType, in_order
-from corpusfit.evaluation.formats import Labelled
+from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.formats.brat import read_brat
 from corpusfit.evaluation.formats.conll import (
     ABSTRACT,
@@ -56,7 +56,7 @@ _OTHERS = (*_CONLL, ".conllu", ".xlsx", ".json")
 _PART = re.compile(r"(.+?)-\d+-of-\d+")
 _PAIR = {".txt", ".ann"}
 # The readers of formats whose labels need no kind of task to be understood, by format.
-READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labelled]] = {
+READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labeled]] = {
     "conll": lambda places, split, _: read_conll(places, split),
     "conllu": lambda places, split, plan: read_conllu(places, split, plan.label_field),
     "xlsx": lambda places, split, _: read_xlsx(places, split),
@@ -314,7 +314,7 @@ def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
     files = find_splits(location, plan.kind)
     task_type, splits = _read(files, plan)
     metric_of(plan, task_type.kind)
-    left_out = [note for labelled in splits.values() for note in labelled.notes]
+    left_out = [note for labeled in splits.values() for note in labeled.notes]
     splits, converted = task_type.prepare(splits, given_names(plan))
     notes = [*left_out, *converted]
     if task_type.uses_train:
@@ -330,7 +330,7 @@ def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
             notes.append(f"{', '.join(BINARY)} are of the label {labels[1]!r}.")
         notes += _unlearned(splits, set(labels[learnable:]))
     else:
-        splits = {split: splits.get(split, Labelled([], [])) for split in SPLITS}
+        splits = {split: splits.get(split, Labeled([], [])) for split in SPLITS}
         labels, learnable = (), 0
         if task_type.parallel:
             source, target = languages_of(files.places["test"], plan)
@@ -371,7 +371,7 @@ def _read(files: TaskFiles, plan: TaskPlan) -> tuple[TaskType, Splits]:
     kind = detect(files.form, rows["train"].values()) if plan.kind == "auto" else plan.kind
     task_type = load(kind)
     return task_type, {
-        split: of_split.labelled(task_type.parse, task_type.wants)
+        split: of_split.labeled(task_type.parse, task_type.wants)
         for split, of_split in rows.items()
     }
 
@@ -402,19 +402,19 @@ def _with_all(splits: Splits, plan: TaskPlan, seed: int) -> tuple[Splits, list[s
     return complete, notes
 
 
-def _take(labelled: Labelled, places: list[int]) -> Labelled:
-    return Labelled([labelled.pieces[i] for i in places], [labelled.labels[i] for i in places])
+def _take(labeled: Labeled, places: list[int]) -> Labeled:
+    return Labeled([labeled.pieces[i] for i in places], [labeled.labels[i] for i in places])
 
 
 def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
     """Notes on labels of dev and test that train lacks."""
     for split in ("dev", "test"):
-        labelled = splits[split]
-        unknown = others & labelled.different()
+        labeled = splits[split]
+        unknown = others & labeled.different()
         if unknown:
-            n = sum(not others.isdisjoint(labels) for labels in labelled.labels)
+            n = sum(not others.isdisjoint(labels) for labels in labeled.labels)
             few = ", ".join(map(repr, in_order(unknown)[:8]))
-            if all(labels and others.issuperset(labels) for labels in labelled.labels):
+            if all(labels and others.issuperset(labels) for labels in labeled.labels):
                 raise InputError(
                     f"`task` must have labels in {split} that are in train too; {split} has only "
                     f"{few}. Write them alike in all splits."
@@ -423,5 +423,5 @@ def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
             subject = "a label" if len(unknown) == 1 else f"{len(unknown):,} labels"
             yield (
                 f"{split} has {subject} that train lacks and no model can "
-                f"learn: {few} ({n:,} of {len(labelled):,} examples)."
+                f"learn: {few} ({n:,} of {len(labeled):,} examples)."
             )

@@ -123,7 +123,7 @@ def nearest(
     block: int = _BLOCK,
     on_progress: Callable[[int], None] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """The nearest neighbour of each query by cosine, and its margin; exact search."""
+    """The nearest neighbor of each query by cosine, and its margin; exact search."""
 
     def of_unit_length(vectors: Vectors) -> NDArray[np.float64]:
         wide = vectors.astype(np.float64)

@@ -62,7 +62,7 @@ def percentile_interval(
 def p_items(
     ours: NDArray[Any], base: NDArray[Any], metric: Metric, rng: np.random.Generator, rounds: int
 ) -> float:
-    """Two-sided p-value of paired approximate randomisation over examples.
+    """Two-sided p-value of paired approximate randomization over examples.
 
     Reference: Yeh (2000), Riezler and Maxwell (2005); Phipson and Smyth (2010) for the p-value.
     """
@@ -97,7 +97,7 @@ class Comparison:
     low: float  # lower end of the difference's 95 % interval over seeds and examples
     high: float  # upper end of that interval
     p_seeds: float | None  # two-sided p-value of a paired t-test over seeds; None with one seed
-    p_items: float  # two-sided p-value of paired approximate randomisation over examples
+    p_items: float  # two-sided p-value of paired approximate randomization over examples
     p: float  # the larger p-value
     seeds: int  # number of seeds that both models share; others are ignored
     examples: int  # number of examples
@@ -171,7 +171,7 @@ def compare(
 ) -> Comparison:
     """Compare two models.
 
-    Reference: approximate randomisation: Yeh (2000), Riezler and Maxwell (2005); practice: Dror et
+    Reference: approximate randomization: Yeh (2000), Riezler and Maxwell (2005); practice: Dror et
     al. (2018).
     """
     # Seeds are paired in order; further seeds of one model are ignored. A gain must hold over seeds
@@ -184,7 +184,7 @@ def compare(
     scores = metric(both.sum(0, dtype=np.float64))
     differences = scores[:seeds] - scores[seeds:]
     mean, sd = spread(differences.tolist())
-    # the bootstrap and the randomisation draw from streams of their own
+    # the bootstrap and the randomization draw from streams of their own
     draws, sides = np.random.default_rng(seed).spawn(2)
     drawn = bootstrap_scores(both, metric, draws, rounds)
     low, high = percentile_interval(drawn[:, :seeds] - drawn[:, seeds:], draws, 1 - LEVEL)
@@ -196,7 +196,7 @@ def compare(
     elif seeds > 1:
         # If all differences are equal, as on a small test set, the t-test would give 0; the p-value
         # is then that of a sign test, or 1 if the differences are 0. Identical fine-tunings are not
-        # recognised as such.
+        # recognized as such.
         p_seeds = 1.0 if abs(differences[0]) <= ROUNDING else float(2.0 ** (1 - seeds))
     of_items = p_items(both[:, :seeds], both[:, seeds:], metric, sides, rounds)
     # a gain must hold over seeds and over examples
@@ -356,16 +356,16 @@ def correlation_within(
     n = sum(map(len, members))
     if n - len(members) < 2:
         return None
-    centred = [
+    centered = [
         [np.asarray(v, float)[at] - np.mean(np.asarray(v)[at]) for at in members] for v in (x, y)
     ]
-    first, second = map(np.concatenate, centred)
+    first, second = map(np.concatenate, centered)
     scale = float(np.sqrt((first @ first) * (second @ second)))
     if any(np.abs(v).max() <= ROUNDING for v in (first, second)):
         return None
     rng = np.random.default_rng(0)
     permuted = sum(
-        rng.permuted(np.tile(b, (ROUNDS, 1)), axis=1) @ a for a, b in zip(*centred, strict=True)
+        rng.permuted(np.tile(b, (ROUNDS, 1)), axis=1) @ a for a, b in zip(*centered, strict=True)
     )
     observed = float(first @ second)
     as_large = int(np.sum(np.abs(permuted) >= abs(observed) - ROUNDING * scale))

@@ -1,4 +1,4 @@
-"""A labelled task, the overlap of its splits, and the outcome of one evaluation on it."""
+"""A labeled task, the overlap of its splits, and the outcome of one evaluation on it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Examples:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A labelled task, held in memory.
+    """A labeled task, held in memory.
 
     Reference: TADPOLE, section 4 (Table 2); mDAPT, section 4.1.
     """
@@ -156,7 +156,7 @@ class Outcome:
     scores: dict[str, dict[str, float]]
     # answer to every piece, end to end, by split (`dev`, `test`): a label number, a 0 or 1 for each
     # label (multilabel), a number (regression), a text (translation), or the bits of a document
-    # (language modelling)
+    # (language modeling)
     predicted: dict[str, list[Any]]
     # one record per epoch: `epoch`, `loss` (mean, nats) and `dev` (the metric)
     history: list[dict[str, Any]]
@@ -201,7 +201,7 @@ class Overlap:
     split: str  # split whose examples are counted
     within: str  # split that is searched; `split` itself for duplicates
     examples: int  # number of examples of `split`
-    shared: int  # examples with a normalised copy: the same text, see `corpus.same_text`
+    shared: int  # examples with a normalized copy: the same text, see `corpus.same_text`
     identical: int  # shared examples with an exact copy, in any Unicode form
     relabelled: int  # shared examples whose label none of the copies has
 

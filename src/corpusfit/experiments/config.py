@@ -17,7 +17,7 @@ from corpusfit.evaluation.plan import AUGMENTS, EvaluatePlan, check_metric
 from corpusfit.training.plan import ADAPTERS, TASK, WEIGHTS, AdaptPlan
 
 BASE, GENERAL, RANDOM, ORACLE, COMPOSE = "base", "general", "random", "oracle", "compose"
-INIT = "init:"  # prefix of an untrained model, initialised anew for every adaptation
+INIT = "init:"  # prefix of an untrained model, initialized anew for every adaptation
 WITHOUT_SELECTION = (BASE, GENERAL, TASK, COMPOSE)  # selectors without a selection from the corpus
 
 

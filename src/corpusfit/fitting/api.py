@@ -32,7 +32,7 @@ FIT = Offer(
             "default": "none; required",
         },
         "kind": {
-            "help": "Kind of task, such as `classification` or `tagging`; `language_modelling` is "
+            "help": "Kind of task, such as `classification` or `tagging`; `language_modeling` is "
             "plain text without labels",
             "default": "by format and labels",
         },
@@ -92,7 +92,7 @@ def fit(
     """Select for a task, adapt a model on the selection and on random text, and compare them.
 
     Args:
-        task: a labelled task as for `evaluate`, or plain texts; a test split is drawn if there is
+        task: a labeled task as for `evaluate`, or plain texts; a test split is drawn if there is
             none, and no held-out text is trained on.
         corpus: texts to choose from, as for `select`.
         out: local folder that is new, empty, or of the same fit, which resumes; with more `time`

@@ -50,7 +50,7 @@ from corpusfit.training.models import MODEL, fingerprint
 from corpusfit.training.phases import ROSE
 from corpusfit.training.plan import EMBEDDINGS
 
-PLAIN = "language_modelling"
+PLAIN = "language_modeling"
 _CHARACTERS_PER_TOKEN = 4.5
 _BATCH = {"cpu": (16, 128), "gpu": (64, 512)}
 """Sequences per step and tokens per sequence."""

@@ -25,7 +25,7 @@ class Measure:
     """One measure of the base, of the models after random text, and of those after the selection.
 
     Of every score higher is better; of the loss lower, so its differences have the other sign:
-    a positive one is always in favour of the first model.
+    a positive one is always in favor of the first model.
     """
 
     name: str  # loss, probe, fine-tuned, or score

@@ -4,7 +4,7 @@ What: for each code point its kind (word, sign, space, or a token of its own) an
 Why: Unicode's categories are looked up once, in Python, and a kernel then needs one array access.
 Trade-off: planes above 1 are classified by their range (ideographs, signs), which keeps the table
 at half a megabyte; lower-casing is by character, so that a word's identity never depends on its
-neighbours ("İ" stays, final sigma is a sigma).
+neighbors ("İ" stays, final sigma is a sigma).
 Reference: Unicode Technical Standard 18, annex C (\w); Unicode Standard Annexes 24 (scripts) and 14
 (classes ID, SA, AK and AS: scripts whose lines break without a space).
 """

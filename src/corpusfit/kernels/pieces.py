@@ -4,7 +4,7 @@ What: cuts texts at ASCII white space and ASCII punctuation as BERT's pre-tokeni
 word in a table of words seen before, cuts new ones into WordPiece's pieces, and adds up the vectors
 of all tokens.
 Why: a tokenizer reads 4 MB/s; a word's tokens are the same wherever it stands, so that only new
-words outside ASCII need to be normalised, and every word is cut into pieces once.
+words outside ASCII need to be normalized, and every word is cut into pieces once.
 Trade-off: two words share an identity with probability 2^-64; the table of words has a fixed size.
 Reference: `BertPreTokenizer` and `WordPiece` of tokenizers; Schuster and Nakajima 2012 (WordPiece);
 Knuth, The Art of Computer Programming 3, 6.4 (linear probing).
@@ -135,7 +135,7 @@ def _plain(data: NDArray[np.uint8], begin: int, end: int, fold: bool) -> NDArray
 def _word_pieces(
     word: NDArray[np.uint8], pieces: Pieces, ids: NDArray[np.int32], n_tokens: int
 ) -> int:
-    """Write the ids of a normalised word's pieces to ids[used:]; returns their end."""
+    """Write the ids of a normalized word's pieces to ids[used:]; returns their end."""
     first_keys, first_ids, later_keys, later_ids, max_characters, unknown, _ = pieces
     start, n = 0, n_tokens
     if _end_of_characters(word, 0, len(word), max_characters) == len(word):
@@ -170,7 +170,7 @@ def _longest_piece(
 def piece_ids(
     data: NDArray[np.uint8], offsets: NDArray[np.int64], pieces: Pieces
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The token ids of n normalised texts, whose words are separated by spaces.
+    """The token ids of n normalized texts, whose words are separated by spaces.
 
     Args:
         data: uint8 [b], UTF-8 bytes.
@@ -214,7 +214,7 @@ def cut_words(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], int, int]:
     """Cut n texts into words and number each word; the tables have room for all that are new.
 
-    A word ends at ASCII white space and signs, where no normalisation joins two characters to one;
+    A word ends at ASCII white space and signs, where no normalization joins two characters to one;
     only <, = and > have a composition, with U+0338, and belong to the word where that may follow.
 
     Args:
@@ -299,10 +299,10 @@ def _add_four(
 
 
 @njit(cache=True, nogil=True)
-def _scale(total: NDArray[np.float32], count: int, normalise: bool) -> None:
+def _scale(total: NDArray[np.float32], count: int, normalize: bool) -> None:
     """Turn a sum of `count` vectors into their mean, or into length 1."""
     scale = np.float32(1.0 / max(count, 1))
-    if normalise:
+    if normalize:
         square = 0.0
         for j in range(len(total)):
             square += np.float64(total[j]) * np.float64(total[j])
@@ -320,7 +320,7 @@ def means(
     spans: NDArray[np.int64],
     limit: int,
     skip: int,
-    normalise: bool,
+    normalize: bool,
 ) -> NDArray[np.float32]:
     """The mean of the token vectors of each text, added up in float32 token by token.
 
@@ -332,7 +332,7 @@ def means(
         spans: int64 [words, 2], begin and end of each word's tokens in `ids`.
         limit: tokens of a text that are read.
         skip: id of a token that is left out; -1 for none.
-        normalise: scale to length 1.
+        normalize: scale to length 1.
 
     Returns:
         float32 [n, d]; zeros for a text without tokens.
@@ -357,5 +357,5 @@ def means(
                     waiting = 0
         for k in range(waiting):
             _add(total, table[four[k]])
-        _scale(total, count, normalise)
+        _scale(total, count, normalize)
     return out

@@ -64,7 +64,7 @@ def balanced(positive: NDArray[np.bool_]) -> Array:
 
 
 def loss(at: Array, x: Array | Sparse, share: Array, weight: Array, penalty: float) -> float:
-    """The loss that `logistic` minimises, at coefficients and intercept [d + 1]."""
+    """The loss that `logistic` minimizes, at coefficients and intercept [d + 1]."""
     z = x @ at[:-1] + at[-1]
     cross = np.logaddexp(0.0, z) - share * z
     return float(0.5 * penalty * at[:-1] @ at[:-1] + weight @ cross)
@@ -76,7 +76,7 @@ def logistic(
     """Fit log odds that are linear in x.
 
     The loss is penalty / 2 |w|² + sum of weight_i (log(1 + exp(z_i)) - share_i z_i) with
-    z_i = w x_i + b: the cross entropy of the shares; the intercept b is not penalised.
+    z_i = w x_i + b: the cross entropy of the shares; the intercept b is not penalized.
 
     Args:
         x: float64 [n, d], or sparse rows.
@@ -143,7 +143,7 @@ def _newton_step(x: Array | Sparse, curve: Array, ridge: Array, gradient: Array)
 def class_share(odds: Array) -> float:
     """The positives' share among n texts, from their log odds at equal priors.
 
-    By expectation maximisation: the share is the mean probability under that share (Saerens,
+    By expectation maximization: the share is the mean probability under that share (Saerens,
     Latinne and Decaestecker 2002), between 1 / (2n) and 1 - 1 / (2n).
     """
     edge = 0.5 / len(odds)
@@ -200,8 +200,8 @@ def spectral_weights(ranks: Array, top: float, families: Sequence[str]) -> Array
             "among the top", divided by the size of the family; equal weights if nothing varies.
     """
     inside = _tops(ranks, [max(1, round(top * ranks.shape[1]))])[0]
-    centred = inside - inside.mean(axis=1, keepdims=True)
-    values, vectors = np.linalg.eigh(centred @ centred.T)
+    centered = inside - inside.mean(axis=1, keepdims=True)
+    values, vectors = np.linalg.eigh(centered @ centered.T)
     leading = vectors[:, -1] * np.sign(vectors[:, -1].sum())
     trusted = np.maximum(leading, 0.0) / np.array([list(families).count(name) for name in families])
     if not values[-1] > 0.0 or not trusted.sum() > 0.0:

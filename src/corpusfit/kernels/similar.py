@@ -5,7 +5,7 @@ of its k highest cosines with m sparse vectors; its BM25 score for each of m que
 these scores, each shifted and scaled by its query.
 Why: one vector needs one addition per token, so it runs as fast as tokenisation. Many vectors need
 an inverted index. Most of its entries belong to a few common words, and adding an entry of a list
-costs as much as adding sixteen neighbours of a whole column; so common words have columns,
+costs as much as adding sixteen neighbors of a whole column; so common words have columns,
 including zeros, and rare words have lists.
 Trade-off: nothing is pruned by bounds: common words can add so much that max-score and
 Cauchy-Schwarz bounds pass nearly every vector and cost more than they save. Sums in float32 only
@@ -275,7 +275,7 @@ def _add_up_bm25(
 ) -> None:
     """Write the scores of the text with tokens `ids` [t] into `sums` [m].
 
-    `saturation` is k1 times the text's normalised length; `words` has room for t places; `counts`
+    `saturation` is k1 times the text's normalized length; `words` has room for t places; `counts`
     [v] is zero before and after.
     """
     keys, places, lists, docs, entries, column_of, columns = index
@@ -317,7 +317,7 @@ def bm25_scores(
         data, offsets, characters: see `tokens`.
         index: of the queries.
         k1: saturation of a word's count, at least 0.
-        b: share of the length in the normalisation, from 0 to 1.
+        b: share of the length in the normalization, from 0 to 1.
         mean_length: mean number of tokens of a text, above 0.
 
     Returns:

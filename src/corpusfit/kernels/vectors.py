@@ -15,7 +15,7 @@ share the loads of one row, eight stay in the first-level cache: within a third 
 and distances are sums of squared differences, without the cancellation of |x|² + |y|² - 2xy.
 Clusters come from plain Lloyd steps from one start, without restarts and without bounds that skip
 distances: 10,000 rows of 768 dimensions to 256 clusters take seconds. EM is in single precision
-within a block (sums are added in double), so rows must be centred and of about unit variance.
+within a block (sums are added in double), so rows must be centered and of about unit variance.
 Reference: Goto and van de Geijn (2008), Anatomy of High-Performance Matrix Multiplication; Dhillon
 and Modha (2001), Concept Decompositions for Large Sparse Text Data; Arthur and Vassilvitskii
 (2007), k-means++; Dempster, Laird and Rubin (1977), EM; Bishop (2006), section 9.2.2.
@@ -137,19 +137,19 @@ def spherical_k_means(
             break
         up_to = np.cumsum(far)
         drawn.append(int(np.searchsorted(up_to, rng.random() * up_to[-1], side="right")))
-    centres = x[drawn].copy()
+    centers = x[drawn].copy()
     before = np.full(len(x), -1)
     for _ in range(_STEPS):
-        cluster_of = products(x, centres).argmax(axis=1)
+        cluster_of = products(x, centers).argmax(axis=1)
         if (cluster_of == before).all():
             break
         # the sum of each cluster's rows, in the rows' order
         order = np.argsort(cluster_of, kind="stable")
         clusters, first = np.unique(cluster_of[order], return_index=True)
-        centres[clusters] = np.add.reduceat(x[order], first, axis=0, dtype=np.float64)
-        centres /= lengths(centres)
+        centers[clusters] = np.add.reduceat(x[order], first, axis=0, dtype=np.float64)
+        centers /= lengths(centers)
         before = cluster_of
-    return centres
+    return centers
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ def gather_sums(x: F32, mixture: Gaussians) -> Sums:
     )
 
 
-def maximise(sums: Sums, ridge: float) -> Gaussians:
+def maximize(sums: Sums, ridge: float) -> Gaussians:
     """The maximum-likelihood parameters for the sums.
 
     Args:

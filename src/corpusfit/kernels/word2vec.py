@@ -1,7 +1,7 @@
 """word2vec: vectors of words by skip-grams with negative sampling.
 
 What: trains a vector for each word to tell the words beside it from words drawn at random.
-Why: the baseline of Domain Clusters, trained on the corpus at hand; gensim's licence is not
+Why: the baseline of Domain Clusters, trained on the corpus at hand; gensim's license is not
 permissive, and its result depends on the number of threads.
 Trade-off: one thread and plain stochastic gradient descent, so that the result is a function of the
 seed alone; a million words with the defaults take about half a minute.
@@ -57,7 +57,7 @@ def _sampled(
 @njit(cache=True, nogil=True)
 def _step(
     word: NDArray[np.float32],
-    centre: int,
+    center: int,
     outputs: NDArray[np.float32],
     table: NDArray[np.float64],
     negative: int,
@@ -68,11 +68,11 @@ def _step(
     """A step for a word beside another, against words that are drawn."""
     error[:] = 0
     for k in range(negative + 1):
-        other, label = centre, np.float32(1)
+        other, label = center, np.float32(1)
         if k:
             other = np.searchsorted(table, _next_chance(state) * table[-1], "right")
             label = np.float32(0)
-            if other == centre:
+            if other == center:
                 continue
         out = outputs[other]
         dot = np.float32(0)

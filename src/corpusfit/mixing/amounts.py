@@ -16,7 +16,7 @@ NO_PAGE = np.uint64(0)  # The key of a row without a page
 
 
 def smoothed(sizes: NDArray[np.int64], alpha: float) -> NDArray[np.float64]:
-    """float64 [L]: P(L)^alpha, normalised, where P(L) is a language's share of the sizes [L].
+    """float64 [L]: P(L)^alpha, normalized, where P(L) is a language's share of the sizes [L].
 
     Reference: mDAPT, section 3.2; Xue et al. (2020), mT5, section 3.2 (alpha 0.3).
     """

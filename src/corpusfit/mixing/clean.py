@@ -15,7 +15,7 @@ from corpusfit.core.errors import importing
 from corpusfit.core.languages import EXTRA
 from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, Texts, take_texts, text_array
-from corpusfit.text.normalise import unescaped
+from corpusfit.text.normalize import unescaped
 from corpusfit.text.reading import cut_units
 
 _CYRILLIC = re.compile(r"[\u0400-\u052f]")
@@ -104,7 +104,7 @@ class Sentences:
 
 def without_markup(text: str) -> str:
     """The text without HTML, as a browser shows it, with a line for each block."""
-    # A tag is recognised by its shape (a name, attributes with values or known ones without), and
+    # A tag is recognized by its shape (a name, attributes with values or known ones without), and
     # it must be one of HTML that means nothing else, have an attribute or its own end, or its
     # partner must be in the text. So `a < b`, `vector<float>`, `<unk>` and `cp <source> <target>`
     # stay; so does `<s>`, unless there is other markup.

@@ -166,7 +166,7 @@ class CompositionPlan:
         return self
 
     def with_codes(self) -> CompositionPlan:
-        """The recipe with normalised codes, and by default the languages of its sources."""
+        """The recipe with normalized codes, and by default the languages of its sources."""
         if not all(map(find_spec, ("py3langid", "sentencex"))):
             raise MissingDependencyError("A composition", EXTRA)
         sources = tuple(

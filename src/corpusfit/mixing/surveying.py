@@ -223,12 +223,12 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
             return [source.language] * len(documents)
         stated: dict[int, str] = {}
         if source.language_field:
-            labelled = documents
+            labeled = documents
             # the id was the page, so the rows are read again with the language as the id
             if source.page:
                 read = dataclasses.replace(source.read, id_field=source.language_field)
-                labelled = [d for d in rows(shard, read) if isinstance(d, Document)]
-            for document in labelled:
+                labeled = [d for d in rows(shard, read) if isinstance(d, Document)]
+            for document in labeled:
                 label = document.id if isinstance(document.id, str) else ""
                 try:
                     stated[document.row] = code_of(label)

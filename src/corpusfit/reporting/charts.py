@@ -162,13 +162,13 @@ def gains_chart(rows: Rows, measure: str, unit: str) -> Spec:
 def curve_chart(rows: Rows, title: str) -> Spec:
     """Scores by number of training examples: rows of column, size, mean, low, high, in points."""
     x = channel("size:Q", scale={"type": "log"}, title="training examples")
-    colour = channel("column:N", title=None)
+    color = channel("column:N", title=None)
     low = channel("low:Q", **CLOSE, title="test score, points")
     band = {
         "mark": {"type": "area", "opacity": 0.2},
-        "encoding": {"x": x, "y": low, "y2": channel("high"), "color": colour},
+        "encoding": {"x": x, "y": low, "y2": channel("high"), "color": color},
     }
-    mean = {"x": x, "y": channel("mean:Q", **CLOSE), "color": colour}
+    mean = {"x": x, "y": channel("mean:Q", **CLOSE), "color": color}
     return spec(
         title,
         "Mean test scores with 95 % intervals by number of training examples; higher is better.",
@@ -225,7 +225,7 @@ def clusters_chart(rows: Rows, outlines: Rows) -> Spec:
     }
     return spec(
         "Domains",
-        "Units by the first two principal components, coloured by cluster; each ellipse is two "
+        "Units by the first two principal components, colored by cluster; each ellipse is two "
         "standard deviations around a cluster's mean.",
         height=420,
         layer=[points, ellipses],

@@ -25,8 +25,8 @@ from corpusfit.selection.copies import copies_in_words
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.recall import recall_in_words
 
-COLOURS = {"target": "#d55e00", "selected": "#0072b2", "not selected": "#8a8a8a"}
-"""From the palette of Okabe and Ito, safe for colour-blind readers."""
+COLORS = {"target": "#d55e00", "selected": "#0072b2", "not selected": "#8a8a8a"}
+"""From the palette of Okabe and Ito, safe for color-blind readers."""
 
 
 def scores_chart(data: dict[str, Any]) -> Spec:
@@ -61,7 +61,7 @@ def scores_chart(data: dict[str, Any]) -> Spec:
     }
     of_target = {
         "data": {"values": units},
-        "mark": {"type": "line", "interpolate": "step-after", "color": COLOURS["target"]},
+        "mark": {"type": "line", "interpolate": "step-after", "color": COLORS["target"]},
         "encoding": {"x": x, "y": channel("units:Q", title="target units")},
     }
     rule = {
@@ -115,7 +115,7 @@ def composition_chart(data: dict[str, Any]) -> Spec:
         for whole, key in wholes.items()
     ]
     largest_first = {"field": "share", "op": "max", "order": "descending"}
-    colours = {"domain": list(wholes), "range": [COLOURS["not selected"], COLOURS["selected"]]}
+    colors = {"domain": list(wholes), "range": [COLORS["not selected"], COLORS["selected"]]}
     return spec(
         "Composition by source",
         "Share of each source among the words of the corpus and of the selection.",
@@ -126,14 +126,14 @@ def composition_chart(data: dict[str, Any]) -> Spec:
             "y": channel("source:N", title=None, sort=largest_first),
             "yOffset": channel("of:N"),
             "x": channel("share:Q", title="share of words", axis={"format": "%"}),
-            "color": channel("of:N", title=None, scale=colours),
+            "color": channel("of:N", title=None, scale=colors),
         },
     )
 
 
 def map_chart(data: dict[str, Any]) -> Spec:
     """Map of target, selected and other texts in two dimensions; text on hover."""
-    groups = list(COLOURS)
+    groups = list(COLORS)
     rows = [
         {
             "x": x,
@@ -155,7 +155,7 @@ def map_chart(data: dict[str, Any]) -> Spec:
         }
         for (x, y), unit in zip(data["map"]["target"], data["targets"], strict=True)
     ]
-    colours = {"domain": groups, "range": list(COLOURS.values())}
+    colors = {"domain": groups, "range": list(COLORS.values())}
     return spec(
         "Map of examples",
         "Examples of the corpus and target units by the first two principal components.",
@@ -164,7 +164,7 @@ def map_chart(data: dict[str, Any]) -> Spec:
         mark={"type": "point", "filled": True, "opacity": 0.8, "size": 36},
         encoding={
             **components(),
-            "color": channel("group:N", title=None, scale=colours),
+            "color": channel("group:N", title=None, scale=colors),
             "shape": channel("group:N", title=None, scale={"domain": groups}),
             "tooltip": [channel(field) for field in ("group:N", "source:N", "score:Q", "text:N")],
         },

@@ -179,7 +179,7 @@ def _found_in(
     occurs = np.zeros(len(texts), np.bool_)
     for i, text in enumerate(texts):
         sought = text[1:-1] if len(text) - 2 >= MIN_CONTAINED else text
-        # start from the occurrences of the rarest word, and drop those whose neighbours differ
+        # start from the occurrences of the rarest word, and drop those whose neighbors differ
         rarest = int(np.argmin(counts[sought]))
         last = int(ends[sought[rarest]])
         at = places[last - counts[sought[rarest]] : last] - rarest

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 
-from corpusfit.core.artifacts import deserialise, serialise
+from corpusfit.core.artifacts import deserialise, serialize
 from corpusfit.core.errors import ModelError, UnknownMethodError, UsageError, bad_setting
 from corpusfit.core.options import KINDS
 from corpusfit.core.plan import MethodPlan
@@ -135,7 +135,7 @@ def scorer_class(name: str) -> type[Scorer[Any]]:
 
 def as_array(name: str, scorer: Scorer[Any]) -> NDArray[np.uint8]:
     """A scorer as stored bytes, uint8, for a scorer that contains other scorers."""
-    return np.frombuffer(serialise(name, scorer), np.uint8)
+    return np.frombuffer(serialize(name, scorer), np.uint8)
 
 
 def from_array(stored: NDArray[np.uint8]) -> Scorer[Any]:

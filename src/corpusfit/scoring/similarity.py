@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Corpus, Vectors
-from corpusfit.kernels.neighbours import (
+from corpusfit.kernels.neighbors import (
     ONE,
     fixed_point,
     nearest,
@@ -33,7 +33,7 @@ class Graph:
     """Construction and ranking of a graph of similarities.
 
     Memory and time grow with the corpus, time with its square up to `EXACT` units; above, only
-    units in neighbouring cells are compared (`kernels/neighbours.py`).
+    units in neighboring cells are compared (`kernels/neighbours.py`).
 
     Raises: UsageError: a setting is out of its range.
 
@@ -41,13 +41,13 @@ class Graph:
     graph is that of sentence-transformers' `paraphrase_mining`, the ranks are those of networkx.
     """
 
-    neighbours: int  # most similar units to which each unit links
+    neighbors: int  # most similar units to which each unit links
     pairs: int  # most linked pairs in the whole graph, the most similar ones; 0 for all
     tolerance: float  # mean change of a rank at which the iteration stops
 
     def __post_init__(self) -> None:
-        if self.neighbours < 1:
-            raise bad_setting("`method.neighbours`", "at least 1", self.neighbours)
+        if self.neighbors < 1:
+            raise bad_setting("`method.neighbors`", "at least 1", self.neighbors)
         if self.pairs < 0:
             raise bad_setting("`method.pairs`", "at least 0 (0: all)", self.pairs)
         if not self.tolerance > 0:
@@ -67,12 +67,12 @@ class Graph:
 
     def memory_mb(self, units: int) -> float:
         """Memory in MB for embeddings (16 bits, twice while they are sorted), lists and pairs."""
-        listed = units * self.neighbours
+        listed = units * self.neighbors
         pairs = min(self.pairs, listed) if self.pairs else listed
         return (units * (4 * _WIDTH + 500) + 16 * listed + 60 * pairs) / 1e6
 
     def _scores(self, rows: NDArray[np.int16]) -> NDArray[np.float32]:
-        lists = nearest(rows, self.neighbours, pairs=self.pairs, exact=EXACT)
+        lists = nearest(rows, self.neighbors, pairs=self.pairs, exact=EXACT)
         first, second, product = strongest_pairs(*lists, self.pairs)
         graph = symmetric(first, second, product / ONE**2, len(rows))
         rank = pagerank(*graph, _DAMPING, self.tolerance, _ITERATIONS)

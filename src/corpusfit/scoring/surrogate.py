@@ -25,8 +25,8 @@ _MIN_EIGENVALUE = 1e-6
 class Surrogate(Scorer[Vectors]):
     """A weighted sum of similarities to landmarks."""
 
-    centre: Vectors  # [1, d], subtracted first
-    landmarks: Vectors  # [m, d], centred and of length 1
+    center: Vectors  # [1, d], subtracted first
+    landmarks: Vectors  # [m, d], centered and of length 1
     weights: Vectors  # [1, m]
     bias: float
 
@@ -34,16 +34,16 @@ class Surrogate(Scorer[Vectors]):
         """Predict the scores [n] of the expensive scorer from embeddings float32 [n, d]."""
 
         def block(x: Vectors) -> NDArray[np.float32]:
-            near = _similarities(_directions(x, self.centre), self.landmarks)
+            near = _similarities(_directions(x, self.center), self.landmarks)
             return np.asarray(products(near, self.weights)[:, 0] + np.float32(self.bias))
 
-        return blockwise(batch, self.centre.shape[1], block)
+        return blockwise(batch, self.center.shape[1], block)
 
 
-def _directions(x: Vectors, centre: Vectors) -> Vectors:
-    """Rows minus the centre, scaled to length 1; a row at the centre stays zero."""
-    placed = plain_rows(x - centre)
-    length = np.sqrt(squared_distances(placed, np.zeros_like(centre)))
+def _directions(x: Vectors, center: Vectors) -> Vectors:
+    """Rows minus the center, scaled to length 1; a row at the center stays zero."""
+    placed = plain_rows(x - center)
+    length = np.sqrt(squared_distances(placed, np.zeros_like(center)))
     return plain_rows(placed / np.where(length > 0.0, length, np.float32(1.0)))
 
 
@@ -65,8 +65,8 @@ def fit_surrogate(
     # more of what the last stage will select than a stage with a method on the same embeddings
     # would (docs/benchmarks.md). It is accurate only near the units that it was fitted on, so it
     # needs some thousands of them.
-    centre = plain_rows(vectors.mean(axis=0, keepdims=True, dtype=np.float64))
-    x = _directions(plain_rows(vectors), centre)
+    center = plain_rows(vectors.mean(axis=0, keepdims=True, dtype=np.float64))
+    x = _directions(plain_rows(vectors), center)
     drawn = np.random.default_rng(seed % 2**64).permutation(len(x))[:landmarks]
     chosen = plain_rows(x[np.sort(drawn)])
     bias = float(scores.mean(dtype=np.float64))
@@ -89,4 +89,4 @@ def fit_surrogate(
 
     best = min(penalties, key=press)
     weights = whiten @ (vt.T @ (s / (s**2 + best) * projected))
-    return Surrogate(centre, chosen, plain_rows(weights[None]), bias)
+    return Surrogate(center, chosen, plain_rows(weights[None]), bias)

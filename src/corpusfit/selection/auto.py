@@ -69,7 +69,7 @@ def _ranking(run: Run, target: Sample, background: Sample, *, alone: bool) -> li
         "names": names,
         "encoders": [run.encoder, run.encoders],
         "seed": run.plan.seed,
-        "normalised": run.plan.fit.normalise,
+        "normalized": run.plan.fit.normalize,
         "version": [versions()["corpusfit"], TOKENS],
     }
     cached = run.cache / "rankings" / f"{digest(identity)}.json"

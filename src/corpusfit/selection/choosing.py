@@ -338,7 +338,7 @@ def relevance(
     scores: NDArray[np.float32], over: Moments, *, c: float, alpha: float
 ) -> NDArray[np.float32]:
     """float32 [n] in [0, 1]: lambda = 1 / (1 + exp(-C (alpha - A)))."""
-    # A is the anomaly score: the negated score, normalised to mean 0 and variance 1 over the
+    # A is the anomaly score: the negated score, normalized to mean 0 and variance 1 over the
     # corpus's segments. If all scores of a corpus are equal, A = 0 everywhere.
     # Reference: TADPOLE, section 3.2 and Algorithm 1.
     spread = over.deviation or 1.0

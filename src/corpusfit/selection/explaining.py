@@ -81,9 +81,9 @@ class Explanation:
     text: str
     raised: list[Effect]
     lowered: list[Effect]
-    nearest: list[Neighbour]
+    nearest: list[Neighbor]
     nearest_by: str
-    learned_from: list[Neighbour]
+    learned_from: list[Neighbor]
     meaning: str
 
     @property
@@ -300,7 +300,7 @@ def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int
 
 
 @dataclass(frozen=True)
-class Neighbour:
+class Neighbor:
     """A text and its cosine similarity with the explained text."""
 
     text: str
@@ -323,9 +323,9 @@ class Explained:
 
     score: float | None
     effects: list[Effect]
-    nearest: list[Neighbour]
+    nearest: list[Neighbor]
     nearest_by: str
-    learned_from: list[Neighbour]
+    learned_from: list[Neighbor]
     meaning: str = ""
 
 
@@ -364,12 +364,12 @@ class Explain(PlainJob[list[str], Explained]):
         share = 1.0 if self.summed else 1 / len(units)
         score = float(scorer.score(batch).sum(dtype=np.float64)) * share
         learned = scorer.nearest(encoded.vectors)[: self.top] if method.encodes else []
-        examples = [Neighbour(*neighbour) for neighbour in learned]
+        examples = [Neighbor(*neighbor) for neighbor in learned]
         effects = effects_of(scorer, units, share)
         return Explained(score, effects, nearest, by, examples, scorer.meaning())
 
-    def _nearest(self, batch: Any, by: str) -> list[Neighbour]:
-        plain = ("domain_cosine", {"centred": False}) if by == "embedding" else ("tfidf", {})
+    def _nearest(self, batch: Any, by: str) -> list[Neighbor]:
+        plain = ("domain_cosine", {"centered": False}) if by == "embedding" else ("tfidf", {})
         similarity = registry.unit_method(*plain)
         target = self.target.batch("embedding" if by == "embedding" else "text")
         try:
@@ -378,7 +378,7 @@ class Explain(PlainJob[list[str], Explained]):
             return []
         texts = self.target.read_texts()
         best = np.argsort(-cosines, kind="stable")[: self.top]
-        return [Neighbour(texts[i], float(cosines[i])) for i in best if cosines[i] > 0.0]
+        return [Neighbor(texts[i], float(cosines[i])) for i in best if cosines[i] > 0.0]
 
 
 def effects_of(scorer: Scorer[Any], units: list[str], share: float) -> list[Effect]:

@@ -55,7 +55,7 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
     background: Sample
     shares: tuple[float, ...]  # words to take, as shares of the sample's words; one or more amounts
     seed: int
-    normalised: bool  # whether the target's texts are normalised; else they are to evaluate
+    normalized: bool  # whether the target's texts are normalized; else they are to evaluate
     named: bool  # whether the user named the methods; then a method that cannot be used is an error
 
     @classmethod
@@ -69,13 +69,13 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
         named: bool,
     ) -> EvaluateBits:
         """The job for a run's samples."""
-        return cls(target, background, shares, plan.seed, plan.fit.normalise, named)
+        return cls(target, background, shares, plan.seed, plan.fit.normalize, named)
 
     def held(self) -> HeldOut:
         """The folds."""
         texts = self.target.batch("text")
-        if not self.normalised:
-            texts = text_array([corpus.normalise(text) for text in texts.to_pylist()])
+        if not self.normalized:
+            texts = text_array([corpus.normalize(text) for text in texts.to_pylist()])
         sample, documents = self.background.batch("text"), self.target.documents()
         return held_out(texts, sample, seed=self.seed, documents=documents)
 

@@ -258,7 +258,7 @@ def _total(run: Run, folder: Path, entry: str) -> int:
 
 
 def _dealt(shards: range, parts: int) -> list[Group]:
-    """Shards dealt to parts in turn, as neighbours may all be like the target."""
+    """Shards dealt to parts in turn, as neighbors may all be like the target."""
     return [Group(i, tuple(shards[i::parts])) for i in range(parts)]
 
 

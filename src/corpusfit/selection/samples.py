@@ -78,7 +78,7 @@ def require_target(run: Run) -> None:
 
 
 def target_texts(run: Run, sample: Sample) -> int:
-    """Read, normalise and cut the target; write its units' texts; returns their number."""
+    """Read, normalize and cut the target; write its units' texts; returns their number."""
     # Repeated texts count once: a copy in a held-out part would flatter every method.
     names = tuple(s.name for s in run.target)
     source_of: dict[str, int] = {}  # by text, the first source that has it
@@ -97,10 +97,10 @@ def target_texts(run: Run, sample: Sample) -> int:
         run.warn(f"{unused} {cure}".rstrip())
 
     # undo a task's own tokenisation, unless nothing is left
-    if run.plan.fit.normalise:
+    if run.plan.fit.normalize:
         plain: dict[str, int] = {}
         for text, source in source_of.items():
-            plain.setdefault(corpus.normalise(text), source)
+            plain.setdefault(corpus.normalize(text), source)
         plain.pop("", None)
         source_of = plain or source_of
     different = list(source_of)
@@ -279,7 +279,7 @@ def below(
     """The n units of a shard with keys below a bound, in reading order, and their keys."""
     # Parsing every row would be slow, and a row's number of units is unknown before. So a row is
     # divided into as many parts as its bytes suggest, parts are drawn, and only rows with a drawn
-    # part are parsed. Every unit is equally likely, but neighbours can be drawn together.
+    # part are parsed. Every unit is equally likely, but neighbors can be drawn together.
     # Reference: bottom-k sampling, see `kernels/chance.py`; cluster sampling.
     parts = _DrawnParts(seed, shard.index, bound, _typical_bytes(cut))
     documents, tally = read_shard(shard, read, names, parts.pick)
@@ -296,7 +296,7 @@ def lowest(keys: NDArray[np.uint64], k: int) -> NDArray[np.int64]:
 
 
 def _typical_bytes(cut: CutPlan) -> int:
-    """Typical bytes of a unit; affects only how many neighbours are drawn together."""
+    """Typical bytes of a unit; affects only how many neighbors are drawn together."""
     if cut.unit == "document":
         return 2**62
     return {"sentence": 128, "paragraph": 512}.get(cut.unit, 4 * cut.pieces)

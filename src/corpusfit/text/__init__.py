@@ -3,7 +3,7 @@
 from corpusfit.text.api import cache, prune_cache
 from corpusfit.text.contract import load as load_format
 from corpusfit.text.fields import Pick
-from corpusfit.text.normalise import normalise
+from corpusfit.text.normalize import normalize
 from corpusfit.text.rejects import kind
 from corpusfit.text.shards import (
     documents,
@@ -42,7 +42,7 @@ __all__ = [
     "layout",
     "load_format",
     "located",
-    "normalise",
+    "normalize",
     "packed",
     "prune_cache",
     "raw_rows",

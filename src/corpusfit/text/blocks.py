@@ -60,7 +60,7 @@ def cutting(plan: ReadPlan) -> ReadPlan:
         plan,
         strict=plain.strict,
         side=plain.side,
-        normalise=plain.normalise,
+        normalize=plain.normalize,
         max_words=plain.max_words,
         max_length_ratio=plain.max_length_ratio,
     )

@@ -30,7 +30,7 @@ ADAPT = Offer(
         "adapter",
         "read.text_field",
         "read.side",
-        "read.normalise",
+        "read.normalize",
         "read.max_words",
         "read.max_length_ratio",
         "seed",

@@ -49,7 +49,7 @@ class TransformersCallbacks(TrainerCallback):
         self._callbacks, self._shown = callbacks, shown
         self._model, self._tokenizer = training.network.predictor.model, tokenizer
         self._metric = "eval_loss" if training.bleu is None else "eval_bleu"
-        self._sign = 1 if training.bleu is None else -1  # of what is to be minimised
+        self._sign = 1 if training.bleu is None else -1  # of what is to be minimized
         self._epoch_steps = len(training.passes.rows(0)) / (plan.batch or 1)
         self._args = TrainingArguments(
             output_dir=str(folder),

@@ -86,7 +86,7 @@ def split_heldout(
     chunks: Chunks, keys: NDArray[np.uint64], max_heldout: int, seed: int, share: float = 0.05
 ) -> tuple[Chunks, Chunks]:
     """Hold whole texts out, with their copies; the draw depends on seed and keys alone."""
-    # A copy has the same letters and digits; an edited copy is not recognised.
+    # A copy has the same letters and digits; an edited copy is not recognized.
     exact = keys if keys.ndim == 1 else keys[:, 0]
     different, first = np.unique(exact[chunks.text], return_index=True)
     count = min(max_heldout, max(int(len(different) * share), 1 if len(different) > 1 else 0))

@@ -52,7 +52,7 @@ class Memory:
 
     weights: int  # of the model and its adapter
     gradients: int  # of the trained weights
-    optimiser: int  # AdamW's moments of the trained weights
+    optimizer: int  # AdamW's moments of the trained weights
     activations: int  # what is kept for the backward pass, copies of weights in bf16 included
     logits: int  # of the predicted tokens, with their gradient
     # what glibc cannot use again of the memory of tensors that are freed in the forward pass
@@ -61,7 +61,7 @@ class Memory:
     @property
     def states(self) -> int:
         """Bytes that do not depend on how much text goes through the model at a time."""
-        return self.weights + self.gradients + self.optimiser
+        return self.weights + self.gradients + self.optimizer
 
     @property
     def total(self) -> int:
@@ -264,7 +264,7 @@ def step_memory(model: Any, work: Pass) -> Memory | None:
     return Memory(
         whole.weights // work.processes,
         whole.gradients // work.processes,
-        whole.optimiser // work.processes,
+        whole.optimizer // work.processes,
         activations,
         size,
         round(_GAPS * temporary) if work.hardware.kind == "cpu" and glibc() else 0,
@@ -323,7 +323,7 @@ def _kept(
     log.disabled = True  # it would write what each failed way to call the model raised
     try:
         with FakeTensorMode():
-            _materialise(model)
+            _materialize(model)
             for p in model.parameters():
                 storages[p.untyped_storage()._cdata] = None
             ids = torch.zeros(work.rows, work.length, dtype=torch.long)
@@ -371,7 +371,7 @@ def _watched() -> tuple[dict[int, Any], Any]:
     return made, Watch()  # type: ignore[no-untyped-call]
 
 
-def _materialise(model: Any) -> None:
+def _materialize(model: Any) -> None:
     """Replace tensors of the device `meta` by fake ones of the CPU; shared ones stay shared."""
     import torch
 

@@ -317,7 +317,7 @@ class NewWords:
 
 def find_new_words(texts: Iterable[str], opened: LoadedModel, max_words: int) -> NewWords:
     """The words of texts that save most tokens as tokens of their own."""
-    # A word is three or more letters, as the tokenizer normalises them. It saves one token
+    # A word is three or more letters, as the tokenizer normalizes them. It saves one token
     # less than it has pieces, each time that it occurs; words that save as many are in
     # alphabetical order.
     backend = backend_tokenizer(opened.tokenizer, opened.name)

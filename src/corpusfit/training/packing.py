@@ -15,7 +15,7 @@ from corpusfit.training.special_tokens import SpecialTokens
 if TYPE_CHECKING:
     import torch
 
-LEAK = 1e-2  # tolerance, relative to the effect of a neighbouring chunk without a mask
+LEAK = 1e-2  # tolerance, relative to the effect of a neighboring chunk without a mask
 SAMPLED = 32  # positions of a chunk whose logits are compared
 
 

@@ -434,7 +434,7 @@ class TrainPlan(Group, group="train"):
     shard: Annotated[
         bool,
         Option(
-            "Divide weights, gradients and optimiser among the processes that train together "
+            "Divide weights, gradients and optimizer among the processes that train together "
             "(FSDP2), for models that do not fit one GPU; on with `accelerate launch --use_fsdp`. "
             "For `objective.name` mlm and causal"
         ),

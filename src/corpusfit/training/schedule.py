@@ -1,4 +1,4 @@
-"""Optimiser steps: learning rates, AdamW, when losses are measured, and memory."""
+"""Optimizer steps: learning rates, AdamW, when losses are measured, and memory."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def evaluations(plan: TrainPlan) -> set[int]:
 
 def out_of_patience(history: Sequence[Mapping[str, Any]], patience: int) -> bool:
     """Whether the last `patience` measurements brought no new best; never for 0."""
-    values = [minimised(r) for r in history if "heldout" in r]
+    values = [minimized(r) for r in history if "heldout" in r]
     if not patience or not values:
         return False
     return len(values) - 1 - values.index(min(values)) >= patience
@@ -106,11 +106,11 @@ def kept_measurement(history: Sequence[Mapping[str, Any]], keep: str) -> Mapping
     """The measurement of the weights that are kept; one without losses if nothing was measured."""
     measured = [r for r in history if "heldout" in r] or [{"step": 0, "heldout": {}}]
     if keep == "best" or (keep == "auto" and has_risen(history)):
-        return min(measured, key=minimised)
+        return min(measured, key=minimized)
     return measured[-1]
 
 
-def minimised(record: Mapping[str, Any]) -> float:
+def minimized(record: Mapping[str, Any]) -> float:
     """The value by which the best weights are chosen; lower is better.
 
     It is the negated BLEU if that is measured, else the loss on the task, else that on the data.

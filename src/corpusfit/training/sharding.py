@@ -1,9 +1,9 @@
-"""Training of a model whose weights, gradients and optimiser are divided among processes (FSDP2).
+"""Training of a model whose weights, gradients and optimizer are divided among processes (FSDP2).
 
 What: each process keeps a part of each matrix; a layer is put together while it is computed.
 Why: 8 billion weights with AdamW need 128 GB, which no single GPU has.
 Trade-off: PyTorch's `fully_shard` is called directly, as Accelerate only passes it on, on GPUs
-alone, and wants the optimiser before it. Each process still loads the whole model at the start.
+alone, and wants the optimizer before it. Each process still loads the whole model at the start.
 Reference: Zhao et al. (2023), PyTorch FSDP.
 """
 

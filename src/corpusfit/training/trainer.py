@@ -44,7 +44,7 @@ from corpusfit.training.schedule import (
     evaluations,
     has_risen,
     kept_memory,
-    minimised,
+    minimized,
     naming_memory_errors,
     out_of_memory_error,
     out_of_patience,
@@ -562,13 +562,13 @@ class TrainingLoop:
             return
         losses = work.heldout.losses(work.objective, work.network, self.callback.measured)
         rounded = {name: round(loss, 6) for name, loss in losses.items()}
-        best = min((minimised(r) for r in self.history if "heldout" in r), default=math.inf)
+        best = min((minimized(r) for r in self.history if "heldout" in r), default=math.inf)
         record: dict[str, Any] = {"step": step, "heldout": rounded}
         if work.bleu is not None:
             record["bleu"] = round(work.bleu.measure(work.network), 4)
         self._record(record)
         together = self.main or work.plan.shard  # all processes put the weights together at once
-        if self.keep != "last" and minimised(record) < best and together:
+        if self.keep != "last" and minimized(record) < best and together:
             weights = {n: sharding.whole(p.detach()) for n, p in self.parameters.items()}
             if self.main:
                 save_weights(work.best, weights)

@@ -24,7 +24,7 @@ GAIN = {"mean": 0.98765, "low": 0.91234, "high": 1.0, "detectable": 0.12345}
 SPREAD = {"mean": 0.98765, "sd": 0.12345}
 SHARES = {"kl": Made(raw=12.3456, selected=11.2345, falls=1.1111, covered=0.98765)}
 EXAMPLE = Made(split="dev", containment=1.0, source=PATH, row=MANY, text=LONG, excerpt=LONG)
-NEIGHBOURS = [Made(cosine=-0.123, text=LONG)]
+NEIGHBORS = [Made(cosine=-0.123, text=LONG)]
 
 SHOWN = {
     "select.show_composition": [
@@ -187,7 +187,7 @@ SHOWN = {
             "comparisons": [],
         }
     ],
-    "audit._neighbours": ["Target texts", NEIGHBOURS],
+    "audit._neighbors": ["Target texts", NEIGHBORS],
     "forecast.forecast": [
         Made(
             objective="mlm",

@@ -12,9 +12,9 @@ def clouds():
     """Three clouds of different shape, and the cloud of each row."""
     rng = np.random.default_rng(0)
     made, of = [], []
-    for number, (n, centre) in enumerate(((600, -2.0), (500, 1.0), (400, 4.0))):
+    for number, (n, center) in enumerate(((600, -2.0), (500, 1.0), (400, 4.0))):
         shape = np.eye(5) + rng.normal(size=(5, 5)) * 0.3
-        made.append(rng.normal(size=(n, 5)) @ shape + centre)
+        made.append(rng.normal(size=(n, 5)) @ shape + center)
         of += [number] * n
     order = rng.permutation(len(of))
     return np.concatenate(made)[order].astype(np.float32), np.array(of)[order]

@@ -39,7 +39,7 @@ def distilled(plan, cache):
     return folder
 
 
-@pytest.fixture(params=["float32", "float16", "quantised", "int8", "short", "plain"])
+@pytest.fixture(params=["float32", "float16", "quantized", "int8", "short", "plain"])
 def model(request, distilled):
     """model2vec models of each form, by model2vec itself."""
     from model2vec import StaticModel
@@ -48,7 +48,7 @@ def model(request, distilled):
     forms = {
         "float32": {},
         "float16": {"vectors": model.embedding.astype(np.float16)},
-        "quantised": {
+        "quantized": {
             "vectors": model.embedding[:20],
             "token_mapping": np.arange(len(model.tokens)) % 20,
             "weights": np.linspace(0.5, 2, len(model.tokens), dtype=np.float32),
@@ -240,7 +240,7 @@ SETTINGS = {
 }
 
 
-def normaliser(given):
+def normalizer(given):
     if isinstance(given, dict):
         return normalizers.BertNormalizer(**given)
     return normalizers.Sequence([getattr(normalizers, name)() for name in given])
@@ -248,13 +248,13 @@ def normaliser(given):
 
 @pytest.mark.parametrize("given", SETTINGS.values(), ids=SETTINGS)
 def test_every_character_is_read_as_tokenizers_read_it(given):
-    """One piece for each character and each that a normaliser may make of it."""
+    """One piece for each character and each that a normalizer may make of it."""
     code_points = {*range(0x3100), *range(0xF900, 0x10000), *range(0x3100, 0x30000, 97)}
     characters = [c for c in map(chr, code_points) if category(c) != "Cs" and settled(c)]
     pieces = dict.fromkeys([*characters, *"".join(map(str.lower, characters)), "[UNK]", "[SEP]"])
     pieces |= dict.fromkeys(f"##{piece}" for piece in list(pieces))
     theirs = Tokenizer(models.WordPiece({p: i for i, p in enumerate(pieces)}, unk_token="[UNK]"))
-    theirs.normalizer, theirs.pre_tokenizer = normaliser(given), pre_tokenizers.BertPreTokenizer()
+    theirs.normalizer, theirs.pre_tokenizer = normalizer(given), pre_tokenizers.BertPreTokenizer()
     theirs.add_special_tokens(["[UNK]", "[SEP]"])
     texts = [f"a{c}b {c} [SEP]{c}[sep]" for c in characters]
     settings = json.loads(theirs.to_str())
@@ -266,15 +266,15 @@ def test_every_character_is_read_as_tokenizers_read_it(given):
 
 
 @pytest.fixture(scope="module", params=SETTINGS)
-def normalised(request, distilled, tmp_path_factory):
-    """A static model whose tokenizer normalises in one of the ways that occur, and model2vec's."""
+def normalized(request, distilled, tmp_path_factory):
+    """A static model whose tokenizer normalizes in one of the ways that occur, and model2vec's."""
     from model2vec import StaticModel
 
     theirs = StaticModel.from_pretrained(distilled)
-    theirs.tokenizer.normalizer = normaliser(SETTINGS[request.param])
+    theirs.tokenizer.normalizer = normalizer(SETTINGS[request.param])
     table = np.random.default_rng(0).normal(size=theirs.embedding.shape).astype(np.float32)
     theirs = StaticModel(vectors=table, tokenizer=theirs.tokenizer, max_length=40)
-    folder = tmp_path_factory.mktemp("normalised") / "model"
+    folder = tmp_path_factory.mktemp("normalized") / "model"
     theirs.save_pretrained(folder)
     ours = load(EmbedPlan(embedder=f"static:{folder}"), folder)
     assert ours.words is not None
@@ -282,12 +282,12 @@ def normalised(request, distilled, tmp_path_factory):
 
 
 @settings(
-    max_examples=settings.default.max_examples // 4,  # for each way of normalising
+    max_examples=settings.default.max_examples // 4,  # for each way of normalizing
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(st.lists(PARTS).map("".join), min_size=1))
-def test_words_have_the_vectors_of_model2vec(normalised, texts):
-    ours, theirs = normalised
+def test_words_have_the_vectors_of_model2vec(normalized, texts):
+    ours, theirs = normalized
     np.testing.assert_allclose(ours.encode(texts), theirs.encode(texts), atol=1e-5)
 
 

@@ -72,7 +72,7 @@ def test_mean_agrees_with_sentence_transformers(tiny_encoder, texts, tmp_path):
         np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
-def test_order_neighbours_and_budget_change_nothing_but_last_bits(folder, texts, tmp_path):
+def test_order_neighbors_and_budget_change_nothing_but_last_bits(folder, texts, tmp_path):
     one = encoder(folder, tmp_path)
     vectors = one.encode(texts)
     alone = np.concatenate([one.encode([text]) for text in texts])

@@ -154,7 +154,7 @@ def test_an_empty_text_among_others():
     assert found[1:-1] != TEXTS
 
 
-def test_only_words_labelled_o_are_replaced_by_words_labelled_o():
+def test_only_words_labeled_o_are_replaced_by_words_labeled_o():
     pieces = [t.split() for t in TEXTS]
     entities = {"drug", "receptor", "protein"}
     labels = [[1 if w in entities else 0 for w in words] for words in pieces]

@@ -1,4 +1,4 @@
-"""Correlation within groups against scipy on centred values, and p against enumeration."""
+"""Correlation within groups against scipy on centered values, and p against enumeration."""
 
 import numpy as np
 import pytest
@@ -20,13 +20,13 @@ def test_a_correlation_between_groups_does_not_count():
     assert found.p == pytest.approx(2 / 36, abs=0.01)
 
 
-def test_it_is_scipys_correlation_of_centred_values():
+def test_it_is_scipys_correlation_of_centered_values():
     rng = np.random.default_rng(4)
     groups = np.repeat([0, 1, 2], [4, 6, 5])
     x, y = rng.normal(size=(2, 15)) + 10 * groups
-    centred = [v - np.bincount(groups, v)[groups] / np.bincount(groups)[groups] for v in (x, y)]
+    centered = [v - np.bincount(groups, v)[groups] / np.bincount(groups)[groups] for v in (x, y)]
     found = correlation_within(groups.tolist(), x, y)
-    assert found.pearson == pytest.approx(stats.pearsonr(*centred).statistic)
+    assert found.pearson == pytest.approx(stats.pearsonr(*centered).statistic)
     assert 0.01 < found.p < 1
 
 

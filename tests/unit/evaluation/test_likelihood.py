@@ -59,7 +59,7 @@ def test_bits_are_those_of_the_loss_of_transformers(tiny_gpt, opened, jsonl):
     model, tokenizer = opened
     own = texts(12, 2)
     outcome = answer_task(
-        read(jsonl("held.jsonl", own), "language_modelling"), plan_of(tiny_gpt), seed=0
+        read(jsonl("held.jsonl", own), "language_modeling"), plan_of(tiny_gpt), seed=0
     )
     bits = []
     for text in own:
@@ -90,7 +90,7 @@ def test_long_texts_are_read_in_windows_that_predict_each_token_once(tiny_gpt, o
 
 
 def test_batches_change_nothing_but_rounding(tiny_gpt, jsonl, monkeypatch):
-    task = read(jsonl("held.jsonl", texts(20, 3)), "language_modelling")
+    task = read(jsonl("held.jsonl", texts(20, 3)), "language_modeling")
     found = []
     for tokens in (1, 100, 4_096):
         monkeypatch.setattr(likelihood, "_MAX_BATCH_TOKENS", tokens)
@@ -195,7 +195,7 @@ def test_an_adapter_is_opened_on_its_base(kind, tiny_gpt, opened, tmp_path):
 
 
 def test_a_model_that_is_not_causal_is_refused(tiny_lm, jsonl):
-    task = read(jsonl("held.jsonl", texts(2, 2)), "language_modelling")
+    task = read(jsonl("held.jsonl", texts(2, 2)), "language_modeling")
     with pytest.raises(ModelError, match=r"model\.name.*attention is not causal.*gpt2"):
         answer_task(task, plan_of(tiny_lm), seed=0)
 
@@ -232,24 +232,24 @@ def test_a_model_without_a_limit_reads_as_much_as_is_asked(tmp_path, tiny_gpt):
 
 def test_plain_text_is_read_from_files_and_folders(tmp_path, jsonl):
     (tmp_path / "held.txt").write_text("One text\nof two lines.\n\nAnother.\n")
-    task = read(tmp_path / "held.txt", "language_modelling")
+    task = read(tmp_path / "held.txt", "language_modeling")
     assert task.test.texts() == ["One text\nof two lines.", "Another."]
     assert (len(task.train), len(task.dev)) == (0, 0)
     jsonl("task/dev.jsonl", ["a b", "c"])
     jsonl("task/test.jsonl", ["d", "", {"other": "e"}])
-    task = read(tmp_path / "task", "language_modelling")
+    task = read(tmp_path / "task", "language_modeling")
     assert (task.dev.texts(), task.test.texts()) == (["a b", "c"], ["d"])
     assert task.notes[0].startswith("2 of 3 rows of test")
 
 
 def test_text_that_is_missing_is_an_error(tmp_path, jsonl):
     with pytest.raises(EmptyInputError, match="text_field"):
-        read(jsonl("empty.jsonl", ["", " "]), "language_modelling")
+        read(jsonl("empty.jsonl", ["", " "]), "language_modeling")
     with pytest.raises(EmptyInputError, match="test"):
-        read(jsonl("none.jsonl", []), "language_modelling")
+        read(jsonl("none.jsonl", []), "language_modeling")
     jsonl("task/train.jsonl", ["a"])
     with pytest.raises(InputError, match="named test"):
-        read(tmp_path / "task", "language_modelling")
+        read(tmp_path / "task", "language_modeling")
 
 
 @pytest.mark.parametrize("template", ["{text}", "{label} {text}", "{text} {label}.", "{label}"])
@@ -288,7 +288,7 @@ def test_figures_are_those_of_lm_eval(tiny_gpt, topics, jsonl, tmp_path, offline
         task_manager=TaskManager(include_path=str(tmp_path / "tasks"), include_defaults=False),
         bootstrap_iters=0,
     )["results"]
-    bits = answer_task(read(held, "language_modelling"), plan_of(tiny_gpt), seed=0)
+    bits = answer_task(read(held, "language_modeling"), plan_of(tiny_gpt), seed=0)
     labels = answer_task(read(topics, "few_shot"), plan_of(tiny_gpt, "likelihood.shots=0"), seed=0)
     expected = -found["bits"]["bits_per_byte,none"]
     assert bits.scores["test"]["neg_bits_per_byte"] == pytest.approx(expected, rel=1e-5)

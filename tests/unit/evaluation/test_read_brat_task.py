@@ -68,7 +68,7 @@ def test_no_sentence_ends_inside_an_annotation(read):
 
 
 def test_gaps_are_tagged(read):
-    """mDAPT, appendix B: the gaps in discontinuous entities are labelled."""
+    """mDAPT, appendix B: the gaps in discontinuous entities are labeled."""
     found, notes = read(TEXT, line(1, TEXT, "Fracture", "droit"))
     assert found[1] == "Fracture/B-DISO du/I-DISO bras/I-DISO gauche/I-DISO et/I-DISO droit/I-DISO"
     assert len(notes) == 1

@@ -92,10 +92,10 @@ def test_rows_with_two_fields(tmp_path, field):
     assert "1 of 4 rows of test" in task.notes[0]
 
 
-def test_punctuation_of_rows_is_normalised_by_language(tmp_path):
+def test_punctuation_of_rows_is_normalized_by_language(tmp_path):
     row = {"text": "\u201eJa\u201c", "translation": "\u201cYes\u201d"}
     (tmp_path / "test.jsonl").write_text(json.dumps(row) + "\n")
-    task = read(tmp_path, TaskPlan(kind="translation", normalise="de-en"))
+    task = read(tmp_path, TaskPlan(kind="translation", normalize="de-en"))
     assert pairs_of(task.test) == [('"Ja"', '"Yes"')]
 
 

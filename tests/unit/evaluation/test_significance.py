@@ -86,7 +86,7 @@ def _blocks(request, monkeypatch):
 
 
 @pytest.mark.usefixtures("_blocks")
-def test_randomisation_over_examples_is_that_of_scipy():
+def test_randomization_over_examples_is_that_of_scipy():
     # 10 examples have 1,024 ways to swap, which scipy enumerates
     ours, base = drawn(3, 10, 4, 0.9, 0.7)
     a, b = (np.stack([t[:, 0, 0] for t in model], 1).mean(1) for model in (ours, base))
@@ -98,7 +98,7 @@ def test_randomisation_over_examples_is_that_of_scipy():
     assert found == pytest.approx(exact, abs=0.01)
 
 
-def test_randomisation_of_f1_is_that_of_all_swaps():
+def test_randomization_of_f1_is_that_of_all_swaps():
     ours, base = drawn(4, 9, 3, 0.9, 0.7)
     both = np.stack([np.stack(ours), np.stack(base)])  # [2, seeds, n, 3, C]
     observed = abs((scores(ours, "macro_f1") - scores(base, "macro_f1")).mean())
@@ -226,7 +226,7 @@ def test_a_gain_on_this_sample_of_examples_alone_is_not_a_gain():
     assert of_both <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 150)
 
 
-def test_the_smallest_p_of_a_randomisation_is_one_over_rounds_plus_one():
+def test_the_smallest_p_of_a_randomization_is_one_over_rounds_plus_one():
     gold = np.zeros(200, np.int32)
     ours, base = counted(gold, np.zeros((3, 200))), counted(gold, np.ones((3, 200)))
     assert compare(ours, base, accuracy, seed=0, rounds=99).p_items == 1 / 100

@@ -65,7 +65,7 @@ def test_p_values_are_those_of_sacrebleu(share):
     texts = references(60)
     ours, base = worse(texts, 0.3, 2), worse(texts, share, 3)
     found = load("translation").paired_tests(tallied(texts, ours), tallied(texts, base))
-    for test, name in (("bs", "p_bootstrap"), ("ar", "p_randomisation")):
+    for test, name in (("bs", "p_bootstrap"), ("ar", "p_randomization")):
         _, results = PairedTest([("b", base), ("a", ours)], METRICS, [texts], test_type=test)()
         for (metric, own), result in zip(
             found.items(), list(results.values())[-len(METRICS) :], strict=True

@@ -26,7 +26,7 @@ FILLERS = ["the", "a", "of", "with", "small", "reads", "before", "zebra", "yes",
 
 
 def texts(n, seed):
-    """n texts of two topics, labelled with the topic."""
+    """n texts of two topics, labeled with the topic."""
     rng = random.Random(seed)
     labels = [i % 2 for i in range(n)]
     pieces = [

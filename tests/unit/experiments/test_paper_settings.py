@@ -61,7 +61,7 @@ TRANSFORMER = {
     "adapt.train.best_by": "bleu",
     "adapt.train.patience": 10,
     "adapt.read.max_words": 100,
-    "adapt.read.normalise": "de-en",
+    "adapt.read.normalize": "de-en",
 }
 """Domain Clusters, Figure 5 and appendix A.1."""
 DOMAINS = ("medical", "law", "koran", "it", "subtitles")
@@ -128,7 +128,7 @@ SYSTEMS = {
             "method.shared_vocabulary": False,
             "method.per_token": False,
         },
-        "domain_cosine": {**TRANSFORMER, **DISTILBERT, "method.centred": False},  # section 4.1
+        "domain_cosine": {**TRANSFORMER, **DISTILBERT, "method.centered": False},  # section 4.1
         "domain_finetune": {**TRANSFORMER, **DISTILBERT, "method.preranked": True},
         "positive": {**DISTILBERT, "select.choose.threshold": 0.0},
     },
@@ -139,7 +139,7 @@ TADPOLE = {"evaluate.finetune.epochs": 5, "evaluate.finetune.rate": 3e-5, "seeds
 TRANSLATED = {
     "models": ("/somewhere/untrained",),
     "evaluate.task.direction": "de-en",
-    "evaluate.task.normalise": "de-en",
+    "evaluate.task.normalize": "de-en",
     "evaluate.decode.beam": 5,
 }
 """Domain Clusters, appendix A.1."""

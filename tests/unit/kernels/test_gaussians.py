@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from corpusfit.kernels.vectors import Gaussians, densities, gather_sums, maximise, responsibilities
+from corpusfit.kernels.vectors import Gaussians, densities, gather_sums, maximize, responsibilities
 
 
 @pytest.fixture
@@ -11,9 +11,9 @@ def rows():
     """Three clouds of different shape, overlapping."""
     chance = np.random.default_rng(0)
     made = []
-    for n, centre in ((400, -1.0), (300, 0.5), (200, 1.5)):
+    for n, center in ((400, -1.0), (300, 0.5), (200, 1.5)):
         shape = chance.normal(size=(6, 6)) * 0.4
-        made.append(chance.normal(size=(n, 6)) @ shape + centre)
+        made.append(chance.normal(size=(n, 6)) @ shape + center)
     x = np.concatenate(made)
     return ((x - x.mean(axis=0)) / x.std(axis=0)).astype(np.float32)
 
@@ -45,7 +45,7 @@ def test_the_same_steps_as_scikit_learns(rows, steps):
         sums = gather_sums(rows[:500], ours)
         sums.add(gather_sums(rows[500:], ours))
         assert sums.rows == len(rows)
-        ours = maximise(sums, 1e-6)
+        ours = maximize(sums, 1e-6)
     np.testing.assert_allclose(ours.weights, theirs.weights_, atol=2e-4)
     np.testing.assert_allclose(ours.means, theirs.means_, atol=2e-3)
     precisions = ours.factors @ ours.factors.transpose(0, 2, 1)
@@ -61,12 +61,12 @@ def test_likelihood_never_falls(rows):
     for _ in range(15):
         sums = gather_sums(rows, now)
         assert sums.likelihood >= before - 1e-2
-        now, before = maximise(sums, 1e-6), sums.likelihood
+        now, before = maximize(sums, 1e-6), sums.likelihood
 
 
 def test_a_component_of_copies_keeps_a_width():
     """Its covariance is rounding alone, and may come out with variances below 0."""
     x = (np.random.default_rng(0).normal(size=(1, 40)) * 9).astype(np.float32).repeat(50, axis=0)
-    found = maximise(gather_sums(x, started(x, 1)), 1e-6)
+    found = maximize(gather_sums(x, started(x, 1)), 1e-6)
     assert np.isfinite(found.factors).all()
     assert np.isfinite(densities(x, found)).all()

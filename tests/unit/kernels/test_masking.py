@@ -1,4 +1,4 @@
-"""The noise of masked language modelling, against the shares that BERT's paper states."""
+"""The noise of masked language modeling, against the shares that BERT's paper states."""
 
 import numpy as np
 

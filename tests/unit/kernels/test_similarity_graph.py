@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from corpusfit.kernels.neighbours import pagerank, symmetric
+from corpusfit.kernels.neighbors import pagerank, symmetric
 
 
 def graph(n, edges):

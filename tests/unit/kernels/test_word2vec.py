@@ -42,7 +42,7 @@ def plainly(sentences, counts, vectors, window, negative, sample, epochs, rate, 
                         continue
                 line.append((word, before + i))
             before += len(sentence)
-            for a, (centre, place) in enumerate(line):
+            for a, (center, place) in enumerate(line):
                 step = rate * max(1e-4, 1 - (epoch * n + place) / (epochs * n))
                 reach = 1 + int(chance() * window)
                 for b in range(max(0, a - reach), min(len(line), a + reach + 1)):
@@ -50,11 +50,11 @@ def plainly(sentences, counts, vectors, window, negative, sample, epochs, rate, 
                         continue
                     word, error = line[b][0], np.zeros(vectors.shape[1])
                     for k in range(negative + 1):
-                        other, label = centre, 1.0
+                        other, label = center, 1.0
                         if k:
                             other = int(np.searchsorted(table, chance() * table[-1], "right"))
                             label = 0.0
-                            if other == centre:
+                            if other == center:
                                 continue
                         sigmoid = 1 / (1 + math.exp(-inner[word] @ outer[other]))
                         error += (label - sigmoid) * step * outer[other]

@@ -70,7 +70,7 @@ def test_table_9_of_the_paper():
     np.testing.assert_allclose(ours, own + printed, rtol=1e-3)
 
 
-def test_smoothed_is_the_normalised_power():
+def test_smoothed_is_the_normalized_power():
     """P(L)^alpha over its sum (mT5, section 3.2); 1 keeps the shares, 0 makes them equal."""
     sizes = np.array([1, 10, 100])
     powers = (sizes / 111) ** 0.3

@@ -16,8 +16,8 @@ def known(n, seed=0, d=16):
     return vectors, (np.sin(3 * along[:, 0]) + along[:, 1] ** 2 + 7).astype(np.float32)
 
 
-def directions(vectors, centre):
-    placed = vectors.astype(np.float64) - centre
+def directions(vectors, center):
+    placed = vectors.astype(np.float64) - center
     return placed / np.linalg.norm(placed, axis=1, keepdims=True)
 
 
@@ -26,12 +26,12 @@ def test_with_every_unit_a_landmark_it_is_kernel_ridge_regression():
 
     vectors, scores = known(120)
     unseen, _ = known(50, seed=1)
-    centre, bias = vectors.mean(axis=0, dtype=np.float64), scores.mean(dtype=np.float64)
+    center, bias = vectors.mean(axis=0, dtype=np.float64), scores.mean(dtype=np.float64)
     for penalty in (0.01, 1.0):
         ours = fit_surrogate(vectors, scores, seed=0, landmarks=120, penalties=(penalty,))
         theirs = KernelRidge(alpha=penalty, kernel="rbf", gamma=0.25)
-        theirs.fit(directions(vectors, centre), scores - bias)
-        expected = theirs.predict(directions(unseen, centre)) + bias
+        theirs.fit(directions(vectors, center), scores - bias)
+        expected = theirs.predict(directions(unseen, center)) + bias
         np.testing.assert_allclose(ours.score(unseen), expected, atol=2e-3)
 
 
@@ -57,7 +57,7 @@ def test_the_penalty_is_the_one_that_predicts_left_out_units_best():
         fit_surrogate(vectors, scores, seed=0, landmarks=60, penalties=(p,)) for p in PENALTIES
     ]
     which = [np.array_equal(chosen.weights, one.weights) for one in alone].index(True)
-    # plain kernel ridge, refitted without each unit; centre and mean stay those of all
+    # plain kernel ridge, refitted without each unit; center and mean stay those of all
     x = directions(vectors, vectors.mean(axis=0, dtype=np.float64))
     kernel = np.exp(-0.25 * ((x[:, None] - x[None]) ** 2).sum(axis=2))
     aims = scores.astype(np.float64) - scores.mean(dtype=np.float64)

@@ -100,7 +100,7 @@ def test_no_such_revision(read, revised):
 
 
 def test_a_task_at_a_revision(revised):
-    task = read_task("me/chosen@v1.0", TaskPlan(kind="language_modelling"), seed=0)
+    task = read_task("me/chosen@v1.0", TaskPlan(kind="language_modeling"), seed=0)
     assert len(task.test) == 1
 
 

@@ -262,15 +262,15 @@ def test_punctuation_is_that_of_sacremoses(moses, write):
     ]
     assert normal != list(sides)
     given = moses("quotes", *("".join(t + "\n" for t in side).encode() for side in sides))
-    assert read_pairs(given, normalise="de-en") == list(zip(*normal, strict=True))
+    assert read_pairs(given, normalize="de-en") == list(zip(*normal, strict=True))
     assert read_pairs(given) == list(zip(*sides, strict=True))
     rows_of = "".join(f"{a}\t{b}\n" for a, b in zip(*sides, strict=True))
     tsv = f"pair:{write('quotes.tsv', rows_of.encode())}"
-    assert read_pairs(tsv, normalise="de-en") == list(zip(*normal, strict=True))
-    assert read_pairs(tsv, normalise="deu_Latn-en_US") == list(zip(*normal, strict=True))
+    assert read_pairs(tsv, normalize="de-en") == list(zip(*normal, strict=True))
+    assert read_pairs(tsv, normalize="deu_Latn-en_US") == list(zip(*normal, strict=True))
     for wrong in ("de", "de-de", "de-xx", "german-en"):
-        with pytest.raises(UsageError, match=r"^`read\.normalise` must "):
-            ReadPlan(normalise=wrong).check()
+        with pytest.raises(UsageError, match=r"^`read\.normalize` must "):
+            ReadPlan(normalize=wrong).check()
 
 
 def test_both_sides_of_archives_are_read_in_one_pass(moses, tmp_path, monkeypatch):

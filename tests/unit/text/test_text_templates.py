@@ -17,11 +17,11 @@ from corpusfit.text import find
 
 TEMPLATE = "{instruction}\\n{output}"
 ROWS = [
-    {"id": "a", "instruction": "Name a colour.", "output": "Blue."},
+    {"id": "a", "instruction": "Name a color.", "output": "Blue."},
     {"id": "b", "instruction": "Say nothing.", "output": None},
     {"id": "c", "instruction": "Two\nlines.", "output": 'Said "so".'},
 ]
-TEXTS = ["Name a colour.\nBlue.", "Say nothing.\n", 'Two\nlines.\nSaid "so".']
+TEXTS = ["Name a color.\nBlue.", "Say nothing.\n", 'Two\nlines.\nSaid "so".']
 CHAT = [{"role": "user", "content": "Hello?"}, {"role": "assistant", "content": "Yes."}]
 
 

@@ -9,7 +9,7 @@ import pytest
 from adapting import Stopped, Stopping, chains, spelled, translation_of, weights_of
 from corpusfit.core.errors import UsageError
 from corpusfit.training.plan import TRANSLATION, AdaptPlan, ModelPlan, ObjectivePlan, TrainPlan
-from corpusfit.training.schedule import minimised, out_of_patience
+from corpusfit.training.schedule import minimized, out_of_patience
 from corpusfit.training.trainer import HeldoutBleu, TrainerCallback, train
 
 torch = pytest.importorskip("torch")
@@ -71,7 +71,7 @@ def test_the_tokenizer_is_that_of_an_evaluation(language, text, tokenizer):
 def test_patience_goes_by_bleu():
     scores = [(3.0, 0.0), (2.0, 9.0), (1.0, 8.0), (0.5, 9.0)]  # loss falls, BLEU does not rise
     history = [{"step": n, "heldout": {"task": a}, "bleu": b} for n, (a, b) in enumerate(scores)]
-    assert min(history, key=minimised)["step"] == 1
+    assert min(history, key=minimized)["step"] == 1
     assert out_of_patience(history, 2)
     assert not out_of_patience(history, 3)
     assert not out_of_patience([{k: r[k] for k in ("step", "heldout")} for r in history], 1)

@@ -72,7 +72,7 @@ def test_parts_are_the_bytes_of_real_tensors(name, kind):
     trained = sum(p.numel() for p in trainable_parameters(model).values())
     assert counted.weights == 4 * sum(p.numel() for p in model.parameters())
     assert counted.gradients == 4 * trained
-    assert counted.optimiser == 8 * trained
+    assert counted.optimizer == 8 * trained
     assert counted.logits == 8 * logits.numel()
     assert counted.activations == pytest.approx(activations, rel=0.02)
     assert counted.total == sum(counting.asdict(counted).values())

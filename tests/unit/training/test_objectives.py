@@ -216,7 +216,7 @@ class Drawing:
         """Every outcome of a draw and its probability: all intervals of the uniform offset.
 
         Counts change where a cumulated remainder passes the offset, so they are constant between
-        neighbouring fractions of these sums.
+        neighboring fractions of these sums.
         """
         w = self.weights.astype(np.float64)
         expected = len(w) * w / w.sum()

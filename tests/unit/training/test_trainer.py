@@ -366,7 +366,7 @@ def test_a_loss_that_is_not_finite_stops_the_training(tmp_path, minutes):
     """The message names the step and its texts; training resumes from the checkpoint before it."""
     words = {"checkpoint_minutes": 1.0, "steps": 10}
     history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
-    work = training_of(tmp_path / "spoilt", **words)
+    work = training_of(tmp_path / "spoiled", **words)
     with pytest.raises(TrainingError) as error:
         train(work, spoil(work, 6))
     message = str(error.value)
@@ -380,7 +380,7 @@ def test_a_loss_that_is_not_finite_stops_the_training(tmp_path, minutes):
     assert "texts.jsonl, row" in named[0]
     assert "Set `train.rate` below " in message
     shutil.rmtree(tmp_path / "spoilt/checkpoints/step-00000006")  # the NaN came before it
-    again = training_of(tmp_path / "spoilt", **words)
+    again = training_of(tmp_path / "spoiled", **words)
     callback = Stopping()
     assert train(again, callback) == history
     assert callback.warnings == []

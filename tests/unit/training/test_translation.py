@@ -231,7 +231,7 @@ def test_inverse_square_root_is_that_of_transformers_and_fairseq():
     assert rate_at(30_000, without) == pytest.approx(5e-4 * 0.5)  # a timescale of 10,000 steps
 
 
-def test_beta2_reaches_the_optimiser(tmp_path):
+def test_beta2_reaches_the_optimizer(tmp_path):
     """After one step AdamW's second moment is (1 - beta2) g²."""
     work = translation_of(tmp_path, beta2=0.9, clip=1e9)
     loop = TrainingLoop(work, TrainerCallback())

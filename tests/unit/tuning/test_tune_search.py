@@ -147,7 +147,7 @@ def test_a_second_phase_is_a_choice_like_the_others():
     assert not PLAN.adaptation(20).then_task.on
 
 
-def test_drawing_centres_lambda_where_the_fraction_ends():
+def test_drawing_centers_lambda_where_the_fraction_ends():
     """The 0.1 quantile of the standard normal distribution is -1.281552 (published tables)."""
     plan = PLAN.selection("dsir", 0.1, "resample")
     assert (plan.choose.policy, plan.choose.fraction) == ("resample", 0.1)

@@ -15,7 +15,7 @@ from corpusfit.core.types import Texts, buffers, text_array
 from corpusfit.kernels import characters
 from corpusfit.kernels.grams import table_of
 from corpusfit.kernels.overlap import bitmap, inverted, overlaps, sketches
-from corpusfit.text.normalise import normalise
+from corpusfit.text.normalize import normalize
 from corpusfit.text.same_text import folded, form_keys, form_of, key_of, normal_form
 
 CONTAINMENT = 0.8  # The least containment that counts as contamination
@@ -26,7 +26,7 @@ _HEAD = 24  # bytes of a text's normal form that the quick filter compares
 _HEAD_IN = 48  # characters whose normal form nearly always has `_HEAD` bytes
 _WORDS = re.compile(r"\w+")
 _SIGNS = re.compile(r"[&#\x80-\x9f]")
-# `normalise` is slow, and changes words only in texts with one of these or a tag.
+# `normalize` is slow, and changes words only in texts with one of these or a tag.
 _MARKS = (
     *("quot;", "amp;", "lt;", " n't", " N'T", "[[ ", "gon na", "wan na", "got ta"),
     *(f"-{side}{kind}b-" for side in "lr" for kind in "rsc"),
@@ -103,10 +103,10 @@ class HeldoutIndex:
 
 def _detokenised(text: str) -> list[str]:
     """The text as printed, if its words differ ("do n't", "&amp;"); otherwise empty."""
-    tags = text.count("<") > text.count("<br")  # `normalise` keeps line breaks
+    tags = text.count("<") > text.count("<br")  # `normalize` keeps line breaks
     if not (tags or _SIGNS.search(text) or any(mark in text for mark in _MARKS)):
         return []
-    plain = normalise(text)
+    plain = normalize(text)
     return [] if _WORDS.findall(plain) == _WORDS.findall(text) else [plain]
 
 

@@ -1,4 +1,4 @@
-"""Formats of labelled tasks: rows, CoNLL, brat, aligned pairs; each makes a `Labelled`."""
+"""Formats of labeled tasks: rows, CoNLL, brat, aligned pairs; each makes a `Labeled`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from corpusfit.text.files import Stream, unpacked_name
 
 
 @dataclass(frozen=True, eq=False)
-class Labelled:
+class Labeled:
     """n examples of one split."""
 
     pieces: list[list[str]]  # one text or the words of a sentence of each example
@@ -27,7 +27,7 @@ class Labelled:
     @classmethod
     def of_sentences(
         cls, split: str, sentences: list[list[str]], labels: list[list[Any]]
-    ) -> Labelled:
+    ) -> Labeled:
         """The sentences of a split; raises `EmptyInputError` if there are none."""
         if not sentences:
             raise EmptyInputError(f"The {split} split of `task` must hold sentences; it is empty.")

@@ -16,7 +16,7 @@ import numpy as np
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, text_array
-from corpusfit.evaluation.formats import Labelled, lines_of, whole_text
+from corpusfit.evaluation.formats import Labeled, lines_of, whole_text
 from corpusfit.text.reading import cut_units
 
 _MARKS = "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c)[0] == "M")
@@ -37,7 +37,7 @@ _NOTES = {
 }
 
 
-def read_brat(places: Sequence[str], split: str) -> Labelled:
+def read_brat(places: Sequence[str], split: str) -> Labeled:
     """Read the tagged sentences of a split.
 
     Reference: https://brat.nlplab.org/standoff.html; mDAPT, appendix B.
@@ -69,7 +69,7 @@ def read_brat(places: Sequence[str], split: str) -> Labelled:
         for kind, message in _NOTES.items()
         if events.counts[kind]
     )
-    return Labelled(pieces, tags, tuple(notes))
+    return Labeled(pieces, tags, tuple(notes))
 
 
 class _Events(NamedTuple):

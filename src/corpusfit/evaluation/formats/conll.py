@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from corpusfit.core.errors import EmptyInputError, InputError, importing, raise_machine_fault
-from corpusfit.evaluation.formats import Labelled, lines_of
+from corpusfit.evaluation.formats import Labeled, lines_of
 
 _BLANKS = re.compile(r"[ \t]+")
 TAG = re.compile(r"O|[BIESLU](?:-.*)?")  # A tag of an entity
@@ -16,7 +16,7 @@ _DOCUMENT = "-DOCSTART-"
 _NO_TYPE = "_"  # seqeval's name
 
 
-def read_conll(places: Sequence[str], split: str) -> Labelled:
+def read_conll(places: Sequence[str], split: str) -> Labeled:
     """Read the sentences of a split, with the tags as written; a bare `B` has the type `_`.
 
     Reference: https://www.clips.uantwerpen.be/conll2003/ner
@@ -28,7 +28,7 @@ def read_conll(places: Sequence[str], split: str) -> Labelled:
     tags: list[list[str]] = []
     for file in places:
         _read(Path(file), pieces, tags)
-    return Labelled.of_sentences(split, pieces, tags)
+    return Labeled.of_sentences(split, pieces, tags)
 
 
 def _read(path: Path, pieces: list[list[str]], tags: list[list[str]]) -> None:
@@ -76,7 +76,7 @@ _ANY = "label"  # The default of `task.label_field`: the only attribute whose va
 _Sentence = list[tuple[str, dict[str, str]]]  # Words with the attributes of MISC
 
 
-def read_conllu(places: Sequence[str], split: str, field: str = _ANY) -> Labelled:
+def read_conllu(places: Sequence[str], split: str, field: str = _ANY) -> Labeled:
     """Read the sentences of a split; a word without the attribute is O.
 
     Reference: https://universaldependencies.org/format.html; UD Romanian SiMoNERo
@@ -97,7 +97,7 @@ def read_conllu(places: Sequence[str], split: str, field: str = _ANY) -> Labelle
             f"The attribute {field} in MISC of {split} must be a tag such as O, B-NAME or I-NAME; "
             f"got {min(wrong)!r}. Set `task.label_field` to the attribute with the tags."
         )
-    return Labelled(pieces, [list(map(with_type, of_sentence)) for of_sentence in tags])
+    return Labeled(pieces, [list(map(with_type, of_sentence)) for of_sentence in tags])
 
 
 def _sentences(path: Path) -> Iterator[_Sentence]:
@@ -153,7 +153,7 @@ _FREE = 32 << 20
 _MAX_RATIO = 100
 
 
-def read_xlsx(places: Sequence[str], split: str) -> Labelled:
+def read_xlsx(places: Sequence[str], split: str) -> Labeled:
     """Read the sentences of a split: of each row the first cell is the word, the last its tag.
 
     Reference: Lopes et al. (2019), https://github.com/fabioacl/PortugueseClinicalNER; mDAPT,
@@ -184,7 +184,7 @@ def read_xlsx(places: Sequence[str], split: str) -> Labelled:
             pieces[-1].append(row[0])
             tags[-1].append(with_type(row[-1]))
             between = stops and row[0] == _STOP
-    return Labelled.of_sentences(split, pieces, tags)
+    return Labeled.of_sentences(split, pieces, tags)
 
 
 def _rows(path: Path) -> list[list[str]]:
@@ -216,7 +216,7 @@ def _rows(path: Path) -> list[list[str]]:
 ABSTRACT = "###"  # Beginning of the line with an abstract's number, the first of a file
 
 
-def read_rct(places: Sequence[str], split: str) -> Labelled:
+def read_rct(places: Sequence[str], split: str) -> Labeled:
     """Read the sentences of a split, each an example: lines of a label, a tab and a sentence.
 
     Reference: Dernoncourt and Lee (2017), https://github.com/Franck-Dernoncourt/pubmed-rct.
@@ -235,4 +235,4 @@ def read_rct(places: Sequence[str], split: str) -> Labelled:
                 )
             texts.append([text.strip()])
             labels.append([label.strip()])
-    return Labelled.of_sentences(split, texts, labels)
+    return Labeled.of_sentences(split, texts, labels)

@@ -11,7 +11,7 @@ from corpusfit import text as corpus
 from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document
-from corpusfit.evaluation.formats import Labelled
+from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.formats.rows import read_rows
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.text.files import unpacked_name
@@ -22,28 +22,28 @@ _LABEL = TaskPlan().label_field
 _TRANSLATION = "translation"
 
 
-def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
+def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:
     """The texts of a split, each with its translation as the label; a note counts the rejects."""
     input_name = pair_input(places, plan.direction)
     # rows with a field for each side
     if not input_name:
         field = plan.label_field if plan.label_field != _LABEL else _TRANSLATION
         rows = read_rows(places, replace(plan, label_field=field), split)
-        labelled = rows.labelled(
+        labeled = rows.labeled(
             lambda value: [value.strip()] if isinstance(value, str) and value.strip() else None,
             "a translation, a string that is not blank",
         )
-        if not plan.normalise:
-            return labelled
-        first, second = map(punctuation, plan.normalise.split("-"))
-        pieces = [[first(text) for text in texts_of] for texts_of in labelled.pieces]
+        if not plan.normalize:
+            return labeled
+        first, second = map(punctuation, plan.normalize.split("-"))
+        pieces = [[first(text) for text in texts_of] for texts_of in labeled.pieces]
         return replace(
-            labelled,
+            labeled,
             pieces=pieces,
-            labels=[[second(x) for x in texts_of] for texts_of in labelled.labels],
+            labels=[[second(x) for x in texts_of] for texts_of in labeled.labels],
         )
     # two line-aligned files or a TSV
-    read = ReadPlan(normalise=plan.normalise)
+    read = ReadPlan(normalize=plan.normalize)
     sources = corpus.find([input_name], read, spool=Path(), role="task")
     texts: list[list[str]] = []
     translations: list[list[str]] = []
@@ -64,10 +64,10 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
             f"{input_name} has none. Check the files and `task.direction`."
         )
     if not rejects:
-        return Labelled(texts, translations)
+        return Labeled(texts, translations)
     causes = ", ".join(f"{n:,} {reason}" for reason, n in rejects.most_common())
     total = rejects.total() + len(texts)
-    return Labelled(
+    return Labeled(
         texts,
         translations,
         (f"{rejects.total():,} of {total:,} pairs of {split} were left out: {causes}.",),
@@ -82,8 +82,8 @@ def both_sides(places: Sequence[str], split: str) -> list[str]:
     direction = (
         "-".join(ending(Path(p)).replace("-", "_") for p in places) if len(places) == 2 else ""
     )
-    labelled = read_translations(places, split, TaskPlan(direction=direction))
-    return [text for texts in (*labelled.pieces, *labelled.labels) for text in texts]
+    labeled = read_translations(places, split, TaskPlan(direction=direction))
+    return [text for texts in (*labeled.pieces, *labeled.labels) for text in texts]
 
 
 def pair_input(places: Sequence[str], direction: str) -> str:

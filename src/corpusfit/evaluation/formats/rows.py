@@ -16,7 +16,7 @@ from corpusfit import text as corpus
 from corpusfit.core.errors import EmptyInputError, InputError, bad_setting, raise_machine_fault
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject, Source
-from corpusfit.evaluation.formats import Labelled, whole_text
+from corpusfit.evaluation.formats import Labeled, whole_text
 from corpusfit.evaluation.formats.conll import TAG, with_type
 from corpusfit.evaluation.plan import KINDS, TaskPlan
 from corpusfit.evaluation.tasks import load
@@ -52,7 +52,7 @@ class Rows:
             for row in documents
         )
 
-    def labelled(self, parse: Callable[[object], list[Any] | None], wants: str) -> Labelled:
+    def labeled(self, parse: Callable[[object], list[Any] | None], wants: str) -> Labeled:
         """The usable rows; a note counts the others."""
         texts: list[list[str]] = []
         labels: list[list[Any]] = []
@@ -71,10 +71,10 @@ class Rows:
         if not texts:
             raise EmptyInputError(self._nothing_usable(bad, first, bool(wants)))
         if not bad:
-            return Labelled(texts, labels)
+            return Labeled(texts, labels)
         rows = f"{bad:,} of {bad + len(texts):,} rows of {self.split}"
         note = f"{rows} were left out: for instance, {first}. {self.cure}".rstrip()
-        return Labelled(texts, labels, (note,))
+        return Labeled(texts, labels, (note,))
 
     def _nothing_usable(self, bad: int, first: str, labels: bool) -> str:
         """The message for a split without usable rows."""
@@ -129,9 +129,9 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
     return Rows(split, sources, read, rows, cure)
 
 
-def read_texts(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
+def read_texts(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:
     """The texts of a split, without labels; arguments and errors are those of `read_rows`."""
-    return read_rows(places, plan, split).labelled(lambda _: [], "")
+    return read_rows(places, plan, split).labeled(lambda _: [], "")
 
 
 def _fields(sources: Sequence[Source], read: ReadPlan) -> str:
@@ -149,7 +149,7 @@ SUFFIXES = (".json", ".jsonl", ".ndjson", ".parquet")
 _Rows = tuple[Iterable[Mapping[str, Any]], Sequence[str]]
 
 
-def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
+def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:
     """Read the sentences of a split: in each row a list of words and one of tags.
 
     Reference: https://huggingface.co/docs/datasets/about_dataset_features (ClassLabel).
@@ -182,7 +182,7 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labelled:
                 tags.append(
                     [_tag(tag, tag_names or names, f"{source}, row {number}") for tag in labels]
                 )
-    return Labelled.of_sentences(split, pieces, tags)
+    return Labeled.of_sentences(split, pieces, tags)
 
 
 def given_names(plan: TaskPlan) -> list[str]:

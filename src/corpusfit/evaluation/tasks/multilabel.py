@@ -73,9 +73,9 @@ class Multilabel(TaskType):
             raise bad_setting("`task.label_names`", allowed, ",".join(names))
         places = names or list(map(str, range(length)))
         changed = {}
-        for split, labelled in splits.items():
+        for split, labeled in splits.items():
             rows = []
-            for row in labelled.labels:
+            for row in labeled.labels:
                 if hot and (len(row) != length or not _SWITCH.keys() >= {*row}):
                     raise InputError(
                         f"`task` must have lists of {length} labels that are 0 or 1, as all of "
@@ -96,7 +96,7 @@ class Multilabel(TaskType):
                         )
                     labels = [_name(label, names) for label in row]
                 rows.append(list(dict.fromkeys(labels)))
-            changed[split] = dataclasses.replace(labelled, labels=rows)
+            changed[split] = dataclasses.replace(labeled, labels=rows)
         if hot:
             called = ", ".join(places[:8]) + (", …" if length > 8 else "")
             return changed, [f"Labels are 0 or 1 for each of {length} classes: {called}."]

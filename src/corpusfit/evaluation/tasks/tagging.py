@@ -80,16 +80,16 @@ class Tagging(TaskType):
     augmentations = ("tfidf",)  # translation loses the words of the tags
 
     def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
-        written = scheme(tags for labelled in splits.values() for tags in labelled.labels)
+        written = scheme(tags for labeled in splits.values() for tags in labeled.labels)
         changed = {
-            split: dataclasses.replace(labelled, labels=list(map(as_bio, labelled.labels)))
-            for split, labelled in splits.items()
+            split: dataclasses.replace(labeled, labels=list(map(as_bio, labeled.labels)))
+            for split, labeled in splits.items()
         }
         if written != "bio":
             name = "IOB1" if written == "iob1" else "BIOES"
             note = f"Entities were tagged as {name} and are now as BIO; they are the same ones."
             return changed, [note]
-        odd = {split: sum(map(strays, labelled.labels)) for split, labelled in splits.items()}
+        odd = {split: sum(map(strays, labeled.labels)) for split, labeled in splits.items()}
         return changed, [
             f"Entities of {split} that begin with I-, without a B- before, begin with B- now; they "
             f"are the same ones ({n:,})."
@@ -141,7 +141,7 @@ class Tagging(TaskType):
     def fragments(self, examples: Examples, labels: Sequence[str]) -> list[list[list[str]]]:
         if _OUTSIDE not in labels:
             raise UsageError(
-                "`augment.kind=tfidf` replaces words labelled O; this task has no label O. Leave "
+                "`augment.kind=tfidf` replaces words labeled O; this task has no label O. Leave "
                 "out `augment.kind`."
             )
         outside = labels.index(_OUTSIDE)

@@ -118,7 +118,7 @@ class Translation(TaskType):
         return {n: str(m.get_signature()) for n, m in zip(self.metrics, metrics, strict=True)}
 
     def paired_tests(self, ours: NDArray[Any], base: NDArray[Any]) -> dict[str, dict[str, float]]:
-        """The paired bootstrap and approximate randomisation of sacreBLEU, with its seed.
+        """The paired bootstrap and approximate randomization of sacreBLEU, with its seed.
 
         Reference: `sacrebleu.significance` (its defaults: 1,000 resamples, 10,000 shuffles).
         """
@@ -138,7 +138,7 @@ class Translation(TaskType):
             swapped = np.abs(self.score(name, shuffled[0]) - self.score(name, shuffled[1]))
             tests[name] = {
                 "p_bootstrap": _share(differences - differences.mean(), observed),
-                "p_randomisation": _share(swapped, observed),
+                "p_randomization": _share(swapped, observed),
             }
         return tests
 

@@ -12,7 +12,7 @@ one to three, and among equal ranks the higher cosine decides. A larger `fit.bac
 embedder is the run's, where the paper has Arctic-Embed L 2.0 (it found little difference among
 embedders). Its fastText classifier (averaged vectors of words and pairs, 128 dimensions, 5 epochs)
 has the same features as this one, the shares of a text's n-grams; here the weights are the minimum
-of a regularised loss, classes are balanced by weights instead of by dropping negatives, and n-grams
+of a regularized loss, classes are balanced by weights instead of by dropping negatives, and n-grams
 that share a bucket share a weight.
 Reference: Mizrahi et al. (2025), Language Models Improve When Pretraining Data Matches Target Tasks
 (arXiv 2507.12466), sections 3.3 to 3.5, 5.5 and appendix A.

@@ -52,7 +52,7 @@ class Bm25Scorer(Scorer[Texts]):
     column_of: NDArray[np.int32]  # [v], a common word's column, -1 for the others
     columns: NDArray[np.float32]  # [c, m], the entries of the common words
     k1: float  # saturation of a word's count
-    b: float  # share of the length in the normalisation
+    b: float  # share of the length in the normalization
     mean_length: float  # mean number of tokens of the background's texts
     shift: NDArray[np.float32]  # [m], subtracted from a query's scores
     scale: NDArray[np.float32]  # [m], by which they are multiplied then
@@ -121,7 +121,7 @@ class Bm25(Method[Texts]):
 
     Attributes:
         k1: Saturation of a word's count; 0 ignores counts (default: 1.2).
-        b: Share of the length in the normalisation, from 0 to 1 (default: 0.75).
+        b: Share of the length in the normalization, from 0 to 1 (default: 0.75).
         queries: Most target texts to use, drawn at random (default: 2000).
         calibrated: Compare queries by estimated rank instead of BM25 score (default: true).
     """

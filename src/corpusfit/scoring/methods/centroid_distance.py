@@ -2,7 +2,7 @@
 
 What: distance to the mean of the background minus distance to the mean of the target.
 Why: the difference measures what separates the target from the corpus; `domain_cosine` without
-centring also rewards what all texts share.
+centering also rewards what all texts share.
 Trade-off: two points stand for two sets of texts, and the mean of a corpus with many topics says
 little about it.
 Reference: Wang, Finch, Utiyama and Sumita (2017a), Sentence Embedding for Neural Machine

@@ -135,12 +135,12 @@ class ClusterRatio(Method[Vectors]):
         centroids, shares, added, temperatures = [], [], [], []
         for k in map(int, self.clusters.split(",")):
             rng = np.random.default_rng(seed % 2**64)
-            max_centres = max(1, len(far) // _TEXTS)
-            centres = spherical_k_means(far, min(k, max_centres), rng)
-            temperature = self.softness * _spread(far, centres)
-            centroids.append(centres)
-            added.append(self.smoothing / len(centres))
-            shares.append(_shares(far, centres, temperature) + added[-1])
+            max_centers = max(1, len(far) // _TEXTS)
+            centers = spherical_k_means(far, min(k, max_centers), rng)
+            temperature = self.softness * _spread(far, centers)
+            centroids.append(centers)
+            added.append(self.smoothing / len(centers))
+            shares.append(_shares(far, centers, temperature) + added[-1])
             temperatures.append(temperature)
         corpus = np.concatenate(shares)
         return ClusterRatioScorer(
@@ -148,7 +148,7 @@ class ClusterRatio(Method[Vectors]):
             np.zeros(len(corpus), np.float32),
             corpus,
             tuple(added),
-            tuple(len(centres) for centres in centroids),
+            tuple(len(centers) for centers in centroids),
             tuple(temperatures),
         ).for_target(target)
 

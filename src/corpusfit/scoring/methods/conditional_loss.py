@@ -9,7 +9,7 @@ cancels, and what the model would learn from the target remains. With `steps=1` 
 order, an influence score: the inner product of the text's gradient with the change of the weights,
 found by finite difference, which needs forward passes alone.
 Trade-off: two passes through the network per text: the last stage of a cascade. The change is
-Adam's, whose first step is nearly the sign of the target's mean gradient; LESS normalises and
+Adam's, whose first step is nearly the sign of the target's mean gradient; LESS normalizes and
 projects gradients instead. Differences of losses are smaller than bf16 resolves, so texts are
 scored in float32; only the adaptation computes in bf16 where the hardware supports it. Dropout is
 off throughout, so that a step is the gradient's alone. The model learns the target's style and

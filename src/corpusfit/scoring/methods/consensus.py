@@ -2,7 +2,7 @@
 
 What: (1) cheap methods of different kinds rank a sample of the corpus. (2) Each method gets a
 weight by how its top agrees with the others' (one vote per family), and the ranks are averaged. (3)
-The top units are positives, the lower two thirds negatives. Three scores are fitted: a regularised
+The top units are positives, the lower two thirds negatives. Three scores are fitted: a regularized
 linear classifier between both, a density ratio over clusters for the positives, and one for the
 target. Their sum, each scaled by its spread over the sample, is calibrated.
 Why: a target has a style of its own that its domain's texts in the corpus lack, which misleads
@@ -46,10 +46,10 @@ from corpusfit.scoring.blocks import blockwise, plain_rows
 from corpusfit.scoring.contract import Family, Method, Scorer
 
 MEMBERS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("domain_cosine", {"centred": False}),
-    ("domain_cosine", {"centred": True}),
-    ("domain_classifier", {"centred": False}),
-    ("domain_classifier", {"centred": True}),
+    ("domain_cosine", {"centered": False}),
+    ("domain_cosine", {"centered": True}),
+    ("domain_classifier", {"centered": False}),
+    ("domain_classifier", {"centered": True}),
     ("knn", {}),
     ("isolation_forest", {}),
     ("cluster_ratio", {}),

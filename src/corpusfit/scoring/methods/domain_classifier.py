@@ -33,7 +33,7 @@ from corpusfit.scoring.contract import Family, Method, Scorer
 class DomainClassifierScorer(Scorer[Vectors]):
     """A linear function of a text's direction."""
 
-    mean: Vectors  # [1, d], subtracted first; zero without centring
+    mean: Vectors  # [1, d], subtracted first; zero without centering
     weights: Vectors  # [1, d]
     bias: float  # added to the inner product
 
@@ -62,7 +62,7 @@ class DomainClassifier(Method[Vectors]):
     Attributes:
         preranked: Draw negatives only from the two thirds of the background that Domain-Cosine
             ranks lowest (default: true).
-        centred: Subtract the background's mean from every embedding before scaling to length 1
+        centered: Subtract the background's mean from every embedding before scaling to length 1
             (default: false).
         c: Weight of the loss against the penalty; smaller is smoother (default: 0.1).
         negatives: Number of negatives per target text, drawn at random; 0 takes all (default: 0).
@@ -74,7 +74,7 @@ class DomainClassifier(Method[Vectors]):
     cost: ClassVar[str] = "5,000,000/s"
 
     preranked: bool = True
-    centred: bool = False
+    centered: bool = False
     c: float = 0.1
     negatives: float = 0.0
 
@@ -88,7 +88,7 @@ class DomainClassifier(Method[Vectors]):
         """Draw the negatives, fit, and calibrate on held-out fifths of both classes."""
         target, background = plain_rows(target), plain_rows(background)
         mean = np.zeros((1, target.shape[1]), np.float32)
-        if self.centred:
+        if self.centered:
             mean = plain_rows(background.mean(axis=0, keepdims=True, dtype=np.float64))
         near, far = ((x - mean) / lengths(x - mean) for x in (target, background))
         far = far[self._negatives(near, far, seed)]

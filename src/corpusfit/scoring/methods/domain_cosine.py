@@ -3,8 +3,8 @@
 What: cosine similarity between a text's embedding and the mean embedding of the target, after the
 corpus's mean is subtracted from both.
 Why: Aharoni and Goldberg's simplest selector, and with a sentence encoder one of the strongest.
-They do not centre (`centred` false) and average vectors of any length (`embed.unit_length` false);
-centring ranked better on average, most of all for rare domains (docs/log.md).
+They do not center (`centered` false) and average vectors of any length (`embed.unit_length` false);
+centering ranked better on average, most of all for rare domains (docs/log.md).
 Trade-off: one point stands for the whole target, so a target of several topics is blurred; in
 return a score costs one pass over the embedding.
 Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, section 4.1, Domain-Cosine.
@@ -28,15 +28,15 @@ from corpusfit.scoring.contract import Family, Method, Scorer
 class DomainCosineScorer(Scorer[Vectors]):
     """The direction of the target."""
 
-    mean: Vectors  # [1, d], subtracted first; zero without centring
+    mean: Vectors  # [1, d], subtracted first; zero without centering
     query: Vectors  # [1, d], the target's mean, scaled to length 1; zero if the mean is zero
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: the cosine, float32 [n] in [-1, 1]; 0 for a zero vector."""
-        centred = bool(self.mean.any())
+        centered = bool(self.mean.any())
 
         def block(x: Vectors) -> NDArray[np.float32]:
-            placed = x - self.mean if centred else x
+            placed = x - self.mean if centered else x
             cosine = products(placed, self.query) / lengths(placed)
             return np.asarray(np.clip(cosine[:, 0], -1.0, 1.0))
 
@@ -48,7 +48,7 @@ class DomainCosine(Method[Vectors]):
     """Cosine to the target's mean embedding.
 
     Attributes:
-        centred: Subtract the background's mean from target and text first, so that what all texts
+        centered: Subtract the background's mean from target and text first, so that what all texts
             share does not count; false as in the paper (default: true).
     """
 
@@ -57,13 +57,13 @@ class DomainCosine(Method[Vectors]):
     scorer: ClassVar[type] = DomainCosineScorer
     cost: ClassVar[str] = "5,000,000/s"
 
-    centred: bool = True
+    centered: bool = True
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> DomainCosineScorer:
-        """Average the target, and for centring the background; the seed is not used."""
+        """Average the target, and for centering the background; the seed is not used."""
         query = target.mean(axis=0, keepdims=True, dtype=np.float64)
         mean = np.zeros_like(query)
-        if self.centred:
+        if self.centered:
             mean = background.mean(axis=0, keepdims=True, dtype=np.float64)
             query = query - mean
         length = float(np.sqrt((query**2).sum()))

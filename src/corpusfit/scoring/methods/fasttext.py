@@ -1,6 +1,6 @@
 """`fasttext:FILE`: the probability of a label by a fastText classifier of others.
 
-What: the probability that a supervised fastText model, `.bin` or quantised as `.ftz`, gives a label
+What: the probability that a supervised fastText model, `.bin` or quantized as `.ftz`, gives a label
 of it; a text is read as one line.
 Why: filters of web corpora are such models, as DCLM's; they score megabytes per second.
 Trade-off: it knows nothing of the target. Each unit is scored, and a segment's score is their mean;

@@ -48,7 +48,7 @@ class Knn(Method[Vectors]):
     """Distance to the k-th nearest target text, negated.
 
     Attributes:
-        k: Neighbour whose distance counts, at most the target's size (default: 5).
+        k: Neighbor whose distance counts, at most the target's size (default: 5).
     """
 
     reads: ClassVar[Reads] = "embedding"

@@ -2,8 +2,8 @@
 
 What: the local outlier factor of a new text among the target's texts, negated.
 Why: a target of several topics has several densities; LOF compares each text with its own
-neighbourhood. A close second in TADPOLE (section 3.1, Table 1; Breunig et al., 2000).
-Trade-off: it costs as much as `knn` plus the search for neighbours, and a fit compares the target
+neighborhood. A close second in TADPOLE (section 3.1, Table 1; Breunig et al., 2000).
+Trade-off: it costs as much as `knn` plus the search for neighbors, and a fit compares the target
 with itself. Repeated target texts count once, because the density among copies is infinite.
 Reference: Breunig, Kriegel, Ng and Sander (2000), LOF; as in scikit-learn with novelty=True.
 """
@@ -65,7 +65,7 @@ class Lof(Method[Vectors]):
     """Local outlier factor among the target's texts, negated.
 
     Attributes:
-        neighbours: Number of neighbours, fewer if the target is smaller (default: 20).
+        neighbors: Number of neighbors, fewer if the target is smaller (default: 20).
     """
 
     reads: ClassVar[Reads] = "embedding"
@@ -73,11 +73,11 @@ class Lof(Method[Vectors]):
     scorer: ClassVar[type] = LofScorer
     cost: ClassVar[str] = "24,000/s"
 
-    neighbours: int = 20
+    neighbors: int = 20
 
     def __post_init__(self) -> None:
-        if self.neighbours < 1:
-            raise bad_setting("`method.neighbours`", "at least 1", self.neighbours)
+        if self.neighbors < 1:
+            raise bad_setting("`method.neighbors`", "at least 1", self.neighbors)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> LofScorer:
         """Measure the target's densities; background and seed are not used.
@@ -87,7 +87,7 @@ class Lof(Method[Vectors]):
         x = np.unique(plain_rows(target), axis=0)
         if len(x) == 1:
             return LofScorer(x, np.zeros(1), np.ones(1), 1)
-        k = min(self.neighbours, len(x) - 1)
+        k = min(self.neighbors, len(x) - 1)
         near = np.empty((len(x), k))
         nearest = np.empty((len(x), k), np.int64)
         for first in range(0, len(x), _ROWS):

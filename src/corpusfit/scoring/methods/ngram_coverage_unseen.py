@@ -7,7 +7,7 @@ Why: `ngram_coverage` selects many texts that say the same; this method counts e
 Trade-off: a score depends on the whole corpus and states only an order. Once all n-grams are
 covered, after at most `top` units, the rest follows in the order of `ngram_coverage`. It runs in
 one process, reads the corpus twice and needs up to 8 bytes per word and 60 per unit, so it suits
-corpora of up to some tens of gigabytes; beyond 16 million units neighbours in the order share a
+corpora of up to some tens of gigabytes; beyond 16 million units neighbors in the order share a
 score. The greedy order is exact, and by the theorem of Nemhauser, Wolsey and Fisher (1978) covers
 at least 63 % of the best possible selection, for texts of equal length.
 Reference: Eck, Vogel and Waibel (2005), Low Cost Portability for Statistical Machine Translation

@@ -41,10 +41,10 @@ class PcaScorer(Scorer[Vectors]):
         back = np.ascontiguousarray(self.components.T)
 
         def block(x: Vectors) -> NDArray[np.float32]:
-            centred = x - self.mean
+            centered = x - self.mean
             if len(self.components):
-                centred -= products(products(centred, self.components), back)
-            return np.asarray(-np.sqrt(squared_distances(centred, origin)[:, 0]))
+                centered -= products(products(centered, self.components), back)
+            return np.asarray(-np.sqrt(squared_distances(centered, origin)[:, 0]))
 
         return blockwise(batch, width, block)
 

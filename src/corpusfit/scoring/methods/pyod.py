@@ -71,8 +71,8 @@ def _train(name: str, parameters: str, target: Vectors, seed: int) -> Any:
     known = inspect.signature(cls).parameters
     settings = json.loads(parameters)
     if "n_neighbors" in known:
-        neighbours = settings.get("n_neighbors", known["n_neighbors"].default)
-        settings["n_neighbors"] = max(1, min(int(neighbours), len(target) - 1))
+        neighbors = settings.get("n_neighbors", known["n_neighbors"].default)
+        settings["n_neighbors"] = max(1, min(int(neighbors), len(target) - 1))
     if "random_state" in known:
         settings.setdefault("random_state", seed % 2**32)
     x = target if len(target) > 1 else np.repeat(target, 2, axis=0)

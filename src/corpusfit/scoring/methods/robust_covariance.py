@@ -36,7 +36,7 @@ class RobustCovarianceScorer(Scorer[Vectors]):
 
     mean: Vectors  # [1, d], mean of the target, subtracted first to keep precision
     whiten: Vectors  # [c, d], one row per new coordinate; [0, d] keeps the space
-    middle: Vectors  # [1, c] (or [1, d]), the robust centre in the new coordinates
+    middle: Vectors  # [1, c] (or [1, d]), the robust center in the new coordinates
 
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: the Mahalanobis distance, negated, float32 [n] <= 0."""
@@ -94,7 +94,7 @@ def _scorer(mean: Matrix, whiten: Matrix, middle: Matrix) -> RobustCovarianceSco
 
 
 def _directions(x: Matrix, count: int) -> Matrix:
-    """At most `count` principal components [c, d] of centred rows, none of them flat."""
+    """At most `count` principal components [c, d] of centered rows, none of them flat."""
     if len(x) > x.shape[1]:
         x = np.asarray(np.linalg.qr(x, mode="r"))  # same directions, far fewer rows
     _, spread, directions = np.linalg.svd(x, full_matrices=False)
@@ -102,7 +102,7 @@ def _directions(x: Matrix, count: int) -> Matrix:
 
 
 def _robust(x: Matrix, seed: int) -> tuple[Matrix, Matrix]:
-    """Centre and covariance by minimum determinant, or plain ones if there is no minimum.
+    """Center and covariance by minimum determinant, or plain ones if there is no minimum.
 
     With more than half of the texts in a flat subspace the determinant is zero; scikit-learn then
     warns and divides by zero, which is caught here.

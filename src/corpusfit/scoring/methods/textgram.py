@@ -44,7 +44,7 @@ class TextGram(CorpusMethod):
         anchors: Most target units that join the graph, copies included (default: 50000).
         copies: Join a target unit once for each listed n-gram in it, as Algorithm 1 does; false
             joins it once (default: false).
-        neighbours: Most similar units to which each unit links (default: 100).
+        neighbors: Most similar units to which each unit links (default: 100).
         pairs: Most linked pairs in the whole graph, the most similar ones; 0 for all (default:
             500000).
         words: Tokens: `own`, lower-cased words, or `nltk`, those of its word tokenizer (default:
@@ -62,7 +62,7 @@ class TextGram(CorpusMethod):
     top: int = 100
     anchors: int = 50_000
     copies: bool = False
-    neighbours: int = 100
+    neighbors: int = 100
     pairs: int = 500_000
     words: str = OWN
     tolerance: float = 1e-6
@@ -99,4 +99,4 @@ class TextGram(CorpusMethod):
         return np.sort(best[share[best] > 0])
 
     def _graph(self) -> Graph:
-        return Graph(self.neighbours, self.pairs, self.tolerance)
+        return Graph(self.neighbors, self.pairs, self.tolerance)

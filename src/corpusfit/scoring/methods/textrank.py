@@ -30,7 +30,7 @@ class TextRank(CorpusMethod):
     """PageRank of a unit among the corpus; ignores the target (TextGram, section 4.3).
 
     Attributes:
-        neighbours: Most similar units to which each unit links (default: 100).
+        neighbors: Most similar units to which each unit links (default: 100).
         pairs: Most linked pairs in the whole graph, the most similar ones; 0 for all (default:
             500000).
         tolerance: Mean change of a rank at which the iteration stops (default: 1e-06).
@@ -41,7 +41,7 @@ class TextRank(CorpusMethod):
     higher: ClassVar[str] = "more central in the corpus"
     cost: ClassVar[str] = "10,000/s"
 
-    neighbours: int = 100
+    neighbors: int = 100
     pairs: int = 500_000
     tolerance: float = 1e-6
 
@@ -59,4 +59,4 @@ class TextRank(CorpusMethod):
         return self._graph().memory_mb(units)
 
     def _graph(self) -> Graph:
-        return Graph(self.neighbours, self.pairs, self.tolerance)
+        return Graph(self.neighbors, self.pairs, self.tolerance)

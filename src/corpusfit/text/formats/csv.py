@@ -424,7 +424,7 @@ class Records:
 
 
 def _gain(dialect: Dialect, sample: bytes, width: int, *, whole: bool, header: bool) -> int:
-    """Score a dialect on a sample: records in favour minus records against."""
+    """Score a dialect on a sample: records in favor minus records against."""
     records = Records(dialect)
     ends = [0, *records(sample)[0].tolist()]
     if whole and ends[-1] < len(sample):
@@ -443,7 +443,7 @@ def _gain(dialect: Dialect, sample: bytes, width: int, *, whole: bool, header: b
         if fault or (record and len(values) != width):
             gain -= 1
         elif record and between_tabs:
-            # in favour of quotes in a TSV: a quoted value with a quote in it, or with a tab or line
+            # in favor of quotes in a TSV: a quoted value with a quote in it, or with a tab or line
             # end where the lines alone would not have the right number of columns
             quoted = between_tabs.findall(record)
             lines = re.split("\r\n|\r|\n", record)

@@ -136,8 +136,8 @@ def pair_of(row: int, byte: int, text: bytes, translation: bytes, plan: ReadPlan
     if isinstance(second, Reject):
         return replace(second, reason=rejects.in_translation(second.reason))
     sides = first.text, second.text
-    if plan.normalise:
-        languages = plan.normalise.split("-")
+    if plan.normalize:
+        languages = plan.normalize.split("-")
         sides = punctuation(languages[0])(sides[0]), punctuation(languages[1])(sides[1])
     if plan.max_words or plan.max_length_ratio:
         fewer, more = sorted(map(count_words, sides))
@@ -152,14 +152,14 @@ def pair_of(row: int, byte: int, text: bytes, translation: bytes, plan: ReadPlan
 
 @cache
 def punctuation(language: str) -> Callable[[str], str]:
-    """The function that normalises the punctuation of a text of a language.
+    """The function that normalizes the punctuation of a text of a language.
 
     Reference: `normalize-punctuation.perl` of Moses, as `sacremoses` has it.
     """
-    with importing("Normalising punctuation", "languages"):
+    with importing("Normalizing punctuation", "languages"):
         from sacremoses import MosesPunctNormalizer
-    normalise: Callable[[str], str] = MosesPunctNormalizer(lang=code_of(language)).normalize
-    return lambda text: normalise(text) or text
+    normalize: Callable[[str], str] = MosesPunctNormalizer(lang=code_of(language)).normalize
+    return lambda text: normalize(text) or text
 
 
 def _side(row: int, byte: int, line: bytes) -> Document | Reject:

@@ -28,7 +28,7 @@ from corpusfit.training.plan import ObjectivePlan
 
 @dataclass(frozen=True, eq=False)
 class Causal(RowObjective):
-    """Causal language modelling: each token is predicted from those before it in its chunk."""
+    """Causal language modeling: each token is predicted from those before it in its chunk."""
 
     def _targets(self, token_rows: TokenRows, keys: Keys) -> Targets:
         has_next = np.zeros(token_rows.ids.shape, np.bool_)
@@ -43,7 +43,7 @@ _DRAWS = 8  # attempts to draw a chunk of another text
 
 @dataclass(frozen=True, eq=False)
 class MaskedLM(RowObjective):
-    """Masked language modelling: masked tokens are predicted from their context."""
+    """Masked language modeling: masked tokens are predicted from their context."""
 
     plan: ObjectivePlan  # share of masked tokens, and whether to mask whole words
 
@@ -66,7 +66,7 @@ class MaskedLM(RowObjective):
 
 @dataclass(frozen=True, eq=False)
 class MaskedPairs(MaskedLM):
-    """Masked language modelling plus next-sentence prediction; the losses are added."""
+    """Masked language modeling plus next-sentence prediction; the losses are added."""
 
     packs: ClassVar[bool] = False
     specials: ClassVar[int] = 2

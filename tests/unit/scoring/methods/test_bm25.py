@@ -75,7 +75,7 @@ def test_the_estimated_rank_is_near_the_exact_one():
 
 
 def test_a_short_query_gets_its_share():
-    """Plain BM25 sums favour long queries; ranks do not."""
+    """Plain BM25 sums favor long queries; ranks do not."""
     long, short = "w1 w2 w3 w4 w5 w6 w7 w8 w9 w10 w11 w12", "w150"
     corpus = text_array([*BACKGROUND[:300], "w150 w150 w0"])
     calibrated, plain = (fitted([long, short], calibrated=c).score(corpus) for c in (True, False))

@@ -26,11 +26,11 @@ def fit(target=TARGET, background=CORPUS, seed=4, **settings):
 
 def test_k_means_finds_the_topics():
     x = topics(60, range(8), 0, noise=0.01)
-    centres = spherical_k_means(x, 8, np.random.default_rng(0))
-    of = (x @ centres.T).argmax(axis=1).reshape(8, 60)
+    centers = spherical_k_means(x, 8, np.random.default_rng(0))
+    of = (x @ centers.T).argmax(axis=1).reshape(8, 60)
     assert (of == of[:, :1]).all()
     assert len(set(of[:, 0])) == 8
-    np.testing.assert_allclose(np.linalg.norm(centres, axis=1), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(centers, axis=1), 1.0, rtol=1e-6)
 
 
 @pytest.mark.parametrize("k", [3, 20])
@@ -45,15 +45,15 @@ def test_k_means_is_as_good_as_scikit_learns(k):
     assert (x @ ours.T).max(axis=1).mean() > 0.98 * (x @ peer.T).max(axis=1).mean()
 
 
-def test_each_centre_is_the_mean_direction_of_its_rows():
-    centres = spherical_k_means(CORPUS, 5, np.random.default_rng(1))
-    of = (CORPUS @ centres.T).argmax(axis=1)
+def test_each_center_is_the_mean_direction_of_its_rows():
+    centers = spherical_k_means(CORPUS, 5, np.random.default_rng(1))
+    of = (CORPUS @ centers.T).argmax(axis=1)
     for j in range(5):
         mean = CORPUS[of == j].mean(axis=0)
-        np.testing.assert_allclose(centres[j], mean / np.linalg.norm(mean), atol=1e-5)
+        np.testing.assert_allclose(centers[j], mean / np.linalg.norm(mean), atol=1e-5)
 
 
-def test_no_more_centres_than_different_rows():
+def test_no_more_centers_than_different_rows():
     x = np.repeat(np.eye(4, dtype=np.float32)[:3], 5, axis=0)
     assert len(spherical_k_means(x, 10, np.random.default_rng(0))) == 3
     assert len(spherical_k_means(np.zeros((6, 4), np.float32), 3, np.random.default_rng(0))) <= 3
@@ -64,16 +64,16 @@ def test_the_score_is_the_formula(softness):
     scorer = fit(clusters="4,8", softness=softness, smoothing=0.3)
     want, first = np.zeros(len(CORPUS)), 0
     for size, temperature in zip(scorer.sizes, scorer.temperatures, strict=True):
-        centres = scorer.centroids[first : first + size].astype(np.float64)
+        centers = scorer.centroids[first : first + size].astype(np.float64)
 
-        def belonging(x, centres=centres, temperature=temperature):
-            cosines = x @ centres.T
+        def belonging(x, centers=centers, temperature=temperature):
+            cosines = x @ centers.T
             if not softness:
-                return np.eye(len(centres))[cosines.argmax(axis=1)]
+                return np.eye(len(centers))[cosines.argmax(axis=1)]
             powers = np.exp(cosines / temperature)
             return powers / powers.sum(axis=1, keepdims=True)
 
-        assert temperature == pytest.approx(softness * (CORPUS @ centres.T).std(axis=1).mean())
+        assert temperature == pytest.approx(softness * (CORPUS @ centers.T).std(axis=1).mean())
         p, q = (belonging(x).mean(axis=0) + 0.3 / size for x in (TARGET, CORPUS))
         want += belonging(CORPUS) @ np.log(p / q) / 2
         first += size

@@ -14,12 +14,12 @@ WORDS = {"domain": "kinase binds receptor inhibits cell", "rest": "market fell s
 
 
 def units(chance, n, topic, style=0.0):
-    """n units around a topic's centre, moved along the last axis by their style, with words."""
-    centre = np.zeros(WIDTH)
-    centre[:2] = 2.0 if topic == "domain" else 0.0
+    """n units around a topic's center, moved along the last axis by their style, with words."""
+    center = np.zeros(WIDTH)
+    center[:2] = 2.0 if topic == "domain" else 0.0
     if topic == "rest":
-        centre[chance.integers(2, WIDTH - 1)] = 2.0
-    vectors = centre + 0.7 * chance.standard_normal((n, WIDTH))
+        center[chance.integers(2, WIDTH - 1)] = 2.0
+    vectors = center + 0.7 * chance.standard_normal((n, WIDTH))
     vectors[:, -1] += style
     words = WORDS[topic].split()
     texts = [f"{topic} {i} {' '.join(chance.choice(words, 6))}" for i in range(n)]
@@ -54,7 +54,7 @@ def test_a_targets_style_does_not_mislead_it(found):
     truth = np.arange(len(fresh)) < 200
     assert average_precision_score(truth, scorer.score(fresh.vectors)) > 0.95
     target = units(np.random.default_rng(0), 300, "domain", style=STYLE)
-    plain = registry.build("domain_cosine", {"centred": False})
+    plain = registry.build("domain_cosine", {"centered": False})
     cosine = plain.fit(target.vectors, background.vectors, seed=0).score(fresh.vectors)
     assert average_precision_score(truth, cosine) < 0.9
 
@@ -66,8 +66,8 @@ def test_it_learns_from_the_domains_texts_and_names_them(found):
     assert len(nearest) == len(scorer.texts)
     cosines = [cosine for _, cosine in nearest]
     assert cosines == sorted(cosines, reverse=True)
-    centred = background.vectors[:3] - background.vectors.mean(axis=0)
-    query = centred.mean(axis=0) / np.linalg.norm(centred.mean(axis=0))
+    centered = background.vectors[:3] - background.vectors.mean(axis=0)
+    query = centered.mean(axis=0) / np.linalg.norm(centered.mean(axis=0))
     assert cosines[0] == pytest.approx(float((scorer.directions @ query).max()), abs=1e-5)
 
 

@@ -10,9 +10,9 @@ from corpusfit.scoring import registry
 def texts(n, place, seed):
     """Embeddings around a place in 16 dimensions, off the origin as encoders' are."""
     rng = np.random.default_rng(seed)
-    centre = np.full(16, 1.5)
-    centre[place] += 3.0
-    return (centre + rng.standard_normal((n, 16))).astype(np.float32)
+    center = np.full(16, 1.5)
+    center[place] += 3.0
+    return (center + rng.standard_normal((n, 16))).astype(np.float32)
 
 
 TARGET, REST = texts(120, 0, 1), texts(300, 1, 2)
@@ -27,18 +27,18 @@ def unit(x):
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("centred", [False, True])
-def test_the_order_is_that_of_scikit_learns_logistic_regression(centred):
+@pytest.mark.parametrize("centered", [False, True])
+def test_the_order_is_that_of_scikit_learns_logistic_regression(centered):
     from sklearn.linear_model import LogisticRegression
 
-    mean = MIXED.mean(axis=0, dtype=np.float64) * centred
+    mean = MIXED.mean(axis=0, dtype=np.float64) * centered
     near, far = unit(TARGET - mean), unit(MIXED - mean)
     low = np.argsort(far @ near.mean(axis=0))[:267]  # two thirds of 400, rounded up
     both = np.concatenate([near, far[low]])
     truth = np.arange(len(both)) < len(near)
     peer = LogisticRegression(C=0.5, class_weight="balanced", tol=1e-9).fit(both, truth)
     want = peer.decision_function(unit(MIXED - mean))
-    got = fit(TARGET, MIXED, centred=centred, c=0.5).score(MIXED)
+    got = fit(TARGET, MIXED, centered=centered, c=0.5).score(MIXED)
     slope, offset = np.polyfit(want, got, 1)
     assert slope > 0
     np.testing.assert_allclose(got, slope * want + offset, atol=1e-4 * np.ptp(got))
@@ -61,8 +61,8 @@ def test_negatives_are_drawn_by_the_seed_and_their_number_kept():
     assert (everything != fit(TARGET, MIXED, negatives=0.5).score(REST)).any()
 
 
-def test_length_does_not_count_unless_centred():
-    scorer = fit(TARGET, MIXED, centred=False)
+def test_length_does_not_count_unless_centered():
+    scorer = fit(TARGET, MIXED, centered=False)
     np.testing.assert_allclose(scorer.score(MIXED * 7), scorer.score(MIXED), atol=1e-5)
 
 
@@ -72,11 +72,11 @@ def test_a_tiny_targets_kin_still_comes_first(n):
     assert np.median(scorer.score(texts(50, 0, 6))) > np.quantile(scorer.score(REST), 0.9)
 
 
-@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("centered", [False, True])
 @pytest.mark.parametrize("preranked", [False, True])
-def test_where_there_is_nothing_to_tell_apart_the_odds_are_even(centred, preranked):
+def test_where_there_is_nothing_to_tell_apart_the_odds_are_even(centered, preranked):
     same = np.ones((40, 16), np.float32)
-    scorer = fit(same, same[:25], centred=centred, preranked=preranked)
+    scorer = fit(same, same[:25], centered=centered, preranked=preranked)
     np.testing.assert_allclose(scorer.score(same), 0.0, atol=1e-3)
 
 

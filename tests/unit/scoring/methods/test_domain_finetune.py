@@ -16,7 +16,7 @@ from corpusfit.scoring.methods.domain_finetune import DomainFinetune
 
 CHEMISTRY = (
     "The {} inhibitor binds the receptor with high affinity",
-    "Oxidation of {} was catalysed by the enzyme in solution",
+    "Oxidation of {} was catalyzed by the enzyme in solution",
     "Mice given {} showed lower plasma levels of the metabolite",
     "We measured how {} inhibits the kinase in cultured cells",
     "The crystal structure of {} shows two hydrogen bonds",
@@ -75,7 +75,7 @@ def test_negatives_come_from_the_bottom_two_thirds_by_domain_cosine(
     tiny(tiny_encoder).fit(target, background, seed=1)
     encoder = load(EmbedPlan(embedder=str(tiny_encoder)), tmp_path)
     inside, outside = (encoder.encode(t.to_pylist()) for t in texts)
-    plain = registry.build("domain_cosine", {"centred": False})
+    plain = registry.build("domain_cosine", {"centered": False})
     cosine = plain.fit(inside, outside, seed=0).score(outside)
     bottom = {background[int(i)].as_py() for i in np.argsort(cosine, kind="stable")[:80]}
     _, positives, negatives, weight, _ = drawn[0]

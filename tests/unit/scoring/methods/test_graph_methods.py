@@ -14,15 +14,15 @@ def vectors(seed, n, d=12):
     return (rng.standard_normal((n, d)) + 1.5 * np.eye(d)[rng.integers(0, d, n)]).astype(np.float32)
 
 
-def by_networkx(rows, neighbours, pairs, tolerance=1e-6):
-    """log(n · PageRank): each row's best neighbours, of all those pairs the best, no others."""
+def by_networkx(rows, neighbors, pairs, tolerance=1e-6):
+    """log(n · PageRank): each row's best neighbors, of all those pairs the best, no others."""
     unit = rows.astype(np.float64) / np.linalg.norm(rows, axis=1, keepdims=True)
     similarities = unit @ unit.T
     n = len(rows)
     listed = {}
     for i in range(n):
         others = sorted((j for j in range(n) if j != i), key=lambda j: -similarities[i, j])
-        for j in others[:neighbours]:
+        for j in others[:neighbors]:
             if similarities[i, j] > 0:
                 listed[min(i, j), max(i, j)] = similarities[i, j]
     best = sorted(listed, key=lambda pair: -listed[pair])[: pairs or None]
@@ -42,18 +42,18 @@ def scored(name, corpus, target=None, **settings):
     return np.concatenate(list(found.values()))
 
 
-@pytest.mark.parametrize("neighbours", [1, 3, 100])
+@pytest.mark.parametrize("neighbors", [1, 3, 100])
 @pytest.mark.parametrize("pairs", [0, 7, 60, 10_000])
-def test_textrank_is_pagerank_on_the_strongest_pairs(neighbours, pairs):
+def test_textrank_is_pagerank_on_the_strongest_pairs(neighbors, pairs):
     corpus = vectors(0, 90)
-    found = scored("textrank", corpus, corpus[:1], neighbours=neighbours, pairs=pairs)
-    np.testing.assert_allclose(found, by_networkx(corpus, neighbours, pairs), atol=2e-4)
+    found = scored("textrank", corpus, corpus[:1], neighbors=neighbors, pairs=pairs)
+    np.testing.assert_allclose(found, by_networkx(corpus, neighbors, pairs), atol=2e-4)
 
 
 def test_tolerance_is_networkxs():
     corpus = vectors(1, 120)
     for tolerance in (1e-3, 1e-12):
-        found = scored("textrank", corpus, corpus[:1], neighbours=4, tolerance=tolerance)
+        found = scored("textrank", corpus, corpus[:1], neighbors=4, tolerance=tolerance)
         want = by_networkx(corpus, 4, 0, tolerance)
         np.testing.assert_allclose(found, want, atol=2e-4)
 
@@ -81,7 +81,7 @@ WORDS = ["the cell binds", "the cell", "cell grows", "the cell binds it", "a mar
 def test_textgram_is_pagerank_with_typical_target_units_joined(settings, chosen):
     corpus, near = vectors(5, 60), vectors(6, len(WORDS))
     target = Paired(text_array(WORDS), near)
-    found = scored("textgram", corpus, target, neighbours=5, pairs=150, **settings)
+    found = scored("textgram", corpus, target, neighbors=5, pairs=150, **settings)
     want = by_networkx(np.concatenate([corpus, near[chosen]]), 5, 150)[: len(corpus)]
     np.testing.assert_allclose(found, want, atol=2e-4)
 
@@ -107,8 +107,8 @@ def test_with_copies_a_unit_joins_once_for_each_listed_bigram(settings, chosen):
 def test_what_is_near_the_target_gains_by_it():
     corpus, near = vectors(7, 60), vectors(8, 1)
     target = Paired(text_array(["the cell"] * 5), np.repeat(near, 5, axis=0))
-    alone = scored("textrank", corpus, near, neighbours=5)
-    joined = scored("textgram", corpus, target, neighbours=5)
+    alone = scored("textrank", corpus, near, neighbors=5)
+    joined = scored("textgram", corpus, target, neighbors=5)
     unit = corpus / np.linalg.norm(corpus, axis=1, keepdims=True)
     nearest = np.argsort(-(unit @ near[0]))[:5]
     assert (joined - alone)[nearest].mean() > (joined - alone).mean() + 0.1
@@ -137,9 +137,9 @@ def test_a_target_without_bigrams_is_refused():
 
 def test_above_the_exact_size_cells_are_used(monkeypatch):
     corpus = vectors(10, 3000)
-    exact = scored("textrank", corpus, corpus[:1], neighbours=10)
+    exact = scored("textrank", corpus, corpus[:1], neighbors=10)
     monkeypatch.setattr(similarity, "EXACT", 2999)
-    cells = scored("textrank", corpus, corpus[:1], neighbours=10)
+    cells = scored("textrank", corpus, corpus[:1], neighbors=10)
     np.testing.assert_allclose(cells, exact, atol=1e-4)  # three cells, all of them near
 
 

@@ -152,19 +152,19 @@ def test_robust_covariance_is_not_pulled_by_outliers():
     assert scorer.score(target[:20]).max() < 3 * scorer.score(target[20:]).min()
 
 
-@pytest.mark.parametrize("centred", [False, True])
-def test_domain_cosine_is_the_formula(data, centred):
+@pytest.mark.parametrize("centered", [False, True])
+def test_domain_cosine_is_the_formula(data, centered):
     target, background, new = data
-    mean = background.mean(axis=0, dtype=np.float64) * centred
+    mean = background.mean(axis=0, dtype=np.float64) * centered
     query = target.mean(axis=0, dtype=np.float64) - mean
     placed = new - mean
     want = placed @ query / (np.linalg.norm(placed, axis=1) * np.linalg.norm(query))
-    np.testing.assert_allclose(ours("domain_cosine", data, centred=centred), want, atol=1e-6)
+    np.testing.assert_allclose(ours("domain_cosine", data, centered=centered), want, atol=1e-6)
 
 
-def test_domain_cosine_centred_on_the_target_itself_is_zero(data):
+def test_domain_cosine_centered_on_the_target_itself_is_zero(data):
     target, _, new = data
-    assert (ours("domain_cosine", (target, target, new), centred=True) == 0).all()
+    assert (ours("domain_cosine", (target, target, new), centered=True) == 0).all()
 
 
 def test_centroid_distance_is_the_formula(data):
@@ -220,7 +220,7 @@ def test_pyod_options_reach_the_detector():
     one = build("pyod:KNN", {"parameters": '{"n_neighbors": 1}'}).fit(target, target, seed=0)
     assert np.abs(one.score(target)).max() == 0
     with pytest.raises(UsageError, match="n_neighbors"):
-        build("pyod:KNN", {"parameters": '{"neighbours": 1}'}).fit(target, target, seed=0)
+        build("pyod:KNN", {"parameters": '{"neighbors": 1}'}).fit(target, target, seed=0)
     with pytest.raises(UsageError, match=r"method\.parameters"):
         build("pyod:KNN", {"parameters": "[1"})
 

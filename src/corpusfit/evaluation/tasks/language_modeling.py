@@ -1,4 +1,4 @@
-"""Language modelling: the bits that a causal model as it is needs for held-out text."""
+"""Language modeling: the bits that a causal model as it is needs for held-out text."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from corpusfit.evaluation.task import Examples, Task
 _CONTEXT = 2_048
 
 
-class LanguageModelling(TaskType):
+class LanguageModeling(TaskType):
     """Bits per byte of plain text: the negated log2-likelihood of all text by its bytes in UTF-8.
 
     An answer is the bits of a document. Bytes do not depend on the tokenizer, so models with

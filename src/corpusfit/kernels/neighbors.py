@@ -1,4 +1,4 @@
-"""Nearest neighbours of every row among all rows, their strongest pairs, and PageRank on these.
+"""Nearest neighbors of every row among all rows, their strongest pairs, and PageRank on these.
 
 What: for every row the k others with the highest cosines above 0; on request only those that can be
 among a number of strongest pairs of all. Exact up to a number of rows: every pair is examined.
@@ -6,13 +6,13 @@ Above it only pairs of rows from the same or from near cells. The rank of every 
 undirected weighted graph.
 Why: similarity graphs need this, and all products of n rows take n² d / 2 multiplications. BLAS
 multiplies them in blocks; pairs whose product can reach the list of one of their rows are
-multiplied out exactly, and the threshold rises as neighbours are found.
+multiplied out exactly, and the threshold rises as neighbors are found.
 Trade-off: rows are kept in 16-bit fixed point, which changes a cosine by about 0.00002; in return
 products are whole numbers, the same bits on any machine and in any order. The last bits of BLAS
 differ with the number of threads: its products have slack for that, and never decide. Among equal
-neighbours the nearer row wins, so that many copies of one text form a band; if the lowest index
-won, they would form a star whose centre outranks all. The work grows with n²; with cells it grows
-about with n, apart from the search for cells, and neighbours in far cells are missed. PageRank uses
+neighbors the nearer row wins, so that many copies of one text form a band; if the lowest index
+won, they would form a star whose center outranks all. The work grows with n²; with cells it grows
+about with n, apart from the search for cells, and neighbors in far cells are missed. PageRank uses
 one thread and plain sums in a fixed order; it stops as networkx's does, when ranks change by less
 than `tolerance` per node on average, which on large graphs is early, as ranks are about 1 / n.
 Reference: Jégou, Douze and Schmid (2011), Product Quantization for Nearest Neighbor Search,
@@ -44,15 +44,15 @@ _BIN_SHIFT = 46  # right shift of a key that gives its bin, 2^-16 wide
 _FAR = np.int64(0x7FFFFFFF)
 ROWS_PER_CELL = 1000
 NEAR_CELLS = 32  # near cells of a cell, itself among them
-_SAMPLED_PER_CELL = 64  # sampled rows per cell, to find its centre
+_SAMPLED_PER_CELL = 64  # sampled rows per cell, to find its center
 _K_MEANS_ROUNDS = 3
-_THRESHOLD_ROWS = 256  # sampled rows whose neighbours give a likely threshold
+_THRESHOLD_ROWS = 256  # sampled rows whose neighbors give a likely threshold
 # Entries of the sample per wanted pair. A pair has at most two, so this threshold is low enough.
 _ENTRIES_PER_PAIR = 4
 _LOWER = 1e-4  # a likely threshold is lowered by more than the rounding error of a cosine
 
 Keys: TypeAlias = NDArray[np.int64]
-"""A neighbour as one number, ordered by its product, then by the nearness of its row."""
+"""A neighbor as one number, ordered by its product, then by the nearness of its row."""
 
 
 @njit(cache=True, nogil=True)
@@ -86,13 +86,13 @@ def _product(rows: NDArray[np.int16], i: int, j: int) -> np.int32:
 
 @njit(cache=True, nogil=True, inline="always")
 def _key(product: int, i: int, j: int) -> Any:
-    """The key of row j as a neighbour of row i."""
+    """The key of row j as a neighbor of row i."""
     return (np.int64(product) << 32) | (_FAR - 2 * abs(i - j) - (j < i))
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _row_of(key: int, i: int) -> Any:
-    """The row that is a neighbour of row i under a key."""
+    """The row that is a neighbor of row i under a key."""
     far = _FAR - (key & _FAR)
     return i - (far >> 1) if far & 1 else i + (far >> 1)
 
@@ -134,7 +134,7 @@ def _look(
     floor: NDArray[np.float32],
     bins: NDArray[np.int64],
 ) -> None:
-    """Keep each pair of a tile for those of its rows that lack k better neighbours.
+    """Keep each pair of a tile for those of its rows that lack k better neighbors.
 
     Only pairs whose approximate product reaches the floor of one of their rows are multiplied out.
     """
@@ -223,26 +223,26 @@ def _cells(rows: NDArray[np.int16]) -> tuple[NDArray[np.int64], list[Tile]]:
     Cells come from a few rounds of k-means, started at evenly spaced rows.
     """
     count = max(1, len(rows) // ROWS_PER_CELL)
-    centres = rows[:: len(rows) // count][:count].astype(np.float32)
+    centers = rows[:: len(rows) // count][:count].astype(np.float32)
     some = rows[:: max(1, len(rows) // (_SAMPLED_PER_CELL * count))]
     for _ in range(_K_MEANS_ROUNDS):
-        cell = _nearest_centre(some, centres)
+        cell = _nearest_center(some, centers)
         sums = np.zeros((count, rows.shape[1]))
         np.add.at(sums, cell, some)
         length = np.sqrt((sums * sums).sum(1, keepdims=True))
-        centres = np.where(length > 0, sums / np.maximum(length, 1), centres).astype(np.float32)
-    cell = _nearest_centre(rows, centres)
+        centers = np.where(length > 0, sums / np.maximum(length, 1), centers).astype(np.float32)
+    cell = _nearest_center(rows, centers)
     ends = np.concatenate([[0], np.cumsum(np.bincount(cell, minlength=count))])
-    near = np.argsort(-products(centres, centres), axis=1, kind="stable")[:, :NEAR_CELLS]
+    near = np.argsort(-products(centers, centers), axis=1, kind="stable")[:, :NEAR_CELLS]
     return np.argsort(cell, kind="stable"), list(near_cells(ends, near))
 
 
-def _nearest_centre(rows: NDArray[np.int16], centres: NDArray[np.float32]) -> NDArray[np.int64]:
+def _nearest_center(rows: NDArray[np.int16], centers: NDArray[np.float32]) -> NDArray[np.int64]:
     """The cell of each row, int64 [n]; sums have a fixed order, so any machine gives the same."""
     cell = np.empty(len(rows), np.int64)
     for begin in range(0, len(rows), _TILE):
         some = rows[begin : begin + _TILE].astype(np.float32)
-        cell[begin : begin + _TILE] = products(some, centres).argmax(1)
+        cell[begin : begin + _TILE] = products(some, centers).argmax(1)
     return cell
 
 
@@ -276,18 +276,18 @@ def _read(
 def nearest(
     rows: NDArray[np.int16], k: int, *, pairs: int = 0, exact: int
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The nearest neighbours of every row.
+    """The nearest neighbors of every row.
 
     Args:
         rows: int16 [n, d], of `fixed_point`; n below 2^30.
-        k: most neighbours of a row, at least 1.
-        pairs: number of pairs for `strongest_pairs`; neighbours that cannot be among them may be
-            missing. 0 finds all neighbours.
+        k: most neighbors of a row, at least 1.
+        pairs: number of pairs for `strongest_pairs`; neighbors that cannot be among them may be
+            missing. 0 finds all neighbors.
         exact: number of rows up to which every pair is examined; above, pairs of near cells.
 
     Returns:
         int32 [n, m] indices and int32 [n, m] products, highest first, m at most k; -1 and 0 if a
-        row has fewer neighbours with a product above 0.
+        row has fewer neighbors with a product above 0.
     """
     n = len(rows)
     if n < 2:
@@ -304,7 +304,7 @@ def nearest(
 def strongest_pairs(
     places: NDArray[np.int32], products: NDArray[np.int32], max_pairs: int = 0
 ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """The pairs of rows where one is a neighbour of the other.
+    """The pairs of rows where one is a neighbor of the other.
 
     Args:
         places: int32 [n, m], of `nearest`, called with the same number of pairs.

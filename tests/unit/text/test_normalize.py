@@ -2,7 +2,7 @@
 
 import pytest
 
-from corpusfit.text import normalise
+from corpusfit.text import normalize
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ from corpusfit.text import normalise
     ],
 )
 def test_habits_of_task_files(text, printed):
-    assert normalise(text) == printed
+    assert normalize(text) == printed
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_habits_of_task_files(text, printed):
     ],
 )
 def test_ordinary_text_stays(text):
-    assert normalise(text) == text
+    assert normalize(text) == text
 
 
 def test_layers_of_entities_are_bounded():
-    assert normalise("&amp;" * 3 + "amp;" * 100_000 + "lt;") == "&&<"
+    assert normalize("&amp;" * 3 + "amp;" * 100_000 + "lt;") == "&&<"

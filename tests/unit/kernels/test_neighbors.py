@@ -1,20 +1,20 @@
-"""Nearest neighbours against all products by numpy."""
+"""Nearest neighbors against all products by numpy."""
 
 from functools import cache
 
 import numpy as np
 import pytest
 
-from corpusfit.kernels import neighbours
-from corpusfit.kernels.neighbours import ONE, fixed_point, nearest, strongest_pairs
+from corpusfit.kernels import neighbors
+from corpusfit.kernels.neighbors import ONE, fixed_point, nearest, strongest_pairs
 
 ALL = 10**9
 
 
 def clustered(seed, n, d, clusters, spread=0.5):
     rng = np.random.default_rng(seed)
-    centres = rng.standard_normal((clusters, d))
-    rows = centres[rng.integers(0, clusters, n)] + spread * rng.standard_normal((n, d))
+    centers = rng.standard_normal((clusters, d))
+    rows = centers[rng.integers(0, clusters, n)] + spread * rng.standard_normal((n, d))
     return rows.astype(np.float32)
 
 
@@ -126,13 +126,13 @@ def test_a_row_has_the_length_one_in_fixed_point():
 
 
 def cells(monkeypatch, rows, **settings):
-    monkeypatch.setattr(neighbours, "ROWS_PER_CELL", 100)
-    monkeypatch.setattr(neighbours, "NEAR_CELLS", 8)
+    monkeypatch.setattr(neighbors, "ROWS_PER_CELL", 100)
+    monkeypatch.setattr(neighbors, "NEAR_CELLS", 8)
     return nearest(rows, 10, exact=len(rows) - 1, **settings)
 
 
 @pytest.mark.slow
-def test_with_cells_most_neighbours_are_found(monkeypatch):
+def test_with_cells_most_neighbors_are_found(monkeypatch):
     rows = fixed_point(clustered(6, 4000, 48, 60))
     found, want = as_lists(*cells(monkeypatch, rows)), by_hand(rows, 10)
     recall = np.mean([len({*a} & {*b}) / 10 for a, b in zip(found, want, strict=True)])
@@ -154,7 +154,7 @@ def test_with_cells_the_strongest_pairs_are_found(monkeypatch):
 def test_no_tile_of_cells_comes_twice():
     ends = np.array([0, 5, 5, 9, 20])
     near = np.array([[0, 1], [0, 1], [2, 3], [3, 2]])
-    tiles = list(neighbours.near_cells(ends, near))
+    tiles = list(neighbors.near_cells(ends, near))
     assert len(set(tiles)) == len(tiles)
     assert {(0, 5, 0, 5), (0, 5, 5, 5), (5, 9, 9, 20)} <= set(tiles)
     assert all(a == c or b <= c for a, b, c, _ in tiles)

@@ -31,7 +31,7 @@ _EVIDENCE = re.compile(
 )
 
 
-def normalise(text: str) -> str:
+def normalize(text: str) -> str:
     """Return the text without traces of tokenisation; ordinary text comes back unchanged.
 
     A target that looks different from the corpus is matched by its look, not by its subject. The
