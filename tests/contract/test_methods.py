@@ -201,7 +201,7 @@ def test_fitting_leaves_its_input_alone(case):
     if method.fits_on in ("text", "numbers"):
         pytest.skip("Arrow arrays cannot be changed")
     target = draw(method.fits_on, seeded("alone"), 30, 0)
-    read_as(target, "embedding").flags.writable = False
+    read_as(target, "embedding").flags.writeable = False
     scorer = fitted(name, target=target)
     assert np.isfinite(scorer.score(read_as(target, method.reads))).all()
 
