@@ -123,6 +123,7 @@ class Settings:
     def with_value(self, path: str, value: Any, table: str = "") -> Self:
         """This plan with one setting changed; a group's `options` hold other names."""
         group_name, _, name = path.partition(".")
+        name = _BRITISH.get(name, name)
         if path == "seed":
             return self._changed("seed", settings_of(type(self))["seed"].typed(value))
         if group_name not in self._groups():
@@ -144,6 +145,10 @@ class Settings:
 
     def _changed(self, name: str, value: Any) -> Self:
         return dataclasses.replace(self, **{name: value})
+
+
+_BRITISH = {"normalise": "normalize", "centred": "centered", "neighbours": "neighbors"}
+"""How version 0.1 spelled settings, which its runs and users' plans still do."""
 
 
 def positive(setting: str, value: float) -> None:
