@@ -193,7 +193,8 @@ def test_an_empty_target(cli, task, pile, tmp_path, content):
     assert done.code == 1
     assert done.err.startswith("Error: ")
     assert "--target" in done.err
-    assert "--target-field" in done.err
+    # a field of another name could be the cause only where there are rows
+    assert ("--target-field" in done.err) == bool(content)
     assert done.err.count("\n") == 1
 
 

@@ -22,7 +22,7 @@ def labeled(jsonl):
             for topic in ("task", "market")
             for text in prose(topic, n // 2, seed, most=12)
         ]
-        folder = jsonl(f"labelled/{split}.jsonl", rows).parent
+        folder = jsonl(f"labeled/{split}.jsonl", rows).parent
     return folder
 
 

@@ -58,7 +58,7 @@ def test_an_adapter_keeps_the_commit_of_its_base(adapt, model, jsonl, tmp_path, 
     model["revisions"] = {"v1": model["files"], "old": model["revisions"]["v1"]}
     rows = [{"text": text, "label": str(i % 2)} for i, text in enumerate(prose("task", 12))]
     for split in ("train", "test"):
-        jsonl(f"labelled/{split}.jsonl", rows)
+        jsonl(f"labeled/{split}.jsonl", rows)
     scored = corpusfit.evaluate(
         model=done.path,
         base=f"{NAME}@old",

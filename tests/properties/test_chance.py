@@ -136,7 +136,7 @@ def test_every_unit_is_as_likely_whatever_its_document():
     found = np.zeros(2)
     for seed in range(200):
         drawn = merge([sampler(200, "sentence", seed)((shard, ALL))[0]], 200)
-        texts = [t for d in drawn for t in d.texts]
+        texts = [text for d in drawn for text, _ in d.texts]
         found += (
             sum(t.startswith("Row") and int(t.split()[2][:-1]) < 100 for t in texts),
             len(texts),

@@ -203,7 +203,7 @@ class Overlap:
     examples: int  # number of examples of `split`
     shared: int  # examples with a normalized copy: the same text, see `corpus.same_text`
     identical: int  # shared examples with an exact copy, in any Unicode form
-    relabelled: int  # shared examples whose label none of the copies has
+    relabeled: int  # shared examples whose label none of the copies has
 
     @property
     def share(self) -> float:
@@ -212,7 +212,7 @@ class Overlap:
     def __str__(self) -> str:
         where = "copies of earlier ones" if self.split == self.within else f"also in {self.within}"
         counts = f"{self.shared:,} of {self.examples:,} texts ({100 * self.share:.1f} %)"
-        more = f" ({self.identical:,} exact, {self.relabelled:,} with another label)"
+        more = f" ({self.identical:,} exact, {self.relabeled:,} with another label)"
         return f"{self.split}: {counts} are {where}{more if self.shared else ''}."
 
 
@@ -258,14 +258,14 @@ def split_overlaps(task: Task) -> Overlaps:
 
 def _counted(split: str, within: str, rows: list[_Row], seen: _Seen, *, adding: bool) -> Overlap:
     """Count the examples whose key was seen before; with `adding`, add each to those seen."""
-    shared = identical = relabelled = 0
+    shared = identical = relabeled = 0
     for key, exact, labels in rows:
         if key in seen:
             shared += 1
             identical += exact in seen[key][0]
-            relabelled += labels not in seen[key][1]
+            relabeled += labels not in seen[key][1]
         if adding:
             texts, label_sets = seen.setdefault(key, (set(), set()))
             texts.add(exact)
             label_sets.add(labels)
-    return Overlap(split, within, len(rows), shared, identical, relabelled)
+    return Overlap(split, within, len(rows), shared, identical, relabeled)

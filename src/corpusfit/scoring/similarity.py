@@ -33,7 +33,7 @@ class Graph:
     """Construction and ranking of a graph of similarities.
 
     Memory and time grow with the corpus, time with its square up to `EXACT` units; above, only
-    units in neighboring cells are compared (`kernels/neighbours.py`).
+    units in neighboring cells are compared (`kernels/neighbors.py`).
 
     Raises: UsageError: a setting is out of its range.
 

@@ -23,14 +23,14 @@ TASK = Task(
 def test_counts():
     found = split_overlaps(TASK)
     assert found.between == (
-        Overlap("dev", "train", 3, shared=2, identical=1, relabelled=1),
-        Overlap("test", "train", 4, shared=2, identical=1, relabelled=1),
-        Overlap("test", "dev", 4, shared=1, identical=1, relabelled=0),
+        Overlap("dev", "train", 3, shared=2, identical=1, relabeled=1),
+        Overlap("test", "train", 4, shared=2, identical=1, relabeled=1),
+        Overlap("test", "dev", 4, shared=1, identical=1, relabeled=0),
     )
     assert found.duplicates == (
-        Overlap("train", "train", 5, shared=2, identical=1, relabelled=1),
-        Overlap("dev", "dev", 3, shared=1, identical=0, relabelled=1),
-        Overlap("test", "test", 4, shared=1, identical=0, relabelled=1),
+        Overlap("train", "train", 5, shared=2, identical=1, relabeled=1),
+        Overlap("dev", "dev", 3, shared=1, identical=0, relabeled=1),
+        Overlap("test", "test", 4, shared=1, identical=0, relabeled=1),
     )
 
 
@@ -49,7 +49,7 @@ def test_notes_and_values():
         "examples": 3,
         "shared": 2,
         "identical": 1,
-        "relabelled": 1,
+        "relabeled": 1,
         "share": 2 / 3,
     }
     assert len(values["duplicates"]) == 3
@@ -70,5 +70,5 @@ def test_sentences_by_their_words_and_tags():
         Examples([["IL2"], ["il", "2"]], [[1], [1, 2]]),
     )
     found = split_overlaps(Task("t", "tagging", ("O", "B-X", "I-X"), 3, one, other, one))
-    assert found.between[0] == Overlap("dev", "train", 2, shared=2, identical=0, relabelled=2)
-    assert found.between[1] == Overlap("test", "train", 1, shared=1, identical=1, relabelled=0)
+    assert found.between[0] == Overlap("dev", "train", 2, shared=2, identical=0, relabeled=2)
+    assert found.between[1] == Overlap("test", "train", 1, shared=1, identical=1, relabeled=0)
