@@ -71,7 +71,7 @@ def stored(folder, texts):
     offsets = np.concatenate([[0], np.cumsum([len(t) for t in texts])]).astype(np.int64)
     ids = np.array([i for text in texts for i in text], np.uint16)
     plain = np.ones(n, np.float32)
-    part = Part("texts.jsonl", np.arange(n), ids, offsets, plain, plain)
+    part = Part(["texts.jsonl"], np.arange(n), ids, offsets, plain, plain)
     write_part(folder, 0, part, {"rejects": []})
     return Tokens.open(folder)
 
@@ -212,7 +212,7 @@ def stored_pairs(folder, pairs):
     keys = np.arange(2 * len(pairs), dtype=np.uint64).reshape(-1, 2)
     begins = np.array([len(a) for a, _ in ended])
     scores = np.ones(len(pairs), np.float32)
-    part = Part("pairs.tsv", np.arange(len(pairs)), ids, offsets, keys, scores, begins)
+    part = Part(["pairs.tsv"], np.arange(len(pairs)), ids, offsets, keys, scores, begins)
     write_part(folder, 0, part, {"rejects": []})
     return PairTokens.open(folder)
 

@@ -32,6 +32,8 @@ def test_losses_of_a_resumed_training_are_compared_with_its_first_step():
     callback.resume(1_200, history)
     callback.step(1, 64)
     callback.record({"step": 2_000, "loss": 2.5, "rate": 0.0})
+    for _ in range(4):
+        callback.measured(0.25)
     callback.record({"step": 2_000, "heldout": {"task": 2.25}})
     assert listener.done == 1_200 + 2 * 10 + 1 + 10
     resumed, measured = listener.notes

@@ -379,7 +379,7 @@ def test_a_loss_that_is_not_finite_stops_the_training(tmp_path, minutes):
     assert f"{named[0]}; " in message
     assert "texts.jsonl, row" in named[0]
     assert "Set `train.rate` below " in message
-    shutil.rmtree(tmp_path / "spoilt/checkpoints/step-00000006")  # the NaN came before it
+    shutil.rmtree(tmp_path / "spoiled/checkpoints/step-00000006")  # the NaN came before it
     again = training_of(tmp_path / "spoiled", **words)
     callback = Stopping()
     assert train(again, callback) == history
