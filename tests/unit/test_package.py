@@ -28,7 +28,9 @@ def test_the_links_of_the_published_readme_lead_to_files(monkeypatch):
     for link in links:
         assert link.startswith("https://")
         if link.startswith(url):
-            assert (ROOT / link.removeprefix(f"{url}/blob/main/")).exists()
+            kind, _, path = link.removeprefix(f"{url}/").partition("/main/")
+            assert (ROOT / path).exists()
+            assert (kind == "raw") == path.endswith(".png")  # a picture is shown, not its page
 
 
 def test_every_file_beside_the_code_is_installed():
