@@ -26,7 +26,7 @@ def show_projected(projected: dict[str, Any]) -> None:
 
 @command(dry_run=show_projected, together=True)
 def adapt(run: Adapted, out: str) -> None:
-    """Pre-train a model further, or train one that translates.
+    """Continue a model's pre-training, or train a new model.
 
     Example:
       corpusfit adapt --model bert-base-uncased --data out/ --out adapted/
@@ -34,22 +34,23 @@ def adapt(run: Adapted, out: str) -> None:
       corpusfit adapt --objective translation --init small --data pair:all.de,all.en --out de-en/
       corpusfit adapt --objective tsdae --model minilm --data out/ --out encoder/
 
-    Writes a model folder that AutoModel.from_pretrained loads, or an adapter with --adapter. Run
-    the same command to resume a stopped training. To use several GPUs, put `accelerate launch -m`
-    before the command.
+    Writes a model folder that AutoModel.from_pretrained loads or, with --adapter, an adapter. To
+    resume a stopped training, run the same command again. To use several GPUs, put `accelerate
+    launch -m` before the command.
 
     Options:
-        --data INPUT: Texts, or aligned pairs, to train on: folder of a selection, `task` (the
+        --data INPUT: Texts or aligned pairs to train on: the folder of a selection, `task` (the
             task's own texts), or {INPUTS}
         --out FOLDER: Folder for the model; a stopped training resumes there
-        --task INPUT: Texts of the task to measure the loss on, and with --then-task to train on;
+        --task INPUT: Task texts for measuring the loss and, with --then-task, for training;
             repeatable (default: the target of the selection in --data)
-        --replay INPUT: General texts or pairs to mix in, against forgetting; repeatable (default:
+        --replay INPUT: General texts or pairs to mix in against forgetting; repeatable (default:
             none)
-        --guard INPUT: Held-out texts to decontaminate --data against: {GUARD}
-        --time TIME: About how long the training may take, such as 30min; sets --steps to at most
-            their default (default: none)
-        --preset NAME: Settings of a paper: tadpole, mdapt, mdapt-adapter, domain-clusters or tapt
+        --guard INPUT: Leave out training texts that contain one of these held-out texts:
+            {GUARD}
+        --time TIME: About how long the training may take, such as 30min; lowers the default of
+            --steps to fit (default: none)
+        --preset NAME: Use the settings of a paper: tadpole, mdapt, mdapt-adapter, domain-clusters or tapt
             (default: none, or tapt with --data task)
         --track NAME: Log metrics to tensorboard, wandb or mlflow (default: none)
     """

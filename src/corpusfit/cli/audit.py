@@ -27,15 +27,15 @@ def explain(explanation: Explanation) -> None:
       corpusfit explain out/ --row news.jsonl:17
       corpusfit explain out/ --text "The enzyme binds its substrate."
 
-    Prints the words that raised and lowered the score, and the target texts nearest to the text.
+    Prints the words that raised and lowered the score, and the nearest target texts.
     Writes nothing.
 
     Options:
         DIR: {RUN_FOLDER}
-        --row SOURCE:ROW[:SEGMENT]: Row to explain, named as in DIR/scores; without SEGMENT, the
-            row's first segment (default: none; --row or --text is required)
-        --text TEXT: Any text to explain, in place of --row (default: none)
-        --top N: Highest number of n-grams per direction, and of target texts (default: 10)
+        --row SOURCE:ROW[:SEGMENT]: Row to explain, named as in DIR/scores; without SEGMENT, its
+            first segment (default: none; --row or --text is required)
+        --text TEXT: Text to explain instead of a row (default: none)
+        --top N: Most n-grams to print in each direction, and most target texts (default: 10)
     """
     say_result(explanation.headline)
     say_result(f"\n  {one_line(explanation.text, _MAX_TEXT_CHARACTERS)}\n")
@@ -82,15 +82,15 @@ def audit(result: Audit) -> None:
       corpusfit audit out/ --truth source --domain "bio_*"
       corpusfit audit out/ --truth subreddit
 
-    Prints the share of each domain that was selected and, for the domain named by --domain,
-    precision, recall and F1. Writes nothing.
+    Prints how much of each domain was selected and, with --domain, the precision, recall and F1 of
+    finding that domain. Writes nothing.
 
     Options:
         DIR: {RUN_FOLDER}
         --truth NAME: Domain of a row: source (the name of the row's file) or the name of a field
             (default: source)
-        --domain GLOB: Domain that should be found, as a glob on its name; repeatable (default:
-            none)
+        --domain GLOB: Name of the domain that the run should find, or a glob; repeatable
+            (default: none)
     """
     _show_domains(result)
     if result.finding is not None:

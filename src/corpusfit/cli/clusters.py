@@ -20,20 +20,20 @@ def _facts(result: Clustered, _: Mapping[str, Any]) -> dict[str, Any]:
 def clusters(result: Clustered) -> None:
     """Find the domains of a corpus, without labels.
 
-    Draws units of text, encodes them and clusters their embeddings. Prints the words and the size
-    of each cluster, and the purity by --truth (default: source). Writes clusters, figures and a
+    Samples units of text, encodes them and clusters their embeddings. Prints each cluster's size
+    and typical words, and the purity of the clusters by --truth. Writes the clusters, figures and a
     report to --out.
 
     Example:
       corpusfit clusters --corpus corpus/ --out domains/
       corpusfit clusters --corpus corpus/ --unit sentence --k 5,10,15 --out domains/
 
-    To balance a selection by the clusters:
+    To balance a selection across the clusters:
     `corpusfit select --balance cluster --clusters domains/`.
 
     Options:
         --corpus INPUT: Texts of the corpus: {INPUTS}
-        --assign: Also write each cluster's share of every segment of the corpus
+        --assign: Also write, for every segment of the corpus, the share of each cluster
     """
     show_clusters(result.manifest)
 

@@ -31,13 +31,13 @@ def compose(done: Composition, out: str) -> None:
     Example:
       corpusfit compose examples/compose/three_languages.toml --out mixed/
 
-    A recipe is a TOML file with sources (each of a language and a kind, specific or general), a
-    budget and the languages' shares of the budget; see docs/composing.md. Writes the text to
-    out/composed, for `corpusfit adapt --data`. Run the same command to resume a stopped run.
+    A recipe is a TOML file that lists sources, a budget and how the languages share it. Each source
+    has a language and a kind, specific or general; see docs/composing.md. Writes the text to
+    out/composed, for `corpusfit adapt --data`. To resume a stopped run, run the same command again.
 
     Options:
         RECIPE: TOML file; see examples/compose
-        --dry-run: Read all texts and print what would be selected
+        --dry-run: Read all texts and only print what would be selected
     """
     manifest = done.manifest
     show_languages(manifest["languages"], manifest["budget"]["unit"])

@@ -35,8 +35,8 @@ def contamination(result: Contamination) -> None:
     Example:
       corpusfit contamination --task imdb/ --data out/
 
-    Counts exact copies and near-duplicates, also inside longer texts, and prints examples. Writes
-    nothing. To leave such texts out of training: `corpusfit adapt --guard`.
+    Counts exact copies and near-duplicates, even inside longer texts, and prints examples. Writes
+    nothing. To leave such texts out of training, use `corpusfit adapt --guard`.
 
     Options:
         --task INPUT: Held-out texts: a task's folder or hub:NAME (its dev and test splits), or

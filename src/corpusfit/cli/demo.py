@@ -57,14 +57,15 @@ def demo(
 ) -> None:
     """Fit on the docstrings of Python (1 to 4 min).
 
-    The corpus is the docstrings of the standard library, one file per family of modules; 100
-    docstrings of the network modules are the task's texts, and others are held out. The demo trains
-    a tiny language model on a random part of the corpus, as the base. Then it does what `corpusfit
-    fit` does: it selects from the corpus, continues the training on the selection and on as many
-    tokens of random text, with several seeds, and ends with the difference. As the family of every
-    text is known, it also prints precision and recall of the selection. Without the extra train it
-    ends with the selection, by the static embeddings that are in the package, and report.html needs
-    the extra report.
+    The corpus is the docstrings of the standard library, one file per family of modules. The task's
+    texts are 100 docstrings of the network modules; others are held out. The demo first trains a
+    tiny base model on a random part of the corpus. Then it does what `corpusfit fit` does: it
+    selects from the corpus, trains on the selection and on as many tokens of random text, with
+    several seeds, and prints the difference. It also prints the precision and recall of the
+    selection, because the family of every text is known.
+
+    Without the extra train, the demo selects by the static embeddings in the package and stops
+    there. report.html needs the extra report.
 
     Example:
       corpusfit demo

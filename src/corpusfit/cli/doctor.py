@@ -98,11 +98,11 @@ def doctor(health: Health) -> None:
       corpusfit doctor
       corpusfit doctor --warm
 
-    Prints versions, the extras with the command that installs each missing one, the device and
-    precision of networks, cores, memory and the cache. Writes nothing without --warm.
+    Prints versions, installed extras (with the command to install each missing one), the device and
+    precision for networks, cores, memory and the cache. Writes nothing without --warm.
 
     Options:
-        --warm: Compile the kernels of `select` now, once per environment
+        --warm: Compile the kernels of `select` now; needed once per environment
     """
     rows = [[name, text] for name, text in health.versions.items()]
     table("Versions", ["library", "version"], rows, words=["version"])
@@ -135,15 +135,14 @@ def cache(
       corpusfit cache
       corpusfit cache prune --older-than 30 --keep 20
 
-    The cache has what later commands need again: embeddings, token ids, rankings, static models,
-    and rows that were given in memory.
-    Entries used within the last hour are not removed, as a running command may need them. When an
-    entry was used is what the file system says.
+    The cache keeps what later commands can reuse: embeddings, token ids, rankings, static models
+    and rows passed in memory. Entries that the file system shows as used within the last hour are
+    not removed, because a running command may need them.
 
     Options:
         [list|prune]: What to do (default: list)
-        --older-than DAYS: Prune what was not used for this long (default: no limit)
-        --keep GB: Prune what was not used for longest until the rest fits (default: no limit)
+        --older-than DAYS: Prune entries that were not used for this long (default: no limit)
+        --keep GB: Prune the least recently used entries until the rest fits (default: no limit)
         --dry-run: Print what would be removed; remove nothing
     """
     if action not in ("list", "prune"):

@@ -31,23 +31,24 @@ def evaluate(run: Evaluated) -> None:
       corpusfit evaluate --model adapted/ --base bert-base-uncased --task chemprot/ --out eval/
       corpusfit evaluate --model adapted/ --task heldout.txt --kind language_modeling --out bits/
 
-    A task is a folder with train, dev and test splits as JSON lines, CSV, TSV, Parquet, CoNLL
-    columns or brat folders, or OWNER/NAME of the hub. Translation models are not fine-tuned: they
-    translate a folder's test.de with --direction de-en, or pair:test.de,test.en. Nor are causal
-    models with --kind language_modeling, bits per byte of plain text, --kind few_shot, the
-    likeliest label after --shots training examples, or --kind lm_eval, a task of
-    lm-evaluation-harness by its name or YAML file. Prints and writes the scores over several seeds
-    and a significance test. Run the same command to resume a stopped evaluation, or with more seeds
-    or sizes to extend it.
+    A task is a dataset on the hub (OWNER/NAME), or a folder with train, dev and test splits as JSON
+    lines, CSV, TSV, Parquet, CoNLL columns or brat folders. Prints and writes the scores over
+    several seeds, with a significance test. To resume a stopped evaluation, run the same command
+    again; more --seeds or --train-size values extend a finished one.
+
+    Some evaluations do not train the model. Translation models translate pair:test.de,test.en, or a
+    folder's test.de with --direction de-en. For causal models, --kind language_modeling measures
+    bits per byte of plain text, --kind few_shot picks the likeliest label after --shots training
+    examples, and --kind lm_eval runs a task of lm-evaluation-harness, by its name or YAML file.
 
     Options:
         --task INPUT: Labeled examples: a folder, a file, OWNER/NAME or pair:FILE,FILE
         --out FOLDER: Folder for the scores; a stopped evaluation resumes there
         --base MODEL: Model to compare with, such as the base model of --model (default: none)
-        --seeds N: Number of fine-tunings of each model, each with its own seed, which {seed} in a
-            model's name stands for (default: 8)
-        --time TIME: About how long it may take, such as 30min; sets --seeds to at most their
-            number (default: none)
+        --seeds N: Number of fine-tunings of each model, each with its own seed; {seed} in a
+            model's name becomes that seed (default: 8)
+        --time TIME: About how long the evaluation may take, such as 30min; lowers --seeds to fit
+            (default: none)
         --train-size N,N,…: Numbers of training examples, such as 500,1000 (default: all examples)
     """
     show_evaluated(run.manifest)

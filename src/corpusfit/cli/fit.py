@@ -21,22 +21,22 @@ def show_schedule(facts: dict[str, Any]) -> None:
 def fit(run: Fitted) -> None:
     """Find out whether a selection helps your task.
 
-    Reads the task and sets its held-out texts aside, selects from the corpus, adapts the model on
-    the selection and on as much random text, several times each, and compares them and the model
-    as it is: by the loss on the task's text, by a probe of the frozen models, and as far as the
-    time goes by fine-tuning. Ends with a verdict and the model to keep.
+    Sets the task's held-out texts aside and selects from the corpus. Then adapts the model on the
+    selection and on as much random text, several times each. Compares these models with each other
+    and with the original: by the loss on the task's text, by a probe of the frozen models and, if
+    time allows, by fine-tuning. Ends with a verdict and the model to keep.
 
     Example:
       corpusfit fit --task chemprot/ --corpus corpus/ --model bert-base-uncased --time 1h --out out/
 
-    A task is what `corpusfit evaluate` takes, or plain texts without labels. Run the same command
-    to resume a stopped fit, or with a longer --time to add to it.
+    A task is anything that `corpusfit evaluate` takes, or plain texts without labels. To resume a
+    stopped fit, run the same command again; a longer --time adds to a finished one.
 
     Options:
         --task INPUT: Labeled examples, or plain texts: a folder, a file or OWNER/NAME
-        --out FOLDER: Folder for everything; a stopped fit resumes there
-        --time TIME: About how long all of it may take, such as 20min or 2h (default: 30min)
-        --method NAME: Method of the selection (default: auto)
+        --out FOLDER: Folder for all results; a stopped fit resumes there
+        --time TIME: About how long the whole fit may take, such as 20min or 2h (default: 30min)
+        --method NAME: Scoring method for the selection (default: auto)
         --corpus-field NAME: Text field of the corpus (default: text)
         --objective NAME: Training objective, as for `corpusfit adapt` (default: that of the model)
     """

@@ -20,8 +20,8 @@ def forecast(result: Forecast) -> None:
     Example:
       corpusfit forecast --data out/ --data random/ --model bert-base-uncased
 
-    Counts n-grams and measures the model's loss before training. Trains nothing and writes nothing.
-    The predictors are not a measured gain; `corpusfit evaluate` measures it.
+    Counts n-grams and measures the model's loss, without any training. Writes nothing. These are
+    predictors, not the gain itself; `corpusfit evaluate` measures the gain.
 
     Options:
         --data FOLDER: Folder of a selection; repeatable, to compare several
@@ -61,10 +61,10 @@ def retrieval(result: Retrieval) -> None:
     Example:
       corpusfit retrieval --model mbert/ --model adapted/ --pairs wmt20.de-en
 
-    The files wmt20.de-en.de and wmt20.de-en.en have the same number of lines. The embedding of a
-    sentence is the mean of a model's outputs. P@1 (precision at 1) is the share of sentences whose
-    nearest neighbor by cosine is their translation, in each direction. Each model is compared with
-    the first. Trains nothing and writes nothing.
+    Here the files wmt20.de-en.de and wmt20.de-en.en have the same number of lines. A sentence's
+    embedding is the mean of the model's outputs. P@1 (precision at 1) is the share of sentences
+    whose nearest neighbor by cosine is their translation. Prints P@1 in each direction and compares
+    each model with the first. Trains nothing and writes nothing.
 
     Options:
         --model, --embedder MODEL: Model for embeddings: minilm, static, a model folder or a Hugging
@@ -100,11 +100,11 @@ def tokenizers(result: Tokenized) -> None:
     Example:
       corpusfit tokenizers --tokenizer de-bert/ --tokenizer mbert/ --specific a.conll --general b.txt
 
-    Prints continued words (the share of words of several tokens) and fertility (tokens per word) on
-    text of a domain and on general text, each tokenizer's difference from the first, and by how
-    much more that difference is on specific text. Use texts of one language and one spelling. Words
-    are split at white space, numbers and special characters, also in text that was tokenised
-    before. Writes nothing.
+    Prints continued words (the share of words split into several tokens) and fertility (tokens per
+    word), on text of a domain and on general text. Compares each tokenizer with the first, and
+    shows whether the difference is larger on the domain's text. Use texts in one language and one
+    spelling. Words are split at white space, numbers and special characters, even in text that is
+    already tokenized. Writes nothing.
 
     Options:
         --tokenizer MODEL: Tokenizer: minilm, a model folder, a tokenizer.json, a vocab.txt of word

@@ -65,8 +65,8 @@ _RUN_OPTIONS = """
     --cache FOLDER: Folder or URL for stored embeddings and token ids (default: $CORPUSFIT_CACHE,
         or the user's cache folder)
     --overwrite: Replace a different run in --out
-    --dry-run: Print what would be read and the expected time and space; write nothing
-    --public: Everybody can see what is published on the hub, not only its owner
+    --dry-run: Print what would be read and how much time and space it would take; write nothing
+    --public: Let everybody on the hub see what is published, not only its owner
     --no-report: Do not write report.html; `corpusfit report` can write one later
     --json: Print one JSON object on standard output
 """

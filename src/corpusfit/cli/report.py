@@ -24,13 +24,13 @@ def report(path: Path, figures: str | None) -> None:
       corpusfit report out/
       corpusfit report out/ random/ --out both.html --figures figures/
 
-    DIR is the folder of a selection, an adapted model, an evaluation or a recipe, or a folder with
-    several of these. The page shows what was selected, why, and whether the selection helped. The
-    page opens from disk in any browser, without a network.
+    DIR is the folder of a selection, an adapted model, an evaluation or a recipe, or a folder that
+    holds several of these. The page shows what was selected, why, and whether the selection helped.
+    It opens from disk in any browser, without a network.
 
     Options:
         DIR: Folders of runs; the page compares several
-        --out FILE: File of the page (default: report.html in DIR, or in the current folder if there
+        --out FILE: File to write (default: report.html in DIR, or in the current folder if there
             are several DIR)
         --figures FOLDER: Folder for charts as SVG and PNG, and tables as CSV (default: none)
     """
@@ -56,17 +56,17 @@ def push(
       corpusfit push out/ me/text-for-my-task --task imdb/
       corpusfit push adapted/ me/bert-of-my-task --evaluations eval/
 
-    The card says what was selected from what, which held-out texts are in it or were left out, the
-    verdict with its interval, and the command that repeats it.
+    Also writes a card. It says what was selected and from where, which held-out texts the selection
+    contains or left out, the verdict with its interval, and the command that repeats the run.
 
     Options:
         DIR: Folder of `select`, `choose` or `adapt`
         OWNER/NAME: Name on the hub
-        --evaluations FOLDER: Folder of `evaluate` whose verdict stands in the model's card; may be
-            repeated (default: none)
-        --task INPUT: Held-out texts to look for in a selection, for its card: a task's folder or
-            files, as in `contamination`; may be repeated (default: none)
-        --task-field NAME: Text field of the files of --task (default: text)
+        --evaluations FOLDER: Folder of `evaluate` whose verdict goes into the model's card;
+            repeatable (default: none)
+        --task INPUT: Held-out texts to look for in the selection and report in its card: a task's
+            folder or files, as in `contamination`; repeatable (default: none)
+        --task-field NAME: Text field of the --task files (default: text)
     """
     from corpusfit.selection import publishing
 

@@ -72,18 +72,18 @@ def run(ran: Ran) -> None:
     Example:
       corpusfit run examples/papers/tadpole_table3_cpu.toml --out table3/
 
-    A recipe is a TOML file with tasks, selectors and seeds. Prints and writes its tables as
-    Markdown, LaTeX, CSV and JSON. Run the same command to resume a stopped run; finished steps are
-    not repeated, even for a changed recipe. A cell that fails does not stop the others; the exit
-    code is then 1.
+    A recipe is a TOML file with tasks, selectors and seeds. Prints the recipe's tables and writes
+    them as Markdown, LaTeX, CSV and JSON. To resume a stopped run, run the same command again.
+    Finished steps are not repeated, even if you change the recipe. If a cell fails, the others
+    still run, and the exit code is 1.
 
     Options:
         RECIPE: TOML file; see examples/papers
         --out FOLDER: Folder for steps and tables; a stopped run resumes there
         --keep-overlap: Also train on copies of dev and test texts
-        --cells FOLDER: Folder of finished cells' scores and predictions: what is there is
-            not repeated, and what is finished is added (default: none)
-        --only TASK: Run and compare only this task; repeat for several (default: all)
+        --cells FOLDER: Folder with the scores and predictions of finished cells. Cells found there
+            are not run again, and newly finished cells are added (default: none)
+        --only TASK: Run and compare only this task; repeatable (default: all tasks)
     """
     for shown in ran.tables:
         show_table(shown)

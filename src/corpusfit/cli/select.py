@@ -51,7 +51,7 @@ def select(run: Selection) -> None:
       corpusfit select --target task.jsonl --corpus corpus/ --out out/
 
     Writes out/selected (the text), out/scores (the score of every segment), out/manifest.json and
-    out/report.html. Run the same command to resume a stopped run.
+    out/report.html. To resume a stopped run, run the same command again.
     """
     show_run(run.path, run.manifest)
 
@@ -64,8 +64,8 @@ def score(run: Selection) -> None:
       corpusfit score --target task.jsonl --corpus corpus/ --out out/
       corpusfit choose out/ --tokens 1000000
 
-    Writes out/scores (the score of every segment) and out/manifest.json. To select from the scores:
-    `corpusfit choose`. Run the same command to resume a stopped run.
+    Writes out/scores (the score of every segment) and out/manifest.json. `corpusfit choose` then
+    selects from the scores. To resume a stopped run, run the same command again.
     """
     show_run(run.path, run.manifest)
 
@@ -81,7 +81,7 @@ def choose(run: Selection) -> None:
     Example:
       corpusfit choose out/ --fraction 0.05 --out smaller/
 
-    Without --out, DIR/selected and the report are replaced. Computes no scores.
+    Computes no new scores. Without --out, replaces DIR/selected and the report.
 
     Options:
         DIR: {RUN_FOLDER}
@@ -99,17 +99,17 @@ def _ranking(ranked: Sequence[Ranked], request: Mapping[str, Any]) -> dict[str, 
 def rank(ranked: Sequence[Ranked], seeds: int) -> None:
     """Rank the scoring methods on your target and corpus.
 
-    Each method selects a tenth of the words of a corpus sample; an n-gram model trained on them
-    predicts target texts that neither the fit nor the selection used. Prints the bits per word (the
-    criterion of `--method auto`; lower is better), the difference to the best method with its 95 %
-    interval, and the seconds to fit and score the sample. Also prints the agreement with methods of
-    other kinds, F1, AUROC and average precision (AP) on held-out target texts as in TADPOLE. The
-    method `random` is always ranked. Writes nothing.
+    Each method selects a tenth of the words in a sample of the corpus. An n-gram model trained on
+    this selection then predicts target texts that neither the fit nor the selection used. Prints
+    the bits per word (lower is better; `--method auto` goes by them), the difference from the best
+    method with its 95 % interval, and the seconds to fit and score the sample. Also prints the
+    agreement with other kinds of methods, and F1, AUROC and average precision (AP) on held-out
+    target texts as in TADPOLE. Always includes the method `random`. Writes nothing.
 
-    Without --method, ranks all methods that score texts, except PyOD's detectors (to rank one:
-    --method pyod:ECOD), those of your own (field:NAME, model:MODEL, fasttext:FILE), and
+    Without --method, ranks every method that scores texts, with three exceptions: PyOD's detectors
+    (name one, such as pyod:ECOD), your own methods (field:NAME, model:MODEL, fasttext:FILE), and
     domain_finetune and conditional_loss, which train a network for minutes. Methods that score the
-    corpus as a whole (such as textrank), or by a field, have only bits and times.
+    whole corpus at once (such as textrank) or by a field only get bits and times.
 
     Example:
       corpusfit rank --target task.jsonl --corpus corpus/

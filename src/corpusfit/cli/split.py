@@ -29,16 +29,16 @@ def split(
       corpusfit split --data pair:koran.de,koran.en --dev 2000 --test 2000 --near --out split/
       corpusfit split --check split/ --near
 
-    Copies of a text (ignoring case, white space, ordinary punctuation and the Unicode form) stay
-    in one split. Of a parallel corpus, one translation of each text and one text of each
-    translation is kept. Writes train, dev and test to --out in the input's format. With --check,
-    writes nothing and prints the overlap between splits and the copies within each split.
+    Keeps all copies of a text in one split. Case, white space, ordinary punctuation and the Unicode
+    form make no difference. In a parallel corpus, keeps only one translation of each text and one
+    text for each translation. Writes train, dev and test to --out in the input's format. With
+    --check, writes nothing; prints the overlap between splits and the copies within each split.
 
     Options:
         --data INPUT: Texts to split: {INPUTS} (default: none; required without --check)
         --out FOLDER: Folder for train, dev and test (default: none; required without --check)
-        --check FOLDER: Folder with files named train, dev and test to count overlaps in, in place
-            of splitting; repeatable (default: none)
+        --check FOLDER: Count overlaps in this folder's files train, dev and test instead of
+            splitting; repeatable (default: none)
     """
     if check:
         values = {"data": data, "out": out, **options}

@@ -38,10 +38,10 @@ def _facts(tuned: Tuned, request: Mapping[str, Any]) -> dict[str, Any]:
 def tune(tuned: Tuned) -> None:
     r"""Find what to select for your model and task.
 
-    Tries methods, amounts and weights by short adaptations of the model. Settings that fall behind
-    on held-out texts of the target are dropped, and the others train longer (successive halving).
-    Leaves the winner's selection in FOLDER/selection and, with --train, its model in FOLDER/model.
-    Run the same command to resume a stopped search.
+    Tries methods, amounts and weights in short adaptations of the model. Drops the settings that
+    fall behind on held-out target texts and trains the others longer (successive halving). Writes
+    the winner's selection to FOLDER/selection and, with --train, its model to FOLDER/model. To
+    resume a stopped search, run the same command again.
 
     Example:
       corpusfit tune --model bert-base-uncased --target train.jsonl --corpus corpus/ \
@@ -49,9 +49,10 @@ def tune(tuned: Tuned) -> None:
 
     Options:
         --out FOLDER: Folder for the results; a stopped search resumes there
-        --replay INPUT: General texts to mix into every adaptation, against forgetting; repeatable
+        --replay INPUT: General texts to mix into every adaptation against forgetting; repeatable
             (default: none)
-        --guard INPUT: Held-out texts to decontaminate --target and --corpus against: {GUARD}
+        --guard INPUT: Leave out target and corpus texts that contain one of these held-out
+            texts: {GUARD}
         --train: Also adapt the model on the winner's selection
     """
     show_tuned(tuned.path, tuned.manifest, tuned.trials())

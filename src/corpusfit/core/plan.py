@@ -35,32 +35,33 @@ AUTO = "auto"
 T = TypeVar("T")
 
 _DEVICE = Option(
-    "Device to run on: `cpu`, `cuda`, `mps` (Apple), `xpu` (Intel), one of several as `cuda:1`, or "
-    "`auto`: the first that is here of cuda, mps and xpu, else cpu",
+    "Device to run on: `cpu`, `cuda`, `mps` (Apple), `xpu` (Intel), one of several GPUs such as "
+    "`cuda:1`, or `auto`: the first of cuda, mps and xpu that this machine has, else cpu",
     allowed=DEVICES,
     pattern=r"(cuda|xpu):\d+",
-    cure="One of several is named by its number, such as cuda:1.",
+    cure="To choose one of several GPUs, add its number, such as cuda:1.",
 )
 Device = Annotated[str, _DEVICE]
 _ENCODES_ON = dataclasses.replace(
     _DEVICE,
-    help="Device to encode on: `cpu`, `cuda`, `mps` (Apple), `xpu` (Intel), one of several as "
-    "`cuda:1`, or `auto`: cuda if it is here, else cpu",
-    more="`auto` takes no mps or xpu, because workers that encode at the same time load a model "
-    "each, into one memory",
+    help="Device to encode on: `cpu`, `cuda`, `mps` (Apple), `xpu` (Intel), one of several GPUs "
+    "such as `cuda:1`, or `auto`: cuda if this machine has it, else cpu",
+    more="`auto` never picks mps or xpu, because each worker would load its own copy of the "
+    "model into the same memory",
 )
 Separator = Annotated[
     str,
     Option(
-        "Character between the values of CSV files",
-        default="`,`, of `.tsv` files a tab; another one if only that divides the header",
+        "Character between the values in CSV files",
+        default="`,`, or a tab in `.tsv` files; another character if only that one divides the "
+        "header",
     ),
 ]
 Normalize = Annotated[
     str,
     Option(
-        "Normalize the punctuation of aligned pairs as Moses does, by the languages of their "
-        "sides, such as `de-en`",
+        "Normalize the punctuation of aligned pairs as Moses does; give the languages of the "
+        "two sides, such as `de-en`",
         "normalize",
         default="off",
         metavar="FROM-TO",
@@ -70,14 +71,14 @@ Quote = Annotated[
     str,
     Option(
         "Quote character of CSV files; empty for none",
-        default='`"`, of values between tabs only where the file has quoted values',
+        default='`"`; in tab-separated files only if some values are quoted',
     ),
 ]
 Escape = Annotated[
     str,
     Option(
-        "Character that escapes a quote in CSV files; the quote itself if it is doubled",
-        default="as the file has it: a backslash, or the quote itself",
+        "Character that escapes a quote in CSV files; if quotes are doubled, the quote itself",
+        default="found from the file: a backslash or the quote itself",
     ),
 ]
 Columns = Annotated[
@@ -90,7 +91,7 @@ Columns = Annotated[
 Query = Annotated[
     str,
     Option(
-        "What to read of an SQLite database: a table, or a SELECT statement",
+        "What to read from an SQLite database: a table or a SELECT statement",
         default="its only table",
     ),
 ]
@@ -114,19 +115,18 @@ class ReadPlan(Group, group="read"):
     text_field: Annotated[
         str,
         Option(
-            "Field or column with the text or with a chat's messages, or a template of fields such "
-            "as '{title}\\n{body}'",
+            "Field or column that holds the text or a chat's messages, or a template of fields "
+            "such as '{title}\\n{body}'",
             "text_field",
             metavar="NAME",
         ),
     ] = "text"
-    id_field: Annotated[
-        str, Option("Field or column with the input's own id, which may be missing")
-    ] = "id"
+    id_field: Annotated[str, Option("Field or column with a row's own id; rows may lack it")] = "id"
     txt: Annotated[
         str,
         Option(
-            "Documents of `.txt` files: `blocks` between blank lines, `lines`, or each `file`",
+            "What is a document in `.txt` files: `blocks` between blank lines, single `lines`, "
+            "or the whole `file`",
             allowed=TXT,
         ),
     ] = "blocks"
@@ -138,8 +138,9 @@ class ReadPlan(Group, group="read"):
     where: Annotated[
         str,
         Option(
-            "Rows to read, by their other fields: comparisons joined by and, or and not, such as "
-            "'language_score > 0.8 and topic == \"Health\"'; the others are left out and counted",
+            "Read only rows whose other fields pass this filter: comparisons joined by and, or "
+            "and not, such as 'language_score > 0.8 and topic == \"Health\"'. Other rows are "
+            "counted and left out",
             "where",
             default="all rows",
             metavar="FILTER",
@@ -148,8 +149,8 @@ class ReadPlan(Group, group="read"):
     numbers: Annotated[
         str,
         Option(
-            "Fields that must hold a number, separated by commas; set by methods that score by "
-            "fields, such as `field:NAME`",
+            "Fields that must hold a number, separated by commas; methods that score by fields, "
+            "such as `field:NAME`, set this themselves",
             default="none",
         ),
     ] = ""
@@ -160,26 +161,30 @@ class ReadPlan(Group, group="read"):
     ] = 32.0
     max_ratio: Annotated[
         float,
-        Option("Highest compression ratio; the rest of an archive above it is not read", above=0),
+        Option(
+            "Highest compression ratio of an archive; above it, the rest of the archive is "
+            "not read",
+            above=0,
+        ),
     ] = 2000.0
 
     side: Annotated[
         str,
         Option(
-            "Side of aligned pairs to score or to read as text: `first`, `second`, or its name, "
+            "Side of aligned pairs to score or read as text: `first`, `second`, or its name, "
             "such as `en`",
             "side",
-            default="the side in the language of other plain text; else in that of an English "
-            "embedder; else the first",
+            default="the side in the language of your plain texts; else the English side for an "
+            "English embedder; else the first",
         ),
     ] = AUTO
     normalize: Normalize = ""
     max_words: Annotated[
         int,
         Option(
-            "Most words of a side of an aligned pair, at white space, or two characters of Chinese "
-            "or Japanese, three letters of Thai and the like; longer pairs are rejected; 0 is any "
-            "number",
+            "Most words on either side of an aligned pair; longer pairs are rejected. White "
+            "space separates words; two characters of Chinese or Japanese, or three letters of "
+            "Thai and similar scripts, count as a word. 0 means no limit",
             "max_words",
             minimum=0,
         ),
@@ -187,8 +192,8 @@ class ReadPlan(Group, group="read"):
     max_length_ratio: Annotated[
         float,
         Option(
-            "Highest ratio of the numbers of words of both sides of an aligned pair; other pairs "
-            "are rejected; 0 is any ratio",
+            "Highest ratio between the word counts of the two sides of an aligned pair; pairs "
+            "above it are rejected. 0 means no limit",
             "max_length_ratio",
             minimum=0,
         ),
@@ -270,9 +275,9 @@ class CutPlan(Group, group="cut"):
     unit: Annotated[
         str,
         Option(
-            "The pieces of a document that are scored one by one: `window` (as many whole "
+            "How to cut documents into the pieces that are scored: `window` (as many whole "
             "sentences as fit in `cut.pieces` word pieces), `sentence`, `paragraph`, `fixed` "
-            "(`cut.pieces` word pieces, also in mid-sentence) or `document` (whole)",
+            "(`cut.pieces` word pieces, even mid-sentence) or `document` (no cuts)",
             "unit",
             metavar="UNIT",
             allowed=UNITS,
@@ -291,10 +296,10 @@ class EmbedPlan(Group, group="embed"):
     embedder: Annotated[
         str,
         Option(
-            "Model for embeddings: `minilm`, `static` (fast, in the package), `static:MODEL` "
-            "(distilled from it), a model folder, a Hugging Face hub id "
-            "(`OWNER/NAME[@REVISION]`), or `auto`: minilm if installed, and for a large corpus "
-            "static",
+            "Model for embeddings: `minilm`, `static` (fast, included in the package), "
+            "`static:MODEL` (distilled from MODEL), a model folder, a Hugging Face hub id "
+            "(`OWNER/NAME[@REVISION]`), or `auto`: minilm if installed, but static for a large "
+            "corpus",
             "embedder",
             metavar="MODEL",
         ),
@@ -309,7 +314,7 @@ class EmbedPlan(Group, group="embed"):
     unit_length: Annotated[
         bool,
         Option(
-            "Scale a transformer's embeddings to length 1; without it, longer texts have shorter "
+            "Scale a transformer's embeddings to length 1; otherwise longer texts get shorter "
             "vectors, which detectors mistake for content"
         ),
     ] = True
@@ -324,7 +329,7 @@ class EmbedPlan(Group, group="embed"):
     batch_tokens: Annotated[
         int,
         Option(
-            "Most tokens in a batch, padding included; 0 is 1,024 on a CPU and 32,768 on a GPU",
+            "Most tokens in a batch, including padding; 0 means 1,024 on a CPU and 32,768 on a GPU",
             minimum=0,
         ),
     ] = 0
@@ -341,25 +346,25 @@ class FitPlan(Group, group="fit"):
 
     background: Annotated[int, Option("Units in the random sample of the corpus", above=0)] = 10_000
     max_target: Annotated[
-        int, Option("Most target units; a larger target is sampled; 0 takes all", minimum=0)
+        int, Option("Most target units to use; a larger target is sampled. 0 uses all", minimum=0)
     ] = 20_000
     normalize: Annotated[
-        bool, Option("Undo a task's own tokenisation and entity marks in the target")
+        bool, Option("Undo a task's own tokenization and entity marks in the target")
     ] = True
     shares: Annotated[
         str,
         Option(
-            "Weights of several targets, such as `a.jsonl:0.7,b.jsonl:0.3`, each named by its path "
-            "below their common folder",
+            "Weights of several targets, such as `a.jsonl:0.7,b.jsonl:0.3`; name each one by "
+            "its path below their common folder",
             default="by number of texts",
         ),
     ] = ""
     target_field: Annotated[
         str,
         Option(
-            "Field or column with the text of the target",
+            "Field or column that holds the target's text",
             "target_field",
-            default="that of `read.text_field`",
+            default="same as `read.text_field`",
             metavar="NAME",
         ),
     ] = ""
@@ -397,8 +402,8 @@ class MethodPlan(Group, group="method"):
     name: Annotated[
         str,
         Option(
-            "Scoring method, one of `corpusfit methods`; `auto` uses the method whose selection "
-            "from a sample best predicts held-out target text",
+            "Scoring method (`corpusfit methods` lists them); `auto` picks the method whose "
+            "selection from a sample best predicts held-out target text",
             "method",
             metavar="NAME",
         ),
@@ -451,20 +456,21 @@ class CascadePlan(Group, group="cascade"):
     stages: Annotated[
         str,
         Option(
-            "Stages joined by >, cheapest first, such as 'dsir>static>minilm'; each scores what "
-            "the stage before passes on. A stage is `NAME[@EMBEDDER][:SHARE]`, where SHARE is the "
-            "share of the whole corpus that the stage passes on",
+            "Score in stages joined by >, cheapest first, such as 'dsir>static>minilm'; each "
+            "stage scores what the one before passes on. Write a stage as "
+            "`NAME[@EMBEDDER][:SHARE]`, where SHARE is the share of the whole corpus that it "
+            "passes on",
             "cascade",
             default="none",
-            more="Without shares, each stage keeps the same part of what it gets, so that the "
-            "shares fall in equal ratios to the one that is selected",
+            more="Without shares, every stage passes on the same proportion of what it gets, so "
+            "that the last one ends at the share to select",
             metavar="STAGES",
         ),
     ] = ""
     sample: Annotated[
         int,
         Option(
-            "Segments that the last stage scores to estimate the recall; at most half the corpus",
+            "Segments that the last stage scores to estimate the recall, at most half the corpus",
             minimum=20,
         ),
     ] = 2_000
@@ -525,8 +531,8 @@ class ChoosePlan(Group, group="choose"):
         str,
         Option(
             "Selection policy: `top` (highest scores), `continuous` (every segment, weighted by "
-            "lambda, a relevance weight from 0 to 1) or `resample` (segments drawn in proportion "
-            "to lambda)",
+            "lambda, its relevance from 0 to 1) or `resample` (segments drawn in proportion to "
+            "lambda)",
             "weights",
             metavar="POLICY",
             allowed=POLICIES,
@@ -535,8 +541,8 @@ class ChoosePlan(Group, group="choose"):
     fraction: Annotated[
         float | str | None,
         Option(
-            "Share of the text to select, above 0 and at most 1, or `auto`: the smallest share not "
-            "distinguishable from the best by held-out bits",
+            "Share of the text to select, above 0 and at most 1, or `auto`: the smallest share "
+            "that held-out bits do not distinguish from the best",
             "fraction",
             default=f"{DEFAULT_FRACTION}, or 1 with `choose.policy=continuous`",
             allowed=(AUTO,),
@@ -548,8 +554,8 @@ class ChoosePlan(Group, group="choose"):
     fraction_of: Annotated[
         str,
         Option(
-            "What `choose.fraction` is a share of: `words` (estimated word pieces; the last "
-            "segment may go over) or `segments`, however long each is",
+            "What `choose.fraction` counts: `words` (estimated word pieces; the last segment "
+            "may exceed the share) or `segments` of any length",
             "fraction_of",
             metavar="WHAT",
             allowed=FRACTION_OF,
@@ -560,7 +566,7 @@ class ChoosePlan(Group, group="choose"):
     ] = None
     tokens: Annotated[
         int | None,
-        Option("Most word pieces to select, estimated", "tokens", default=_AMOUNT, above=0),
+        Option("Most word pieces to select (estimated)", "tokens", default=_AMOUNT, above=0),
     ] = None
     threshold: Annotated[
         float | None, Option("Lowest score to select", "threshold", default=_AMOUNT)
@@ -572,16 +578,16 @@ class ChoosePlan(Group, group="choose"):
     balance: Annotated[
         str,
         Option(
-            "Divide the selection among groups of the corpus, in the shares that `choose.quota` "
-            "names, and take the best segments of each: `cluster` (those of `choose.clusters`), "
-            "`source`, or `field:NAME` (the values of a field)",
+            "Divide the selection among groups of the corpus and take the best segments of each "
+            "group: `cluster` (from `choose.clusters`), `source`, or `field:NAME` (the values "
+            "of a field). `choose.quota` sets each group's share",
             "balance",
             default="no balancing",
             more="With `choose.policy=continuous`, a group gets its share of the total weight",
             metavar="GROUP",
             allowed=("cluster", "source"),
             pattern=r"field:.+",
-            cure="The groups of a field are named with its name: field:topic.",
+            cure="To balance by a field, give its name: field:topic.",
         ),
     ] = ""
     clusters: Annotated[
@@ -596,19 +602,18 @@ class ChoosePlan(Group, group="choose"):
     quota: Annotated[
         str,
         Option(
-            "Quota of a group: `target` (its share of the target's texts; of groups other than "
-            "clusters, which the target has not, as `corpus`), `even` (equal for all groups) or "
-            "`corpus` (its share of the corpus, so that the best of each group are selected); a "
-            "small group's unfilled quota goes to the others",
+            "Quota of a group: `target` (its share of the target's texts; only clusters have "
+            "one, so other groups use `corpus`), `even` (equal for all groups) or `corpus` (its "
+            "share of the corpus). What a small group cannot fill goes to the others",
             allowed=QUOTAS,
         ),
     ] = "target"
     dedup: Annotated[
         str,
         Option(
-            "Rows to leave out as copies: `exact` (with the text of another row), `near` (also "
-            "those with about 0.8 of their 5-grams in common with another) or `none`; of copies "
-            "the row with the highest score is kept, of those the first",
+            "Copies to leave out: `exact` (rows with the same text), `near` (also rows that "
+            "share about 0.8 of their 5-grams) or `none`. Of several copies, the one with the "
+            "highest score is kept; if scores are equal, the first",
             "dedup",
             metavar="COPIES",
             allowed=DEDUPS,
@@ -617,7 +622,8 @@ class ChoosePlan(Group, group="choose"):
     part_mb: Annotated[
         float,
         Option(
-            "Most MiB of uncompressed JSON lines in a file of selected/, unless one shard has more",
+            "Most MiB of uncompressed JSON lines in a file of selected/; only a larger single "
+            "shard exceeds it",
             above=0,
         ),
     ] = 256.0

@@ -56,10 +56,10 @@ class MixturePlan(Group, group="mixture"):
     k: Annotated[
         str,
         Option(
-            "Number of clusters, or several such as 5,10,15, of which BIC chooses one",
+            "Number of clusters, or several numbers such as 5,10,15, from which BIC chooses one",
             "k",
             default="chosen by BIC from 1 to 30",
-            more="As many as there are enough units for",
+            more="BIC tries only numbers for which there are enough units",
             metavar="N,N,…",
             items=int,
         ),
@@ -74,9 +74,7 @@ class MixturePlan(Group, group="mixture"):
     ] = 50
     fits: Annotated[
         int,
-        Option(
-            "Number of fits per k with different starts, of which the likeliest is kept", above=0
-        ),
+        Option("Number of fits per k with different starts; the likeliest is kept", above=0),
     ] = 5
     steps: Annotated[int, Option("Most steps of EM", above=0)] = 150
     baselines: Annotated[

@@ -37,7 +37,8 @@ class LikelihoodPlan(Group, group="likelihood"):
     shots: Annotated[
         int,
         Option(
-            "Training examples in the prompt of a `few_shot` task, drawn by the random seed",
+            "Number of training examples in the prompt of a `few_shot` task, drawn with the "
+            "random seed",
             "shots",
             minimum=0,
         ),
@@ -45,8 +46,8 @@ class LikelihoodPlan(Group, group="likelihood"):
     template: Annotated[
         str,
         Option(
-            "An example in the prompt of a `few_shot` task, with {text} before {label} at the end; "
-            "`\\n` stands for a line break",
+            "Form of an example in the prompt of a `few_shot` task: {text} first, {label} at "
+            "the end; `\\n` stands for a line break",
             metavar="TEXT",
         ),
     ] = r"Text: {text}\nLabel: {label}"
@@ -54,7 +55,7 @@ class LikelihoodPlan(Group, group="likelihood"):
         int | None,
         Option(
             "Most tokens of a prompt, or of a window of held-out text",
-            default="the model's limit, and at most 2,048 for held-out text",
+            default="the model's limit, but at most 2,048 for held-out text",
             minimum=8,
         ),
     ] = None
@@ -116,8 +117,8 @@ class HeadPlan(Group, group="model"):
     frozen: Annotated[
         bool,
         Option(
-            "Leave the model as it is, and classify its states by logistic regression; each seed "
-            "learns from a bootstrap sample of the training examples",
+            "Leave the model as it is and classify its states with logistic regression; each "
+            "seed learns from a bootstrap sample of the training examples",
             "frozen",
         ),
     ] = False
@@ -135,10 +136,11 @@ class TaskPlan(Group, group="task"):
     kind: Annotated[
         str,
         Option(
-            "Kind of task: `classification` of texts, `few_shot` classification without training, "
+            "Kind of task: `classification`, `few_shot` (classification without training), "
             "`language_modeling` (bits per byte of plain text), `lm_eval` (a task of "
-            "lm-evaluation-harness), `multilabel` classification, `regression`, `tagging` of "
-            "words, `translation`, or `auto` (by format and labels)",
+            "lm-evaluation-harness), `multilabel` (several labels per text), `regression`, "
+            "`tagging` (labels for words), `translation`, or `auto` (decided by format and "
+            "labels)",
             "kind",
             metavar="KIND",
             allowed=("auto", *KINDS),
@@ -147,20 +149,21 @@ class TaskPlan(Group, group="task"):
     metric: Annotated[
         str,
         Option(
-            "Metric to compare by, such as `accuracy`, `micro_f1`, `weighted_f1`, `macro_recall`, "
-            "`binary_f1` (of one of two labels) or `spearman`; all of the kind of task are stored",
+            "Metric to compare by, such as `accuracy`, `micro_f1`, `weighted_f1`, "
+            "`macro_recall`, `binary_f1` (of one of two labels) or `spearman`; all metrics for "
+            "the kind of task are stored",
             "metric",
-            default="macro_f1 of classes, micro_f1 of several labels and of spans, pearson of "
-            "numbers, bleu of translations, neg_bits_per_byte of plain text",
-            more="Chooses the best epoch, too",
+            default="macro_f1 for classes, micro_f1 for several labels and for spans, pearson "
+            "for numbers, bleu for translations, neg_bits_per_byte for plain text",
+            more="Also decides which epoch is best",
             metavar="NAME",
         ),
     ] = "auto"
     positive: Annotated[
         str,
         Option(
-            "Of two labels the one that `binary_f1`, `binary_precision` and `binary_recall` are of",
-            default="the second in order, as of 0 and 1, neg and pos, no and yes",
+            "Which of two labels `binary_f1`, `binary_precision` and `binary_recall` measure",
+            default="the second in order, such as 1 after 0, pos after neg, yes after no",
             metavar="LABEL",
         ),
     ] = ""
@@ -173,9 +176,9 @@ class TaskPlan(Group, group="task"):
     label_names: Annotated[
         str,
         Option(
-            "Names of the numbers of tags, or of the classes of a multi-label task, from 0, "
-            "separated by commas",
-            default="those of the Hugging Face dataset",
+            "Names of numbered tags, or of the classes of a multi-label task, starting from "
+            "number 0 and separated by commas",
+            default="from the Hugging Face dataset",
         ),
     ] = ""
     direction: Annotated[
@@ -183,8 +186,8 @@ class TaskPlan(Group, group="task"):
         Option(
             "Languages of a translation task, source first, such as `de-en`",
             "direction",
-            default="by the names in pair:…",
-            more="They are the endings of its files, or the columns of its .tsv",
+            default="from the names in pair:…",
+            more="The task's files end in these names, or its .tsv has columns with these names",
             metavar="FROM-TO",
         ),
     ] = ""
@@ -197,22 +200,22 @@ class TaskPlan(Group, group="task"):
     dev_share: Annotated[
         float,
         Option(
-            "Share of the training examples that becomes dev if the task has none", above=0, below=1
+            "Share of the training examples to use as dev if the task has none", above=0, below=1
         ),
     ] = 0.1
     test_share: Annotated[
         float,
         Option(
-            "Share of the training examples that becomes test if the task has none",
+            "Share of the training examples to use as test if the task has none",
             above=0,
             below=1,
         ),
     ] = 0.2
     dev_size: Annotated[
-        int, Option("Number of dev examples to use, drawn by the seed; 0 uses all", minimum=0)
+        int, Option("Number of dev examples to use, drawn with the seed; 0 uses all", minimum=0)
     ] = 0
     test_size: Annotated[
-        int, Option("Number of test examples to use, drawn by the seed; 0 uses all", minimum=0)
+        int, Option("Number of test examples to use, drawn with the seed; 0 uses all", minimum=0)
     ] = 0
 
     def _check_together(self) -> None:
@@ -259,8 +262,8 @@ class FinetunePlan(Group, group="finetune"):
         Option(
             "Most tokens per example; longer ones are truncated",
             "length",
-            default="the model's limit, and at most 128 for tagging",
-            more="Special tokens included",
+            default="the model's limit, but at most 128 for tagging",
+            more="Includes special tokens",
             minimum=8,
         ),
     ] = None
@@ -276,7 +279,7 @@ class FinetunePlan(Group, group="finetune"):
     patience: Annotated[
         int | None,
         Option(
-            "Number of epochs without a better dev score after which to stop; 0 never stops early",
+            "Stop after this many epochs without a better dev score; 0 never stops early",
             default="0 for texts, 25 for tagging, 0 for tagging with an adapter",
             minimum=0,
         ),
@@ -401,8 +404,8 @@ class SizesPlan(Group, group="split"):
     near: Annotated[
         bool,
         Option(
-            "Also drop near-duplicates from train: texts with at least 0.8 of the 5-grams of a dev "
-            "or test text",
+            "Also drop near-duplicates from train: texts that contain at least 0.8 of the "
+            "5-grams of a dev or test text",
             "near",
         ),
     ] = False

@@ -42,7 +42,7 @@ Precision = Annotated[
         allowed=PRECISIONS,
     ),
 ]
-WeightDecay = Annotated[float, Option("Weight decay, except of biases and norms", minimum=0)]
+WeightDecay = Annotated[float, Option("Weight decay, except on biases and norms", minimum=0)]
 Clip = Annotated[
     float, Option("Largest norm of the gradient; larger gradients are scaled down", above=0)
 ]
@@ -67,39 +67,39 @@ class ModelPlan(Group, group="model"):
     init: Annotated[
         str,
         Option(
-            "Size of an untrained model in place of `model.name`, with a tokenizer trained on the "
-            "data",
+            "Size of an untrained model to start from instead of `model.name`; its tokenizer is "
+            "trained on the data",
             "init",
             default="none",
-            more="With `objective.name=translation` `tiny`, `small` or `base`, which is "
-            "Transformer base",
+            more="With `objective.name=translation`: `tiny`, `small` or `base` (Transformer base)",
             allowed=("tiny", "mini", "small", "base"),
         ),
     ] = ""
     new_head: Annotated[
-        bool, Option("Add a new head if the model lacks the objective's", "new_head")
+        bool,
+        Option("Add a new head if the model lacks the one that the objective needs", "new_head"),
     ] = False
     vocabulary: Annotated[
         int,
         Option(
-            "Tokens of a new tokenizer; 0 is 8,192, 16,384 or 30,522, by size (for translation "
-            "8,192 or, of `base`, 32,000 merges)",
+            "Tokens of a new tokenizer; 0 means 8,192, 16,384 or 30,522, depending on the "
+            "model's size (for translation: 8,192, or 32,000 merges for `base`)",
             minimum=0,
         ),
     ] = 0
     tokenizer_characters: Annotated[
         int,
         Option(
-            "Characters of the data, of pairs on each side, that a new tokenizer or "
-            "`model.add_tokens` is learned from; 0 is all",
+            "Characters of the data to learn a new tokenizer or `model.add_tokens` from, for "
+            "pairs on each side; 0 means all",
             minimum=0,
         ),
     ] = _CHARACTERS
     add_tokens: Annotated[
         int,
         Option(
-            "Frequent words of the data to add to the vocabulary, each starting as the mean of "
-            "its pieces",
+            "Number of frequent words of the data to add to the vocabulary; each starts as the "
+            "mean of its pieces",
             "add_tokens",
             minimum=0,
         ),
@@ -107,8 +107,8 @@ class ModelPlan(Group, group="model"):
     dropout: Annotated[
         float | None,
         Option(
-            "Dropout, in attention and after activations too",
-            default="that of the model",
+            "Dropout, including in attention and after activations",
+            default="the model's own",
             minimum=0,
             below=1,
         ),
@@ -118,7 +118,7 @@ class ModelPlan(Group, group="model"):
         Option(
             "Embedding of a text with `tsdae` or `simcse`: `mean` of the last hidden states, or "
             "`cls`",
-            default="that of the model's folder, else mean",
+            default="as in the model's folder, else mean",
             allowed=("mean", "cls"),
         ),
     ] = ""
@@ -158,11 +158,11 @@ class ObjectivePlan(Group, group="objective"):
         Option(
             "Training objective",
             "objective",
-            more="`mlm` masks tokens; `mlm+nsp` also predicts the next sentence, and the loss is "
-            "the sum of both, as in TADPOLE, section 4; `causal` predicts the next token; "
-            "`translation` trains an encoder-decoder on the aligned pairs of `data`; `tsdae` and "
-            "`simcse` train a sentence encoder: the first rebuilds a text with deleted words from "
-            "its embedding, the second distinguishes a text from the others of its step",
+            more="`mlm` masks tokens. `mlm+nsp` also predicts the next sentence and adds up "
+            "both losses (TADPOLE, section 4). `causal` predicts the next token. `translation` "
+            "trains an encoder-decoder on the aligned pairs of `data`. `tsdae` and `simcse` "
+            "train a sentence encoder: the first rebuilds a text with deleted words from its "
+            "embedding, the second distinguishes a text from the others in its step",
             allowed=OBJECTIVES,
         ),
     ] = "mlm"
@@ -179,7 +179,7 @@ class ObjectivePlan(Group, group="objective"):
     smoothing: Annotated[
         float,
         Option(
-            "Label smoothing of translation: share of each label that is spread evenly over the "
+            "Label smoothing for translation: share of each label to spread evenly over the "
             "vocabulary, in the training loss only",
             minimum=0,
             below=1,
@@ -188,8 +188,8 @@ class ObjectivePlan(Group, group="objective"):
     tag_domains: Annotated[
         bool,
         Option(
-            "Begin each source text of translation with a token for its domain: the name of its "
-            "file, without suffixes",
+            "For translation, begin each source text with a token for its domain: the name of "
+            "its file, without suffixes",
             "tag_domains",
         ),
     ] = False
@@ -202,8 +202,8 @@ class ObjectivePlan(Group, group="objective"):
     loss_on: Annotated[
         str,
         Option(
-            "Tokens that `causal` is trained to predict: `all`, those of the `assistant` in "
-            "conversations, or a `completion`",
+            "Tokens that a `causal` model learns to predict: `all`, those of the `assistant` in "
+            "conversations, or those of a `completion`",
             "loss_on",
             more="A completion is the last turn of the assistant, or the last field of a template "
             "such as '{prompt}{completion}'",
@@ -236,9 +236,9 @@ class WeightsPlan(Group, group="weights"):
     policy: Annotated[
         str,
         Option(
-            "How segments count by their relevance: `off` (all alike), `lambda` (a relevant "
-            "segment's loss counts more), `resample` (a relevant segment is read more often) or "
-            "`mask+lambda` (as lambda, on the selected segments only)",
+            "How relevance counts in training: `off` (not at all), `lambda` (the loss of a "
+            "relevant segment counts more), `resample` (a relevant segment is read more often) "
+            "or `mask+lambda` (like lambda, but only on the selected segments)",
             "weights",
             more="`lambda` and `resample` need a selection made with `select --weights continuous`",
             metavar="POLICY",
@@ -246,11 +246,11 @@ class WeightsPlan(Group, group="weights"):
         ),
     ] = "off"
     c: Annotated[
-        float | None, Option("Steepness C of lambda", default="that of the selection", minimum=0)
+        float | None, Option("Steepness C of lambda", default="same as in the selection", minimum=0)
     ] = None
     alpha: Annotated[
         float | None,
-        Option("Midpoint of lambda, in standard deviations", default="that of the selection"),
+        Option("Midpoint of lambda, in standard deviations", default="same as in the selection"),
     ] = None
 
     def _check_together(self) -> None:
@@ -276,12 +276,12 @@ class MixPlan(Group, group="mix"):
         ),
     ] = 0.05
     heldout: Annotated[
-        int, Option("Held-out sequences of each kind of text, to measure the loss on", above=0)
+        int, Option("Held-out sequences of each kind of text for measuring the loss", above=0)
     ] = 256
     task_sequences: Annotated[
         int | None,
         Option(
-            "Held-out sequences of the task, to measure the loss or BLEU on",
+            "Held-out sequences of the task for measuring the loss or BLEU",
             default="set by `mix.heldout`",
             above=0,
         ),
@@ -289,7 +289,7 @@ class MixPlan(Group, group="mix"):
     task_heldout: Annotated[
         float,
         Option(
-            "Held-out share of the task's texts, with `data=task` or `then_task.on`",
+            "Share of the task's texts to hold out, with `data=task` or `then_task.on`",
             above=0,
             below=1,
         ),
@@ -317,25 +317,26 @@ class TrainPlan(Group, group="train"):
     batch: Annotated[
         int | None,
         Option(
-            "Sequences in one training step; for a translation model, batches of "
+            "Sequences per training step; for a translation model, batches of "
             "`train.pair_tokens` tokens",
             "batch",
-            default="16 on a CPU and 256 on a GPU; for translation 1 and 8; for a sentence encoder "
-            "16 and 64",
+            default="16 on a CPU and 256 on a GPU; for translation, 1 and 8; for a sentence "
+            "encoder, 16 and 64",
             above=0,
         ),
     ] = None
     pair_tokens: Annotated[
         int,
         Option(
-            "Most tokens of a batch of pairs of similar length, on either side, padding included",
+            "Most tokens on either side of a batch of pairs, including padding; a batch holds "
+            "pairs of similar length",
             above=0,
         ),
     ] = 4_096
     texts: Annotated[
         int | None,
         Option(
-            "Texts in one training step, in place of `train.batch`; a long text that is cut into "
+            "Texts per training step, in place of `train.batch`; a long text that is cut into "
             "several parts counts as several",
             default="none; 256 with `preset=tapt`",
             above=0,
@@ -344,11 +345,12 @@ class TrainPlan(Group, group="train"):
     length: Annotated[
         int | None,
         Option(
-            "Tokens per sequence; of translation, most tokens of a side, and longer pairs are left "
-            "out",
+            "Tokens per sequence; for translation, most tokens on either side (longer pairs are "
+            "left out)",
             "length",
-            default="128 on a CPU, 512 on a GPU, 128 of a sentence encoder, or the model's limit",
-            more="Special tokens included",
+            default="128 on a CPU, 512 on a GPU, 128 for a sentence encoder, and at most the "
+            "model's limit",
+            more="Includes special tokens",
             minimum=8,
         ),
     ] = None
@@ -357,7 +359,7 @@ class TrainPlan(Group, group="train"):
         Option(
             "Highest learning rate",
             "rate",
-            default="1e-3 with `model.init`, 3e-5 of a sentence encoder, 3e-4 below 50 million "
+            default="1e-3 with `model.init`, 3e-5 for a sentence encoder, 3e-4 below 50 million "
             "weights, else 1e-4",
             more="Of AdamW",
             above=0,
@@ -388,16 +390,18 @@ class TrainPlan(Group, group="train"):
     keep: Annotated[
         str,
         Option(
-            "Model to keep: `last`, `best` by `train.best_by`, or `auto`: the last, but the best "
-            "where the loss on the task's text has risen, which also stops the training early",
+            "Model to keep: `last`, `best` by `train.best_by`, or `auto`: the last, unless the "
+            "loss on the task's text has risen; then the training stops early and the best is "
+            "kept",
             allowed=KEEPS,
         ),
     ] = "auto"
     best_by: Annotated[
         str,
         Option(
-            "What `train.keep=best` and `train.patience` go by: the `loss` on held-out texts, of "
-            "the task if there are any; or `bleu` of translations of the task's pairs",
+            "What `train.keep=best` and `train.patience` compare: the `loss` on held-out texts "
+            "(those of the task, if there are any), or the `bleu` of translations of the task's "
+            "pairs",
             allowed=("loss", "bleu"),
         ),
     ] = "loss"
@@ -407,25 +411,25 @@ class TrainPlan(Group, group="train"):
     patience: Annotated[
         int,
         Option(
-            "Stop the training after this number of measurements without a new best by "
-            "`train.best_by`; 0 is never",
+            "Stop after this many measurements without a new best by `train.best_by`; 0 means "
+            "never",
             minimum=0,
         ),
     ] = 0
     micro_tokens: Annotated[
         int,
         Option(
-            "Most tokens per forward pass; 0 is 4,096 on a CPU and 16,384 on a GPU. Fewer need "
-            "less memory; the result differs by rounding and dropout only",
+            "Most tokens per forward pass; 0 means 4,096 on a CPU and 16,384 on a GPU. Fewer "
+            "tokens need less memory; the result differs only by rounding and dropout",
             minimum=0,
         ),
     ] = 0
     checkpointing: Annotated[
         str,
         Option(
-            "Activations: `off` keeps them for the backward pass, `on` computes them again there, "
-            "which needs less memory and more time; `auto` is `on` where a language "
-            "model would not fit otherwise. The result is the same except for rounding",
+            "Activations: `off` keeps them for the backward pass; `on` computes them again, "
+            "which needs less memory and more time; `auto` does so only if a language model "
+            "would not fit otherwise. The result is the same except for rounding",
             allowed=("auto", "on", "off"),
         ),
     ] = "auto"
@@ -435,8 +439,8 @@ class TrainPlan(Group, group="train"):
         bool,
         Option(
             "Divide weights, gradients and optimizer among the processes that train together "
-            "(FSDP2), for models that do not fit one GPU; on with `accelerate launch --use_fsdp`. "
-            "For `objective.name` mlm and causal"
+            "(FSDP2), for models that do not fit on one GPU. `accelerate launch --use_fsdp` "
+            "turns this on. Only for `objective.name` mlm and causal"
         ),
     ] = False
     checkpoint_minutes: Annotated[float, Option("Minutes between checkpoints", above=0)] = 10.0
@@ -488,9 +492,9 @@ class ThenTaskPlan(Group, group="then_task"):
     on: Annotated[
         bool,
         Option(
-            "After training on `data`, train on the texts of `task` in a second phase; of a task's "
-            "folder only the train split is used, and its dev and test texts are kept out of both "
-            "phases",
+            "After training on `data`, train on the texts of `task` in a second phase. Only the "
+            "train split of a task's folder is used; its dev and test texts are kept out of "
+            "both phases",
             "then_task",
         ),
     ] = False
@@ -510,7 +514,7 @@ class ThenTaskPlan(Group, group="then_task"):
     batch: Annotated[
         int | None,
         Option(
-            "Sequences in one training step",
+            "Sequences per training step",
             default="enough for 256 texts; a long text that is cut into several parts counts as "
             "several",
             above=0,
@@ -680,8 +684,12 @@ class AdaptPlan(Settings):
 class DecodePlan(Group, group="decode"):
     """The beam search of a translation (Aharoni and Goldberg 2020, appendix A.1)."""
 
-    beam: Annotated[int, Option("Beams of the search for a translation", "beam", above=0)] = 5
-    longest: Annotated[int, Option("Most tokens of a translation, with its end", above=0)] = 100
+    beam: Annotated[
+        int, Option("Number of beams in the search for a translation", "beam", above=0)
+    ] = 5
+    longest: Annotated[
+        int, Option("Most tokens of a translation, including its end token", above=0)
+    ] = 100
     penalty: Annotated[
         float | None,
         Option(
@@ -700,15 +708,15 @@ class DecodePlan(Group, group="decode"):
     splits: Annotated[
         str,
         Option(
-            "Splits of a task to translate: `dev,test`, or `test` alone in less time",
+            "Splits of a task to translate: `dev,test`, or `test` alone to save time",
             allowed=("dev,test", "test"),
         ),
     ] = "dev,test"
     domain: Annotated[
         str,
         Option(
-            "Domain of the texts, such as `it`: with a model of `objective.tag_domains`, its token "
-            "begins each text",
+            "Domain of the texts, such as `it`, for a model trained with "
+            "`objective.tag_domains`; the domain's token begins each text",
             default="none",
         ),
     ] = ""

@@ -40,8 +40,8 @@ TUNE = Offer(
         "rate": {"default": "3e-4 below 50 million weights, else 1e-4"},
         "steps": {
             "help": "Training steps with `train`",
-            "default": "3 passes over the selection, at most 2,000 steps on a CPU and 50,000 on a "
-            "GPU",
+            "default": "3 passes over the selection, at most 2,000 steps on a CPU and 50,000 on "
+            "a GPU",
         },
         "epochs": {"help": "Passes over the selection with `train`"},
     },

@@ -38,8 +38,8 @@ class SearchPlan(Group, group="search"):
     budget: Annotated[
         str,
         Option(
-            "Training steps of all trials together, or a time for scoring and trials, such as 90s, "
-            "30min or 2h",
+            "How much the search may use: training steps of all trials together, or a time for "
+            "scoring and trials, such as 90s, 30min or 2h",
             "budget",
             metavar="AMOUNT",
         ),
@@ -49,8 +49,8 @@ class SearchPlan(Group, group="search"):
         Option(
             "Methods to try, separated by commas",
             "methods",
-            default="the 4 with the fewest held-out bits among those of `corpusfit select --method "
-            "auto`",
+            default="the 4 with the fewest held-out bits of those that `corpusfit select "
+            "--method auto` compares",
             more="Their number is `search.keep`",
             metavar="NAMES",
             items=str,
@@ -78,7 +78,7 @@ class SearchPlan(Group, group="search"):
     then_task: Annotated[
         str,
         Option(
-            "Whether trials end with a second phase of training, on the target's own texts: `no`, "
+            "Whether trials end with a second training phase on the target's own texts: `no`, "
             "`yes`, or `no,yes` to try both",
             "then_task",
             more="A second phase takes a quarter of a trial's steps",
@@ -90,27 +90,28 @@ class SearchPlan(Group, group="search"):
     c: Annotated[
         float,
         Option(
-            "Steepness C of lambda with `resample`, whose midpoint is at the fraction", minimum=0
+            "Steepness C of lambda with `resample`; lambda's midpoint is where the fraction ends",
+            minimum=0,
         ),
     ] = 5.0
     eta: Annotated[
-        int, Option("One setting in `search.eta` passes on to the next rung", minimum=2)
+        int, Option("One in this many settings passes on to the next rung", minimum=2)
     ] = 3
     least: Annotated[int, Option("Fewest training steps of a trial", above=0)] = 20
     evaluations: Annotated[int, Option("Measurements of the loss in a trial", above=0)] = 4
     margin: Annotated[
         float,
         Option(
-            "Nats per token; a trial stops early if its loss is higher by more than this than the "
-            "losses, at the same step, of as many trials as pass on; trials within it of the "
-            "winner are not distinguished",
+            "Smallest difference in loss that counts, in nats per token. A trial stops early if "
+            "enough trials to fill the next rung are ahead of it by more than this at the same "
+            "step; trials closer to the winner are not distinguished from it",
             minimum=0,
         ),
     ] = 0.01
     heldout: Annotated[
         float,
         Option(
-            "Share of the target's texts to measure the loss on, at most `mix.heldout` texts",
+            "Share of the target's texts for measuring the loss, up to `mix.heldout` texts",
             above=0,
             below=1,
         ),
