@@ -55,7 +55,7 @@ def demo(
     method: str = "",
     seed: int = 0,
 ) -> None:
-    """Fit on the docstrings of Python (1 to 4 min).
+    """Try `corpusfit fit` on Python's docstrings (1 to 4 min).
 
     The corpus is the docstrings of the standard library, one file per family of modules. The task's
     texts are 100 docstrings of the network modules; others are held out. The demo first trains a

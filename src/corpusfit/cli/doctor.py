@@ -129,7 +129,7 @@ def cache(
     cache: str | None = None,
     json: bool = False,
 ) -> None:
-    """List or remove what is in the cache.
+    """List or remove cache entries.
 
     Example:
       corpusfit cache

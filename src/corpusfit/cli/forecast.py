@@ -95,7 +95,7 @@ def retrieval(result: Retrieval) -> None:
 
 @command(machine=("engine", "workers", "cache"))
 def tokenizers(result: Tokenized) -> None:
-    """Measure how many tokens tokenizers make of words.
+    """Measure into how many tokens tokenizers split words.
 
     Example:
       corpusfit tokenizers --tokenizer de-bert/ --tokenizer mbert/ --specific a.conll --general b.txt

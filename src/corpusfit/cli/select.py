@@ -58,7 +58,7 @@ def select(run: Selection) -> None:
 
 @command(machine=_EVERYWHERE, dry_run=show_estimate)
 def score(run: Selection) -> None:
-    """Score a corpus by likeness to your task; select later.
+    """Score a corpus by similarity to your task; select later.
 
     Example:
       corpusfit score --target task.jsonl --corpus corpus/ --out out/

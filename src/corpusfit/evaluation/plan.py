@@ -249,7 +249,7 @@ class FinetunePlan(Group, group="finetune"):
             "Highest learning rate",
             "rate",
             default="3e-5 for texts, 2e-5 for tagging, 1e-4 for tagging with an adapter",
-            more="Of AdamW; it falls linearly to 0",
+            more="The optimizer is AdamW, and the rate falls linearly to 0",
             above=0,
         ),
     ] = None

@@ -270,7 +270,7 @@ class MixPlan(Group, group="mix"):
         Option(
             "Replay tokens as a fraction of all training tokens",
             "replay_share",
-            more="With `replay`",
+            more="Only with `replay`",
             above=0,
             below=1,
         ),
@@ -361,7 +361,7 @@ class TrainPlan(Group, group="train"):
             "rate",
             default="1e-3 with `model.init`, 3e-5 for a sentence encoder, 3e-4 below 50 million "
             "weights, else 1e-4",
-            more="Of AdamW",
+            more="The optimizer is AdamW",
             above=0,
         ),
     ] = None

@@ -39,11 +39,11 @@ TUNE = Offer(
         },
         "rate": {"default": "3e-4 below 50 million weights, else 1e-4"},
         "steps": {
-            "help": "Training steps with `train`",
+            "help": "Training steps on the winner's selection, with `train`",
             "default": "3 passes over the selection, at most 2,000 steps on a CPU and 50,000 on "
             "a GPU",
         },
-        "epochs": {"help": "Passes over the selection with `train`"},
+        "epochs": {"help": "Passes over the winner's selection, with `train`"},
     },
     example="train.rate=1e-4",
 )

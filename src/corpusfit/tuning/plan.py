@@ -51,7 +51,7 @@ class SearchPlan(Group, group="search"):
             "methods",
             default="the 4 with the fewest held-out bits of those that `corpusfit select "
             "--method auto` compares",
-            more="Their number is `search.keep`",
+            more="`search.keep` sets their number",
             metavar="NAMES",
             items=str,
         ),
