@@ -69,9 +69,11 @@ coverage: install
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 
-docs: install
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt
-	NO_MKDOCS_2_WARNING=1 PYTHONPATH=src $(BIN)/python -m mkdocs build --strict
+# The site needs the core alone: no PyTorch.
+docs:
+	test -x build/docs-venv/bin/python || $(PYTHON) -m venv build/docs-venv
+	build/docs-venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.txt --editable .
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=src build/docs-venv/bin/python -m mkdocs build --strict
 
 bench: install
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-bench.txt

@@ -132,13 +132,16 @@ def python() -> str:
         "Messages go to Python's logger `corpusfit` at INFO, warnings to `warnings` as",
         "`CorpusfitWarning`.",
     ]
+    # classes are named by the stub, as some need PyTorch to be imported
+    stub = ast.parse((ROOT / "src/corpusfit/__init__.pyi").read_text("utf-8"))
+    imports = [node for node in stub.body if isinstance(node, ast.ImportFrom)]
+    module_of = {alias.name: f"corpusfit.{n.module}" for n in imports for alias in n.names}
     for title in ("Functions", "Results", "Plans", "Errors"):
         lines += ["", f"## {title}"]
         for name in groups[title]:
-            found = getattr(corpusfit, name)
-            lines += ["", f"::: {found.__module__}.{name}"]
+            lines += ["", f"::: {module_of[name]}.{name}"]
             lines += [] if title == "Results" else ["    options: {members: false}"]
-            lines += _keywords(found)
+            lines += _keywords(getattr(corpusfit, name)) if title == "Functions" else []
     return "\n".join(lines) + "\n"
 
 
