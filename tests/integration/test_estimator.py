@@ -453,3 +453,18 @@ def test_the_examples_of_its_page_run(tmp_path, monkeypatch):
     np.testing.assert_array_equal(known["again"].score_samples(texts), known["scores"])
     assert known["search"].best_score_ > 0.9
     assert (known["classifier"].predict(texts) == labels).mean() > 0.9
+
+
+def test_a_long_text_of_another_topic_does_not_come_first():
+    """Early rounds of `cynical` take few words, beside which a long text costs nothing per word."""
+    chance = np.random.default_rng(0)
+
+    def prose(topic, n, words=30):
+        vocabulary = [f"{topic}{i}" for i in range(200)] + ["the", "of", "and", "is"]
+        return [" ".join(chance.choice(vocabulary, words)) for _ in range(n)]
+
+    scorer = corpusfit.Scorer("cynical").fit(prose("task", 50), prose("task", 50) + prose("x", 300))
+    lengths = (30, 300, 3_000, 30_000)
+    others = [prose("x", 1, words)[0] for words in lengths]
+    scores = scorer.score_samples([*prose("task", 20), *others])
+    assert scores[:20].min() > scores[20:].max()

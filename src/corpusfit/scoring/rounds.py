@@ -336,7 +336,7 @@ class RoundScorer(Scorer[Texts]):
         most = cynical.ONE_FEATURE * rises.sum(1, keepdims=True)
         rise = np.minimum(rises, most).sum(1)
         gains = ((rise - scale * np.log1p(n / self.words)) / n).astype(np.float32)
-        passed = np.flatnonzero(gains >= self.thresholds)
+        passed = np.flatnonzero((gains >= self.thresholds) & (n <= self.budgets))
         return int(passed[0]) if len(passed) else len(self.words) - 1
 
     def _placed(self, batch: Texts) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
@@ -362,4 +362,7 @@ class RoundScorer(Scorer[Texts]):
             usual = cynical.usual_gains(weights, known)
             words = float(self.words[i])
             gains = cynical.gains(*arrays, weights, known, usual, words, scale)
-            yield gains, (gains >= threshold) | (i == last)
+            # Per word a text far longer than all that is taken gains and costs next to nothing, which
+            # early rounds would call good. A round takes no text that exceeds its budget.
+            fits = counted.words <= self.budgets[i]
+            yield gains, ((gains >= threshold) & fits) | (i == last)
