@@ -43,7 +43,7 @@ from corpusfit.evaluation.tables import Score, Table, markdown, plain, with_best
 from corpusfit.scoring import registry
 from corpusfit.scoring.rank import HELD_OUT, Split, figures, separate
 from corpusfit.selection.embedding import EmbedTexts
-from corpusfit.selection.samples import ALL, Drawn, SampleTexts, first_bound, merge
+from corpusfit.selection.samples import ALL, Drawn, SampleTexts, Unit, first_bound, merge
 from corpusfit.text.context import RunContext
 from corpusfit.text.reading import cut_units
 
@@ -156,14 +156,14 @@ def target_of(s: Setting, name: str, sources: Sequence[Source]) -> Target:
 def drawn_units(context: RunContext, s: Setting, source: Source, k: int) -> list[str]:
     """At most k units of a source, in random order."""
     job = SampleTexts(s.plan.read, s.plan.cut, (source.name,), k, s.seeds[0])
-    drawn: list[Drawn[str]] = []
+    drawn: list[Drawn[Unit]] = []
     for bound in dict.fromkeys([first_bound(source.size, k, s.plan.cut), ALL]):
         pieces = ((shard, bound) for shard in context.shards_of([source], s.plan.read))
         drawn = merge([part for part, _ in context.map(job, pieces)], k)
         if sum(len(part.texts) for part in drawn) >= k:
             break
     pairs = [pair for part in drawn for pair in zip(part.keys.tolist(), part.texts, strict=True)]
-    return [text.strip() for _, text in sorted(pairs)[:k]]
+    return [text.strip() for _, (text, _) in sorted(pairs)[:k]]
 
 
 def background(

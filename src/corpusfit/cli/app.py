@@ -167,6 +167,10 @@ class _Commands(TyperGroup):
                 raise
 
 
+_OTHER_NAME = {"--task": "--target", "--target": "--task"}
+"""Options whose meaning has another name in other commands."""
+
+
 @contextlib.contextmanager
 def _harmless_usage() -> Iterator[None]:
     """Escape Typer's messages, which quote the command line."""
@@ -175,6 +179,9 @@ def _harmless_usage() -> Iterator[None]:
     except Exception as e:
         if hasattr(e, "format_message"):  # a UsageError of Typer or Click
             vars(e)["message"] = harmless(str(getattr(e, "message", "")))
+        other = _OTHER_NAME.get(str(getattr(e, "option_name", "")))
+        if other and any(other in p.opts for p in vars(e)["ctx"].command.params):
+            vars(e)["possibilities"] = [other]
         raise
 
 

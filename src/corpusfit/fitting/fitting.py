@@ -335,7 +335,8 @@ def _read(request: Request) -> tuple[Task, EvaluatePlan]:
     if plan.task.kind == "auto":
         files = find_splits(place, "auto")
         train = files.places.get("train", [])
-        if files.form == "rows" and not read_rows(train, plan.task, "").values():
+        named = plan.task.label_field != TaskPlan().label_field  # then it must be there
+        if files.form == "rows" and not named and not read_rows(train, plan.task, "").values():
             plan = plan.with_value("task.kind", PLAIN)
         elif files.form == "conll" and all(map(format_of, train)):  # a .txt file is both
             try:

@@ -182,12 +182,21 @@ def selected_part(name: str, title: str, path: Path, manifest: dict[str, Any], l
     all_sheets = {**_counts(manifest), **_decisions(manifest), **_lists(data)}
     sheets = {name: sheet for name, sheet in all_sheets.items() if sheet.rows}
     return Part(
-        "selection", name, title, _summary(manifest), charts, sheets, manifest, data, _steps(path)
+        "selection",
+        name,
+        title,
+        _summary(manifest),
+        charts,
+        sheets,
+        manifest,
+        data,
+        _steps(path, manifest["plan"]["choose"]["fraction"]),
     )
 
 
-def _steps(path: Path) -> list[tuple[str, list[str]]]:
+def _steps(path: Path, fraction: float | None) -> list[tuple[str, list[str]]]:
     """What to do with a selection next."""
+    other = "0.05" if fraction == 0.1 else "0.1"
     adapt = ["corpusfit", "adapt", "--model", "MODEL", "--data", path.as_posix()]
     return [
         (
@@ -197,7 +206,7 @@ def _steps(path: Path) -> list[tuple[str, list[str]]]:
         ),
         (
             "Select another amount from the same scores:",
-            ["corpusfit", "choose", path.as_posix(), "--fraction", "0.1", "--out", "chosen"],
+            ["corpusfit", "choose", path.as_posix(), "--fraction", other, "--out", "chosen"],
         ),
     ]
 
@@ -206,10 +215,12 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
     """The result of a selection, in sentences."""
     counts, selected = manifest["counts"], manifest["selected"]
     whole = selected.get("of_tokens")  # older versions did not store it
-    share = f", {selected['tokens'] / max(1, whole):.1%} of the corpus" if whole else ""
+    share = (
+        f", {100 * selected['tokens'] / max(1, whole):.1f} % of the corpus's words" if whole else ""
+    )
     by_source = sorted(selected["by_source"].items(), key=lambda kv: (-kv[1]["tokens"], kv[0]))
     largest = ", ".join(
-        f"{name} ({n['tokens'] / max(1, selected['tokens']):.0%})"
+        f"{name} ({100 * n['tokens'] / max(1, selected['tokens']):.0f} %)"
         for name, n in by_source[:3]
         if n["selected"]
     )

@@ -362,7 +362,7 @@ class RoundScorer(Scorer[Texts]):
             usual = cynical.usual_gains(weights, known)
             words = float(self.words[i])
             gains = cynical.gains(*arrays, weights, known, usual, words, scale)
-            # Per word a text far longer than all that is taken gains and costs next to nothing, which
-            # early rounds would call good. A round takes no text that exceeds its budget.
+            # Per word, a text far longer than all that is taken gains and costs next to nothing,
+            # which early rounds would call good. A round takes no text that exceeds its budget.
             fits = counted.words <= self.budgets[i]
             yield gains, ((gains >= threshold) & fits) | (i == last)

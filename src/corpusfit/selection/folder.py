@@ -114,6 +114,11 @@ class SelectionFolder(OutFolder):
     def require_scored(self) -> dict[str, Any]:
         """The manifest that `keep_scored` stored."""
         manifest = self.scored_so_far()
+        if not self.path.exists():
+            raise InputError(
+                f"There is no folder {self.path}. Name the folder of a finished "
+                "`corpusfit select` or `corpusfit score`."
+            )
         if manifest is None or not self.scores.is_dir():
             raise InputError(
                 f"{self.path} holds no scored corpus. Name the folder of a finished "

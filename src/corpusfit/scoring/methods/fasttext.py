@@ -92,6 +92,7 @@ class Fasttext(Method[Texts]):
 
     reads: ClassVar[Reads] = "text"
     family: ClassVar[Family] = "external"
+    higher: ClassVar[str] = "more like the classifier's label"
     ignores_target: ClassVar[bool] = True
     scorer: ClassVar[type] = FasttextScorer
     cost: ClassVar[str] = "25,000/s"

@@ -56,6 +56,7 @@ class Field(Method[Any]):
 
     reads: ClassVar[Reads] = "numbers"
     family: ClassVar[Family] = "external"
+    higher: ClassVar[str] = "better by the row's field"
     ignores_target: ClassVar[bool] = True
     scorer: ClassVar[type] = FieldScorer
     cost: ClassVar[str] = "as fast as it reads"

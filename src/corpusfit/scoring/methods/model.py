@@ -160,6 +160,7 @@ class Model(Method[Texts]):
 
     reads: ClassVar[Reads] = "text"
     family: ClassVar[Family] = "external"
+    higher: ClassVar[str] = "more like the classifier's label"
     ignores_target: ClassVar[bool] = True
     scorer: ClassVar[type] = ModelScorer
     exact: ClassVar[bool] = False
