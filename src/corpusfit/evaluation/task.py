@@ -210,10 +210,13 @@ class Overlap:
         return self.shared / self.examples if self.examples else 0.0
 
     def __str__(self) -> str:
-        where = "copies of earlier ones" if self.split == self.within else f"also in {self.within}"
+        where = "are as earlier ones" if self.split == self.within else f"are also in {self.within}"
         counts = f"{self.shared:,} of {self.examples:,} texts ({100 * self.share:.1f} %)"
-        more = f" ({self.identical:,} exact, {self.relabeled:,} with another label)"
-        return f"{self.split}: {counts} are {where}{more if self.shared else ''}."
+        more = (
+            f", apart from case and punctuation ({self.identical:,} exactly, {self.relabeled:,} "
+            "with another label)"
+        )
+        return f"{self.split}: {counts} {where}{more if self.shared else ''}."
 
 
 @dataclass(frozen=True)

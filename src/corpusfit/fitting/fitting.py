@@ -551,12 +551,15 @@ class _Work:
         """Raise an error if a schedule, then the shortest one, does not fit in the time."""
         if not schedule.fits(self.costs, seconds):
             needed = schedule.needed(self.costs)
-            parts = ", ".join(f"{w} ({format_duration(s)})" for w, s in schedule.parts(self.costs))
+            parts = schedule.parts(self.costs)
+            listed = ", ".join(f"{words} ({format_duration(s)})" for words, s in parts)
+            longest = max(parts, key=lambda part: part[1])[0]
+            less = "a part of the corpus" if longest.startswith("select") else "a smaller model"
             raise bad_setting(
                 "`time`",
-                f"at least {format_duration(needed)} for this task, corpus and model: {parts}",
+                f"at least {format_duration(needed)} for this task, corpus and model: {listed}",
                 format_duration(seconds),
-                "Or name a smaller model, or a part of the corpus.",
+                f"Or name {less}. Times are measured: beside other programs they are longer.",
             )
 
     def _evaluation_seconds(self, machine: Machine, **options: Any) -> float:

@@ -47,8 +47,8 @@ ENGINES: dict[str, type[Engine]] = {
 }
 CutSources = Callable[[Sequence[Source], ReadPlan], Iterator[Shard]]
 _COMPILING = (
-    "Compiling kernels, once on this machine; this takes a while. To compile those of `select` in "
-    "advance, run `corpusfit doctor --warm`."
+    "Compiling kernels, once for each command on this machine; this takes a while. To compile "
+    "those of `select` in advance, run `corpusfit doctor --warm`."
 )
 # A source that is read from its beginning is divided into so many stretches per worker, each of at
 # most so many shards, as results of a stretch are sent together. Whoever reads a stretch passes
