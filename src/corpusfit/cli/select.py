@@ -213,7 +213,7 @@ def show_composition(selected: Mapping[str, Any]) -> None:
     if "of_tokens" in selected:
         text += f", {percent(selected['tokens'], selected['of_tokens'])} of the text"
     title = f"Selected: {selected['segments']:,} segments, {text}"
-    _show_groups(title, "source", "share of corpus's words", shown, selected["tokens"])
+    _show_groups(title, "source", "words of corpus", shown, selected["tokens"])
     if len(chosen) > _ROWS:
         say(f"{len(chosen) - _ROWS:,} more sources are listed in manifest.json.")
     if len(chosen) < len(sources):
@@ -259,7 +259,7 @@ def _show_groups(
         ]
         for name, n, formatted_share in counts
     ]
-    columns = [group, "segments", share, "selected", "word pieces", "share of selection's words"]
+    columns = [group, "segments", share, "selected", "word pieces", "words of selection"]
     table(title, columns, rows)
 
 
