@@ -210,7 +210,7 @@ class Overlap:
         return self.shared / self.examples if self.examples else 0.0
 
     def __str__(self) -> str:
-        where = "are as earlier ones" if self.split == self.within else f"are also in {self.within}"
+        where = "repeat earlier ones" if self.split == self.within else f"are also in {self.within}"
         counts = f"{self.shared:,} of {self.examples:,} texts ({100 * self.share:.1f} %)"
         more = (
             f", apart from case and punctuation ({self.identical:,} exactly, {self.relabeled:,} "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
@@ -72,6 +72,10 @@ class Scorer(ABC, Generic[Batch]):
         Raises:
             ValueError: the arrays are inconsistent, which kernels without bounds checks cannot see.
         """
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Its fields: what a worker has opened or computed from them is never sent to others."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @abstractmethod
     def score(self, batch: Batch) -> NDArray[np.float32]:

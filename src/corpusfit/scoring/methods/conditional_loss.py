@@ -27,7 +27,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
@@ -188,10 +188,6 @@ class ConditionalLossScorer(Scorer[Texts]):
                 parameter.copy_(stored[name])
         device = resolve_device("auto", "embed")
         return Predictor(model.eval().requires_grad_(False).to(device))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the opened models, which are never sent to workers."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def meaning(self) -> str:
         """What a score is."""

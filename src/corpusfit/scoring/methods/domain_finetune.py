@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,10 +59,6 @@ class DomainFinetuneScorer(Scorer[Texts]):
     @cached_property
     def _encoder(self) -> TransformerEncoder:
         return open_tuned(self._tuned)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the opened network, which is never sent to workers."""
-        return {k: v for k, v in self.__dict__.items() if k != "_encoder"}
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts: float32 [n], log odds of the target's domain.

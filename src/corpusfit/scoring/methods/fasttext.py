@@ -12,7 +12,7 @@ DataComp-LM, section 4.4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -42,10 +42,6 @@ class FasttextScorer(Scorer[Texts]):
     def _model(self) -> Any:
         require_same([Path(self.path)], self.digest, self.path)
         return opened(Path(self.path))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the opened model, which is never sent to workers."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def meaning(self) -> str:
         """What a score is."""

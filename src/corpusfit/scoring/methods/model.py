@@ -12,7 +12,7 @@ Reference: Penedo et al. (2024), The FineWeb Datasets, section 4; Wettig et al. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -98,10 +98,6 @@ class ModelScorer(Scorer[Texts]):
         network = network.eval().requires_grad_(False).to(resolve_device("auto", "embed"))
         limits = (self.length, position_limit(network), tokenizer.model_max_length)
         return network, tokenizer, int(min(limits))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the opened network, which is never sent to workers."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def meaning(self) -> str:
         """What a score is."""

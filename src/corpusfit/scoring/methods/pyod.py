@@ -111,10 +111,6 @@ class PyodScorer(Scorer[Vectors]):
     def _fitted(self) -> Any:
         return _train(self.detector, self.parameters, self.target, self.seed)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """All but the fitted detector, which is never sent to workers."""
-        return {k: v for k, v in self.__dict__.items() if k != "_fitted"}
-
     def score(self, batch: Vectors) -> NDArray[np.float32]:
         """Score float32 [n, d]: PyOD's decision function, negated, float32 [n]."""
         rows = 1 if self.alone else _BLOCK
