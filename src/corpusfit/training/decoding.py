@@ -88,7 +88,9 @@ def beam_search(
     forbidden = [w[0] for w in bad_words if len(w) == 1 and w[0] != stated.eos_token_id]
     # tell `generate` of a single beam, so that it neither expands its inputs nor warns
     options: dict[str, Any] = {"num_beams": 1, "early_stopping": False, "length_penalty": 1.0}
-    options |= {"do_sample": False, "max_new_tokens": longest, "pad_token_id": pad}
+    # a model's own `max_length`, which Marian's have, would be warned of in every batch
+    options |= {"max_new_tokens": longest, "max_length": None}
+    options |= {"do_sample": False, "pad_token_id": pad}
     options["bad_words_ids"] = [word for word in bad_words if len(word) > 1] or None
     translations: list[list[int]] = [[] for _ in rows]
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))

@@ -143,3 +143,14 @@ def test_one_beam_takes_the_likeliest_token(models, rows):
                 ).logits
             tokens.append(int(logits[0, -1].argmax()))
         assert found == (tokens[1:] if tokens[-1] == END else [*tokens[1:], END])
+
+
+def test_a_length_that_a_model_states_is_not_warned_of(models, rows, monkeypatch):
+    """Models of Marian state a `max_length`, of which transformers warns in every batch."""
+    from transformers.generation import utils
+
+    said = []
+    monkeypatch.setattr(utils.logger, "warning", lambda text, *_: said.append(text))
+    monkeypatch.setattr(models["marian"].generation_config, "max_length", 512)
+    assert len(beam_search(models["marian"], rows[:2], DecodePlan(longest=LONGEST))) == 2
+    assert not said
