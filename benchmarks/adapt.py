@@ -268,8 +268,10 @@ def row(micro: Any, i: int, packing: Any) -> dict[str, Any]:
 
     labels = torch.full((micro.ids.numel(),), -100)
     labels[micro.at] = micro.labels
-    more = {k: v[0] for k, v in packing.inputs(micro.chunk[i : i + 1], torch.float32).items()}
-    return {"input_ids": micro.ids[i], "labels": labels.reshape(micro.ids.shape)[i], **more}
+    one = slice(i, i + 1)
+    inputs = packing.inputs(micro.ids[one], micro.chunk[one], torch.float32)
+    labels = labels.reshape(micro.ids.shape)
+    return {"labels": labels[i]} | {k: v[0] for k, v in inputs.items()}
 
 
 def same(case: Case, folder: Path, steps: int) -> None:

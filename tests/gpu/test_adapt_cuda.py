@@ -41,21 +41,29 @@ def adapt(tiny_lm, jsonl, tmp_path, inline):
 
 
 @pytest.mark.parametrize("name", ["mlm", "causal"])
-@pytest.mark.parametrize(("bf16", "most"), [(False, 1e-4), (True, 3e-2)])
-def test_gradients_through_packed_rows_are_those_of_padded_ones(name, bf16, most):
-    """Under sdpa: the same chunks, packed in one row and padded in a row each, in float32 and bf16;
-    `most` is the length of the difference in lengths of the gradient."""
+@pytest.mark.parametrize(
+    ("bf16", "most", "flash"), [(False, 1e-4, False), (True, 3e-2, False), (True, 3e-2, True)]
+)
+def test_gradients_through_packed_rows_are_those_of_padded_ones(name, bf16, most, flash):
+    """The same chunks, packed in one row and padded in a row each, in float32 and bf16, with masks
+    and by a kernel that takes lengths; `most` is the length of the difference in lengths of the
+    gradient."""
     from adapting import BERT_MARKS, VOCABULARY, model_of
+    from corpusfit.embed.hardware import Hardware
     from corpusfit.embed.prediction import Predictor
     from corpusfit.training.batches import MicroBatch
     from corpusfit.training.objectives import MaskedLM, Network
     from corpusfit.training.packing import find_packing
     from corpusfit.training.plan import ObjectivePlan
 
+    kernels = Hardware("cuda", "bf16", 0).varlen if flash else []
+    if flash and not kernels:
+        pytest.skip("flash-attn is not installed")
     model = model_of(name, attention="sdpa").cuda()
     predictor = Predictor(model)
-    packing = find_packing(predictor, BERT_MARKS, 60, causal=name == "causal")
+    packing = find_packing(predictor, BERT_MARKS, 60, causal=name == "causal", kernels=kernels)
     assert packing is not None
+    assert (packing.form == "flat") == flash
     sizes = (31, 9, 17)
     ids = torch.randint(5, VOCABULARY, (sum(sizes),), generator=torch.Generator().manual_seed(0))
     at = [[3, 20, 30], [0, 4], [7]]
@@ -76,6 +84,8 @@ def test_gradients_through_packed_rows_are_those_of_padded_ones(name, bf16, most
         (packing, packed, row, packed_chunk),
         (None, padded, rows, chunk),
     ):
+        if how is None:
+            model.set_attn_implementation("sdpa")
         network = Network(predictor, model, how, bf16)
         kind = torch.zeros_like(inputs)
         micro = MicroBatch(

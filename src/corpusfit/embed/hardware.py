@@ -46,6 +46,16 @@ class Hardware(NamedTuple):
         """Attention implementation for training; SDPA is slower than `eager` on a CPU in bf16."""
         return "eager" if (self.device, self.precision) == ("cpu", "bf16") else "sdpa"
 
+    @property
+    def varlen(self) -> list[str]:
+        """Attention implementations that take lengths of packed texts instead of a mask."""
+        from transformers.utils import is_flash_attn_2_available, is_flash_attn_3_available
+
+        if (self.kind, self.precision) != ("cuda", "bf16"):
+            return []
+        found = {3: is_flash_attn_3_available(), 2: is_flash_attn_2_available()}
+        return [f"flash_attention_{version}" for version, here in found.items() if here]
+
 
 def resolve(wanted: Wanted, group: str = "embed", batch_tokens: int = 0) -> Hardware:
     """Resolve a plan's device, precision (`bf16` or `fp32`) and batch size."""

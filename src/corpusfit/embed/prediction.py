@@ -170,14 +170,18 @@ class Predictor:
 
     def _attend(self, forward: Any, part: Any, states: Any, *args: Any, **more: Any) -> Any:
         """Replacement of the last attention's `forward`: the selected positions only."""
+        import torch
+
         at, mask = self._at, args[0] if args else more.get("attention_mask")
-        plain_mask = mask is None or mask.ndim == 4  # batch, heads, queries, keys
+        # batch, heads, queries, keys; a varlen kernel has the lengths of chunks instead
+        plain_mask = mask.ndim == 4 if mask is not None else "cu_seq_lens_q" not in more
         if (
             at is None
             or not len(at)
             or at.is_cuda
             or states.shape[:2] != self._shape
             or not plain_mask
+            or torch.compiler.is_compiling()  # it reads a number, which would end a graph
         ):
             return forward(states, *args, **more)
         self._seen = _ATTENTION

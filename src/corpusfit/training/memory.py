@@ -328,14 +328,14 @@ def _kept(
                 storages[p.untyped_storage()._cdata] = None
             ids = torch.zeros(work.rows, work.length, dtype=torch.long)
             if packing is not None:
-                more |= packing.inputs(ids, torch.bfloat16 if bf16 else torch.float32)
+                more |= packing.inputs(ids, ids, torch.bfloat16 if bf16 else torch.float32)
             with (
                 quiet(),
                 torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
                 torch.autocast("cpu", torch.bfloat16, enabled=bf16),
                 watch,
             ):
-                out = model(input_ids=ids, **more)
+                out = model(**{"input_ids": ids, **more})
             logits = out["logits"] if "logits" in out else out["prediction_logits"]
             made.pop(logits.untyped_storage()._cdata, None)  # the loss keeps them
             temporary = sum(made[address].nbytes() for address in made.keys() - storages.keys())

@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.core.artifacts import is_local, remove, writing
-from corpusfit.core.errors import ModelError, StorageError, machine_fault, raise_machine_fault
+from corpusfit.core.errors import (
+    ModelError,
+    StorageError,
+    bad_setting,
+    machine_fault,
+    raise_machine_fault,
+)
 from corpusfit.embed.contract import digest
 from corpusfit.embed.folders import (
     ModelSetting,
@@ -258,6 +264,19 @@ def set_dropout(config: Any, dropout: float) -> None:
     """Set every dropout of a model's configuration."""
     for field in _DROPOUTS & vars(config).keys():
         setattr(config, field, dropout)
+
+
+def compile_model(model: Any) -> None:
+    """Compile a model in place, its weights and their names untouched (`train.compile`)."""
+    import torch
+
+    try:
+        torch.compile(torch.sin)(torch.ones(2, device=model.device))
+    except Exception as e:  # a compiler that is missing or broken raises many kinds of exceptions
+        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
+        cure = f"torch cannot compile on this machine: {reason}"
+        raise bad_setting("`train.compile`", "false here", "true", cure) from e
+    model.compile()
 
 
 def _unfit(name: str, objective: str, why: str) -> ModelError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corpusfit.embed.prediction import TOLERANCE, Predictor, evaluation_mode, relative_difference
-from corpusfit.embed.transformer import first_position
+from corpusfit.embed.transformer import first_position, quiet
 from corpusfit.training.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
 LEAK = 1e-2  # tolerance, relative to the effect of a neighboring chunk without a mask
 SAMPLED = 32  # positions of a chunk whose logits are compared
+FLAT = "flat"  # instead of a mask: the lengths of chunks, all rows of a batch in one
+_FLAT_ERROR, _FLAT_LEAK = 2.0, 0.5  # tolerances in bf16: of its own error, and of a leak
+_MOST_POSITIONS = 4_096  # of a trial whose row exceeds a model's table of positions
 
 
 @dataclass(frozen=True)
@@ -27,24 +32,31 @@ class Packing:
     positions: int | None
     # form of the mask: `boolean`, true where a token attends; `additive`, added to the
     # attention scores; `pairs`, 1 where a token attends, without an axis for heads, as BERT
-    # models take it in transformers 4
+    # models take it in transformers 4; `flat`, none, but the lengths of all chunks
     form: str
     causal: bool  # a token does not attend to later tokens
     window: int  # attention window of some layers; 0 if all layers attend to the whole chunk
 
-    def inputs(self, chunks: torch.Tensor, dtype: torch.dtype) -> dict[str, Any]:
-        """Model inputs besides the token ids."""
+    def inputs(self, ids: torch.Tensor, chunks: torch.Tensor, dtype: torch.dtype) -> dict[str, Any]:
+        """Model inputs for rows of token ids [r, l] and the chunk of each token [r, l]."""
         import torch
 
-        inputs = {"attention_mask": self.mask(chunks, dtype)}
+        inputs: dict[str, Any] = {"input_ids": ids}
+        first = torch.ones_like(chunks, dtype=torch.bool)
+        first[:, 1:] = chunks[:, 1:] != chunks[:, :-1]
         if self.positions is not None:
             # counted from the first token of each chunk
             position = torch.arange(chunks.shape[1], device=chunks.device).expand_as(chunks)
-            first = torch.ones_like(chunks, dtype=torch.bool)
-            first[:, 1:] = chunks[:, 1:] != chunks[:, :-1]
             begin = position.masked_fill(~first, 0).cummax(1).values
             inputs["position_ids"] = position - begin + self.positions
-        return inputs
+        if self.form != FLAT:
+            return inputs | {"attention_mask": self.mask(chunks, dtype)}
+        begins = first.flatten().nonzero()[:, 0]
+        ends = torch.nn.functional.pad(begins, (0, 1), value=chunks.numel()).int()
+        longest = int(ends.diff().max())
+        inputs = {name: rows.reshape(1, -1) for name, rows in inputs.items()}
+        inputs |= {"cu_seq_lens_q": ends, "cu_seq_lens_k": ends}
+        return inputs | {"max_length_q": longest, "max_length_k": longest}
 
     def mask(self, chunks: torch.Tensor, dtype: torch.dtype) -> Any:
         """The attention mask; one for each kind of layer where layers differ."""
@@ -77,9 +89,18 @@ def block_mask(
 
 
 def find_packing(
-    predictor: Predictor, special: SpecialTokens, length: int, *, causal: bool
+    predictor: Predictor,
+    special: SpecialTokens,
+    length: int,
+    *,
+    causal: bool,
+    kernels: Sequence[str] = (),
 ) -> Packing | None:
-    """Find masks and positions that keep chunks of a row apart in this model, by trial."""
+    """Find masks and positions that keep chunks of a row apart in this model, by trial.
+
+    `kernels` are attention implementations of transformers to try first, in bf16, which take the
+    lengths of chunks instead of a mask; the model keeps the first one that works.
+    """
     # A packing works if two chunks in one row have the same logits as each chunk alone. The
     # trial takes a few forward passes.
     # Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
@@ -103,29 +124,58 @@ def find_packing(
         torch.tensor(sizes, device=model.device)
     )[None]
 
-    def packed(inputs: dict[str, Any]) -> torch.Tensor:
-        return predictor.logits(model, {"input_ids": row, **inputs}, at)
+    def alone() -> torch.Tensor:
+        ones = zip(texts, spread, strict=True)
+        logits = [predictor.logits(model, {"input_ids": t[None]}, a) for t, a in ones]
+        return torch.cat(logits).float()
+
+    def packed(inputs: dict[str, Any], at: torch.Tensor) -> torch.Tensor:
+        return predictor.logits(model, inputs, at).float()
 
     config = model.config
-    eager = getattr(config, "_attn_implementation", "eager") == "eager"
-    slides = "sliding_attention" in (getattr(config, "layer_types", None) or ())
-    reach = getattr(config, "sliding_window", None) or 0
-    windows = (0, reach) if slides and reach else (0,)
+    before = getattr(config, "_attn_implementation", "eager")
     starts = dict.fromkeys((first_position(model), 0, None))
-    # try likely and fast variants first
-    forms = ("additive", "boolean", "pairs") if eager else ("boolean", "additive", "pairs")
     with evaluation_mode(model):
-        ones = zip(texts, spread, strict=True)
-        alone = torch.cat([predictor.logits(model, {"input_ids": t[None]}, a) for t, a in ones])
+        exact = alone()
+        halved = torch.autocast(model.device.type, torch.bfloat16)
+        for kernel, start in product(kernels, starts):
+            # several rows become one, which is longer than a table of positions or kinds
+            limit = min(getattr(config, "max_position_embeddings", 0), _MOST_POSITIONS)
+            rows = 1 + limit // length
+            packing = Packing(start, FLAT, causal, 0)
+            rows_of, apart = row.expand(rows, -1), chunks.expand(rows, -1)
+            last = at + (rows - 1) * length
+            try:
+                with halved, quiet():
+                    rounded = relative_difference(alone(), exact)
+                    model.set_attn_implementation(kernel)
+                    inputs = packing.inputs(rows_of, apart, torch.bfloat16)
+                    error = relative_difference(packed(inputs, last), exact)
+                    one = packing.inputs(rows_of, torch.zeros_like(apart), torch.bfloat16)
+                    one["position_ids"] = inputs["position_ids"]
+                    leak = relative_difference(packed(one, last), exact)
+                if error <= _FLAT_ERROR * rounded and error <= _FLAT_LEAK * leak:
+                    return packing
+            except Exception:  # models raise many kinds of exceptions for an argument  # noqa: S110
+                pass
+            with suppress(Exception):  # models that are not transformers' own have no such method
+                model.set_attn_implementation(before)
+        slides = "sliding_attention" in (getattr(config, "layer_types", None) or ())
+        reach = getattr(config, "sliding_window", None) or 0
+        windows = (0, reach) if slides and reach else (0,)
+        # try likely and fast variants first
+        eager = before == "eager"
+        forms = ("additive", "boolean", "pairs") if eager else ("boolean", "additive", "pairs")
         for form, window, start in product(forms, windows, starts):
             packing = Packing(start, form, causal, window)
-            inputs = packing.inputs(chunks, torch.float32)
+            inputs = packing.inputs(row, chunks, torch.float32)
             try:
-                error = relative_difference(packed(inputs), alone)
+                error = relative_difference(packed(inputs, at), exact)
                 if error > TOLERANCE:
                     continue
                 everything = packing.mask(torch.zeros_like(chunks), torch.float32)
-                leak = relative_difference(packed({**inputs, "attention_mask": everything}), alone)
+                mixed = packed({**inputs, "attention_mask": everything}, at)
+                leak = relative_difference(mixed, exact)
             except Exception:  # models raise many kinds of exceptions for an argument  # noqa: S112
                 continue
             if error <= LEAK * leak:

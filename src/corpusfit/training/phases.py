@@ -31,7 +31,7 @@ from corpusfit.training.data import TrainingText
 from corpusfit.training.folder import AdaptFolder, Checkpoints
 from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.memory import can_recompute, choose, outline, recompute
-from corpusfit.training.models import LoadedModel, open_model, save_model
+from corpusfit.training.models import LoadedModel, compile_model, open_model, save_model
 from corpusfit.training.objectives import Network, Objective
 from corpusfit.training.packing import find_packing
 from corpusfit.training.plan import (
@@ -100,7 +100,9 @@ def assemble_training(
     packing = None
     if ready.objective.packs:
         causal = plan.objective.name == "causal"
-        packing = find_packing(predictor, opened.special, ready.length, causal=causal)
+        packing = find_packing(
+            predictor, opened.special, ready.length, causal=causal, kernels=hardware.varlen
+        )
     # divided weights (`train.shard`) stay in one format
     halved = bool(plan.adapter.kind) and hardware.precision == "bf16" and not plan.train.shard
     if plan.adapter.kind:
@@ -156,6 +158,9 @@ def assemble_training(
             progress.note(choice.note)
     if recomputes:
         recompute(model)
+    if plan.train.compile:
+        progress.note("The model is compiled in the first steps, which takes minutes.")
+        compile_model(model)
     bleu = None
     if plan.train.best_by == "bleu":
         if TASK not in text.heldout:
@@ -193,6 +198,7 @@ def assemble_training(
         "parameters": size.parameters,
         "trained": sum(p.numel() for p in model.parameters() if p.requires_grad),
         "precision": hardware.precision,
+        "attention": getattr(model.config, "_attn_implementation", ""),
         "device": hardware.kind,
         "memory": memory and memory.as_dict(),
         "checkpointing": recomputes,

@@ -433,6 +433,13 @@ class TrainPlan(Group, group="train"):
             allowed=("auto", "on", "off"),
         ),
     ] = "auto"
+    compile: Annotated[
+        bool,
+        Option(
+            "Compile the model with `torch.compile`: the first steps take minutes, later ones "
+            "less time. Only for `objective.name` mlm and causal, and not with `train.shard`"
+        ),
+    ] = False
     precision: Precision = "auto"
     device: Device = "auto"
     shard: Annotated[
@@ -574,6 +581,7 @@ _NEWER = (
     ("train", "patience"),
     ("train", "best_by"),
     ("train", "checkpointing"),
+    ("train", "compile"),
 )
 
 
@@ -617,11 +625,15 @@ class AdaptPlan(Settings):
     def _check_together(self) -> None:
         self._check_translation()
         self._check_embeddings()
-        if self.train.shard and self.objective.name not in ("mlm", "causal"):
-            cure = "Or leave out `train.shard`."
-            raise bad_setting(
-                "`objective.name`", "mlm or causal with `train.shard`", self.objective.name, cure
-            )
+        for setting in ("shard", "compile"):
+            if getattr(self.train, setting) and self.objective.name not in ("mlm", "causal"):
+                allowed, cure = (
+                    f"mlm or causal with `train.{setting}`",
+                    f"Or leave out `train.{setting}`.",
+                )
+                raise bad_setting("`objective.name`", allowed, self.objective.name, cure)
+        if self.train.shard and self.train.compile:
+            raise _left_out("train.compile", "with `train.shard`", True, "Take one of them.")
         if self.train.shard and self.adapter.kind == "pfeiffer":
             raise _left_out("train.shard", "with `adapter.kind=pfeiffer`", True, "Take lora.")
         for other in ("init", "new_head", "add_tokens"):

@@ -37,7 +37,7 @@ def opening(name):
     return partial(auto.from_config, config, attn_implementation=attention)
 
 
-def kept_by_torch(model, masks):
+def kept_by_torch(model, inputs):
     """Bytes that autograd keeps of a forward pass besides the weights, and the logits."""
     own = {p.untyped_storage().data_ptr() for p in model.parameters()}
     kept = {}
@@ -48,9 +48,8 @@ def kept_by_torch(model, masks):
             kept[storage.data_ptr()] = storage
         return tensor
 
-    ids = torch.zeros(ROWS, LENGTH, dtype=torch.long)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        logits = model(input_ids=ids, **masks).logits
+        logits = model(**inputs).logits
     return sum(storage.nbytes() for storage in kept.values()), logits
 
 
@@ -62,9 +61,9 @@ def test_parts_are_the_bytes_of_real_tensors(name, kind):
     if kind:
         add_adapter(model, plan, 0)
     chunk = torch.zeros(ROWS, LENGTH, dtype=torch.long)
-    masks = Packing(0, "boolean", name in CAUSAL, 0).inputs(chunk, torch.float32)
+    inputs = Packing(0, "boolean", name in CAUSAL, 0).inputs(chunk, chunk, torch.float32)
 
-    activations, logits = kept_by_torch(model, masks)
+    activations, logits = kept_by_torch(model, inputs)
     counted = step_memory(
         outline(opening(name), plan), Pass(ROWS, LENGTH, 1.0, name in CAUSAL, CPU)
     )

@@ -1,10 +1,13 @@
 """Packed chunks against the same chunks padded, each in its own row."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 import transformers as tf
 from shapes import CAUSAL, MASKED, NO_SDPA, V, model_of, special_tokens_for
 from torch.nn.functional import cross_entropy
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training.packing import block_mask, find_packing
@@ -14,6 +17,7 @@ SIZES = [(50, 30, 12), (71, 24)]  # the chunks of two rows; padding fills up the
 NEVER = {"deberta-v2", "mobilebert", "bloom", "mistral"}
 if tf.__version__ < "5":
     NEVER |= {"distilbert", "albert", "modernbert"}
+WITHOUT_VARLEN = {"big_bird", "bloom", "deberta-v2", "mobilebert", "mpnet"}
 CASES = [
     (name, attention)
     for name in sorted({**MASKED, **CAUSAL})
@@ -69,8 +73,68 @@ def test_packed_equals_padded_or_packing_is_refused(name, attention):
     texts, seen = padded(ids, chunks, model.config.pad_token_id or 0)
     one = {"input_ids": texts, "attention_mask": seen}
     wanted, theirs = loss_and_gradients(predictor, one, seen)
-    together = {"input_ids": ids, **packing.inputs(chunks, torch.float32)}
+    together = packing.inputs(ids, chunks, torch.float32)
     loss, ours = loss_and_gradients(predictor, together, chunks >= 0)
+    assert loss == pytest.approx(wanted, rel=1e-5)
+    largest = max(float(g.abs().max()) for g in theirs.values())
+    for parameter, gradient in theirs.items():
+        torch.testing.assert_close(ours[parameter], gradient, rtol=1e-3, atol=1e-5 * largest)
+
+
+@pytest.fixture(scope="module")
+def varlen():
+    """The name of an attention that takes the lengths of chunks, as flash attention does."""
+
+    def attend(module, query, key, value, mask, *, cu_seq_lens_q=None, is_causal=None, **more):
+        assert mask is None
+        causal = module.is_causal if is_causal is None else is_causal
+        ends = [0, query.shape[2]] if cu_seq_lens_q is None else cu_seq_lens_q.tolist()
+        groups = query.shape[1] // key.shape[1]
+        window, parts = more.get("sliding_window"), []
+        for begin, end in pairwise(ends):
+            q, k, v = (states[:, :, begin:end] for states in (query, key, value))
+            k, v = (states.repeat_interleave(groups, 1) for states in (k, v))
+            at = torch.arange(end - begin)
+            back = at[:, None] - at
+            seen = (back >= 0) if causal else torch.ones_like(back, dtype=torch.bool)
+            if window:
+                seen &= (back < window) if causal else (back.abs() < window)
+            parts.append(
+                torch.nn.functional.scaled_dot_product_attention(
+                    q, k, v, attn_mask=seen, scale=more.get("scaling")
+                ).transpose(1, 2)
+            )
+        return torch.cat(parts, 1), None
+
+    tf.AttentionInterface.register("varlen", attend)
+    tf.AttentionMaskInterface.register("varlen", ALL_MASK_ATTENTION_FUNCTIONS["flash_attention_2"])
+    return "varlen"
+
+
+@pytest.mark.skipif(tf.__version__ < "5", reason="the interface of attention is that of 5")
+@pytest.mark.parametrize("name", sorted({**MASKED, **CAUSAL}))
+def test_lengths_of_chunks_instead_of_a_mask_equal_padded_rows(name, varlen):
+    """What a varlen kernel of a GPU is given, by an imitation on the CPU, in float32."""
+    model = model_of(name, "eager" if name in NO_SDPA else "sdpa")
+    before = model.config._attn_implementation
+    predictor = Predictor(model)
+    packing = find_packing(
+        predictor, special_tokens_for(name), LENGTH, causal=name in CAUSAL, kernels=[varlen]
+    )
+    flat = packing is not None and packing.form == "flat"
+    assert flat == (name not in WITHOUT_VARLEN)
+    assert model.config._attn_implementation == (varlen if flat else before)
+    if not flat:
+        return
+    ids, chunks = rows()
+    inputs = packing.inputs(ids, chunks, torch.float32)
+    assert inputs["max_length_q"] == max(map(max, SIZES))
+    assert "attention_mask" not in inputs
+    loss, ours = loss_and_gradients(predictor, inputs, (chunks >= 0).reshape(1, -1))
+    model.set_attn_implementation(before)
+    texts, seen = padded(ids, chunks, model.config.pad_token_id or 0)
+    one = {"input_ids": texts, "attention_mask": seen}
+    wanted, theirs = loss_and_gradients(predictor, one, seen)
     assert loss == pytest.approx(wanted, rel=1e-5)
     largest = max(float(g.abs().max()) for g in theirs.values())
     for parameter, gradient in theirs.items():
@@ -84,7 +148,7 @@ def test_positions_that_begin_after_the_padding_index(name):
     )
     assert packing.positions == 2
     chunks = torch.tensor([[0, 0, 0, 1, 1, -1, -1]])
-    got = packing.inputs(chunks, torch.float32)["position_ids"]
+    got = packing.inputs(chunks, chunks, torch.float32)["position_ids"]
     assert got.tolist() == [[2, 3, 4, 2, 3, 2, 3]]
 
 

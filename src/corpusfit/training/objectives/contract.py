@@ -52,11 +52,9 @@ class Network:
         """Model inputs for rows of token ids [r, l] and the chunk of each token [r, l]."""
         import torch
 
-        inputs = {"input_ids": ids}
         if self.packing is None:
-            return {**inputs, "attention_mask": (chunk != PADDING).long()}
-        dtype = torch.bfloat16 if self.bf16 else torch.float32
-        return {**inputs, **self.packing.inputs(chunk, dtype)}
+            return {"input_ids": ids, "attention_mask": (chunk != PADDING).long()}
+        return self.packing.inputs(ids, chunk, torch.bfloat16 if self.bf16 else torch.float32)
 
 
 @dataclass(frozen=True, eq=False)
