@@ -49,7 +49,7 @@ def test_the_site_has_every_page_once_and_links_lead_to_files():
     """`make docs` also checks anchors, and pages that the site makes."""
     site = script("site_pages")
     listed = re.findall(
-        r"^ *- (?:[^:]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M
+        r"^ *- (?:[^:\n]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M
     )
     made = {*site.MADE, "examples/papers/README.md", *site.INCLUDED.values()}
     pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
