@@ -75,7 +75,7 @@ Every setting has a path, such as `cut.gamma`. Many also have an option of their
 
 ## The ten that people change
 
-| setting | option | default | when to change it |
+| setting | option | default | what for |
 |---|---|---|---|
 """
 REFERENCE = """
