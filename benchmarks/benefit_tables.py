@@ -184,7 +184,7 @@ def introduction(found: Mapping[str, Any], block: Block) -> str:
         "interpolated Kneser-Ney trigram model of the selection on all these dev texts, with the "
         "vocabulary of the third of the corpus. The methods see only train texts; dev texts "
         "occurring in train or inside the corpus are left out, and the others are normalized "
-        "(no tokenisation, no entity marks). A seed decides the third of the corpus, the texts, "
+        "(no tokenization, no entity marks). A seed decides the third of the corpus, the texts, "
         f"the fit and the training. Methods that need embeddings use `{p['embedder']}`. Agreement "
         "and F1 are those of `corpusfit rank` with its defaults. Methods named `peer_…` are other "
         "tools and papers as published, on the same segments and the normalized target "

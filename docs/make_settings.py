@@ -8,10 +8,11 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 from corpusfit.core import offers
-from corpusfit.core.options import Setting, settings_of
+from corpusfit.core.options import Option, Setting, settings_of
 from corpusfit.core.plan import Plan
 from corpusfit.core.settings import Settings
 from corpusfit.domains.plan import ClustersPlan
@@ -25,56 +26,129 @@ ROOMS = ("selection", "training", "evaluation", "domains", "tuning", "fitting")
 """The packages whose functions have options."""
 
 
+OFTEN = {
+    "choose.fraction": "How much to select: 0.1 is a tenth of the corpus's words",
+    "read.text_field": "The field that holds the text; `--target-field` if the target's differs",
+    "read.where": "Read only some rows of the corpus, by their other fields",
+    "method.name": "`auto` compares methods on your texts; `consensus` finds all texts of a domain",
+    "embed.embedder": "Another encoder, perhaps multilingual, for methods that read embeddings",
+    "cut.unit": "`document` scores and selects whole rows, such as conversations",
+    "objective.name": "`causal` for a decoder; others for translation and sentence encoders",
+    "train.steps": "Train longer or less; `--time 30min` sets it by the clock",
+    "train.rate": "Lower it if the loss on the task's text rises",
+    "adapter.kind": "`lora` trains small matrices and leaves the model's weights as they are",
+}
+"""The settings that people change, each with what for; the page begins with them."""
+
+SECTIONS: dict[str, tuple[Settings, str, tuple[str, ...]]] = {
+    "select": (
+        Plan(),
+        "Also of the other commands that score and select.",
+        ("seed", "method"),
+    ),
+    "adapt": (AdaptPlan(), "Also `read` and `seed`, as for `select`.", ("seed", "read")),
+    "evaluate": (EvaluatePlan(), "Also `seed`, as for `select`.", ("seed",)),
+    "clusters": (
+        ClustersPlan(),
+        "Also `read`, `cut`, `embed` and `seed`, as for `select`.",
+        ("seed", "read", "cut", "embed"),
+    ),
+    "split": (SplitPlan(), "Also `read` and `seed`, as for `select`.", ("seed", "read")),
+    "tune": (
+        TunePlan(),
+        "Also `read`, `cut`, `embed`, `fit` and `seed`, as for `select`,\n"
+        "and `model`, `objective`, `mix`, `train` and `adapter`, as for `adapt`.",
+        tuple(f.name for f in dataclasses.fields(TunePlan))[1:],
+    ),
+}
+"""By command: its plan, what it shares with an earlier one, and the groups that stand there."""
+
+BEGIN = """# Settings
+
+Every setting has a path, such as `cut.gamma`. Many also have an option of their own.
+
+| where | how |
+|---|---|
+| command line | `--set cut.gamma=5`, once for each setting; options such as `--fraction 0.1` |
+| TOML file | `--plan plan.toml`, with `gamma = 5` below `[cut]` |
+| Python | `settings=["cut.gamma=5"]`; options are keywords, such as `fraction=0.1` |
+
+## The ten that people change
+
+| setting | option | default | what for |
+|---|---|---|---|
+"""
+REFERENCE = """
+## All settings
+
+Unfold a group to see its settings. [Commands](commands.md) lists the options of each command.
+"""
+
+
 def page() -> str:
-    """The text of the page."""
-    lines = [
-        "# Settings",
-        "",
-        "All settings of `corpusfit select` and related commands; those of `adapt`, `evaluate`,",
-        "`clusters`, `split` and `tune` follow. Change a setting with `--set KEY=VALUE`, a TOML",
-        'file for `--plan`, or `settings=["KEY=VALUE"]` in Python. `docs/make_settings.py` writes',
-        "this page.",
-        "",
-    ]
-    lines += _groups(Plan(), ("seed", "method"))
-    lines += ["## seed", "", "`seed`, default `0`: random seed.", "", "## method", ""]
-    lines += ["`method.name`, default `auto`, and the settings of each method:", ""]
-    lines += ["| method | setting | default |", "|---|---|---|"]
-    for name in method_names():
-        for field in dataclasses.fields(registry.load(name)):
-            lines.append(f"| {name} | `method.{field.name}` | `{field.default!r}` |")
-    lines += ["", "# Settings of `corpusfit adapt`", "", "Also `read` and `seed`, as above.", ""]
-    lines += _groups(AdaptPlan(), ("seed", "read"))
-    lines += ["# Settings of `corpusfit evaluate`", "", "Also `seed`, as above.", ""]
-    lines += _groups(EvaluatePlan(), ("seed",))
-    lines += ["# Settings of `corpusfit clusters`", ""]
-    lines += ["Also `read`, `cut`, `embed` and `seed`, as above.", ""]
-    lines += _groups(ClustersPlan(), ("seed", "read", "cut", "embed"))
-    lines += ["# Settings of `corpusfit split`", "", "Also `read` and `seed`, as above.", ""]
-    lines += _groups(SplitPlan(), ("seed", "read"))
-    lines += ["# Settings of `corpusfit tune`", ""]
-    lines += ["Also `read`, `cut`, `embed`, `fit` and `seed`, as for `select`; and `model`,"]
-    lines += ["`objective`, `mix`, `train` and `adapter`, as for `adapt`.", ""]
-    lines += _groups(TunePlan(), tuple(f.name for f in dataclasses.fields(TunePlan))[1:])
+    """The text of the page: the settings that people change, then all, folded by group."""
+    known = {s.path: s for p in (Plan, AdaptPlan) for s in settings_of(p).values()}
+    lines = BEGIN.splitlines()
+    for path, why in OFTEN.items():
+        setting = known[path]
+        option = f"--{setting.option.word.replace('_', '-')}"
+        lines.append(_row(f"`{path}`", f"`{option}`", _code(setting), why))
+    lines += REFERENCE.splitlines()
+    first: dict[tuple[str, Option], str] = {}
+    for command, (plan, shared, left_out) in SECTIONS.items():
+        lines += ["", f"### Settings of `corpusfit {command}`", "", *shared.splitlines(), ""]
+        for group in dataclasses.fields(plan):
+            if group.name in left_out:
+                continue
+            kind = type(getattr(plan, group.name))
+            about = (inspect.getdoc(kind) or "").split("\n", 1)[0]
+            rows = []
+            for setting in settings_of(kind).values():
+                option = setting.option
+                meaning = option.help + (f". {option.more}" if option.more else "")
+                # the readers of a task have the settings of `read`: one text is enough
+                same = first.setdefault((setting.path.rpartition(".")[2], option), setting.path)
+                rows.append(
+                    _row(
+                        f"`{setting.path}`",
+                        _code(setting),
+                        meaning if same == setting.path else f"As `{same}`",
+                    )
+                )
+            lines += _folded(group.name, about, ("setting", "default", "meaning"), rows)
+        if command == "select":
+            rows = [row for name in method_names() for row in _of_method(name)]
+            heads = ("method", "setting", "default", "meaning")
+            about = "`method.name`, default `auto`, and the settings of each method."
+            lines += [
+                *_folded("method", about, heads, rows),
+                "",
+                "`seed`, default `0`: random seed.",
+            ]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _groups(plan: Settings, left_out: tuple[str, ...]) -> list[str]:
-    """The lines of a plan's groups."""
-    lines = []
-    for group in dataclasses.fields(plan):
-        if group.name in left_out:
-            continue
-        kind = type(getattr(plan, group.name))
-        first = (inspect.getdoc(kind) or "").split("\n", 1)[0]
-        lines += [f"## {group.name}", "", first, ""]
-        lines += ["| setting | default | meaning |", "|---|---|---|"]
-        for setting in settings_of(kind).values():
-            about = setting.option.help + (f". {setting.option.more}" * bool(setting.option.more))
-            cells = (f"`{setting.path}`", _code(setting), about)
-            lines.append(f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |")
-        lines.append("")
-    return lines
+def _of_method(name: str) -> list[str]:
+    """The rows of a method's settings, with their meanings from its docstring."""
+    method = registry.load(name)
+    entries = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", inspect.getdoc(method) or "", re.M)
+    meanings = {key: " ".join(text.split()) for key, text in entries}
+    rows = []
+    for field in dataclasses.fields(method):
+        about = re.sub(r" \(default: [^()]*\)\.?$", "", meanings.get(field.name, ""))
+        rows.append(_row(name, f"`method.{field.name}`", f"`{field.default!r}`", about))
+    return rows
+
+
+def _folded(name: str, about: str, heads: tuple[str, ...], rows: list[str]) -> list[str]:
+    """A table that a click unfolds, on the site and on GitHub."""
+    about = re.sub("`(.+?)`", r"<code>\1</code>", about)
+    title = f'<details markdown="1"><summary><b>{name}</b>: {about}</summary>'
+    return [title, "", _row(*heads), "|---" * len(heads) + "|", *rows, "", "</details>"]
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
 def _code(setting: Setting) -> str:

@@ -24,6 +24,9 @@ INCLUDED = {
 }
 """Files beside docs/, and the pages that show them; with examples/, which keeps its paths."""
 
+REPOSITORY = "https://github.com/corpusfit/corpusfit/blob/main/"
+"""Where links lead to pages of docs/ that are for developers, so not on the site."""
+
 
 def on_files(files: Any, config: Any) -> Any:
     """Add the pages to those of docs/."""
@@ -37,15 +40,15 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links to and from examples/, and to included files, fit here; settings.md has one title."""
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Links to and from examples/, to included files and to those for developers fit here."""
     for source, included in INCLUDED.items():
         markdown = re.sub(rf"\]\((?:\.\./)?{source}", f"]({included}", markdown)
     markdown = markdown.replace("](../../examples/", "](../examples/")
-    first, *others = markdown.replace("](../../docs/", "](../../").split("\n# ")
-    if page.file.src_uri != "settings.md":
-        return "\n# ".join([first, *others])
-    return "\n## ".join([first, *(other.replace("\n## ", "\n### ") for other in others)])
+    markdown = re.sub(
+        r"\]\((?:\.\./)?(log|field-cases)\.md", rf"]({REPOSITORY}docs/\1.md", markdown
+    )
+    return markdown.replace("](../../docs/", "](../../")
 
 
 def on_page_content(html: str, **_: Any) -> str:

@@ -137,7 +137,7 @@ def adapt(
             `train.steps`, from a measured step, to at most their default.
         track: tracker to log metrics to: tensorboard, wandb or mlflow.
         callbacks: `transformers.TrainerCallback`s, which see the training and may stop it.
-        machine: where to tokenise, and where to show progress.
+        machine: where to tokenize, and where to show progress.
 
     Returns:
         The finished training; its folder is an adapter, or a model that

@@ -75,7 +75,7 @@ class PackedDataset(IterableDataset[dict[str, torch.Tensor]]):
             seed: decides the rows and their order.
             rank: number of this process, from 0.
             world_size: number of processes that share the rows.
-            machine: where to tokenise, and where to show progress.
+            machine: where to tokenize, and where to show progress.
 
         Raises:
             CorpusfitError: the selection is not finished, or an argument has a wrong value.
