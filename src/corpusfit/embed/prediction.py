@@ -5,17 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from corpusfit.embed.hardware import seeded
+from corpusfit.embed.losses import head_loss, weighted_sum
 
 if TYPE_CHECKING:
     import torch
 
 TOLERANCE = 1e-4  # of the largest logit: float32 sums of other shapes differ by less than 1e-5
 _HEAD, _LAYER, _ATTENTION = "head", "layer", "attention"  # where hidden states are selected
-_AT_ONCE = 2**18  # logits: 1 MB of float32
 _MAPS = ("query", "key", "value")
 
 
@@ -86,7 +86,12 @@ class Predictor:
         self.hooked = False  # whether the head sees the selected positions alone
         # the place before the head where states are selected, if there is one
         self.early = ""
+        # the head, if it is one matrix, so that the loss needs no logits of all positions at once
+        self.matrix: Any = None
         self._at: torch.Tensor | None = None
+        # the selected states, for the loss without logits; the head then sees the first of them
+        self._states: torch.Tensor | None = None
+        self._keeps_states = False
         self._shape: torch.Size | None = None  # rows and columns that `_at` refers to
         self._seen = ""  # where states were selected in the last call
         takes = inspect.signature(model.forward).parameters
@@ -97,6 +102,8 @@ class Predictor:
             ):
                 self.hooked = True
                 break
+        if self.hooked and self._is_matrix():
+            self.matrix = model.get_output_embeddings()
         last = self._last_attention() if self.hooked else None
         if last and self._is_exact(
             _LAYER, last.output.register_forward_pre_hook(self._select_input)
@@ -149,6 +156,23 @@ class Predictor:
             handle.remove()
         return good
 
+    def _is_matrix(self) -> bool:
+        """Whether the logits are one matrix times the states that the head gets."""
+        import torch
+
+        matrix = self.model.get_output_embeddings()
+        if type(matrix) is not torch.nn.Linear or self.model.config.is_encoder_decoder:
+            return False
+        ids = torch.arange(8, device=self.model.device).reshape(2, 4) % len(matrix.weight)
+        inputs, at = {"input_ids": ids}, torch.tensor([1, 6], device=self.model.device)
+        try:
+            with evaluation_mode(self.model):
+                logits = self.logits(self.model, inputs, at)
+                product = matrix(self._states_at(self.model, inputs, at))
+            return relative_difference(product, logits) < TOLERANCE
+        except Exception:  # the states may be of another width
+            return False
+
     def _expected_and_hooked(
         self, inputs: dict[str, torch.Tensor]
     ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -165,7 +189,10 @@ class Predictor:
             return out
         if not self._seen:
             self._seen = _HEAD
-            out.last_hidden_state = self._select(out[0])
+            states = self._select(out[0])
+            if self._keeps_states:
+                self._states, states = states.flatten(0, -2), states[:, :1]
+            out.last_hidden_state = states
         return out
 
     def _attend(self, forward: Any, part: Any, states: Any, *args: Any, **more: Any) -> Any:
@@ -217,6 +244,37 @@ class Predictor:
         """Logits [M, V] at some positions."""
         logits: torch.Tensor = _logits(self._call_with_hooks(call, inputs, at)).flatten(0, 1)
         return logits if self._seen else logits.index_select(0, at)
+
+    def _states_at(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> torch.Tensor:
+        """What the head gets at some positions, [M, d]."""
+        self._keeps_states = True
+        try:
+            self._call_with_hooks(call, inputs, at)
+            states, self._states = self._states, None
+        finally:
+            self._keeps_states = False
+        assert states is not None  # noqa: S101
+        return states
+
+    def loss(
+        self,
+        call: Any,
+        inputs: dict[str, Any],
+        at: torch.Tensor,
+        labels: torch.Tensor,
+        scale: torch.Tensor,
+    ) -> torch.Tensor:
+        """Weighted sum of the cross-entropies [M] at some positions, in nats, in float32."""
+        # A head that is one matrix is multiplied in pieces, each with its loss and gradient, so
+        # that a large vocabulary's logits are never held at once. Not where an adapter or FSDP
+        # has changed the matrix since.
+        # Reference: Hsu et al. (2024), Liger Kernel, section 3.2 (FusedLinearCrossEntropy).
+        matrix = self.matrix
+        plain = matrix is not None and matrix is self.model.get_output_embeddings()
+        if not plain or not len(at) or hasattr(matrix.weight, "device_mesh"):
+            return weighted_sum(self.logits(call, inputs, at), labels, scale)
+        states = self._states_at(call, inputs, at)
+        return head_loss(states, matrix.weight, matrix.bias, labels, scale)
 
     def pair(
         self, call: Any, inputs: dict[str, Any], at: torch.Tensor
@@ -276,70 +334,3 @@ def reads_ahead(model: Any) -> bool:
     with torch.no_grad():
         logits = model(input_ids=ids).logits[:, :3]
     return not torch.allclose(logits[0], logits[1], rtol=1e-4, atol=1e-5)
-
-
-def cross_entropies(
-    logits: torch.Tensor, labels: torch.Tensor, smoothing: float = 0.0
-) -> torch.Tensor:
-    """The loss of each row, in nats."""
-    # On a CPU, float32 logits of all rows exceed the caches; in pieces that fit, this takes
-    # half the time of torch's function and less memory. The gradient is recomputed from the
-    # logits, so there are no second derivatives. A GPU uses torch's function.
-    # Reference: Wijmans et al. (2025), Cut Your Losses in Large-Vocabulary Language Models;
-    # Szegedy et al. (2016), Rethinking the Inception Architecture, section 7 (label
-    # smoothing).
-    from torch.nn.functional import cross_entropy
-
-    if logits.device.type != "cpu":
-        return cross_entropy(logits.float(), labels, reduction="none", label_smoothing=smoothing)
-    losses: torch.Tensor = _function().apply(logits, labels, smoothing)
-    return losses
-
-
-def _pieces(logits: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Row ranges and their logits in float32, in one reused buffer."""
-    import torch
-
-    rows = max(1, _AT_ONCE // logits.shape[1])
-    buffer = torch.empty((rows, logits.shape[1]), dtype=torch.float32)
-    for begin in range(0, len(logits), rows):
-        block = logits[begin : begin + rows]
-        yield slice(begin, begin + rows), buffer[: len(block)].copy_(block)
-
-
-@cache
-def _function() -> Any:
-    """The autograd function; torch is imported on first use."""
-    import torch
-
-    class CrossEntropies(torch.autograd.Function):
-        @staticmethod
-        def forward(
-            ctx: Any, logits: torch.Tensor, labels: torch.Tensor, smoothing: float
-        ) -> torch.Tensor:
-            norms = torch.empty((len(logits), 1), dtype=torch.float32)
-            means = torch.zeros((len(logits), 1), dtype=torch.float32)
-            for rows, piece in _pieces(logits):
-                if smoothing:
-                    means[rows] = piece.mean(1, keepdim=True)
-                peak = piece.amax(1, keepdim=True)
-                norms[rows] = piece.sub_(peak).exp_().sum(1, keepdim=True).log_() + peak
-            ctx.save_for_backward(logits, labels, norms)
-            ctx.smoothing = smoothing
-            correct = logits.gather(1, labels[:, None]).float()
-            return (norms - (1 - smoothing) * correct - smoothing * means).squeeze(1)
-
-        @staticmethod
-        def backward(ctx: Any, *upstream: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-            logits, labels, norms = ctx.saved_tensors
-            spread = ctx.smoothing / logits.shape[1]
-            gradient = torch.empty_like(logits)
-            for rows, piece in _pieces(logits):
-                piece.sub_(norms[rows]).exp_()
-                if spread:
-                    piece.sub_(spread)
-                piece[torch.arange(len(piece)), labels[rows]] -= 1 - ctx.smoothing
-                torch.mul(piece, upstream[0][rows, None], out=gradient[rows])
-            return gradient, None, None
-
-    return CrossEntropies

@@ -17,7 +17,8 @@ from corpusfit.core.errors import ModelError, TrainingError
 from corpusfit.core.plan import size_for
 from corpusfit.embed.folders import ADAPTER, find, transformer_folder
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware
-from corpusfit.embed.prediction import Predictor, cross_entropies, reads_ahead
+from corpusfit.embed.losses import cross_entropies
+from corpusfit.embed.prediction import Predictor, reads_ahead
 from corpusfit.embed.transformer import (
     LOCAL,
     load_tokenizer,

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from corpusfit.core.errors import ModelError
 from corpusfit.embed.hardware import Hardware, memory, seeded
+from corpusfit.embed.losses import head_rows
 from corpusfit.embed.transformer import position_limit, quiet
 from corpusfit.training.adapters import add_adapter, hold_in_bf16
 from corpusfit.training.models import AUTO
@@ -39,6 +40,8 @@ _USABLE = 0.7  # share of the memory that a count may reach; the rest is for wha
 _MOMENTS = 2  # AdamW's, in float32 as the trained weights
 # bytes of a logit and its gradients on a GPU, where torch keeps the log-probabilities in float32
 _ON_GPU = 12
+# settings of models whose logits are capped (Gemma) or scaled (Cohere, Granite)
+_MORE_THAN_A_PRODUCT = ("final_logit_softcapping", "logit_scale", "logits_scaling")
 # share of the temporary tensors of a forward pass that stays as gaps on a CPU, measured with glibc
 # 2.36 (benchmarks/training_memory.py). torch takes memory by `posix_memalign`, for which glibc
 # looks for about 100 bytes more than are used in the end; so the place of a freed tensor is too
@@ -260,6 +263,12 @@ def step_memory(model: Any, work: Pass) -> Memory | None:
         # all layers keep their inputs, and the one that the backward pass has reached the rest
         activations = outside + into_layers + max(by_layer.values(), default=0)
     size = logits * (_ON_GPU if work.hardware.kind != "cpu" else 2 * width)
+    if work.causal and work.processes == 1 and _multiplies(model):
+        head = model.get_output_embeddings().weight
+        rows = min(round(work.rows * work.length), head_rows(len(head)))
+        size = rows * len(head) * (width if work.hardware.kind == "cpu" else width + 4)
+        if head.requires_grad:  # its gradient, beside the one that is accumulated
+            size += head.numel() * (4 if width == 4 else 4 + width)
     whole = states(model)
     return Memory(
         whole.weights // work.processes,
@@ -269,6 +278,15 @@ def step_memory(model: Any, work: Pass) -> Memory | None:
         size,
         round(_GAPS * temporary) if work.hardware.kind == "cpu" and glibc() else 0,
     )
+
+
+def _multiplies(model: Any) -> bool:
+    """Whether the head of an outline is one matrix, as `Predictor.matrix` finds out by trial."""
+    import torch
+
+    more = (getattr(model.config, name, None) for name in _MORE_THAN_A_PRODUCT)
+    plain = type(model.get_output_embeddings()) is torch.nn.Linear
+    return plain and all(factor in (None, 1.0) for factor in more)
 
 
 def _kept(

@@ -4,7 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from corpusfit.embed.prediction import cross_entropies  # noqa: E402
+from corpusfit.embed.losses import cross_entropies, head_loss  # noqa: E402
 
 ROWS, CLASSES = 23, 30_522  # three pieces, the last one shorter
 
@@ -60,3 +60,43 @@ def test_a_rows_loss_does_not_depend_on_other_rows():
     labels = torch.arange(ROWS)
     alone = [cross_entropies(logits[i : i + 1], labels[i : i + 1]) for i in range(ROWS)]
     assert torch.equal(cross_entropies(logits, labels), torch.cat(alone))
+
+
+def of_a_head(f, dtype, bias, weight_is_trained=True, rows=700):
+    """A loss and its gradients for states, weight and bias; more rows than a piece has."""
+    rng = torch.Generator().manual_seed(0)
+    states = torch.randn(rows, 16, generator=rng).requires_grad_()
+    weight = torch.randn(CLASSES, 16, generator=rng).requires_grad_(weight_is_trained)
+    added = torch.randn(CLASSES, generator=rng).requires_grad_() if bias else None
+    labels = torch.randint(CLASSES, (rows,), generator=rng)
+    scale = torch.rand(rows, generator=rng) * (torch.arange(rows) % 3 > 0)  # some rows are off
+    with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.bfloat16):
+        loss = f(states, weight, added, labels, scale)
+    (loss / 7).backward()
+    grads = [p.grad for p in (states, weight, added) if p is not None and p.grad is not None]
+    return loss.detach(), grads
+
+
+def by_torch(states, weight, bias, labels, scale):
+    logits = torch.nn.functional.linear(states, weight, bias).float()
+    return (torch.nn.functional.cross_entropy(logits, labels, reduction="none") * scale).sum()
+
+
+@pytest.mark.parametrize("trained", [True, False])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
+def test_the_loss_of_a_head_has_the_gradients_of_torch(dtype, near, bias, trained):
+    loss, gradients = of_a_head(by_torch, dtype, bias, trained)
+    ours, mine = of_a_head(head_loss, dtype, bias, trained)
+
+    torch.testing.assert_close(ours, loss, rtol=1e-5, atol=0)
+    assert len(mine) == len(gradients) == 1 + trained + bias
+    for found, wanted in zip(mine, gradients, strict=True):
+        assert found.dtype == wanted.dtype
+        assert float((found - wanted).norm() / wanted.norm()) < near
+
+
+def test_the_loss_of_a_head_without_gradients():
+    states, weight = torch.ones(3, 4), torch.eye(5, 4)
+    rest = None, torch.tensor([0, 1, 4]), torch.ones(3)
+    torch.testing.assert_close(head_loss(states, weight, *rest), by_torch(states, weight, *rest))

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import transformers as tf
-from shapes import CAUSAL, MASKED, NO_SDPA, WIDE, V, model_of
+from shapes import CAUSAL, ENDS, MASKED, NO_SDPA, SHARED, WIDE, V, model_of
 from torch.nn.functional import cross_entropy
 
 from corpusfit.embed.prediction import Predictor, attend_at
@@ -54,17 +54,59 @@ def test_a_masked_loss_is_that_of_transformers(name, attention):
         torch.testing.assert_close(gradient, wanted[parameter], rtol=1e-3, atol=1e-5 * largest)
 
 
+def assert_the_loss_is_that_of_transformers(model, predictor):
+    """The next token's loss, and the gradient of every weight."""
+    ids, _ = batch()
+    theirs = model(input_ids=ids, labels=ids).loss
+    theirs.backward()
+    wanted = gradients(model)
+    model.zero_grad()
+    at = torch.arange(ROWS * LENGTH).view(ROWS, LENGTH)[:, :-1].flatten()
+    each = torch.full((len(at),), 1 / len(at))
+    ours = predictor.loss(model, {"input_ids": ids}, at, ids[:, 1:].flatten(), each)
+    ours.backward()
+    assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
+    found = gradients(model)
+    assert found.keys() == wanted.keys()
+    largest = max(float(g.abs().max()) for g in wanted.values())
+    for parameter, gradient in found.items():
+        torch.testing.assert_close(gradient, wanted[parameter], rtol=1e-3, atol=1e-5 * largest)
+
+
 @pytest.mark.parametrize("name", sorted(CAUSAL))
 def test_a_causal_loss_is_that_of_transformers(name):
     model = model_of(name)
-    ids, _ = batch()
-    theirs = model(input_ids=ids, labels=ids).loss
-    at = torch.arange(ROWS * LENGTH).view(ROWS, LENGTH)[:, :-1].flatten()
     predictor = Predictor(model)
-    logits = predictor.logits(model, {"input_ids": ids}, at)
     assert predictor.hooked
-    ours = cross_entropy(logits, ids[:, 1:].flatten())
-    assert ours.item() == pytest.approx(theirs.item(), rel=1e-5)
+    assert predictor.matrix is model.get_output_embeddings()
+    assert_the_loss_is_that_of_transformers(model, predictor)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        tf.Gemma2Config(**SHARED, head_dim=16, final_logit_softcapping=0.5, **ENDS),
+        tf.CohereConfig(**SHARED, logit_scale=0.3, **ENDS),
+    ],
+)
+def test_logits_that_are_more_than_a_product_are_computed_by_the_model(config):
+    """Capped, and scaled."""
+    torch.manual_seed(0)
+    model = tf.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    predictor = Predictor(model)
+    assert predictor.hooked
+    assert predictor.matrix is None
+    assert_the_loss_is_that_of_transformers(model, predictor)
+
+
+def test_a_head_with_an_adapter_is_computed_by_the_model():
+    peft = pytest.importorskip("peft")
+    model = model_of("llama")
+    predictor = Predictor(model)
+    settings = peft.LoraConfig(target_modules=["lm_head"], init_lora_weights=False)
+    peft.inject_adapter_in_model(settings, model)
+    assert predictor.matrix is not None
+    assert_the_loss_is_that_of_transformers(model, predictor)
 
 
 @pytest.mark.parametrize("kind", [tf.BertConfig, tf.MegatronBertConfig])

@@ -10,7 +10,8 @@ pytest.importorskip("peft")
 from shapes import CAUSAL, MASKED, V, model_of  # noqa: E402
 
 from corpusfit.embed.hardware import Hardware, seed_generators  # noqa: E402
-from corpusfit.embed.prediction import Predictor, cross_entropies  # noqa: E402
+from corpusfit.embed.losses import cross_entropies  # noqa: E402
+from corpusfit.embed.prediction import Predictor  # noqa: E402
 from corpusfit.training import memory  # noqa: E402
 from corpusfit.training.adapters import add_adapter, trainable_parameters  # noqa: E402
 from corpusfit.training.memory import Memory, can_recompute, choose, recompute  # noqa: E402

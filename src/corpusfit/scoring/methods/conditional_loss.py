@@ -42,7 +42,8 @@ from corpusfit.core.types import Reads, Texts, as_texts
 from corpusfit.embed.finetune import BATCH_TOKENS
 from corpusfit.embed.folders import ModelSetting, find, model_files, read_json, transformer_folder
 from corpusfit.embed.hardware import resolve, resolve_device, seeded
-from corpusfit.embed.prediction import Predictor, cross_entropies, reads_ahead
+from corpusfit.embed.losses import cross_entropies
+from corpusfit.embed.prediction import Predictor, reads_ahead
 from corpusfit.embed.transformer import (
     CHARACTERS,
     LOCAL,

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.embed.prediction import Predictor, cross_entropies
+from corpusfit.embed.prediction import Predictor
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_out
 from corpusfit.training.packing import Packing
 from corpusfit.training.special_tokens import SpecialTokens
@@ -104,10 +104,9 @@ class Objective(ABC):
         Returns:
             Two float32 scalars; the second is 0 without pairs.
         """
-        logits = network.predictor.logits(
-            network.call, network.inputs(micro.ids, micro.chunk), micro.at
-        )
-        return weighted_sum(logits, micro.labels, micro.scale), 0.0
+        inputs = network.inputs(micro.ids, micro.chunk)
+        places = micro.at, micro.labels, micro.scale
+        return network.predictor.loss(network.call, inputs, *places), 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,10 +126,3 @@ class RowObjective(Objective):
     @abstractmethod
     def _targets(self, token_rows: TokenRows, keys: Keys) -> Targets:
         """Input ids [r, l], the m predicted positions in the flattened rows, and m labels."""
-
-
-def weighted_sum(
-    logits: torch.Tensor, labels: torch.Tensor, scale: torch.Tensor, smoothing: float = 0.0
-) -> torch.Tensor:
-    """Weighted sum of the cross-entropies [m], in nats, in float32."""
-    return (cross_entropies(logits, labels, smoothing) * scale).sum()

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.embed.losses import weighted_sum
 from corpusfit.kernels.batches import masked
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_pairs
@@ -21,7 +22,6 @@ from corpusfit.training.objectives.contract import (
     RowObjective,
     Rows,
     Targets,
-    weighted_sum,
 )
 from corpusfit.training.plan import ObjectivePlan
 

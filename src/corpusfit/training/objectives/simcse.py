@@ -18,8 +18,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from corpusfit.embed.hardware import seeded
+from corpusfit.embed.losses import weighted_sum
 from corpusfit.training.batches import ChunkTokens, MicroBatch, lay_out
-from corpusfit.training.objectives.contract import Keys, Network, Objective, Rows, weighted_sum
+from corpusfit.training.objectives.contract import Keys, Network, Objective, Rows
 
 
 @dataclass(frozen=True, eq=False)

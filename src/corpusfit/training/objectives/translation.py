@@ -17,9 +17,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.embed.losses import weighted_sum
 from corpusfit.kernels.batches import cut_batches
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch
-from corpusfit.training.objectives.contract import Keys, Network, Objective, Rows, weighted_sum
+from corpusfit.training.objectives.contract import Keys, Network, Objective, Rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,9 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.embed.losses import weighted_sum
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_out
-from corpusfit.training.objectives.contract import Keys, Network, Objective, Rows, weighted_sum
+from corpusfit.training.objectives.contract import Keys, Network, Objective, Rows
 
 
 @dataclass(frozen=True, eq=False)
