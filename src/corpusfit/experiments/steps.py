@@ -288,7 +288,7 @@ class StepJob(PlainJob[Step, Report]):
 
     folder: Path  # of the recipe
     cache: Path | str | None
-    verify: bool
+    verify: bool = False
 
     encodes = True  # it trains a network
 
