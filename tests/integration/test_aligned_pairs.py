@@ -8,6 +8,7 @@ from journeys import digests, kill_at, prose, rejects
 import corpusfit
 from corpusfit import Machine
 from corpusfit.core.errors import ChangedInputError, InputError, UsageError
+from corpusfit.selection import writing
 
 FILES = ("scores", "selected", "selected.de", "selected.en", "rejects.jsonl")
 
@@ -135,6 +136,19 @@ def test_a_changed_translation_is_noticed(run, tmp_path, inline):
         corpusfit.choose(out, segments=3, machine=inline)
     with pytest.raises(ChangedInputError, match=r"all\.de"):
         run()
+
+
+def test_pairs_of_several_parts_are_joined_in_order_and_again_after_a_stop(run, monkeypatch):
+    whole = digests(run().path, "selected.de", "selected.en")
+    settings = ["read.shard_mb=0.002", "choose.part_mb=0.001"]
+    monkeypatch.setattr(writing.shutil, "copyfileobj", None)
+    with pytest.raises(TypeError):
+        run("parts", settings=settings)
+    monkeypatch.undo()
+    parts = run("parts", settings=settings).path
+    assert len(list((parts / "selected").iterdir())) > 3
+    assert digests(parts, "selected.de", "selected.en") == whole
+    assert not (parts / ".corpusfit/pieces").exists()
 
 
 def test_the_command_that_makes_it_again(run, pairs, monkeypatch, tmp_path):

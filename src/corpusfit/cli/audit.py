@@ -19,7 +19,7 @@ _MAX_NAME_CHARACTERS = 60
 _MAX_DOMAINS = 30
 
 
-@command(machine=("cache",))
+@command(machine=("cache", "verify"))
 def explain(explanation: Explanation) -> None:
     """Explain the score of one text.
 
@@ -75,7 +75,7 @@ def _facts(result: Audit, request: Mapping[str, Any]) -> dict[str, Any]:
     return {"out": request["out"], **dataclasses.asdict(result)}
 
 
-@command(machine=("engine", "workers"), facts=_facts)
+@command(machine=("engine", "workers", "verify"), facts=_facts)
 def audit(result: Audit) -> None:
     """Compare a run with known domains, by precision and recall.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from corpusfit.cli.options import command
+from corpusfit.cli.options import EVERYWHERE, command
 from corpusfit.cli.show import one_line, percent, say_result, table
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ def _facts(result: Clustered, _: Mapping[str, Any]) -> dict[str, Any]:
     return {"path": str(result.path), **result.manifest}
 
 
-@command(machine=("engine", "workers", "cache"), facts=_facts, report=True)
+@command(machine=EVERYWHERE, facts=_facts, report=True)
 def clusters(result: Clustered) -> None:
     """Find the domains of a corpus, without labels.
 

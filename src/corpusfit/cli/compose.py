@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from corpusfit.cli.options import command
+from corpusfit.cli.options import EVERYWHERE, command
 from corpusfit.cli.show import percent, say, table
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def show_projected(projected: Mapping[str, Any]) -> None:
     )
 
 
-@command(machine=("engine", "workers", "cache"), dry_run=show_projected)
+@command(machine=EVERYWHERE, dry_run=show_projected)
 def compose(done: Composition, out: str) -> None:
     """Compose a multilingual corpus from a recipe.
 

@@ -45,7 +45,7 @@ class _Stages(Bar):
         """Show nothing."""
 
 
-@command(plain=True, offer=DEMO)
+@command(machine=("workers", "cache"), plain=True, offer=DEMO)
 def demo(
     *,
     out: str = "demo-out",

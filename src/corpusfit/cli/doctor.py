@@ -90,7 +90,7 @@ def _facts(health: Health, _: Mapping[str, Any]) -> dict[str, Any]:
     return facts
 
 
-@command(facts=_facts)
+@command(machine=("workers", "cache"), facts=_facts)
 def doctor(health: Health) -> None:
     """Show what is installed on this machine.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from corpusfit.cli.options import command
+from corpusfit.cli.options import EVERYWHERE, command
 from corpusfit.cli.show import percent, say, say_result, short_names, table
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def retrieval(result: Retrieval) -> None:
     say(f"Chance: {100 * chance:.2g} %")
 
 
-@command(machine=("engine", "workers", "cache"))
+@command(machine=EVERYWHERE)
 def tokenizers(result: Tokenized) -> None:
     """Measure into how many tokens tokenizers split words.
 

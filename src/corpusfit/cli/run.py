@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from corpusfit.cli.options import command
+from corpusfit.cli.options import EVERYWHERE, command
 from corpusfit.cli.show import say, say_result, table
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _exit_if_cells_failed(ran: Ran) -> None:
 
 
 @command(
-    machine=("engine", "workers", "cache"),
+    machine=EVERYWHERE,
     dry_run=show_missing,
     facts=_facts,
     report=True,

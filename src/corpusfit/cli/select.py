@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpusfit.cli.options import command
+from corpusfit.cli.options import EVERYWHERE, command
 from corpusfit.cli.show import percent, say, say_result, table
 
 if TYPE_CHECKING:
     from corpusfit.selection.ranking import Ranked
     from corpusfit.selection.result import Selection
-
-_EVERYWHERE = ("engine", "workers", "cache")
 
 
 def show_estimate(estimate: Mapping[str, Any]) -> None:
@@ -43,7 +41,7 @@ def _size(mb: float) -> str:
     return f"{mb:,.0f} MB" if mb >= 1 else f"{1000 * mb:,.0f} kB"
 
 
-@command(machine=_EVERYWHERE, dry_run=show_estimate, report=True)
+@command(machine=EVERYWHERE, dry_run=show_estimate, report=True)
 def select(run: Selection) -> None:
     """Find the part of a corpus that is like your task.
 
@@ -56,7 +54,7 @@ def select(run: Selection) -> None:
     show_run(run.path, run.manifest)
 
 
-@command(machine=_EVERYWHERE, dry_run=show_estimate)
+@command(machine=EVERYWHERE, dry_run=show_estimate)
 def score(run: Selection) -> None:
     """Score a corpus by similarity to your task; select later.
 
@@ -74,7 +72,7 @@ def _facts(run: Selection, _: Mapping[str, Any]) -> dict[str, Any]:
     return {"out": str(run.path), **run.manifest}
 
 
-@command(machine=_EVERYWHERE, facts=_facts, report=True)
+@command(machine=EVERYWHERE, facts=_facts, report=True)
 def choose(run: Selection) -> None:
     """Select again from the scores of an earlier run.
 
@@ -95,7 +93,7 @@ def _ranking(ranked: Sequence[Ranked], request: Mapping[str, Any]) -> dict[str, 
     return {"seeds": request["seeds"], "ranking": [dataclasses.asdict(each) for each in ranked]}
 
 
-@command(machine=_EVERYWHERE, facts=_ranking)
+@command(machine=EVERYWHERE, facts=_ranking)
 def rank(ranked: Sequence[Ranked], seeds: int) -> None:
     """Rank the scoring methods on your target and corpus.
 

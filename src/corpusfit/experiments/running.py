@@ -257,7 +257,7 @@ def _run_steps(
         with progress.showing(_STAGES[phase], len(ready), "steps"), machine.start() as engine:
             engine.require_shared(folder.work, "`out`")
             meter = Meter(progress)
-            job = StepJob(folder.path, machine.cache)
+            job = StepJob(folder.path, machine.cache, machine.verify)
             for report in engine.map(job, meter.weighed(ready), meter):
                 progress.advance(0, 1)
                 handle(report)

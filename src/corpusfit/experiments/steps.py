@@ -288,10 +288,13 @@ class StepJob(PlainJob[Step, Report]):
 
     folder: Path  # of the recipe
     cache: Path | str | None
+    verify: bool = False
 
     encodes = True  # it trains a network
 
     def _work(self, piece: Step) -> Report:
         phases = 2 if isinstance(piece, Adapt) and piece.plan.then_task.on else 1
-        machine = Machine(workers=1, cache=self.cache, progress=_Trainings(phases))
+        machine = Machine(
+            workers=1, cache=self.cache, progress=_Trainings(phases), verify=self.verify
+        )
         return run_step(piece, RecipeFolder(self.folder), machine)

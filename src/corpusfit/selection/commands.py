@@ -279,7 +279,7 @@ def _finish(
         recall_at = segments_above(run, folder, chosen) if resolved.stages else None
         write_selected(run, folder, resolved, chosen, copies)
         run.require_unchanged()
-        aligned = write_aligned(folder, run.sources)
+        aligned = write_aligned(run, folder)
         selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
         if chosen.groups is None:
             del selected["groups"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,7 @@ from corpusfit.core.artifacts import is_local, names_in, remove, write_arrays, w
 from corpusfit.core.engine import Job, PlainJob
 from corpusfit.core.errors import changed_input
 from corpusfit.core.plan import SECOND, ReadPlan
-from corpusfit.core.types import Document, Shard, Source, file_of, in_file
+from corpusfit.core.types import Document, Shard, file_of, in_file
 from corpusfit.scoring import table
 from corpusfit.scoring.contract import AnyMethod
 from corpusfit.scoring.table import grouped, source_groups
@@ -45,7 +45,7 @@ from corpusfit.selection.merging import (
     write_piece,
 )
 from corpusfit.selection.resolving import Resolved
-from corpusfit.selection.result import Selection
+from corpusfit.selection.result import read_selected
 from corpusfit.selection.spread import CountSpread, add_spreads, write_spread
 from corpusfit.text import rows
 from corpusfit.text.context import Run
@@ -398,18 +398,45 @@ class WriteSelected(PlainJob[Shard, tuple[int, int]]):
 _LINE_ENDS = re.compile(r"[\r\n]+")
 
 
-def write_aligned(folder: SelectionFolder, sources: Sequence[Source]) -> list[str]:
+@dataclass(frozen=True)
+class WriteSides(PlainJob[int, None]):
+    """Write the two sides of a part of `selected/` as line-aligned pieces."""
+
+    selected: Path
+    pieces: Path
+    names: tuple[str, str]
+
+    def _work(self, number: int) -> None:
+        first, second = (_side_path(self.pieces, name, number) for name in self.names)
+        with writing(first, synced=False) as text, writing(second, synced=False) as translation:
+            for row in read_selected(selected_path(self.selected, number)):
+                # a line end within a text, which only the old line ends of a TSV can leave,
+                # becomes a blank
+                text.write(_LINE_ENDS.sub(" ", row["text"]).encode() + b"\n")
+                translation.write(_LINE_ENDS.sub(" ", row["translation"]).encode() + b"\n")
+
+
+def _side_path(pieces: Path, name: str, number: int) -> Path:
+    return pieces / f"{number:05d}.{name}"
+
+
+def write_aligned(run: Run, folder: SelectionFolder) -> list[str]:
     """Write the selected pairs as two line-aligned files, in the corpus's order."""
-    # A line end within a text, which only the old line ends of a TSV can leave, becomes a blank.
     # Reference: Aharoni and Goldberg (2020), section 4: pairs are selected by their source side.
     folder.remove_written()
-    if not corpus.is_parallel(sources):
+    if not corpus.is_parallel(run.sources):
         return []
-    names = [f"selected.{side}" for side in corpus.sides(sources)]
-    folder.will_write(names)
-    with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(writing(folder.path / name)) for name in names]
-        for row in Selection(folder.path, {}):
-            for file, side in zip(files, ("text", "translation"), strict=True):
-                file.write(_LINE_ENDS.sub(" ", row[side]).encode() + b"\n")
-    return names
+    first, second = (f"selected.{side}" for side in corpus.sides(run.sources))
+    folder.will_write([first, second])
+    parts = range(len(list(folder.selected.glob("part-*"))))
+    job = WriteSides(folder.selected, folder.pieces, (first, second))
+    with run.stage("align", len(parts)):
+        for _ in run.map(job, parts):
+            pass
+        for name in (first, second):
+            with writing(folder.path / name) as whole:
+                for number in parts:
+                    with _side_path(folder.pieces, name, number).open("rb") as piece:
+                        shutil.copyfileobj(piece, whole)
+    remove(folder.pieces)
+    return [first, second]

@@ -39,6 +39,7 @@ from corpusfit.core.plan import EmbedPlan, Plan, ReadPlan
 from corpusfit.core.types import Nth, Shard, Source
 from corpusfit.text import cures
 from corpusfit.text.reading import Reasons
+from corpusfit.text.surveyed import Kept
 
 ENGINES: dict[str, type[Engine]] = {
     "local": LocalEngine,
@@ -82,12 +83,14 @@ class Machine:
         workers: number of worker processes; None for one per core, or per CPU of a Ray cluster.
         cache: folder or URL for embeddings and distilled models; None for the user's cache.
         progress: shows progress and warnings.
+        verify: read input files again, whatever the cache knows of them.
     """
 
     engine: str = "local"
     workers: int | None = None
     cache: Path | str | None = None
     progress: Progress = field(default_factory=Progress)
+    verify: bool = False
 
     def start(self) -> Engine:
         """The engine, not yet started."""
@@ -140,7 +143,7 @@ class Machine:
 
 
 def machine_of(machine: Machine | None, options: Any, **defaults: Any) -> Machine:
-    """The machine of an API call: its `machine`, or one with its `engine`, `workers` and `cache`.
+    """The machine of an API call: its `machine`, or one with the keywords of `MACHINE`.
 
     The default progress, which shows nothing, is replaced by logging, or bars in a notebook.
     """
@@ -224,9 +227,9 @@ class RunContext:
         return sources
 
     @property
-    def surveys(self) -> Path:
-        """Folder of what is known of input files."""
-        return self.cache / "surveys"
+    def surveys(self) -> Kept:
+        """What is known of input files."""
+        return Kept(self.cache / "surveys", self.machine.verify)
 
     def _note(self, message: str) -> None:
         self.passed_over.append(message)

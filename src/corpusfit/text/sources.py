@@ -57,7 +57,7 @@ from corpusfit.text.files import (
 )
 from corpusfit.text.formats.hub import with_prefix
 from corpusfit.text.shards import fingerprint
-from corpusfit.text.surveyed import surveyed
+from corpusfit.text.surveyed import Kept, surveyed
 
 # most names of a folder that are compared with one that does not exist
 _COMPARED = 1000
@@ -84,13 +84,13 @@ def find(
     role: str,
     engine: Engine | None = None,
     note: Callable[[str], None] = lambda _: None,
-    kept: Path | None = None,
+    kept: Kept | None = None,
 ) -> list[Source]:
     """Describe every source that the inputs name, sorted by name.
 
     A name is relative to the inputs' common folder and a fingerprint depends on the content, so
     neither changes when the files move. Fingerprints need one read of every local file, unless
-    `surveyed` keeps them in the folder `kept`.
+    `surveyed` has them `kept`.
     """
     setting = role if " " in role else f"`{role}`"
     skipped: list[str] = []
@@ -131,7 +131,7 @@ def find(
             raise EmptyInputError(f"{setting} must name at least one input; got none.")
         for source in sources:
             load(source.format).check(source, plan, setting)
-        sources = with_blocks(_unique(sources), plan, engine, kept)
+        sources = with_blocks(_unique(sources), plan, engine, kept.folder if kept else None)
     if text := cures.note_of(skipped, setting):
         note(text)
     return sources
@@ -167,7 +167,7 @@ def current_sources(
     sources: Sequence[Source],
     plan: ReadPlan,
     engine: Engine | None = None,
-    kept: Path | None = None,
+    kept: Kept | None = None,
 ) -> tuple[list[Source], list[str]]:
     """An earlier run's sources in their current state, and the names of changed ones."""
     current = []
@@ -177,14 +177,14 @@ def current_sources(
         current.append(replace(source, fingerprint=digest) if form else source)
     now = _survey(current, plan, engine, kept)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
-    return with_blocks(now, plan, engine, kept), changed
+    return with_blocks(now, plan, engine, kept.folder if kept else None), changed
 
 
 def _survey(
     sources: Sequence[Source],
     plan: ReadPlan,
     engine: Engine | None,
-    kept: Path | None,
+    kept: Kept | None,
     known: Infos | None = None,
 ) -> list[Source]:
     """Fill in size, fingerprint and cells from the sources' stored files, if any."""

@@ -2,7 +2,8 @@
 
 Files are the same if path, size, times of modification and of change, and number on the disk are. A
 file system may give two changes within a short time one time, so a survey of files that changed
-just now is not kept. Nor is one of files in a store, where each look at a state is a request.
+just now is not kept. Nor is one of files in a store, where each look at a state is a request. To
+verify is to read the files again whatever is kept.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,24 +33,32 @@ _SETTLED = 3.0
 """Seconds after which a change has another time."""
 
 
+@dataclass(frozen=True)
+class Kept:
+    """The folder where surveys are kept; to `verify`, none is read there."""
+
+    folder: Path
+    verify: bool = False
+
+
 def surveyed(
     files: Sequence[tuple[str, bool]],
     plan: ReadPlan,
     engine: Engine | None = None,
-    kept: Path | None = None,
+    kept: Kept | None = None,
     known: Infos | None = None,
     states: States | None = None,
 ) -> list[tuple[str, int, Cells | None]]:
-    """What `survey` returns; taken from the folder `kept`, or kept there, if nothing changed."""
+    """What `survey` returns; taken from what is `kept`, or kept there, if nothing changed."""
     urls = [url for url, _ in files]
     states = states_of(urls) if states is None else states
     described = None if kept is None else _described(files, states)
     if kept is None or described is None:
         return survey(files, plan, engine, known, states)
     decides = [_VERSION, CHUNK_BYTES, plan.shard_mb, plan.max_row_mb, described]
-    path = kept / f"{digest(decides)}.safetensors"
+    path = kept.folder / f"{digest(decides)}.safetensors"
     with contextlib.suppress(CorpusfitError, OSError):  # damaged, or on a failing disk
-        if path.exists():
+        if path.exists() and not kept.verify:
             return _read(path)
     found = survey(files, plan, engine, known, states)
     if _described(files, states_of(urls)) == described:

@@ -12,6 +12,7 @@ from corpusfit.core.artifacts import write_arrays
 from corpusfit.core.errors import ChangedInputError
 from corpusfit.core.types import Segments
 from corpusfit.scoring import table
+from corpusfit.selection import copies
 from corpusfit.selection.copies import (
     Copies,
     Search,
@@ -88,6 +89,25 @@ def test_copies_of_a_corpus_are_those_of_a_plain_search(parts, at_once):
         again = find_copies(in_process, search, sizes, "near", folder / "more", first, at_once=5)
         assert again.counts == {"exact": 0, "near": 0}
         assert again.parts == found.parts
+
+
+def test_a_key_of_most_documents_fills_no_range(tmp_path, monkeypatch):
+    at_once, sorted_at_once = 100, []
+
+    def counted(keys, scores):
+        sorted_at_once.append(len(keys))
+        return copies_among(keys, scores)
+
+    monkeypatch.setattr(copies, "copies_among", counted)
+    other = np.random.default_rng(0).integers(2**63, size=600).tolist()
+    parts = [[(7 if i % 10 else other[50 * p + i], 1, 0.0) for i in range(50)] for p in range(12)]
+    search = search_in(tmp_path, parts, names=("a",))
+    sizes = dict.fromkeys(range(12), 50)
+    found = find_copies(
+        in_process, search, sizes, "exact", tmp_path / "marks", Copies(), at_once=at_once
+    )
+    assert found.counts == {"exact": 539}
+    assert max(sorted_at_once) == at_once
 
 
 def test_keys_of_another_number_of_documents_are_a_changed_corpus(tmp_path):

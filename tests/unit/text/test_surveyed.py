@@ -7,7 +7,7 @@ import pytest
 from corpusfit.core.plan import ReadPlan
 from corpusfit.text import surveyed as module
 from corpusfit.text.shards import survey
-from corpusfit.text.surveyed import surveyed
+from corpusfit.text.surveyed import Kept, surveyed
 
 
 @pytest.fixture
@@ -28,9 +28,9 @@ def look(tmp_path, monkeypatch, scans):
 
     monkeypatch.setattr(module, "survey", counted)
 
-    def look(*files):
+    def look(*files, verify=False):
         given = [(str(file), file.suffix == ".jsonl") for file in files]
-        found = surveyed(given, plan, None, tmp_path / "kept")
+        found = surveyed(given, plan, None, Kept(tmp_path / "kept", verify))
         for (digest, size, cells), (true, true_size, true_cells) in zip(
             found, survey(given, plan), strict=True
         ):
@@ -63,6 +63,18 @@ def test_a_change_of_the_same_size_and_time_is_seen(look, files, scans):
     state = files[0].stat()
     files[0].write_text('{"text": "same words"}\n' * 40)
     os.utime(files[0], ns=(state.st_atime_ns, state.st_mtime_ns))
+    look(*files)
+    assert len(scans) == 2
+
+
+def test_to_verify_finds_a_change_that_no_state_shows(look, files, scans, monkeypatch):
+    states = module.states_of(map(str, files))
+    monkeypatch.setattr(module, "states_of", lambda _: states)
+    before = look(*files)
+    files[0].write_text('{"text": "same words"}\n' * 40)
+    with pytest.raises(AssertionError):
+        look(*files)
+    assert look(*files, verify=True)[0][0] != before[0][0]
     look(*files)
     assert len(scans) == 2
 
