@@ -160,7 +160,8 @@ class Predictor:
         """Whether the logits are one matrix times the states that the head gets."""
         import torch
 
-        matrix = self.model.get_output_embeddings()
+        # sentence encoders have no head, and heads of encoder-decoders see another sequence
+        matrix = getattr(self.model, "get_output_embeddings", lambda: None)()
         if type(matrix) is not torch.nn.Linear or self.model.config.is_encoder_decoder:
             return False
         ids = torch.arange(8, device=self.model.device).reshape(2, 4) % len(matrix.weight)
