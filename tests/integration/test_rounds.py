@@ -122,6 +122,26 @@ def test_one_text_a_thousand_times(run, jsonl):
     assert any("1 of 1,000" in w for w in done.manifest["warnings"])
 
 
+def test_a_text_that_no_early_round_has_room_for_does_not_stop_them(run, jsonl):
+    """Closed form: of texts of four words, each round takes what is a fourth of its budget."""
+    target = jsonl("target.jsonl", ["a b c d e f g h i j k l"] * 30)
+    long = "a b c d e f g h i j k l " * 100  # per word it costs next to nothing, so it comes first
+    corpus = jsonl("corpus.jsonl", [long, *["w x y z"] * 2_000])
+    settings = ("method.rounds=20", "cut.unit=document")
+    done = run(target=target, corpus=corpus, settings=settings, fraction=1.0, dedup="none")
+    first, *others = [row["score"] for row in scores(done)]
+    assert others == sorted(others, reverse=True)
+    words = 1_200 + 4 * 2_000
+    budgets = [round(words * 10 ** (-5 + 5 * i / 19)) for i in range(20)]
+    for budget in budgets:
+        least = np.log2(words / max(1, budget)) + 1e-3
+        alone = first <= least  # the long text is still left
+        assert (np.array(others) > least).sum() == (budget if alone else budget - 1_200) // 4
+    pairs = itertools.pairwise(budgets)
+    before, after = next((b, a) for b, a in pairs if a - b // 4 * 4 >= 1_200)
+    assert np.log2(words / after) < first <= np.log2(words / before) + 1e-3
+
+
 def test_a_budget_beyond_the_corpus_takes_all_of_it(run):
     done = run(fraction=None, tokens=10**9)
     segments = done.manifest["counts"]["segments"]

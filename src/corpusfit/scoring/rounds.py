@@ -22,6 +22,9 @@ from corpusfit.scoring.tokens import written_tokens
 UNTAKEN_SCORE = -1.0
 """Score of a text without a word, which is taken last; all others have 0 or more."""
 
+_LONG = 10
+"""Times the mean words of a text, from which one that a round has no room for does not stop it."""
+
 _WITHIN = 64 / 65  # the last text of a round still scores above the first of the next
 
 
@@ -119,6 +122,19 @@ class Round:
         return before - (before - after) * _WITHIN * np.clip(depth, 0.0, 1.0)
 
 
+def longest_text(room: float, words: float, texts: float) -> float:
+    """Words of the longest text that a round does not leave to a later one with more room.
+
+    Args:
+        room: words that the round takes at most.
+        words: of the corpus.
+        texts: of the corpus.
+    """
+    # A round ends at the first text that it has no room for, so that early ones do not take
+    # whatever is short. But it must not wait for a text that is far longer than others.
+    return max(room, _LONG * words / max(1, texts))
+
+
 def order_scores(
     gains: NDArray[np.float32], number: NDArray[np.int16], rounds: list[Round]
 ) -> NDArray[np.float32]:
@@ -189,10 +205,11 @@ class RoundMethod(CorpusMethod):
         rounds: list[Round] = []
         for budget in self.budgets(int(corpus.words)):
             gains = taken.with_more(*self.begin(corpus, budget)).gains(features)(counted)
+            room = budget - taken.words
+            longest = longest_text(room, corpus.words, m)
+            gains = np.where(counted.words <= longest, gains, np.float32(-np.inf))
             order = np.flatnonzero(left)[np.argsort(-gains[left], kind="stable")]
-            fit = np.searchsorted(
-                np.cumsum(counted.words[order]), budget - taken.words, side="right"
-            )
+            fit = np.searchsorted(np.cumsum(counted.words[order]), room, side="right")
             chosen = np.zeros(m, np.bool_)
             chosen[order[:fit]] = True
             number[chosen], final[chosen] = len(rounds) + 1, gains[chosen]

@@ -35,6 +35,7 @@ from corpusfit.scoring.rounds import (
     RoundScorer,
     Taken,
     joined,
+    longest_text,
     order_scores,
 )
 from corpusfit.selection.choosing import Selector, Threshold, find_threshold
@@ -75,7 +76,8 @@ def score_in_rounds(
     if share < 1.0:
         _score_by_sample(run, folder, name, method, features, share)
     else:
-        states, rounds, groups = _take(run, files, method, shards)
+        texts = _total(run, files.counted, "segments")
+        states, rounds, groups = _take(run, files, method, shards, texts)
         store(folder.scorer, name, RoundScorer.of(features, states, rounds))
         write = WriteOrder(files, tuple(rounds), folder.scores, folder.scored)
         with run.stage("score", run.shard_count):
@@ -137,7 +139,8 @@ def _score_by_sample(
         whole = nothing.with_more(*_sums(run, join, _dealt(shards, parts)))
         BeforeRound(whole).write(sample.state(0))
     remove(files.counted)
-    states, rounds, _ = _take(run, sample, method, range(parts), share)
+    texts = _total(run, sample.counted, "segments") / share
+    states, rounds, _ = _take(run, sample, method, range(parts), texts, share)
     store(sample.scorer, "rounds", RoundScorer.of(features, states, rounds))
 
     # place every text by these rounds, and keep the counts of those with an early place
@@ -160,7 +163,8 @@ def _score_by_sample(
         list(run.engine.map(JoinEarly(files, early), _dealt(shards, parts)))
         BeforeRound.read(sample.state(0)).write(early.state(0))
     parts = sum(path.endswith(".safetensors") for path in names_in(early.counted))
-    states[:again], rounds[:again], groups = _take(run, early, method, range(parts), most=again)
+    taken = _take(run, early, method, range(parts), texts, most=again)
+    states[:again], rounds[:again], groups = taken
     store(folder.scorer, name, RoundScorer.of(features, states, rounds))
     of_parts = tuple(group.parts for group in _dealt(shards, parts))
     write = WriteEarly(files, tuple(rounds), again, of_parts, folder.scores, folder.scored)
@@ -174,6 +178,7 @@ def _take(
     files: RoundsFolder,
     method: RoundMethod,
     parts: range,
+    texts: float,
     share: float = 1.0,
     most: int | None = None,
 ) -> tuple[list[Taken], list[Round], list[Group]]:
@@ -184,6 +189,7 @@ def _take(
         files: with the parts' counts; with those of the whole corpus too, if it has other texts.
         method: decides on rounds and gains.
         parts: numbers of the parts with the texts.
+        texts: number of all texts of the corpus, about.
         share: of the corpus that the texts are, if they are a sample of it.
         most: number of rounds; all of the method's by default.
 
@@ -220,10 +226,11 @@ def _take(
             if not files.state(number + 1).exists():  # otherwise an interrupted run has done it
                 # score what is left, and take the best until the budget
                 before = BeforeRound.read(files.state(number))
-                score = ScoreLeft(files, method, number, share)
+                room = math.ceil(budget * share) - int(before.taken.words)
+                longest = longest_text(room, whole.words, texts)
+                score = ScoreLeft(files, method, number, share, longest)
                 list(run.engine.map(score, groups_after(before)))
-                left = math.ceil(budget * share) - int(before.taken.words)
-                selector = Selector(find_threshold(untaken, left))
+                selector = Selector(find_threshold(untaken, room))
                 thresholds, bounds = [], Round(budget)
                 for gains, costs in untaken():
                     thresholds.append(selector.rest)
@@ -455,6 +462,7 @@ class ScoreLeft(Job[Group, int]):
     method: RoundMethod
     round: int
     share: float  # of the corpus that all groups are, if they are a sample
+    longest: float  # words of the longest text that does not wait for a later round
 
     def start(self) -> Callable[[Group], int]:
         features: Features = restore(self.folder.features, lambda _: Features)
@@ -471,6 +479,7 @@ class ScoreLeft(Job[Group, int]):
             counted = self.folder.read_counts(group.parts)
             gains = np.concatenate([gains_of(part) for part in counted])
             words = np.concatenate([part.words for part in counted])
+            gains = np.where(words <= self.longest, gains, np.float32(-np.inf))
             number = np.zeros(len(gains), np.int16)
             if before is not None and group.threshold is not None:
                 number = before.after(group.threshold, self.round - 1)
@@ -558,7 +567,9 @@ class JoinSampled(PlainJob[Group, Summed]):
             sums[numbers] += counts
             total += words
             sampled.append(counted.of(uniform(arrays["keys"]) < self.share))
-        write_arrays(self.sample.counts(group.number), vars(joined(sampled)), {})
+        part = joined(sampled)
+        header = {"segments": len(part.words)}
+        write_arrays(self.sample.counts(group.number), vars(part), header)
         numbers = np.flatnonzero(sums)
         return numbers, sums[numbers], total
 

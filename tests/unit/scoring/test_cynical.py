@@ -73,7 +73,9 @@ def in_plain_python(target, corpus, weight, start, budgets):
             for i in left
         }
         held, more = Counter(), 0
-        for i in sorted(left, key=lambda i: (-np.float32(found[i]), i)):
+        longest = max(budget - done, 10 * n / len(texts))  # what is longer waits
+        fitting = [i for i in left if len(texts[i]) <= longest]
+        for i in sorted(fitting, key=lambda i: (-np.float32(found[i]), i)):
             if done + more + len(texts[i]) > budget:
                 break
             order.append((i, number))
@@ -82,7 +84,7 @@ def in_plain_python(target, corpus, weight, start, budgets):
             more += len(texts[i])
         taken.update(held)
         done += more
-    return order
+    return sorted(order, key=lambda taken: not texts[taken[0]])  # those without a word come last
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])

@@ -10,7 +10,8 @@ number of words selected so far (to both the corpus's own counts are added, scal
 each word of the round's budget), c(v) its count in the text and n the number of the text's words;
 the same sum over bigrams is added with a weight of 0.3, and none of a text's words and bigrams
 counts for more than a tenth of the text's sum. The best texts are selected up to the round's
-budget, and all others are scored again. The score is the order of selection.
+budget, and all others are scored again; one of more than ten times the mean length waits for a
+round with room for it. The score is the order of selection.
 Why: a method that scores each text alone selects ever more of what is most typical of the target.
 This one selects what is still missing, so that the selected words match the target's proportions.
 Trade-off: it compares words, not meaning. A score depends on the whole corpus; the stored scorer
