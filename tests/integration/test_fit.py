@@ -120,6 +120,65 @@ def test_it_resumes_by_its_stored_schedule_and_more_time_goes_on(fit, few, monke
     assert len(after) > len(before)
 
 
+class _Slow:
+    """A clock by which every part takes 40 seconds."""
+
+    now = 0.0
+
+    def perf_counter(self):
+        self.now += 40
+        return self.now
+
+    monotonic = perf_counter
+
+
+class _Shares(Listening):
+    """Also keeps the shares of the bar of all."""
+
+    def __init__(self):
+        super().__init__()
+        self.shares = [0.0]
+
+    def advance(self, done, units=0):
+        self.shares.append(self.shares[-1] + done)
+
+
+@pytest.mark.slow
+def test_replicates_that_do_not_fit_in_the_time_are_dropped(fit, few, monkeypatch, inline):
+    """A replicate takes 120 s, so of twelve planned ones the fewest are made, and said why."""
+    monkeypatch.setattr(schedule, "MOST", 12)
+    monkeypatch.setattr(fitting, "time", _Slow())
+    heard = _Shares()
+    run = fit(machine=type(inline)(progress=heard), time="7min")
+    assert run.manifest["schedule"]["replicates"] == 3
+    assert any("3 replicates." in note for note in heard.notes)
+    assert any("At this speed" in note for note in heard.notes)
+    assert fit().manifest["schedule"]["replicates"] == 3  # as it was decided
+
+
+def test_the_share_is_the_time_that_has_passed_of_all_by_the_work_left(monkeypatch):
+    """Closed form: a part of 100 s that is half done after 100 s, with one of 100 s behind it."""
+    clock = _Slow()
+    clock.perf_counter = clock.monotonic = lambda: clock.now
+    monkeypatch.setattr(fitting, "time", clock)
+    heard = _Shares()
+    whole = fitting._Whole(heard)
+    whole.plan(200)
+    part = fitting._Part(whole, 100, set())
+    part.begin("adapt", 10)
+    clock.now = 100
+    part.advance(5)
+    assert heard.shares[-1] == pytest.approx(100 / (100 + 100 + 100))
+    clock.now = 190
+    part.advance(4)
+    assert heard.shares[-1] == pytest.approx(190 / (190 + 190 / 9 + 100))
+    part.complete(was_there=False)
+    part = fitting._Part(whole, 100, set())
+    clock.now = 900  # far later than planned
+    part.advance(0)
+    assert heard.shares[-1] == pytest.approx(900 / (900 + 71))
+
+
 def test_plain_texts_are_a_task_whose_loss_is_measured(fit, few, jsonl):
     run = fit(task=jsonl("plain.jsonl", prose("task", 60)))
     (loss,) = run.manifest["measures"]

@@ -39,7 +39,14 @@ from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan, metric_of
 from corpusfit.evaluation.reading import find_splits, read_task
 from corpusfit.evaluation.task import Task, task_digest
 from corpusfit.evaluation.tasks import load
-from corpusfit.fitting.schedule import Costs, Schedule, first_schedule, with_replicates
+from corpusfit.fitting.schedule import (
+    FEWEST,
+    Costs,
+    Schedule,
+    first_schedule,
+    with_fewer,
+    with_replicates,
+)
 from corpusfit.fitting.verdict import POWER, Measure, conclude
 from corpusfit.selection.api import estimate, select
 from corpusfit.text.context import Machine, absolute, command_words, named_model
@@ -155,64 +162,74 @@ class Fitted(Finished):
 
 
 class _Whole:
-    """One bar for a fit, in shares of the time that is planned: plans change on the way."""
+    """One bar for a fit: the share of the time that has passed, by the work that is left."""
 
     def __init__(self, shown: Progress) -> None:
         self.shown = shown
-        self._done, self._left = 0.0, 1.0
+        self.left = 1.0  # planned seconds of what is not done, with all of the present part
+        self._began = time.monotonic()
+        self._done, self._skipped = 0.0, 0.0  # shares that are shown
 
     def plan(self, seconds: float) -> None:
         """Set the seconds of what is still to do."""
-        self._left = max(seconds, 1.0)
+        self.left = max(seconds, 1.0)
 
-    def add(self, seconds: float) -> None:
-        """Add to what is still to do."""
-        self._left += seconds
+    def move(self, left: float) -> None:
+        """Show so many seconds as left; the share falls if that is more than was planned."""
+        took = time.monotonic() - self._began
+        share = (1 - self._skipped) * took / (took + max(left, 1.0))
+        self.shown.advance(share - self._done)
+        self._done = share
 
-    def move(self, seconds: float, *, skipped: bool = False) -> None:
-        """Count what was done now, or by an earlier command."""
-        share = (1 - self._done) * min(1.0, seconds / self._left)
-        self._done += share
-        self._left = max(self._left - seconds, 1.0)
-        (self.shown.skip if skipped else self.shown.advance)(share)
+    def end(self, seconds: float, *, skipped: bool) -> None:
+        """Count a part as done, by now or by an earlier command."""
+        if skipped:
+            share = (1 - self._skipped - self._done) * min(1.0, seconds / self.left)
+            self._skipped += share
+            self.shown.skip(share)
+        self.plan(self.left - seconds)
 
 
 class _Part(Progress):
-    """The progress of one part, as seconds of the whole.
+    """The progress of one part, as a share of the whole.
 
-    Only the longest stage of each command moves it; the rest follows when the part ends.
+    Only the longest stages of each command count, each for its share of the part.
     """
 
     _STAGES = ("adapt", "probe", "fine-tune", "score", "measure")
+    _ENOUGH = 0.2
+    """Share of a part from which the time that it still takes follows from its own speed alone."""
 
-    def __init__(self, whole: _Whole, expected: float, said: set[str]) -> None:
+    def __init__(
+        self, whole: _Whole, expected: float, said: set[str], shares: tuple[float, ...] = (1.0,)
+    ) -> None:
         self._whole, self._expected, self._said = whole, expected, said
-        self._total, self._moved = 0.0, 0.0
-
-    def begin(self, stage: str, total: float, unit: str = "units") -> None:
-        self._total = total if stage in self._STAGES else 0.0
-
-    def advance(self, done: float, units: int = 0) -> None:
-        if self._total:
-            self._move(0.9 * self._expected * done / self._total)
-
-    def _move(self, seconds: float) -> None:
-        seconds = min(seconds, self._expected - self._moved)
-        if seconds > 0:
-            self._moved += seconds
-            self._whole.move(seconds)
+        self._shares = shares
+        self.begin_again()
 
     def begin_again(self) -> None:
         """Count what was done of the part as still to do."""
-        self._whole.add(self._moved)
-        self._moved = 0.0
+        self._began = time.monotonic()
+        self._coming = list(self._shares)
+        self._total, self._share, self._done = 0.0, 0.0, 0.0
+
+    def begin(self, stage: str, total: float, unit: str = "units") -> None:
+        self._total = total if stage in self._STAGES and self._coming else 0.0
+        if self._total:
+            self._share = self._coming.pop(0)
+
+    def advance(self, done: float, units: int = 0) -> None:
+        if self._total:
+            self._done = min(1.0, self._done + self._share * done / self._total)
+        took, part = time.monotonic() - self._began, max(self._done, 1e-9)
+        planned = max(self._expected - took, took / 10)
+        trust = min(1.0, part / self._ENOUGH) ** 2
+        left = (1 - trust) * planned + trust * took * (1 - part) / part
+        self._whole.move(self._whole.left - self._expected + left)
 
     def complete(self, *, was_there: bool) -> None:
-        """Count what is left of the part as done, by now or by an earlier command."""
-        if was_there and not self._moved:
-            self._whole.move(self._expected, skipped=True)
-        else:
-            self._move(self._expected)
+        """Count the part as done, by now or by an earlier command."""
+        self._whole.end(self._expected, skipped=was_there and not self._done)
 
     def warn(self, message: str) -> None:
         if message.startswith(ROSE):
@@ -235,6 +252,7 @@ def fit(
     # `fixed` is a schedule, its costs and a learning rate, in place of those that a time decides
     require_extra("Fitting a model", "train")
     require_one_process("fit")
+    began = time.perf_counter()
     task, plan = _read(request)
     identity = _identity(request, task)
     folder = FitFolder(out)
@@ -255,6 +273,7 @@ def fit(
         if planned is not None and (fixed is not None or not folder.schedule.exists()):
             schedule, work.costs, work.rate = planned
             work.store(schedule, seconds, decided=fixed is not None)
+            work.count("measure", time.perf_counter() - began)
         schedule, decided = work.scheduled(seconds)
         progress = machine.progress
         progress.note(work.described(schedule))
@@ -263,16 +282,27 @@ def fit(
             work.select(schedule)
             selected = _selected_by(folder.selection)
             progress.note(selected)
-            work.replicate(schedule, 0)
-            if not decided:  # the first replicate shows what one really costs
-                before, schedule = schedule, work.revised(schedule, seconds)
+            number, late = 0, False
+            while number < schedule.replicates:
+                was_there = work.replicate(schedule, number)
+                number += 1
+                if fixed is not None or (was_there and decided):
+                    continue
+                # what it took shows how many fit; after the first there may also be more
+                before, schedule = schedule, work.revised(schedule, seconds, grows=not decided)
+                decided = True
                 if schedule != before:
                     tuned = schedule.finetunings
                     more = f", {tuned} of them with fine-tuning" if tuned else ""
                     progress.note(f"By what these took: {schedule.replicates} replicates{more}.")
-                work.whole.plan(schedule.seconds(work.costs) - work.spent())
-            for number in range(1, schedule.replicates):
-                work.replicate(schedule, number)
+                if (needed := schedule.seconds(work.costs)) > seconds and not late:
+                    late = True
+                    progress.note(
+                        f"At this speed it takes about {format_duration(needed)}, as a verdict "
+                        f"needs {FEWEST} replicates."
+                    )
+                trained = work.costs.replicate(schedule.steps) - 2 * work.costs.probe
+                work.whole.plan(needed - work.costs.select - number * trained)
             measures = work.measures(schedule)
         verdict = conclude(task.name, measures, schedule, work.costs)
         kept = {
@@ -461,7 +491,7 @@ class _Work:
         self.type = load(task.kind)
         self.objective = request.objective or _objective(find(plan.model.name, setting=MODEL))
         self.rate: float | None = None
-        self.costs = Costs(0, 0, 0, 0, 0, 0)
+        self.costs = self._planned = Costs(0, 0, 0, 0, 0, 0)
         self._said: set[str] = set()
         self._seconds = read_object(folder.clock) if folder.clock.exists() else {}
 
@@ -493,10 +523,11 @@ class _Work:
     def scheduled(self, seconds: float) -> tuple[Schedule, bool]:
         """The stored schedule, with what more time adds, and whether its replicates are decided."""
         stored = read_object(self.folder.schedule)
-        self.costs, self.rate = Costs(**stored["costs"]), stored["rate"]
+        self.costs = self._planned = Costs(**stored["costs"])
+        self.rate = stored["rate"]
         schedule = Schedule(**stored["schedule"])
         if stored["decided"] and seconds > stored["seconds"]:
-            return self.revised(schedule, seconds), True
+            return self.revised(schedule, seconds, grows=True), True
         return schedule, stored["decided"]
 
     def measured(self, seconds: float) -> Schedule:
@@ -570,22 +601,36 @@ class _Work:
         )
         return float(facts["seconds"]) / 2
 
-    def revised(self, schedule: Schedule, seconds: float) -> Schedule:
-        """The schedule by what the first replicate took."""
-        took = [s for name, s in self._seconds.items() if name.startswith("adapt-")]
+    def revised(self, schedule: Schedule, seconds: float, *, grows: bool) -> Schedule:
+        """The schedule by what the replicates took; it has no more of them unless it `grows`."""
+        took = {n: s for n, s in self._seconds.items() if n.startswith("adapt-")}
         drawn = [s for name, s in self._seconds.items() if name.startswith("random-")]
         # the first may have been repeated at another rate, which takes its time from the others
-        around = max(1.0, min(took) - schedule.steps * self.costs.step)
-        lost = self._seconds["adapt-selection-0"] - min(took) if self.rate else 0.0
+        lost = 0.0
+        if self.rate:
+            lost = took["adapt-selection-0"] - min(took.values())
+            took["adapt-selection-0"] -= lost
+        usual, planned = float(np.mean(list(took.values()))), self._planned
+        # what is not yet measured is as much slower, beside other programs
+        slower = max(1.0, usual / (planned.around + schedule.steps * planned.step))
         tuned = {n.split("-")[1]: s for n, s in self._seconds.items() if n.startswith("tuned-")}
+        finetune = slower * planned.finetune
         self.costs = dataclasses.replace(
             self.costs,
-            finetune=max((s / (3 * int(n)) for n, s in tuned.items()), default=self.costs.finetune),
+            probe=slower * planned.probe,
+            finetune=max((s / (3 * int(n)) for n, s in tuned.items()), default=finetune),
             select=self._seconds["select"] + lost,
             random=float(np.mean(drawn)),
-            around=around,
+            around=max(1.0, usual - schedule.steps * self.costs.step),
         )
-        schedule = with_replicates(schedule, self.costs, seconds)
+        seconds = max(seconds, read_object(self.folder.schedule)["seconds"])
+        left = seconds - self._seconds.get("measure", 0.0)
+        done = sum(name.startswith("adapt-random-") for name in self._seconds)
+        if grows:
+            least = dataclasses.replace(schedule, replicates=max(FEWEST, done))
+            schedule = with_replicates(least, self.costs, left)
+        elif done < schedule.replicates:
+            schedule = with_fewer(schedule, self.costs, left, done)
         self.store(schedule, seconds, decided=True)
         return schedule
 
@@ -633,14 +678,26 @@ class _Work:
         return float(sum(self._seconds.values()))
 
     @contextlib.contextmanager
-    def _part(self, name: str, expected: float) -> Iterator[Machine]:
-        """One part: its machine shows progress within the whole, and its seconds are stored."""
-        part = _Part(self.whole, expected, self._said)
+    def _part(
+        self, name: str, expected: float, shares: tuple[float, ...] = (1.0,)
+    ) -> Iterator[Machine]:
+        """One part: its machine shows progress within the whole, and its seconds are stored.
+
+        Args:
+            name: of the part.
+            expected: its seconds.
+            shares: of its stages.
+        """
+        part = _Part(self.whole, expected, self._said, shares)
         began = time.perf_counter()
         yield dataclasses.replace(self.machine, progress=part)
         part.complete(was_there=name in self._seconds)
         # a part that was there when it was asked for keeps the seconds of its first time
-        self._seconds.setdefault(name, round(time.perf_counter() - began, 3))
+        self.count(name, time.perf_counter() - began)
+
+    def count(self, name: str, seconds: float) -> None:
+        """Store the seconds of a part, the first time."""
+        self._seconds.setdefault(name, round(seconds, 3))
         write_bytes(self.folder.clock, json.dumps(self._seconds).encode())
 
     def _select(self, out: Path, method: str, seed: int, tokens: int, machine: Machine) -> None:
@@ -664,8 +721,8 @@ class _Work:
                 self.folder.selection, self.request.method, self.plan.seed, schedule.tokens, machine
             )
 
-    def replicate(self, schedule: Schedule, number: int) -> None:
-        """Draw random text, and train a model on it and one on the selection."""
+    def replicate(self, schedule: Schedule, number: int) -> bool:
+        """Draw random text, train on it and on the selection; returns whether both were there."""
         seed = self.plan.seed + number
         drawn = self.folder.random / str(seed)
         with self._part(f"random-{number}", self.costs.random) as machine:
@@ -678,6 +735,7 @@ class _Work:
                 out = self.folder.model(name, seed)
                 if not done or self.overwrite or not (out / "manifest.json").exists():
                     self._train(schedule, out, data, seed, machine, again=again and not done)
+        return done
 
     def _train(
         self,
@@ -724,12 +782,15 @@ class _Work:
         as_it_is = self._answers and not self.type.learns
         if self.type.probes or as_it_is:
             name, replicates = "score" if as_it_is else "probe", schedule.replicates
-            with self._part(f"{name}-{replicates}", schedule.measuring(self.costs)) as machine:
+            expected, models = schedule.measuring(self.costs), 2 * replicates
+            shares = models / (models + 1), 1 / (models + 1)
+            with self._part(f"{name}-{replicates}", expected, shares) as machine:
                 folder = self.folder.score if as_it_is else self.folder.probe
                 run = partial(self._evaluated, folder, machine, frozen=not as_it_is)
                 measures.append(self._scored(name, run, replicates))
         if (tuned := schedule.finetunings) and self.type.learns:
-            with self._part(f"tuned-{tuned}", 3 * tuned * self.costs.finetune) as machine:
+            expected = 3 * tuned * self.costs.finetune
+            with self._part(f"tuned-{tuned}", expected, (2 / 3, 1 / 3)) as machine:
                 run = partial(self._evaluated, self.folder.score, machine)
                 measures.append(self._scored("fine-tuned", run, tuned))
         return measures

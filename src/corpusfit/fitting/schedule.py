@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corpusfit.core.engine.pace import SAFE_SHARE
 
@@ -20,6 +20,8 @@ _OF_SIX = 0.6
 """Share of the time that six replicates may fill with trainings of more than `LONG_STEPS`."""
 _PASSES = 3
 """Most passes over the selection."""
+_LATEST = 0.95
+"""Share of the time that a fit which has begun may fill."""
 _RESERVE = 1.05
 """Factor of a time that is asked for."""
 _MOST_OF_CORPUS = 0.25
@@ -145,3 +147,21 @@ def with_replicates(schedule: Schedule, costs: Costs, seconds: float) -> Schedul
         replicates,
         max(finetunings, schedule.finetunings),
     )
+
+
+def with_fewer(schedule: Schedule, costs: Costs, seconds: float, done: int) -> Schedule:
+    """What of a schedule fits in the time by costs that are now known, after `done` replicates."""
+    # what would be added last is dropped first; a verdict needs `FEWEST` replicates
+    while schedule.seconds(costs) > _LATEST * seconds:
+        replicates, finetunings = schedule.replicates, schedule.finetunings
+        if replicates > max(2 * FEWEST, done):
+            replicates -= 1
+        elif finetunings:
+            finetunings = finetunings - 1 if finetunings > FEWEST else 0
+        elif replicates > max(FEWEST, done):
+            replicates -= 1
+        else:
+            break
+        finetunings = min(finetunings, replicates)
+        schedule = replace(schedule, replicates=replicates, finetunings=finetunings)
+    return schedule

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from corpusfit.core.engine.pace import format_duration, parse_duration
@@ -14,6 +16,7 @@ from corpusfit.fitting.schedule import (
     MOST,
     Costs,
     first_schedule,
+    with_fewer,
     with_replicates,
 )
 
@@ -49,6 +52,23 @@ def test_more_time_later_keeps_the_training_and_takes_nothing_back():
         assert later.replicates >= begun.replicates
         assert later.finetunings >= begun.finetunings
     assert with_replicates(begun, LAPTOP, 40_000).replicates == MOST
+
+
+def test_what_does_not_fit_any_more_is_dropped_but_not_what_is_done():
+    """Fine-tuning goes before the sixth replicate, and three replicates stay."""
+    begun = schedule(4 * 3600)
+    assert begun.replicates > 2 * FEWEST
+    assert with_fewer(begun, LAPTOP, 4 * 3600, 1) == begun
+    slow = dataclasses.replace(LAPTOP, probe=60, around=20)
+    found = [with_fewer(begun, slow, seconds, 2) for seconds in (14_000, 8_000, 5_000, 60)]
+    amounts = [(each.replicates, each.finetunings) for each in found]
+    assert amounts == sorted(amounts, reverse=True)
+    assert amounts[-1] == (FEWEST, 0)
+    assert with_fewer(begun, slow, 60, 5).replicates == 5
+    assert all(
+        each.seconds(slow) <= seconds
+        for each, seconds in zip(found, (14_000, 8_000, 5_000), strict=False)
+    )
 
 
 def test_of_a_small_corpus_a_quarter_is_selected_and_seen_three_times_at_most():
