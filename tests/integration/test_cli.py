@@ -157,6 +157,7 @@ def test_a_value_that_is_not_allowed_is_named_with_its_option(cli, command, tmp_
     [
         (["selct"], "select"),
         (["methods", "knm"], "Did you mean 'knn'?"),
+        (["methods", "quality"], "field:quality"),
         (["choose", "x", "--fraction", "0.1", "--tokens", "5"], "(--fraction) and `choose.tokens`"),
         (["choose", "x", "--set", "cut.gamma=5"], "cut.gamma"),
     ],
@@ -178,6 +179,7 @@ def test_a_cure_is_named(cli, arguments, says):
         (["--method", "knn", "--set", "method.kk=3"], "kk"),
         (["--method", "knn", "--set", "method.k=0"], "method.k"),
         (["--threshold", "inf"], "(--threshold) must be a finite number"),
+        (["--fraction", "120%"], "got 1.2"),
         (["--set", "choose.c=nan"], "`choose.c` must be"),
         (["--segments", "0"], "(--segments) must be above 0"),
         (["--engine", "spark"], "(--engine) must be one of local, inline, ray; got 'spark'"),

@@ -46,8 +46,9 @@ def test_select_and_choose_end_with_a_report_unless_told_not_to(cli, task, pile,
     done = cli("select", *words)
     assert f"Report: {out / 'report.html'}" in done.err
     first = (out / "report.html").read_bytes()
-    cli("choose", out, "--fraction", "0.5", "--no-report")
+    done = cli("choose", out, "--fraction", "50%", "--no-report")
     assert not (out / "report.html").exists()  # it told of another choice
+    assert "report showed another result and is removed" in done.err
     cli("choose", out, "--fraction", "0.5")
     assert (out / "report.html").read_bytes() != first
     cli("choose", out, "--fraction", "0.1")

@@ -17,7 +17,8 @@ from corpusfit.core.engine.progress import Progress
 
 SOON = 2.0
 """Seconds after which a stage is worth a line."""
-_MINUTE = 60.0
+_EVERY = 30.0
+"""Seconds between the lines of a stage."""
 
 
 def clock_time(seconds: float) -> str:
@@ -55,7 +56,7 @@ class _Column(ProgressColumn):
 class Bar(Progress):
     """Progress on standard error: a bar on a terminal, plain lines elsewhere; warnings always.
 
-    Plain lines announce a stage that takes seconds, its progress every minute, and its end.
+    Plain lines announce a stage that takes seconds, its progress every 30 seconds, and its end.
 
     Args:
         clock: gives seconds that never go back.
@@ -148,7 +149,7 @@ class Bar(Progress):
             return
         self._told = True
         show.say(f"{self._name}.")
-        while not over.wait(_MINUTE):
+        while not over.wait(_EVERY):
             show.say(self.line())
 
     def _draw(self) -> None:

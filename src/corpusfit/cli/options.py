@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -102,13 +103,21 @@ def sizes_of(listed: str) -> list[int]:
 
 
 _whole_number = _parser(int, "a whole number")
-_number = _parser(float, "a number")
+
+
+def _number_of(text: str) -> float:
+    """A number; `10%` is 0.1."""
+    return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+
+
+_number = _parser(_number_of, "a number, such as 0.1 or 10%")
 _PARSERS = {
     "int": _whole_number,
     "int | None": _whole_number,
     "float | None": _number,
     "float | str": _parser(
-        lambda text: text if text == "auto" else float(text), "a number or auto"
+        lambda text: text if text == "auto" else _number_of(text),
+        "a number, such as 0.1 or 10%, or auto",
     ),
     "float": _number,
     "Sequence[int]": sizes_of,
@@ -269,6 +278,10 @@ class Command:
             else:
                 as_json(facts if isinstance(facts, dict) else dataclasses.asdict(facts))
             return
+        reports = [
+            Path(values[name]) for name in ("out", "folder") if self.report and name in values
+        ]
+        reports = [each / "report.html" for each in reports if (each / "report.html").exists()]
         result = function(**values)
         # of several processes only the first prints
         if self.together and int(os.environ.get("RANK", "0")):
@@ -284,6 +297,8 @@ class Command:
             as_json(dataclasses.asdict(result))
         if self.report and not no_report:
             write_report(result.path, quiet=json)
+        elif not json and any(not report.exists() for report in reports):
+            say(f"The earlier report showed another result and is removed: {reports[0]}")
         if self.after:
             self.after(result)
 
@@ -344,7 +359,7 @@ def _option(setting: Any, flags: Mapping[str, str], *, required: bool) -> Any:
         text = f"{text} (default: {default})"
     text = _CODE.sub(
         lambda code: code[0] if code[1].startswith("corpusfit ") else code[1],
-        with_flags(text, flags),
+        with_flags(text, flags, alone=True),
     )
     kind: Any = str if setting.metavar else bool
     group = setting.path.partition(".")[0]

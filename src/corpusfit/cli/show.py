@@ -32,13 +32,18 @@ _FOLDED = (20, 16, 12, 8)
 _NAME = re.compile(r"`([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)(?:=([^`]*))?`")
 
 _PATH = re.compile(r"\S*[/\\]\S*")
+_ENDING = re.compile(r"(?<=[^.])(\.\w{2,7}){1,2}$")
+"""The ending of a file's name, such as `.jsonl.zst`."""
 
 FLAGS: dict[str, str] = {}
 """The flags of the running command, by their arguments' names and by paths of settings."""
 
 
-def with_flags(text: str, flags: Mapping[str, str] = FLAGS) -> str:
-    """A text with the flag beside each setting: `choose.fraction=0.1` (--fraction 0.1)."""
+def with_flags(text: str, flags: Mapping[str, str] = FLAGS, *, alone: bool = False) -> str:
+    """A text with the flag beside each setting: `choose.fraction=0.1` (--fraction 0.1).
+
+    In a help the flag stands `alone`, in place of the setting.
+    """
     added = {""}
 
     def beside(match: re.Match[str]) -> str:
@@ -49,6 +54,8 @@ def with_flags(text: str, flags: Mapping[str, str] = FLAGS) -> str:
             flag = f"{set_by} {name}={shlex.quote(value)}" if set_by else ""
         elif value and value != "true":
             flag = f"{flag} {shlex.quote(value)}"
+        if alone and flag:
+            return flag
         if flag in added:
             return match[0]
         added.add(flag)
@@ -108,7 +115,8 @@ def table(
 ) -> None:
     """Print a table on standard output that is as wide as the terminal, $COLUMNS or 80 columns.
 
-    Columns of figures are never folded. A table that is too wide continues in a second one.
+    Columns of figures are never folded. A table that is too wide continues in a second one; the
+    heading of a column of files then has the ending that is common to them all.
 
     Args:
         title: what the table shows.
@@ -122,8 +130,15 @@ def table(
     words = [harmless(name) for name in words]
     rows = [[harmless(cell) for cell in row] for row in rows]
     text = [name in (columns[0], *words) for name in columns]
-    widest = [max(map(cell_len, cells), default=0) for _, cells in _cells(columns, rows)]
-    full = [max(cell_len(name), wide) for name, wide in zip(columns, widest, strict=True)]
+    widest, full = _widths(columns, rows)
+    unfolded = map(max, widest, map(_heading, columns))
+    if sum(unfolded) + _GAP * (len(full) - 1) > limit:
+        for i in (i for i, folds in enumerate(text) if folds and rows):
+            ending = match[0] if (match := _ENDING.search(rows[0][i])) else ""
+            if ending and all(row[i].endswith(ending) and row[i] != ending for row in rows):
+                rows = [[*row[:i], row[i].removesuffix(ending), *row[i + 1 :]] for row in rows]
+                columns[i] += f" (*{ending})"
+        widest, full = _widths(columns, rows)
     # fold columns of text more and more narrowly until the keys and any other column fit
     for folded in _FOLDED:
         least = [
@@ -145,7 +160,7 @@ def table(
             heading = Text(columns[i], overflow="fold")
             shown.add_column(heading, justify=justify, width=width, overflow="fold")
         cells = [
-            _with_ends([row[i] for row in rows], width)
+            _shortened([row[i] for row in rows], width)
             for i, width in zip(part, widths, strict=True)
         ]
         for row in zip(*cells, strict=True):
@@ -154,16 +169,29 @@ def table(
         STDOUT.print()
 
 
-def _with_ends(cells: list[str], width: int) -> list[str]:
+def _shortened(cells: list[str], width: int) -> list[str]:
     """A column's cells, with paths that are too long for it shown by their ends.
 
-    A path that is folded cannot be copied. Where two would be the same, all are whole.
+    A path that is folded cannot be copied. Other names that would fold over three lines lose their
+    middle. Where two would be the same, all are whole.
     """
-    ends = [
-        f"…{cell[1 - width :]}" if cell_len(cell) > width and _PATH.fullmatch(cell) else cell
-        for cell in cells
-    ]
-    return ends if len(set(ends)) == len(set(cells)) else cells
+
+    def short(cell: str) -> str:
+        if cell_len(cell) > width and _PATH.fullmatch(cell):
+            return f"…{cell[1 - width :]}"
+        if len(cell) > 2 * width and cell.isascii() and " " not in cell:
+            return f"{cell[: width // 2]}…{cell[width // 2 + 1 - width :]}"
+        return cell
+
+    shown = list(map(short, cells))
+    return shown if len(set(shown)) == len(set(cells)) else cells
+
+
+def _widths(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[int], list[int]]:
+    """The widest cell of each column, and the width of it with its heading."""
+    widest = [max(map(cell_len, cells), default=0) for _, cells in _cells(columns, rows)]
+    full = [max(cell_len(name), wide) for name, wide in zip(columns, widest, strict=True)]
+    return widest, full
 
 
 def _table_width() -> int:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import errno
 import json
 import os
+import pathlib
 import re
 from typing import TYPE_CHECKING
 
@@ -78,6 +80,23 @@ def changed_input(name: str, option: str = "") -> ChangedInputError:
         f"{name} changed while it was read. Run the command {again} when nothing writes to this "
         "file."
     )
+
+
+_COMPARED = 1000
+"""Most names of a folder that are compared with one that does not exist."""
+
+
+def near_name(path: str | pathlib.Path) -> str:
+    """The entry that a path which does not exist may mean, in brackets; empty without one."""
+    missing = pathlib.Path(path).expanduser().absolute()
+    while not missing.parent.exists():
+        missing = missing.parent
+    try:
+        names = sorted(each.name for each in missing.parent.iterdir())
+    except OSError:  # no permission, or a file
+        return ""
+    near = difflib.get_close_matches(missing.name, names[:_COMPARED], n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
 
 
 class MissingDependencyError(CorpusfitError):

@@ -15,6 +15,7 @@ from corpusfit.core.errors import (
     ModelError,
     UsageError,
     bad_setting,
+    near_name,
     raise_machine_fault,
 )
 from corpusfit.core.hub import HubName, downloaded
@@ -98,7 +99,7 @@ def find(
         raise bad_setting(setting.name, setting.allowed, name, "That is a file; name its folder.")
     hub_name = HubName.parsed(name)
     if hub_name is None:
-        cure = "There is no such folder."
+        cure = f"There is no such folder{near_name(folder)}."
         if "@" in name:
             cure += " A name of the hub is OWNER/NAME@REVISION: a branch, a tag or a commit."
         raise bad_setting(setting.name, setting.allowed, name, cure)

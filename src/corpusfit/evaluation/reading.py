@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from corpusfit.core.artifacts import user_path
-from corpusfit.core.errors import InputError, bad_setting, raise_machine_fault
+from corpusfit.core.errors import InputError, bad_setting, near_name, raise_machine_fault
 from corpusfit.core.languages import USUAL, bleu_tokenizer
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
@@ -172,7 +172,7 @@ class _Search:
             raise InputError(f"{self.setting} {path} cannot be read: {e.strerror or e}.") from e
         raise InputError(
             f"{self.setting} must be a folder with splits, a file, or a Hugging Face dataset "
-            f"(OWNER/NAME or hub:NAME); {path} does not exist."
+            f"(OWNER/NAME or hub:NAME); {path} does not exist{near_name(path)}."
         )
 
     def folder(self, folder: Path) -> TaskFiles:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from corpusfit.core.errors import InputError
+from corpusfit.core.errors import InputError, near_name
 from corpusfit.core.escaping import harmless
 
 _DEPTH = 2
@@ -49,8 +49,11 @@ def _no_run(folder: Path) -> str:
         return f"{folder} holds the output of `corpusfit {command}`, which has no report."
     if command == "score":
         return f"{folder} holds scores and no selection. First: corpusfit choose {folder}"
+    begin = f"{folder} holds no finished run"
+    if not folder.exists():
+        begin = f"There is no folder {folder}{near_name(folder)}"
     return (
-        f"{folder} holds no finished run. Name the folder of `corpusfit select`, adapt, "
+        f"{begin}. Name the folder of `corpusfit select`, adapt, "
         "evaluate, fit, clusters, tune or run, or a folder with several of these. To resume a "
         "stopped run, repeat its command."
     )

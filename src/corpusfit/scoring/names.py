@@ -39,6 +39,8 @@ def require(name: str, setting: str = "`method.name`") -> None:
     if base not in allowed:
         similar = difflib.get_close_matches(base, allowed, n=1)
         guess = f" Did you mean {similar[0]!r}?" if similar else ""
+        if not similar and base == name:
+            guess = f" A field of the rows with scores is named field:{name}."
         raise UnknownMethodError(
             f"{setting} must be a scoring method; got {name!r}.{guess} `corpusfit methods` lists "
             "them."

@@ -15,7 +15,7 @@ from corpusfit.core.artifacts import (
     remove,
     write_bytes,
 )
-from corpusfit.core.errors import InputError, OutputFolderError, StorageError
+from corpusfit.core.errors import InputError, OutputFolderError, StorageError, near_name
 from corpusfit.core.manifest import OutFolder, read_object, undamaged
 from corpusfit.scoring import table
 from corpusfit.text.reading import Tally
@@ -116,8 +116,8 @@ class SelectionFolder(OutFolder):
         manifest = self.scored_so_far()
         if not self.path.exists():
             raise InputError(
-                f"There is no folder {self.path}. Name the folder of a finished "
-                "`corpusfit select` or `corpusfit score`."
+                f"There is no folder {self.path}{near_name(self.path)}. Name the folder of a "
+                "finished `corpusfit select` or `corpusfit score`."
             )
         if manifest is None or not self.scores.is_dir():
             raise InputError(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,24 +55,19 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
     if record.get(TOOLS) and any(isinstance(record.get(name), list) for name in names):
         names.append(TOOLS)
     fields = {n: record[n] for n in names if n in record} or None
-    return from_value(row, byte, text, record.get(plan.id_field), fields, tuple(numbers))
+    return from_value(row, byte, text, field_of(record, plan.id_field), fields, tuple(numbers))
 
 
 def _decided(record: Mapping[Any, Any], plan: ReadPlan) -> list[float] | str:
     """The numbers of a row that the plan asks for, or why the row is not used."""
-
-    def value_of(name: str) -> Any:
-        value = _value(record, name)
-        return None if value is _MISSING else value
-
     try:
-        if plan.where and not parsed(plan.where).keeps(value_of):
+        if plan.where and not parsed(plan.where).keeps(partial(field_of, record)):
             return rejects.LEFT_OUT
     except NotComparableError as e:
         return f"{rejects.NOT_COMPARABLE}: {e}"
     numbers = []
     for name in plan.number_fields():
-        value = value_of(name)
+        value = field_of(record, name)
         number = number_of(value)
         # scores are float32
         if number is None or not abs(number) <= _MOST:
@@ -108,6 +104,12 @@ def text_in(record: Mapping[Any, Any], text_field: str) -> str | None:
         return "" if value is _MISSING else text_of_value(value, name) or ""
 
     return _TEMPLATE_FIELD.sub(filled, text_field.replace("\\n", "\n").replace("\\t", "\t"))
+
+
+def field_of(record: Mapping[Any, Any], name: str) -> Any:
+    """The value of a field, as `_value` finds it; None if it is missing."""
+    value = _value(record, name)
+    return None if value is _MISSING else value
 
 
 def _value(record: Mapping[Any, Any], name: str) -> Any:

@@ -43,9 +43,14 @@ def of_field(reason: str) -> bool:
 
 
 def missing_field(field: str, fields: Iterable[object]) -> str:
-    """The row lacks the text field; the detail lists the fields that it has (at most eight)."""
-    names = _listed(fields)
-    return f"{MISSING_FIELD} {field!r}" + (f": fields are {names}" if names else "")
+    """The row lacks the text field; the detail lists the fields that it has (at most eight).
+
+    Of a row itself these are also the fields of its objects, such as `meta.text`.
+    """
+    names = [*_inner(fields)] if isinstance(fields, Mapping) else [str(name) for name in fields]
+    within = next((name for name in names if name.endswith(f".{field}")), "")
+    guess = f"; try {within}" if within else ""
+    return f"{MISSING_FIELD} {field!r}" + (f": fields are {_listed(names)}{guess}" if names else "")
 
 
 def not_a_string(value: object, field: str = "") -> str:
@@ -59,11 +64,11 @@ def not_a_string(value: object, field: str = "") -> str:
     return f"{NOT_A_STRING}: {type(value).__name__}"
 
 
-def _inner(value: Mapping[Any, Any], field: str) -> Iterator[str]:
+def _inner(value: Mapping[Any, Any], field: str = "") -> Iterator[str]:
     """The names that read the fields of an object, such as `meta.text`."""
     for name, inner in value.items():
         path = f"{field}.{name}" if field else str(name)
-        deeper = isinstance(inner, Mapping) and path.count(".") < _SHOWN
+        deeper = isinstance(inner, Mapping) and FOREIGN not in inner and path.count(".") < _SHOWN
         yield from _inner(inner, path) if deeper else [path]
 
 

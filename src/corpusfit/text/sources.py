@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import fnmatch
 import glob
 import os
@@ -26,6 +25,7 @@ from corpusfit.core.errors import (
     StorageError,
     bad_setting,
     machine_fault,
+    near_name,
 )
 from corpusfit.core.languages import LANGUAGES
 from corpusfit.core.plan import ReadPlan
@@ -58,9 +58,6 @@ from corpusfit.text.files import (
 from corpusfit.text.formats.hub import with_prefix
 from corpusfit.text.shards import fingerprint
 from corpusfit.text.surveyed import Kept, surveyed
-
-# most names of a folder that are compared with one that does not exist
-_COMPARED = 1000
 
 
 class _Found(NamedTuple):
@@ -425,14 +422,7 @@ def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list
         real = os.path.realpath(path)
         return [_Found(path, _slashes(path), _slashes(folder), "", *form, real=real)]
     if not glob.has_magic(path):
-        try:
-            names = sorted(each.name for each in Path(path).parent.iterdir())
-        except OSError:
-            # there is no such folder, or it cannot be read
-            names = []
-        near = difflib.get_close_matches(Path(path).name, names[:_COMPARED], n=1)
-        guess = f" (did you mean {near[0]!r}?)" if near else ""
-        raise _missing(input_name, setting, f", which does not exist{guess}")
+        raise _missing(input_name, setting, f", which does not exist{near_name(path)}")
     folder = _fixed_part(_slashes(path))
     pattern = tuple(_slashes(path)[len(_slashes(folder)) :].strip("/").split("/"))
     before = len(skipped)

@@ -304,7 +304,6 @@ def checked(monkeypatch, capsys):
             show.table(title, columns, rows, words=words, keys=keys)
             lines = capsys.readouterr().out.splitlines()
             assert max(map(cell_len, lines)) <= width
-            assert "…" not in "".join(lines[1:]).replace(" …", "")
             for name in columns:
                 for word in name.split():
                     assert len(word) > 20 or any(word in line for line in lines), word

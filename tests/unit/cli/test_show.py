@@ -77,13 +77,36 @@ def test_texts_fold_before_a_table_is_divided_and_headings_fold_at_spaces(capsys
 
 def test_a_path_is_shown_by_its_end_where_that_is_one_paths_alone(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "40")
-    ends = [["folder/" * 9 + name, "1"] for name in ("one.jsonl", "two.jsonl")]
+    ends = [["folder/" * 9 + name, "1"] for name in ("one.jsonl", "two.csv")]
     lines = printed(capsys, "T", ["path", "n"], ends)
     assert [line.split() for line in lines[2:4]] == [
         ["…" + path[-36:], "1"] for path, _ in ends
     ]  # fmt: skip
     same = [[f"{start}/" + "folder/" * 9, "1"] for start in "ab"]
     assert "…" not in "".join(printed(capsys, "T", ["path", "n"], same))
+
+
+def test_an_ending_that_all_names_have_stands_in_the_heading_of_a_table_too_wide(
+    capsys, monkeypatch
+):
+    rows = [["one_of_many_sources.jsonl.zst", "1"], ["another.jsonl.zst", "2"]]
+    monkeypatch.setenv("COLUMNS", "30")
+    lines = printed(capsys, "T", ["source", "n"], rows)
+    assert lines[1:] == [
+        *("source (*.jsonl.zst)  n", "one_of_many_sources   1"),
+        *("another               2", ""),
+    ]
+    monkeypatch.setenv("COLUMNS", "80")
+    assert rows[0][0] in printed(capsys, "T", ["source", "n"], rows)[2]
+
+
+def test_a_name_of_three_lines_loses_its_middle(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "28")
+    figures = [["1,234,567,890"], ["2"]]
+    names = ["consensus@moore_lewis+dsir+cynical", "knn"]
+    rows = [[name, *more] for name, more in zip(names, figures, strict=True)]
+    lines = printed(capsys, "T", ["method", "n"], rows)
+    assert [line.split() for line in lines[2:4]] == [["consen…ynical", *figures[0]], ["knn", "2"]]
 
 
 def test_a_pipe_has_80_columns_and_wide_characters_count_twice(capsys, monkeypatch):
@@ -139,3 +162,9 @@ FLAGS = {
 )
 def test_the_flag_stands_beside_a_setting(named, shown):
     assert show.with_flags(f"Set {named}.", FLAGS) == f"Set {shown}."
+
+
+def test_in_a_help_the_flag_stands_alone():
+    text = "By `choose.fraction`, with `read.strict=true` or `choose.c`; see `choose.fraction`"
+    shown = show.with_flags(text, FLAGS, alone=True)
+    assert shown == "By --fraction, with --strict or `choose.c`; see --fraction"

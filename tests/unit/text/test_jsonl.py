@@ -2,7 +2,9 @@
 
 import pytest
 
+from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
+from corpusfit.text.formats import jsonl
 
 
 def test_rows_carry_line_byte_and_id(read, write):
@@ -25,6 +27,10 @@ def test_rows_carry_line_byte_and_id(read, write):
         (b'["text"]', "row is not an object"),
         (b"3", "row is not an object"),
         (b'{"body": "x", "n": 1}', "missing field 'text': fields are body, n"),
+        (
+            b'{"meta": {"text": "x"}, "n": 1}',
+            "missing field 'text': fields are meta.text, n; try meta.text",
+        ),
         (b"{}", "missing field 'text'"),
         (b'{"text": null}', "text is null"),
         (b'{"text": 5}', "text is not a string: int"),
@@ -50,6 +56,18 @@ def test_a_row_with_many_fields_names_the_first_eight(read, write):
     fields = ", ".join(f'"f{i}": 1' for i in range(20))
     (row,) = read(write("a.jsonl", "{" + fields + "}"))
     assert row.reason == "missing field 'text': fields are f0, f1, f2, f3, f4, f5, f6, f7, …"
+
+
+def test_a_dotted_name_is_a_field_inside_a_field_unless_a_field_has_it(read, write):
+    """For the text, the id (by which labels and groups are read) and the numbers alike."""
+    lines = '{"a": {"b": "in", "n": 1}}\n{"a": {"b": "in", "n": 1}, "a.b": "out", "a.n": 2}'
+    rows = read(write("a.jsonl", lines), text_field="a.b", id_field="a.b", numbers="a.n")
+    assert [(r.text, r.id, r.numbers) for r in rows] == [
+        ("in", "in", (1.0,)),
+        ("out", "out", (2.0,)),
+    ]
+    of_row = jsonl.as_line({"text": "x", "a": {"b": 1}, "c": 2}, ReadPlan(id_field="a.b"))
+    assert of_row == b'{"text":"x","a":{"b":1}}\n'
 
 
 @pytest.mark.parametrize("given", ["1.5", "null", '["x"]'])

@@ -100,8 +100,9 @@ def as_line(row: Mapping[str, Any], plan: ReadPlan) -> bytes:
     """
     fields = (plan.text_field, *fields_in(plan.text_field))
     texts = [n for name in fields for n in (name, name.partition(".")[0]) if n in row]
-    others = [n for name in plan.other_fields() for n in (name, name.partition(".")[0])]
-    names, has_text = (*texts, plan.id_field, *others), bool(texts)
+    other_fields = (plan.id_field, *plan.other_fields())
+    others = [n for name in other_fields for n in (name, name.partition(".")[0])]
+    names, has_text = (*texts, *others), bool(texts)
     subset = {} if has_text else dict.fromkeys(row)
     subset |= {name: row[name] for name in (names if has_text else others) if name in row}
     return line_of(subset)
