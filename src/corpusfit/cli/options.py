@@ -278,10 +278,8 @@ class Command:
             else:
                 as_json(facts if isinstance(facts, dict) else dataclasses.asdict(facts))
             return
-        reports = [
-            Path(values[name]) for name in ("out", "folder") if self.report and name in values
-        ]
-        reports = [each / "report.html" for each in reports if (each / "report.html").exists()]
+        places = [Path(values[name]) for name in ("out", "folder") if name in values]
+        reports = [report for place in places if (report := place / "report.html").exists()]
         result = function(**values)
         # of several processes only the first prints
         if self.together and int(os.environ.get("RANK", "0")):
@@ -297,7 +295,7 @@ class Command:
             as_json(dataclasses.asdict(result))
         if self.report and not no_report:
             write_report(result.path, quiet=json)
-        elif not json and any(not report.exists() for report in reports):
+        elif self.report and not json and not all(report.exists() for report in reports):
             say(f"The earlier report showed another result and is removed: {reports[0]}")
         if self.after:
             self.after(result)

@@ -289,7 +289,7 @@ def fit(
                 if fixed is not None or (was_there and decided):
                     continue
                 # what it took shows how many fit; after the first there may also be more
-                before, schedule = schedule, work.revised(schedule, seconds, grows=not decided)
+                before, schedule = schedule, work.revised(schedule, seconds)
                 decided = True
                 if schedule != before:
                     tuned = schedule.finetunings
@@ -527,7 +527,7 @@ class _Work:
         self.rate = stored["rate"]
         schedule = Schedule(**stored["schedule"])
         if stored["decided"] and seconds > stored["seconds"]:
-            return self.revised(schedule, seconds, grows=True), True
+            return self.revised(schedule, seconds, more=True), True
         return schedule, stored["decided"]
 
     def measured(self, seconds: float) -> Schedule:
@@ -601,8 +601,8 @@ class _Work:
         )
         return float(facts["seconds"]) / 2
 
-    def revised(self, schedule: Schedule, seconds: float, *, grows: bool) -> Schedule:
-        """The schedule by what the replicates took; it has no more of them unless it `grows`."""
+    def revised(self, schedule: Schedule, seconds: float, *, more: bool = False) -> Schedule:
+        """The schedule by what the replicates took; once decided it grows only with `more` time."""
         took = {n: s for n, s in self._seconds.items() if n.startswith("adapt-")}
         drawn = [s for name, s in self._seconds.items() if name.startswith("random-")]
         # the first may have been repeated at another rate, which takes its time from the others
@@ -623,14 +623,17 @@ class _Work:
             random=float(np.mean(drawn)),
             around=max(1.0, usual - schedule.steps * self.costs.step),
         )
-        seconds = max(seconds, read_object(self.folder.schedule)["seconds"])
+        stored = read_object(self.folder.schedule)
+        seconds = max(seconds, stored["seconds"])
         left = seconds - self._seconds.get("measure", 0.0)
         done = sum(name.startswith("adapt-random-") for name in self._seconds)
-        if grows:
-            least = dataclasses.replace(schedule, replicates=max(FEWEST, done))
+        if not stored["decided"]:
+            least = dataclasses.replace(schedule, replicates=max(FEWEST, done), finetunings=0)
             schedule = with_replicates(least, self.costs, left)
-        elif done < schedule.replicates:
-            schedule = with_fewer(schedule, self.costs, left, done)
+        elif more:
+            schedule = with_replicates(schedule, self.costs, left)
+        else:
+            schedule = with_fewer(schedule, self.costs, left, done, max(map(int, tuned), default=0))
         self.store(schedule, seconds, decided=True)
         return schedule
 

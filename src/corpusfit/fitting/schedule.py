@@ -149,15 +149,25 @@ def with_replicates(schedule: Schedule, costs: Costs, seconds: float) -> Schedul
     )
 
 
-def with_fewer(schedule: Schedule, costs: Costs, seconds: float, done: int) -> Schedule:
-    """What of a schedule fits in the time by costs that are now known, after `done` replicates."""
+def with_fewer(
+    schedule: Schedule, costs: Costs, seconds: float, done: int, tuned: int = 0
+) -> Schedule:
+    """What of a schedule fits in the time by costs that are now known.
+
+    Args:
+        schedule: what is planned.
+        costs: the costs.
+        seconds: the time.
+        done: replicates that are trained.
+        tuned: replicates that are fine-tuned.
+    """
     # what would be added last is dropped first; a verdict needs `FEWEST` replicates
     while schedule.seconds(costs) > _LATEST * seconds:
         replicates, finetunings = schedule.replicates, schedule.finetunings
         if replicates > max(2 * FEWEST, done):
             replicates -= 1
-        elif finetunings:
-            finetunings = finetunings - 1 if finetunings > FEWEST else 0
+        elif finetunings > tuned:
+            finetunings = finetunings - 1 if finetunings > max(FEWEST, tuned) else tuned
         elif replicates > max(FEWEST, done):
             replicates -= 1
         else:

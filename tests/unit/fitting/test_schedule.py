@@ -65,6 +65,8 @@ def test_what_does_not_fit_any_more_is_dropped_but_not_what_is_done():
     assert amounts == sorted(amounts, reverse=True)
     assert amounts[-1] == (FEWEST, 0)
     assert with_fewer(begun, slow, 60, 5).replicates == 5
+    kept = with_fewer(begun, slow, 60, 5, 4)
+    assert (kept.replicates, kept.finetunings) == (5, 4)
     assert all(
         each.seconds(slow) <= seconds
         for each, seconds in zip(found, (14_000, 8_000, 5_000), strict=False)
