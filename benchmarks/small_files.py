@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -53,7 +54,9 @@ def commands(folder: Path, target: Path, files: int) -> dict[str, Callable[[str]
     shared = {"workers": 2, "cache": folder / "cache"}
 
     def out(command: str) -> dict[str, Any]:
-        return {"out": folder / f"out-{command}", "overwrite": True, **shared}
+        # a run of the other side in this folder would be compared and cleared, which takes time
+        shutil.rmtree(folder / f"out-{command}", ignore_errors=True)
+        return {"out": folder / f"out-{command}", **shared}
 
     def compose(corpus: str) -> object:
         recipe = folder / f"{corpus}.toml"

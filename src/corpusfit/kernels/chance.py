@@ -25,14 +25,21 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-def _stream(seed: int, shard: int) -> NDArray[np.uint64]:
-    base, number = (np.array([x & (2**64 - 1)], np.uint64) for x in (seed, shard))
+def _stream(seed: int, shard: int | NDArray[np.uint64]) -> NDArray[np.uint64]:
+    base, number = (np.atleast_1d(np.asarray(x & (2**64 - 1), np.uint64)) for x in (seed, shard))
     return _mix(_mix(base + _GOLDEN) + number * _GOLDEN)
+
+
+def keys_at(
+    seed: int, shard: int | NDArray[np.uint64], places: NDArray[np.integer]
+) -> NDArray[np.uint64]:
+    """uint64 [n]: the keys of n units by their place in a shard, or each in a shard of its own."""
+    return _mix(_stream(seed, shard) + (places.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
 
 
 def place_keys(seed: int, shard: int, n: int) -> NDArray[np.uint64]:
     """uint64 [n]: the keys of a shard's n units (or segments)."""
-    return _mix(_stream(seed, shard) + np.arange(1, n + 1, dtype=np.uint64) * _GOLDEN)
+    return keys_at(seed, shard, np.arange(n))
 
 
 def value_keys(seed: int, stream: int, values: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -58,7 +65,7 @@ def part_keys(
     """
     owner = np.repeat(np.arange(len(rows)), parts)
     number = np.arange(len(owner)) - np.repeat(np.cumsum(parts) - parts, parts)
-    of_row = _mix(_stream(seed, shard) + (rows.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
+    of_row = keys_at(seed, shard, rows)
     return owner, number, _mix(of_row[owner] + (number.astype(np.uint64) + np.uint64(1)) * _GOLDEN)
 
 

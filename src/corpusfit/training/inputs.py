@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import folder_path, is_local
@@ -24,9 +27,9 @@ from corpusfit.core.errors import (
 from corpusfit.core.languages import code_of
 from corpusfit.core.manifest import OutFolder, undamaged
 from corpusfit.core.plan import SECOND, Plan, ReadPlan
-from corpusfit.core.types import Source
+from corpusfit.core.types import Parts, Source, file_of
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
-from corpusfit.kernels.chance import place_keys, uniform
+from corpusfit.kernels.chance import keys_at, uniform
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import RunContext
 from corpusfit.text.contract import SIDES
@@ -330,22 +333,39 @@ def sample_texts(
     # a heap of negated draws, so that the text with the highest draw is removed first
     sample: list[tuple[float, int, int, str]] = []
     total = 0
-    for shard in corpus.shards(sources, texts.read):
-        draw = uniform(place_keys(seed, shard.index, 1))[0]
-        # Of a large corpus, the first shard and a random part of the others are enough. Texts are
-        # drawn uniformly from those.
-        if characters and shard.index and draw * size >= _OVERSAMPLING * characters:
+    end = 0
+    # Small files are read together, but drawn as the shards that they are by themselves.
+    for shard in corpus.packed(sources, texts.read):
+        parts = shard.parts
+        begin, end = end, end + (len(parts.sources) if parts else 1)
+        numbers = np.arange(begin, end, dtype=np.uint64)
+        if characters:
+            # Of a large corpus, the first shard and a random part of the others are enough. Texts
+            # are drawn uniformly from those.
+            draw = uniform(keys_at(seed, numbers, np.zeros_like(numbers)))
+            taken = (numbers == 0) | (draw * size < _OVERSAMPLING * characters)
+            numbers = numbers[taken]
+            if parts:
+                parts = Parts(*(list(itertools.compress(column, taken)) for column in parts))
+        if not len(numbers):
             continue
-        documents = corpus.documents(shard, texts.read)[0].texts
-        holders = set(finder.find(documents).text.tolist()) if finder else set[int]()
-        draws = uniform(place_keys(seed + 1, shard.index, len(documents))).tolist()
-        for i, text in enumerate(documents.to_pylist()):
+        documents = corpus.documents(dataclasses.replace(shard, parts=parts), texts.read)[0]
+        if parts:
+            source = shard.source + file_of(documents.row)
+            numbers = numbers[np.searchsorted(parts.sources, source)]
+        else:
+            numbers = np.repeat(numbers, len(documents))
+        _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
+        places = np.arange(len(numbers)) - np.repeat(first, counts)
+        draws = uniform(keys_at(seed + 1, numbers, places)).tolist()
+        holders = set(finder.find(documents.texts).text.tolist()) if finder else set[int]()
+        for i, text in enumerate(documents.texts.to_pylist()):
             if i in holders:
                 continue
             if not characters:
                 yield text
                 continue
-            heapq.heappush(sample, (-draws[i], shard.index, i, text[:characters]))
+            heapq.heappush(sample, (-draws[i], begin, i, text[:characters]))
             total += len(text[:characters])
             while total - len(sample[0][-1]) >= characters:
                 total -= len(heapq.heappop(sample)[-1])
