@@ -16,6 +16,7 @@ from corpusfit.core.engine import InlineEngine
 from corpusfit.core.errors import ChangedInputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard
+from corpusfit.text import blocks
 
 SHARDS = "read.shard_mb=0.002"
 
@@ -90,6 +91,40 @@ def test_a_killed_run_resumes_in_the_middle_of_an_archive(run, task, corpus, tmp
     assert kill_at(start(*words), out, "scores/part-*", 10)
     assert cli(*words).code == 0
     assert digests(out) == whole
+
+
+def test_only_shards_of_new_archives_are_found(corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr(blocks, "_LEAST", 0)
+    plan, looked = ReadPlan(shard_mb=0.002), []
+    find_blocks = blocks._found
+
+    def found(sources, *rest):
+        looked.append([source.name for source in sources])
+        return find_blocks(sources, *rest)
+
+    monkeypatch.setattr(blocks, "_found", found)
+
+    def places():
+        sources = texts.find(
+            [str(corpus)], plan, spool=tmp_path, role="corpus", kept=tmp_path / "kept"
+        )
+        return [shard.span for shard in texts.shards(sources, plan)]
+
+    before = places()
+    (corpus / "copy.csv").write_bytes((corpus / "c.csv").read_bytes())
+    (corpus / "new.jsonl.gz").write_bytes(gzip.compress(b'{"text": "a new one"}\n' * 90))
+    after = places()
+    (corpus / "large.jsonl.zst").write_bytes(zstandard.compress(b'{"text": "it changed"}\n'))
+    changed = places()
+
+    assert looked[0] == [
+        *("b.parquet", "c.csv", "large.jsonl.zst", "small-0.jsonl.gz", "small-1.jsonl.gz")
+    ]
+    assert looked[1:] == [["new.jsonl.gz"], ["large.jsonl.zst"]]
+    assert places() == changed
+    assert len(before) > 60
+    assert set(before) < set(after)
+    assert len(changed) < len(after)
 
 
 @pytest.mark.parametrize("rows", [40, 400])

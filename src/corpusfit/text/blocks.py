@@ -26,9 +26,11 @@ from corpusfit.core.types import Blocks, Nth, Source
 from corpusfit.text.contract import formats, load
 from corpusfit.text.cutting import Block, most_in_one
 
-_VERSION = 1  # of the blocks of the same content
+_VERSION = 2  # of the blocks of the same content; those of Parquet depend on pyarrow, too
 _LEAST = 1 << 20
 """Stored bytes below which blocks are found faster than a file of the cache is worth."""
+_MOST = 1 << 20
+"""Sources whose blocks are kept in one file, about."""
 _BATCH_BYTES = 16 << 20
 _BATCH_FILES = 1024
 T = TypeVar("T")
@@ -75,52 +77,44 @@ def with_blocks(
         InputError: stored bytes cannot be read. Bad content becomes a reject when it is read.
     """
     small_files = are_small_files(sources, plan)
-    unknown = [
-        number
-        for number, (source, small) in enumerate(zip(sources, small_files, strict=True))
-        if not small and source.size and source.cells is None
-        if load(source.format).files(source)
-    ]
-    if not unknown:
+    keys: dict[int, str] = {}
+    for number, (source, small) in enumerate(zip(sources, small_files, strict=True)):
+        cut_from_begin = not small and source.size and source.cells is None
+        if cut_from_begin and load(source.format).files(source):
+            # the fingerprint is that of the content; name and place do not matter
+            kind = (source.format, source.compression, source.translation)
+            keys[number] = digest([source.fingerprint, source.size, *kind])
+    if not keys:
         return sources
-    asked = [sources[number] for number in unknown]
-    found = _kept_blocks(asked, cutting(plan), engine, kept)
-    described = list(sources)
-    for number, blocks in zip(unknown, found, strict=True):
-        described[number] = replace(sources[number], blocks=blocks)
+    how, described = cutting(plan), list(sources)
+    reading = {k: v for k, v in asdict(how).items() if v or k not in ("where", "numbers")}
+    path = kept and kept / f"{digest([_VERSION, pa.__version__, reading])}.safetensors"
+    known = _read(path) if path else {}
+    unknown = {key: sources[number] for number, key in keys.items() if key not in known}
+    found = dict(zip(unknown, _found(list(unknown.values()), how, engine), strict=True))
+    if path and sum(source.size for source in unknown.values()) >= _LEAST:
+        with contextlib.suppress(CorpusfitError, OSError):
+            _write(path, (known if len(known) < _MOST else {}) | found)
+    known |= found
+    for number, key in keys.items():
+        described[number] = replace(sources[number], blocks=Blocks(*known[key], how))
     return described
 
 
-def _kept_blocks(
-    sources: Sequence[Source], plan: ReadPlan, engine: Engine | None, kept: Path | None
-) -> list[Blocks]:
-    """The blocks of the sources; read from the folder `kept` if the content is known there."""
-    # the fingerprint of a source is that of its content, and its name and place do not matter;
-    # blocks of Parquet are written by pyarrow
-    known_by = [asdict(replace(source, name="", url="")) for source in sources]
-    for each in known_by:
-        del each["state"]
-    reading = {k: v for k, v in asdict(plan).items() if v or k not in ("where", "numbers")}
-    decides = [_VERSION, pa.__version__, reading, known_by]
-    path = None if kept is None else kept / f"{digest(decides)}.safetensors"
-    if path is not None:
-        with contextlib.suppress(CorpusfitError, OSError, KeyError):  # damaged
-            if path.exists():
-                arrays, _ = read_arrays(path)
-                return _divided(arrays["blocks"], arrays["counts"], plan)
-    every = _found(sources, plan, engine)
-    counts = np.array([blocks.shape[1] for blocks in every], np.int64)
-    joined = np.concatenate(every, axis=1)
-    if path is not None and sum(source.size for source in sources) >= _LEAST:
-        with contextlib.suppress(CorpusfitError, OSError):
-            write_arrays(path, {"blocks": joined, "counts": counts}, {})
-    return _divided(joined, counts, plan)
+def _write(path: Path, known: dict[str, NDArray[np.int64]]) -> None:
+    counts = np.array([blocks.shape[1] for blocks in known.values()], np.int64)
+    arrays = {"blocks": np.concatenate([*known.values()], axis=1), "counts": counts}
+    write_arrays(path, arrays, {"keys": list(known)})
 
 
-def _divided(blocks: NDArray[np.int64], counts: NDArray[np.int64], plan: ReadPlan) -> list[Blocks]:
-    ends = np.cumsum(counts)
-    parts = np.split(blocks, ends[:-1], axis=1)
-    return [Blocks(part[0], part[1], part[2], part[3], plan) for part in parts]
+def _read(path: Path) -> dict[str, NDArray[np.int64]]:
+    """The blocks of sources by content; none if there is no such file, or a damaged one."""
+    with contextlib.suppress(CorpusfitError, OSError, KeyError, ValueError):
+        if path.exists():
+            arrays, header = read_arrays(path)
+            parts = np.split(arrays["blocks"], np.cumsum(arrays["counts"])[:-1], axis=1)
+            return dict(zip(header["keys"], parts, strict=True))
+    return {}
 
 
 _Batch = tuple[int, list[Source]]
