@@ -9,6 +9,7 @@ from journeys import WORDS, digests, kill_at, prose, scores, write_rows
 import corpusfit
 from corpusfit import Machine
 from corpusfit.core.errors import UsageError
+from corpusfit.selection import folder
 
 PLANTED = " ".join(WORDS["task"] * 2)
 SHARDS = "read.shard_mb=0.02"
@@ -44,6 +45,20 @@ def select(task, rows, tmp_path, inline):
 
 def texts(run):
     return [segment["text"] for segment in run]
+
+
+def test_what_is_counted_of_a_shard_is_read_once(select, monkeypatch):
+    read = []
+    read_many = folder.read_many
+
+    def noted(paths):
+        read.extend(paths)
+        return read_many(paths)
+
+    monkeypatch.setattr(folder, "read_many", noted)
+    run = select(fraction=0.5)
+    marks = [path.name for path in read if path.parent.name == "scored"]
+    assert len(marks) == len(set(marks)) == len(list((run.path / "scores").iterdir())) > 1
 
 
 def test_of_sixty_copies_one_is_selected_and_the_others_are_counted(select, inline):

@@ -310,7 +310,7 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
     """Find the copies that the plan leaves out."""
     if run.plan.choose.dedup == "none":
         return Copies()
-    read, sizes = run.plan.read, dict[int, int]()
+    read, sizes = run.plan.read, run.documents
     searches: list[tuple[str, Job[Shard, int], Path, tuple[str, ...]]] = [
         (
             "exact",
@@ -329,7 +329,7 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
             known = read_object(found)
             copies = Copies(known["counts"], frozenset(known["parts"]), folder.copies / kind)
             continue
-        if not sizes:
+        if not sizes:  # the rows were counted by an earlier command
             runs = runs_of_parts(folder, run.shard_count)
             for of_run in sorted(run.engine.map(CountDocuments(folder.scored), runs)):
                 sizes.update(of_run)

@@ -31,6 +31,8 @@ class Counts:
     losses: cures.Losses = field(default_factory=cures.Losses)
     cut_off: dict[str, str] = field(default_factory=dict)
     """Files whose later rows cannot be read, with the reason."""
+    documents: dict[int, int] = field(default_factory=dict)
+    """The documents of each shard."""
 
     def add(self, more: Counts) -> None:
         """Add the counts of later shards."""
@@ -38,6 +40,7 @@ class Counts:
         self.reasons.update(more.reasons)
         self.losses.update(more.losses)
         self.cut_off.update(more.cut_off)
+        self.documents.update(more.documents)
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class CountRows(PlainJob[tuple[int, tuple[int, ...]], tuple[int, Counts, bytes]]
         number, shards = numbered
         counts, lines = Counts(), []
         for shard, tally in zip(shards, read_tallies(self.scored, shards), strict=True):
+            counts.documents[shard] = tally.documents
             counts.reasons.add(tally.rejects)
             counts.total.update(
                 rows=tally.documents + len(tally.rejects) + tally.left_out,
@@ -91,6 +95,7 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
             counts, lines = counted.pop(number)
             of_all.add(counts)
             out.write(lines)
+    run.documents.update(of_all.documents)
     total, cut_off = of_all.total, of_all.cut_off
     cure = of_all.losses.cure(run.sources, run.plan.read)
     if cure or total["rejected"] > total["documents"]:

@@ -21,7 +21,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import folder_path, remove, user_cache, user_path, write_bytes
+from corpusfit.core.artifacts import (
+    folder_path,
+    no_collection,
+    remove,
+    user_cache,
+    user_path,
+    write_bytes,
+)
 from corpusfit.core.engine import Engine, InlineEngine, Job, LocalEngine, Meter, Progress, RayEngine
 from corpusfit.core.engine.logged import new_progress
 from corpusfit.core.engine.usage import Usage
@@ -213,17 +220,18 @@ class RunContext:
 
     def find(self, inputs: Sequence[str], read: ReadPlan, role: str) -> list[Source]:
         """Find and fingerprint inputs."""
-        sources = corpus.find(
-            inputs,
-            read,
-            spool=self.work,
-            role=role,
-            engine=self.engine,
-            note=self._note,
-            kept=self.surveys,
-        )
-        if len(sources) > _MANY_SOURCES:
-            gc.freeze()  # the garbage collector would look at each of them again and again
+        with no_collection():
+            sources = corpus.find(
+                inputs,
+                read,
+                spool=self.work,
+                role=role,
+                engine=self.engine,
+                note=self._note,
+                kept=self.surveys,
+            )
+            if len(sources) > _MANY_SOURCES:
+                gc.freeze()  # the garbage collector would look at each of them again and again
         return sources
 
     @property
@@ -358,6 +366,7 @@ class Run(RunContext):
     seconds: dict[str, float] = field(default_factory=dict)
     usage: UsageByStage = field(default_factory=dict)
     shard_count: int = 0
+    documents: dict[int, int] = field(default_factory=dict)  # of each shard, once counted
     role: str = "corpus"  # option that names the sources
     # fingerprints of what decides the scores beside plan and sources
     encoder: str | None = None
