@@ -111,7 +111,8 @@ def select(
             with on_compile(functools.cache(lambda: _compile_aside(run))):
                 scored = score_all(run, folder, resolved)
             require_strict(run, folder)
-            run.require_unchanged()
+            if not selecting:  # else once, when the selected text is written
+                run.require_unchanged()
             manifest = _manifest(run, folder, resolved, scored)
             manifest["given"] = {"target": absolute(target), "corpus": absolute(corpus_inputs)}
             folder.keep_scored(manifest)
