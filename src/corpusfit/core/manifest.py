@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import hashlib
 import json
+import operator
 import platform
 import re
 import shutil
@@ -33,7 +34,8 @@ FORMAT = 1
 SMALL_FILES = "small files"
 """The entry of an identity that says how small files are divided into shards."""
 _FOUND = {"cells", "blocks", "state"}
-_SOURCE_FIELDS = [field for field in dataclasses.fields(Source) if field.name not in _FOUND]
+_SOURCE_FIELDS = [f.name for f in dataclasses.fields(Source) if f.name not in _FOUND]
+_SOURCE_VALUES = operator.attrgetter(*_SOURCE_FIELDS)
 _LIBRARIES = (
     *("numpy", "pyarrow", "numba", "torch", "transformers", "scikit-learn"),
     *("tokenizers", "accelerate", "peft"),
@@ -75,7 +77,7 @@ def commit() -> str:
 
 def source_as_dict(source: Source) -> dict[str, Any]:
     """A source for the manifest, without what a survey finds again."""
-    return {f.name: getattr(source, f.name) for f in _SOURCE_FIELDS}
+    return dict(zip(_SOURCE_FIELDS, _SOURCE_VALUES(source), strict=True))
 
 
 def source_identity(sources: Sequence[Source]) -> dict[str, str]:
@@ -266,22 +268,34 @@ class OutFolder:
         """Write the manifest, which marks the run as finished; deletes an older report."""
         sweep(self.path)
         self.report.unlink(missing_ok=True)
-        data = _indented(manifest)
-        write_bytes(self.path / "manifest.json", data.encode(errors="backslashreplace"))
+        write_bytes(self.path / "manifest.json", as_json(manifest))
 
 
 @no_collection()
-def _indented(manifest: Mapping[str, Any]) -> str:
+def as_json(manifest: Mapping[str, Any]) -> bytes:
     """The manifest as indented JSON; a list of many sources has one on a line."""
     long = {k: v for k, v in manifest.items() if isinstance(v, list) and len(v) > _LONG}
     text = json.dumps(
         {**manifest, **{name: [] for name in long}}, indent=2, ensure_ascii=False, default=str
     )
     for name, items in long.items():
-        lines = map(json.JSONEncoder(ensure_ascii=False, default=str).encode, items)
+        lines = _lines(items)
         key = f"\n  {json.dumps(name)}: ["
-        text = text.replace(f"{key}]", key + "\n    " + ",\n    ".join(lines) + "\n  ]", 1)
-    return text
+        text = text.replace(f"{key}]", key + "\n    " + lines + "\n  ]", 1)
+    return text.encode(errors="backslashreplace")
+
+
+def _lines(items: list[Any]) -> str:
+    """Each item as JSON on a line."""
+    import orjson
+
+    # sources have only text and numbers, which orjson writes in a tenth of the time
+    if isinstance(items[0], dict) and items[0].keys() == set(_SOURCE_FIELDS):
+        with contextlib.suppress(TypeError):  # a name that is no Unicode
+            lines = orjson.dumps(items)[1:-1].decode()
+            if lines.count("},{") == len(items) - 1:  # no name has that in it
+                return lines.replace("},{", "},\n    {")
+    return ",\n    ".join(map(json.JSONEncoder(ensure_ascii=False, default=str).encode, items))
 
 
 _LONG = 1000

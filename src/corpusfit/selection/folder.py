@@ -10,13 +10,12 @@ from typing import Any
 
 from corpusfit.core.artifacts import (
     copy,
-    no_collection,
     read_many,
     remove,
     write_bytes,
 )
 from corpusfit.core.errors import InputError, OutputFolderError, StorageError, near_name
-from corpusfit.core.manifest import OutFolder, read_object, undamaged
+from corpusfit.core.manifest import OutFolder, as_json, read_object, undamaged
 from corpusfit.scoring import table
 from corpusfit.text.reading import Tally
 from corpusfit.text.same_text import FORM
@@ -101,10 +100,9 @@ class SelectionFolder(OutFolder):
             remove(self.warnings)
         self._write_identity(identity)
 
-    @no_collection()
     def keep_scored(self, manifest: Mapping[str, Any]) -> None:
         """Mark the whole corpus as scored, and store the manifest so far."""
-        write_bytes(self.work / "scored.json", json.dumps(manifest, default=str).encode())
+        write_bytes(self.work / "scored.json", as_json(manifest))
 
     def scored_so_far(self) -> dict[str, Any] | None:
         """The manifest that `keep_scored` stored; None before scoring is finished."""

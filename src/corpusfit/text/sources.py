@@ -187,29 +187,29 @@ def _survey(
     """Fill in size, fingerprint and cells from the sources' stored files, if any."""
     forms = {name: load(name) for name in {source.format for source in sources}}
     files = [forms[source.format].files(source) for source in sources]
-    urls = [url for of_source in files for url in of_source]
-    states = states_of(urls)
+    states = states_of(url for urls in files for url in urls)
     lines = [forms[s.format].line_ends and not s.compression for s in sources]
     to_scan = [(url, kind) for urls, kind in zip(files, lines, strict=True) for url in urls]
-    scans = zip(surveyed(to_scan, plan, engine, kept, known, states), states, strict=True)
-    described = []
-    for source, of_source in zip(sources, files, strict=True):
-        if not of_source:
+    scans = surveyed(to_scan, plan, engine, kept, known, states)
+    described, end = [], 0
+    for source, urls in zip(sources, files, strict=True):
+        if not urls:
             described.append(source)
             continue
-        of_files = [next(scans) for _ in of_source]
+        begin, end = end, end + len(urls)
+        digests, sizes, cells = zip(*scans[begin:end], strict=True)
         described.append(
-            Source(  # three times as fast as `replace`
+            Source(  # several times as fast as `replace`
                 source.name,
                 source.url,
                 source.format,
                 source.compression,
-                sum([size for (_, size, _), _ in of_files]),
-                forms[source.format].fingerprint(source, [digest for (digest, *_), _ in of_files]),
-                of_files[0][0][2],
+                sum(sizes),
+                forms[source.format].fingerprint(source, digests),
+                cells[0],
                 source.translation,
                 None,
-                _state([state for _, state in of_files]),
+                _state(states[begin:end]),
             )
         )
     return described

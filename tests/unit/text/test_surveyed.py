@@ -64,7 +64,7 @@ def test_a_change_of_the_same_size_and_time_is_seen(look, files, scans):
     files[0].write_text('{"text": "same words"}\n' * 40)
     os.utime(files[0], ns=(state.st_atime_ns, state.st_mtime_ns))
     look(*files)
-    assert len(scans) == 2
+    assert scans == [3, 1]
 
 
 def test_to_verify_finds_a_change_that_no_state_shows(look, files, scans, monkeypatch):
@@ -79,11 +79,24 @@ def test_to_verify_finds_a_change_that_no_state_shows(look, files, scans, monkey
     assert len(scans) == 2
 
 
-def test_other_settings_or_files_have_surveys_of_their_own(look, files, scans):
+def test_only_new_files_are_read(look, files, scans, tmp_path):
     look(*files)
     look(*files[:2])
     look(files[1], files[0], files[2])
-    assert len(scans) == 3
+    new = tmp_path / "d.jsonl"
+    new.write_text('{"text": "new"}\n' * 30)
+    look(new, *files)
+    look(*files, new)
+    assert scans == [3, 1]
+
+
+def test_of_too_many_files_those_of_other_commands_are_forgotten(look, files, scans, monkeypatch):
+    look(files[0])
+    monkeypatch.setattr(module, "_MOST", 1)
+    look(*files[1:])
+    look(*files[1:])
+    look(*files)
+    assert scans == [1, 2, 1]
 
 
 def test_a_damaged_survey_is_made_again(look, files, scans, tmp_path):
