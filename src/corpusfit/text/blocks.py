@@ -29,8 +29,8 @@ from corpusfit.text.cutting import Block, most_in_one
 _VERSION = 2  # of the blocks of the same content; those of Parquet depend on pyarrow, too
 _LEAST = 1 << 20
 """Stored bytes below which blocks are found faster than a file of the cache is worth."""
-_MOST = 1 << 20
-"""Sources whose blocks are kept in one file, about."""
+_MOST = 1 << 18
+"""Sources from which on only blocks of those of the last command are kept."""
 _BATCH_BYTES = 16 << 20
 _BATCH_FILES = 1024
 T = TypeVar("T")
@@ -88,16 +88,22 @@ def with_blocks(
         return sources
     how, described = cutting(plan), list(sources)
     reading = {k: v for k, v in asdict(how).items() if v or k not in ("where", "numbers")}
-    path = kept and kept / f"{digest([_VERSION, pa.__version__, reading])}.safetensors"
+    path = None
+    if kept and sum(sources[number].size for number in keys) >= _LEAST:
+        path = kept / f"{digest([_VERSION, pa.__version__, reading])}.safetensors"
     known = _read(path) if path else {}
     unknown = {key: sources[number] for number, key in keys.items() if key not in known}
     found = dict(zip(unknown, _found(list(unknown.values()), how, engine), strict=True))
-    if path and sum(source.size for source in unknown.values()) >= _LEAST:
-        with contextlib.suppress(CorpusfitError, OSError):
-            _write(path, (known if len(known) < _MOST else {}) | found)
+    if len(known) >= _MOST:
+        known = {key: known[key] for key in keys.values() if key in known}
     known |= found
+    if path and unknown:
+        with contextlib.suppress(CorpusfitError, OSError):
+            _write(path, known)
     for number, key in keys.items():
-        described[number] = replace(sources[number], blocks=Blocks(*known[key], how))
+        rows, begins, sizes, positions = known[key]
+        blocks = Blocks(rows, begins, sizes, positions, how)
+        described[number] = replace(sources[number], blocks=blocks)
     return described
 
 

@@ -346,7 +346,7 @@ def sample_texts(
             taken = (numbers == 0) | (draw * size < _OVERSAMPLING * characters)
             numbers = numbers[taken]
             if parts:
-                parts = Parts(*(list(itertools.compress(column, taken)) for column in parts))
+                parts = Parts._make(list(itertools.compress(each, taken)) for each in parts)
         if not len(numbers):
             continue
         documents = corpus.documents(dataclasses.replace(shard, parts=parts), texts.read)[0]
