@@ -2,9 +2,9 @@
 
 Both sides read the same texts of about 1 kB, as JSON lines or (`select`) as plain text, in folders
 of 1,000 files, with two workers. Little is done with each text (`select` with `moore_lewis`, two
-steps of `adapt` on all texts read), so that the ratio is an upper bound. Times are processor
-seconds of the command and its workers. After the warm-up the caches of the file system and of
-corpusfit (surveys, token ids) have what they keep.
+steps of `adapt` on all texts read, by one thread), so that the ratio is an upper bound. Times are
+processor seconds of the command and its workers. After the warm-up the caches of the file system
+and of corpusfit (surveys, token ids) have what they keep.
 
 Run: python benchmarks/small_files.py [FILES [RUNS [COMMAND …]]]
 """
@@ -93,6 +93,7 @@ def used(run: Callable[[str], object], corpus: str) -> float:
 
 def main(files: int = 10_000, runs: int = 3, *wanted: str) -> None:
     """Time small files against the one file."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # threads that wait for others spin, which would count
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         target = write(folder, files)
