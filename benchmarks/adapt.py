@@ -2,7 +2,9 @@
 
 Measures training tokens per second of both in turn, each in its own process; losses of both on
 the same rows with the same masks; and the held-out loss after equally many steps with separate
-rows and masks, for several seeds.
+rows and masks, for several seeds. The part `decoder` measures the speed and peak memory of a random
+decoder with half a billion weights (Qwen2.5's shape), all trained and by LoRA, beside the recipe of
+`run_clm.py` and peft.
 
 The script `run_mlm.py` is not in the transformers package, so this file repeats its documented
 steps: texts with special tokens, concatenated and cut into blocks (the remainder is dropped),
@@ -14,7 +16,7 @@ A timed step includes rows, masks, forward, backward, clipping and AdamW. Both s
 tokenising, loading and the first block of steps. Tokens include special tokens, not padding.
 
 Run: python benchmarks/adapt.py --model DIR [--text FILE.jsonl] [--threads N] [--device cuda]
-     [--parts speed,same,own]
+     [--parts speed,same,own,decoder]
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import resource
 import statistics
 import sys
 import tempfile
@@ -54,11 +57,14 @@ class Case:
     threads: int
     block: int  # steps timed together
     seed: int = 0
+    objective: str = "mlm"
+    adapter: str = ""
+    rounds: int = ROUNDS
 
     @property
     def steps(self) -> int:
         """Steps in total: one block more than is timed."""
-        return self.block * (ROUNDS + 1)
+        return self.block * (self.rounds + 1)
 
 
 # ------------------------------------------------------------------ both sides of one training
@@ -71,7 +77,14 @@ def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: P
     from corpusfit.core.engine import Progress
     from corpusfit.text.context import Machine
     from corpusfit.training.adapting import adapt
-    from corpusfit.training.plan import AdaptPlan, MixPlan, ModelPlan, TrainPlan
+    from corpusfit.training.plan import (
+        AdapterPlan,
+        AdaptPlan,
+        MixPlan,
+        ModelPlan,
+        ObjectivePlan,
+        TrainPlan,
+    )
 
     class Steps(Progress):
         training = False
@@ -80,7 +93,7 @@ def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: P
             self.training = stage == "adapt"
 
         def advance(self, done: float, units: int = 0) -> None:
-            if self.training and done:
+            if self.training and units:  # measuring losses has none
                 on_step()
 
         def warn(self, message: str) -> None:
@@ -98,8 +111,10 @@ def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: P
     )
     plan = AdaptPlan(
         model=ModelPlan(name=str(case.model)),
+        objective=ObjectivePlan(case.objective),
         train=train,
-        mix=MixPlan(heldout=100),
+        adapter=AdapterPlan(case.adapter),
+        mix=MixPlan(heldout=100 if case.objective == "mlm" else 4),
         seed=case.seed,
     )
     given = [str(task)] if task else []
@@ -108,10 +123,11 @@ def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: P
 
 
 def recipe(case: Case, steps: int, on_step: Callable[[], None], **more: Any) -> Any:
-    """`run_mlm.py`: blocks, the collator and `Trainer`; returns the trainer after training."""
+    """`run_mlm.py` or `run_clm.py`: blocks, the collator and `Trainer`; returns the trainer."""
     import torch
     from accelerate.state import AcceleratorState
     from transformers import (
+        AutoModelForCausalLM,
         AutoModelForMaskedLM,
         AutoTokenizer,
         DataCollatorForLanguageModeling,
@@ -138,15 +154,26 @@ def recipe(case: Case, steps: int, on_step: Callable[[], None], **more: Any) -> 
         seed=case.seed,
         learning_rate=RATE,
     )
+    masked = case.objective == "mlm"
+    auto = AutoModelForMaskedLM if masked else AutoModelForCausalLM
+    model = auto.from_pretrained(case.model, dtype=torch.float32)
+    if case.adapter:
+        import peft
+
+        model = peft.get_peft_model(
+            model, peft.LoraConfig(target_modules="all-linear", lora_alpha=16)
+        )
     trainer = more.pop("kind", Trainer)(
-        model=AutoModelForMaskedLM.from_pretrained(case.model, dtype=torch.float32),
+        model=model,
         args=arguments,
         callbacks=[Steps()],
         **(
             more
             or {
                 "train_dataset": blocks(tokenizer, texts(case.text), case.length),
-                "data_collator": DataCollatorForLanguageModeling(tokenizer, mlm_probability=MASK),
+                "data_collator": DataCollatorForLanguageModeling(
+                    tokenizer, mlm=masked, mlm_probability=MASK
+                ),
             }
         ),
     )
@@ -206,6 +233,7 @@ def side(name: str, case: Case, pipe: Connection) -> None:
             "attention": trainer.model.config._attn_implementation,
             "device": trainer.args.device.type,
         }
+    seen["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     pipe.send({"tokens": tokens, "seen": seen})
 
 
@@ -216,12 +244,12 @@ def speed(case: Case) -> None:
         case.name,
         mine,
         peer,
-        runs=ROUNDS,
+        runs=case.rounds,
         work=case.batch * case.length * case.block,
         unit="tokens",
         note=f"{case.batch} x {case.length} tokens, {case.precision}, {case.device}, "
         f"torch threads a side: {case.threads}; blocks of {case.block} steps; the peer is "
-        "transformers.Trainer as run_mlm.py sets it up",
+        "transformers.Trainer as run_mlm.py (run_clm.py, peft) sets it up",
     )
     a, b = mine.finish(), peer.finish()
     share = a["tokens"] / b["tokens"]
@@ -412,6 +440,17 @@ def bert_base(tokenizer_of: Path, folder: Path) -> Path:
     return folder
 
 
+def half_a_billion(tokenizer_of: Path, folder: Path) -> Path:
+    """An untrained decoder of Qwen2.5-0.5B's shape, with the tokenizer of another model."""
+    from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+
+    shape = {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24}
+    heads = {"num_attention_heads": 14, "num_key_value_heads": 2, "tie_word_embeddings": True}
+    Qwen2ForCausalLM(Qwen2Config(vocab_size=151_936, **shape, **heads)).save_pretrained(folder)
+    AutoTokenizer.from_pretrained(tokenizer_of).save_pretrained(folder)
+    return folder
+
+
 def demo_text(folder: Path) -> tuple[Path, Path]:
     """Docstrings of the standard library as one file, and a task's file."""
     from corpusfit.demo import write_demo_text
@@ -451,6 +490,7 @@ def main() -> None:
     words.add_argument("--threads", type=int, default=2)
     words.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     words.add_argument("--parts", default="speed,same,own")
+    words.add_argument("--precision", choices=("bf16", "fp32"), default="bf16", help="of a decoder")
     given = words.parse_args()
     if not (given.model / "config.json").exists():
         print(f"Skipped: no model in {given.model}; set --model to the folder of one.")
@@ -469,6 +509,12 @@ def main() -> None:
         if "speed" in parts:
             for case in all_cases:
                 speed(case)
+        if "decoder" in parts:
+            made = half_a_billion(given.model, folder / "decoder")
+            shape = made, (given.text or text).resolve(), 2, 512, given.precision, given.device
+            kind = f"adapt_decoder_lora_{given.precision}_{given.device}"
+            causal = {"objective": "causal", "adapter": "lora", "rounds": 4}
+            speed(Case(kind, *shape, given.threads, 1, **causal))
         on_cpu = dataclasses.replace(all_cases[0], device="cpu", model=given.model.resolve())
         if "same" in parts:
             same(dataclasses.replace(on_cpu, precision="fp32"), folder, 50)
