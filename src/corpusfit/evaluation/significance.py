@@ -277,8 +277,9 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 
 
 def mark(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> Mark:
-    """`*` for better, `†` for worse, empty if the corrected p is not below the level."""
-    if adjusted >= level or not comparison.difference:
+    """`*` for better, `†` for worse; empty if the corrected p or the interval leaves that open."""
+    # the tests behind p each take the other's randomness as fixed; the interval has both
+    if adjusted >= level or comparison.low <= 0 <= comparison.high:
         return ""
     return "*" if comparison.difference > 0 else "†"
 

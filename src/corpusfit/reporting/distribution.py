@@ -106,6 +106,7 @@ def selection_data(folder: SelectionFolder, manifest: dict[str, Any], limit: int
 _STRATA = 9
 """Strata of the selection, of equally many words, by falling score."""
 
+_GOLDEN = (5**0.5 - 1) / 2
 _HEAD = 3
 """Examples shown of the highest scores."""
 
@@ -117,6 +118,9 @@ def _sample(spread: Spread, examples: Sequence[dict[str, Any]]) -> list[int]:
     scores have the most; so one is taken where the middle of a stratum's words lies, long texts in
     proportion to their length.
     """
+    # They are in the order of the corpus, source after source, so strata take them from places
+    # that are spread evenly over it (multiples of the golden ratio): each source is shown as often
+    # as its words are selected.
     between: dict[int, list[int]] = {}
     for i, row in enumerate(examples):
         if row["selected"]:
@@ -125,10 +129,11 @@ def _sample(spread: Spread, examples: Sequence[dict[str, Any]]) -> list[int]:
     ends = np.cumsum(spread.taken)
     middles = (np.arange(_STRATA) + 0.5) / _STRATA * ends[-1]
     sample = []
-    for interval in np.searchsorted(ends, middles, side="right").tolist():
+    for number, interval in enumerate(np.searchsorted(ends, middles, side="right").tolist()):
         if left := between.get(interval):
             lengths = np.cumsum([examples[i]["characters"] for i in left])
-            sample.append(left.pop(int(np.searchsorted(lengths, lengths[-1] / 2))))
+            place = (0.5 + _GOLDEN * number) % 1 * lengths[-1]
+            sample.append(left.pop(int(np.searchsorted(lengths, place))))
     return sorted(sample)
 
 

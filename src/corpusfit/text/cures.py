@@ -205,10 +205,12 @@ class Losses:
 
 def of_reasons(reasons: Iterable[str], field: str, role: str) -> str:
     """Advice on inputs without a usable row, by reject reason."""
-    if all(reason.startswith((rejects.NO_NUMBER, rejects.NOT_COMPARABLE)) for reason in reasons):
+    found = list(reasons)
+    unlike = (rejects.NO_NUMBER, rejects.NOT_COMPARABLE)
+    if found and all(reason.startswith(unlike) for reason in found):
         return "Name another field, or compare with a value of the kind that it holds."
     files = f"ive other files to `{role}`."
-    return f"{field}, or g{files}" if any(map(rejects.of_field, reasons)) else f"G{files}"
+    return f"{field}, or g{files}" if any(map(rejects.of_field, found)) else f"G{files}"
 
 
 def of_encoding(name: str, path: str, start: bytes | None = None, *, alone: bool = False) -> str:

@@ -54,6 +54,7 @@ ROSE = "The held-out loss on"
 """How the warning of a loss that rose begins; `fit` leaves it out, as it lowers the rate itself."""
 _OF_A_PHASE = ("training", "words", "chunks", "rows", "tokens", "heldout", "losses", "weights")
 _CHECKPOINT_BYTES = 12  # per trained parameter: the weight and AdamW's two moments
+_NOTED_WAIT = 0.05  # share of the time of steps
 _MICRO_TOKENS = {"cpu": 4_096, "gpu": 16_384}
 
 
@@ -263,7 +264,8 @@ class TrainingProgress(TrainerCallback):
     def waited(self, share: float) -> None:
         """Note the share of the time in which steps waited for rows."""
         self.waiting = round(share, 4)
-        self._progress.note(f"Steps waited for rows of text in {share:.1%} of their time.")
+        if share >= _NOTED_WAIT:
+            self._progress.note(f"Steps waited for rows of text in {share:.0%} of their time.")
 
     def warn(self, message: str) -> None:
         """Pass the warning on."""

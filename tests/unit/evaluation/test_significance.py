@@ -288,10 +288,13 @@ SURE = Comparison(0.012, 0.004, 0.004, 0.02, 0.002, 0.001, 0.002, 8, 500)
 
 
 def test_marks_agree_with_verdicts():
-    worse = dataclasses.replace(SURE, difference=-0.01)
+    worse = dataclasses.replace(SURE, difference=-0.01, low=-0.02, high=-0.004)
     assert [mark(SURE, p) for p in (0.001, 0.05, 0.9)] == ["*", "", ""]
     assert [mark(worse, p) for p in (0.049, 0.05)] == ["†", ""]
     assert mark(SURE, 0.02, level=0.01) == ""
+    open_interval = dataclasses.replace(worse, high=0.002)
+    assert mark(open_interval, 0.017) == ""
+    assert verdict(open_interval, 0.017).startswith("no difference shown")
 
 
 def test_a_verdict_warns_about_a_single_seed():

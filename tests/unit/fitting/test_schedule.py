@@ -98,7 +98,7 @@ def test_a_time_that_is_too_short_gives_the_shortest_schedule_and_the_time_it_ne
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("30min", 1800), ("1.5 h", 5400), (20, 20.0)]
+    ("text", "seconds"), [("90s", 90), ("30min", 1800), ("6m", 360), ("1.5 h", 5400), (20, 20.0)]
 )
 def test_durations(text, seconds):
     assert parse_duration("`time`", text) == seconds

@@ -1,10 +1,12 @@
 """Counts at each threshold, against direct counts over the stored scores."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from corpusfit.core.types import Segments
-from corpusfit.reporting.distribution import spread_of
+from corpusfit.reporting.distribution import _sample, spread_of
 from corpusfit.scoring import table
 
 
@@ -69,3 +71,25 @@ def test_bins_separate_scores_at_any_scale(tmp_path, scores):
     assert found.heights.sum() == len(scores)
     several = np.count_nonzero(found.heights) > 1
     assert several == (len(set(scores)) > 1)
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_a_sample_shows_each_source_as_often_as_its_words_are_selected(tmp_path, share):
+    """Examples of a source stand together, as in the corpus, and all scores are alike."""
+    n = 40
+    zero = np.zeros(n, np.int64)
+    segments = Segments(
+        row=np.arange(n), segment=zero.astype(np.int32), start=zero, end=zero,
+        units=zero.astype(np.int32), tokens=zero + 100, first_unit=zero,
+    )  # fmt: skip
+    table.write(tmp_path, 0, ["a"], segments, np.ones(n, np.float32))
+    spread = spread_of(tmp_path, ["a"], seed=0, threshold=0.5)
+    spread = dataclasses.replace(spread, taken=spread.tokens_between.sum(axis=0))  # everything
+    first = round(share * n)
+    examples = [
+        {"selected": True, "score": 1.0, "characters": 500, "source": "b" if i < first else "a"}
+        for i in range(n)
+    ]
+    shown = [examples[i]["source"] for i in _sample(spread, examples)]
+    assert len(shown) == 9
+    assert abs(shown.count("b") - 9 * share) <= 1

@@ -20,8 +20,8 @@ def format_duration(seconds: float) -> str:
     return f"{seconds:.2g} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|h)")
-SECONDS = {"s": 1, "min": 60, "h": 3600}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|m|h)")
+SECONDS = {"s": 1, "min": 60, "m": 60, "h": 3600}
 """Seconds of each unit of a duration."""
 
 SAFE_SHARE = 0.85
