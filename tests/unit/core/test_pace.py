@@ -48,6 +48,17 @@ def test_the_clock_starts_when_work_begins():
     assert pace.left(110.0) == pytest.approx(90)
 
 
+def test_the_share_never_goes_back_while_the_time_left_grows():
+    """Closed form: half is done, then it shows that this was a quarter."""
+    pace = Pace(1, 0.0)
+    pace.add(0.5, 10.0)
+    assert pace.share == 0.5
+
+    pace.add(-0.25, 10.0)
+
+    assert (pace.share, pace.left(10.0)) == (0.5, 30)
+
+
 def test_an_unknown_total_has_no_share_and_no_time_left():
     pace = Pace(0, 0.0)
     pace.add(5, 1.0)

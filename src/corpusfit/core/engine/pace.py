@@ -57,12 +57,15 @@ class Pace:
     def __init__(self, total: float, now: float) -> None:
         self.total, self.done = total, 0.0
         self._skipped, self._finished = 0.0, False
+        self._most = 0.0  # work that was shown as done
         self._began = now
 
     @property
     def share(self) -> float:
-        """The fraction done, below 1 until `finish`; 0 if the total is unknown."""
-        share = (self._skipped + self.done) / self.total if self.total else 0.0
+        """The largest fraction done so far, below 1 until `finish`; 0 if the total is unknown."""
+        # more work may come than was planned, and a bar that goes back looks broken
+        self._most = max(self._most, self._skipped + self.done)
+        share = self._most / self.total if self.total else 0.0
         return min(share, _ALMOST) if not self._finished else float(self.total > 0)
 
     @property
