@@ -121,7 +121,7 @@ class Verdict:
     """What to keep, and why."""
 
     keep: str  # selection, random or base
-    sentences: tuple[str, ...]  # the last says what to keep
+    sentences: tuple[str, ...]  # the last says what to keep, and what is undecided
     more: str  # what more time would buy
 
     @property
@@ -139,18 +139,26 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
     speaking = [m for m in scores if m.over_random.detectable > 0]
     best = min(speaking, key=lambda m: m.over_random.detectable, default=loss)
 
+    # a task with labels has no score yet where nothing was fine-tuned
+    unscored = best is loss and (scores or costs.finetune)
+    undecided = "Undecided: no score compares the models." if unscored else ""
     if best.over_base.shown > 0 and best.of_base and best.over_random.shown >= 0:
         keep = "selection"
     elif best.random_over_base.shown > 0 and best.of_base:
         keep = "random"
     elif best is loss or best.over_base.shown < 0 or best.over_random.shown < 0:
         keep = "base"
-    else:  # no score shows a difference: the loss on the task's text decides
+    else:  # no score shows which is best: the loss on the task's text decides
         fell = loss.of_base and loss.over_base.shown > 0 and loss.over_random.shown >= 0
         keep = "selection" if fell else "base"
+        gain = " to ".join(map(best.said, (best.over_base.low, best.over_base.high)))
+        undecided = (
+            f"Undecided: no gain in {best.metric or 'score'} over the base is shown "
+            f"({best.said(best.over_base.mean)} {best.unit}, {gain})."
+        )
 
-    undecided = "" if best.over_random.shown else "undecided, as "
-    sentences = [f"{task}: {undecided}{_answer(best, best.over_random, 'random text')}."]
+    begin = "" if best.over_random.shown else "undecided, as "
+    sentences = [f"{task}: {begin}{_answer(best, best.over_random, 'random text')}."]
     if best.of_base:
         answer = _answer(best, best.over_base, "the base")
         sentences.append(f"{answer[0].upper()}{answer[1:]}.")
@@ -172,14 +180,22 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
     failed = [f"{m.failed} of {3 * m.replicates} ({m.name})" for m in scores if m.failed]
     if failed:
         sentences.append(f"Models that give one answer to every test text: {', '.join(failed)}.")
+    if keep != "base":
+        sentences.append(
+            f"The model that is named is the first of its {schedule.replicates} trainings: none is "
+            "chosen by its own result."
+        )
     kept = {
         "selection": "the model adapted on the selection",
         "random": "the model adapted on random text",
         "base": "the base",
     }[keep]
-    by_loss = keep == "selection" and best is not loss and best.over_base.shown <= 0
-    reason = ", by its loss alone: no gain in score over the base is shown" if by_loss else ""
-    sentences.append(f"Keep {kept}{reason}.")
+    conclusion = f"Keep {kept}."
+    if undecided:
+        alone = "By the loss alone, keep" if loss.of_base else "No loss compares it either: keep"
+        more = "a longer time or " if schedule.replicates < MOST else ""
+        conclusion = f"{undecided} {alone} {kept}. To decide, give {more}more test texts."
+    sentences.append(conclusion)
     return Verdict(keep, tuple(sentences), _more(best, schedule, costs))
 
 

@@ -63,6 +63,25 @@ def test_by_its_loss_alone_a_model_is_kept_and_the_verdict_says_so():
     assert "loss alone" not in shown.sentence
 
 
+def test_an_undecided_score_comes_before_what_the_loss_says():
+    """The headline of a report is the last sentence; a score may be lower and undecided."""
+    lower = dataclasses.replace(NOTHING, mean=-0.023, low=-0.061, high=0.015)
+    probe = measure("probe", NOTHING, lower, metric="macro f1")
+
+    found = conclude("task", [FELL, probe], SCHEDULE, COSTS)
+
+    assert found.keep == "selection"
+    headline = found.sentences[-1]
+    assert headline.startswith("Undecided: no gain in macro f1")
+    assert "-2.3 points, -6.1 to +1.5" in headline
+    assert headline.index("loss alone") < headline.index("longer time")
+    assert f"first of its {SCHEDULE.replicates} trainings" in found.sentences[-2]
+    # with nothing fine-tuned yet, a task with labels has no score
+    costs = dataclasses.replace(COSTS, finetune=50)
+    assert conclude("task", [FELL], SCHEDULE, costs).sentences[-1].startswith("Undecided")
+    assert conclude("task", [FELL], SCHEDULE, COSTS).sentences[-1].startswith("Keep")
+
+
 def test_the_score_that_could_show_the_smaller_difference_decides():
     """Also where the other one shows a difference, and whatever its sign."""
     fine = dataclasses.replace(NOTHING, detectable=0.01)
