@@ -328,7 +328,9 @@ def test_a_dry_run_writes_nothing(fit, tmp_path, labeled, pile, tiny_lm, inline)
 
 def test_test_texts_that_are_trained_on_are_told_before_anything(labeled, pile, tiny_lm, inline):
     words = {"task": labeled, "corpus": pile, "model": str(tiny_lm), "machine": inline}
-    assert "test texts are training" not in corpusfit.fit.dry_run(**words)["words"]
+    before = corpusfit.fit.dry_run(**words)["words"]
+    assert "test texts are training" not in before
+    assert "gain in macro f1" in before  # the metric that decides
     with (labeled / "test.jsonl").open("a") as test:
         test.writelines((labeled / "train.jsonl").read_text().splitlines(keepends=True)[:3])
     assert "3 of the test texts are training" in corpusfit.fit.dry_run(**words)["words"]

@@ -175,7 +175,7 @@ class _Whole:
         self.left = max(seconds, 1.0)
 
     def move(self, left: float) -> None:
-        """Show so many seconds as left; the share falls if that is more than was planned."""
+        """Show so many seconds as left; bars keep the largest share if that is more than before."""
         took = time.monotonic() - self._began
         share = (1 - self._skipped) * took / (took + max(left, 1.0))
         self.shown.advance(share - self._done)
@@ -657,10 +657,16 @@ class _Work:
             "used to select or to adapt.",
         ]
         if task.kind == "classification":
-            least = POWER * math.sqrt(_CHANGED / len(task.test))
+            metric = metric_of(self.plan.task, task.kind)
+            examples: float = len(task.test)
+            if metric == "macro_f1":  # each class counts the same, as a mean over its own texts
+                counts = np.unique(task.test.flat, return_counts=True)[1]
+                examples = len(counts) ** 2 / float(np.sum(1 / counts))
+            least = POWER * math.sqrt(_CHANGED / examples)
             lines.append(
-                f"With {len(task.test):,} test texts a gain in accuracy below about "
-                f"{100 * least:.1f} points mostly remains unseen (if one answer in ten changes)."
+                f"With {len(task.test):,} test texts a gain in {metric.replace('_', ' ')} below "
+                f"about {100 * least:.1f} points mostly remains unseen (if one answer in ten "
+                "changes)."
             )
         known = set(text_keys(task.train.texts()).tolist())
         if copies := sum(key in known for key in text_keys(task.test.texts()).tolist()):
