@@ -430,7 +430,16 @@ def estimate_adaptation(
         def phase(plan: AdaptPlan, sources: list[Source], read: ReadPlan, passes: int) -> Any:
             folder = work / f"{passes} passes"
             return _projected(
-                plan, sources, read, passes, folder, guard, field, machine, chats=chats
+                plan,
+                sources,
+                read,
+                passes,
+                folder,
+                guard,
+                field,
+                machine,
+                chats=chats,
+                selected=texts.selected,
             )
 
         # measure each phase as a training of its own
@@ -460,6 +469,7 @@ def _projected(
     machine: Machine,
     *,
     chats: bool,
+    selected: tuple[str, int] | None,
 ) -> dict[str, Any]:
     """Project one phase from a few measured steps."""
     pairs = plan.objective.name == TRANSLATION
@@ -481,7 +491,7 @@ def _projected(
     tokens, rows, chunks = (round(n / share) for n in sampled)
     parameters, length = manifest["parameters"], manifest["training"]["length"]
     size = Size(tokens, rows, chunks, parameters, length, manifest["device"])
-    train, summary = resolve_training(plan, size, passes)
+    train, summary = resolve_training(plan, size, passes, selected)
     steps, step_s = train.steps or 0, clock.step()
     return {
         "sources": len(sources),

@@ -6,6 +6,7 @@ import dataclasses
 import heapq
 import itertools
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,6 +42,7 @@ from corpusfit.training.plan import ALL, COMPLETION, TASK, AdaptPlan
 from corpusfit.training.special_tokens import domain_tag
 
 _OVERSAMPLING = 3
+_AMOUNTS = tuple(f"choose.{name}" for name in ("fraction", "segments", "tokens", "threshold"))
 _FIELD = re.compile(r"\{([^{}]+)\}")
 
 
@@ -59,6 +61,21 @@ class TrainingInputs:
     own_task: bool = False  # whether the task is the selection's target
     # texts of a second phase, if not the task's, read in the same way
     then: list[Source] = field(default_factory=list)
+
+    @property
+    def selected(self) -> tuple[str, int] | None:
+        """The command that selects again, without an amount, and the selected word pieces."""
+        if self.selection is None or self.folder is None:
+            return None
+        # `choose` takes all its settings anew
+        others = [
+            setting
+            for setting in Plan.from_dict(self.selection["plan"]).overrides()
+            if setting.startswith("choose.") and not setting.startswith(_AMOUNTS)
+        ]
+        words = ["corpusfit", "choose", str(self.folder)]
+        words += [word for setting in others for word in ("--set", setting)]
+        return shlex.join(words), int(self.selection["selected"]["tokens"])
 
     @property
     def on_task(self) -> bool:

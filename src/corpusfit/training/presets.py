@@ -80,6 +80,8 @@ PASSES = 3
 """Passes over the data that the default number of steps makes, within its limits."""
 TASK_PASSES = 100
 """Passes over the task's texts, for the second phase of `--then-task` (as `tapt`)."""
+_MUCH_UNREAD = 0.5
+"""Share of a selection up to which a training is said to read only that much."""
 _LENGTH = {"cpu": 128, "gpu": 512}
 BATCH = {"cpu": 16, "gpu": 256}
 PAIR_BATCHES = {"cpu": 1, "gpu": 8}
@@ -140,8 +142,17 @@ def task_phase(plan: AdaptPlan, length: int) -> AdaptPlan:
     return dataclasses.replace(plan, weights=WeightsPlan(), train=train, then_task=ThenTaskPlan())
 
 
-def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple[TrainPlan, str]:
-    """The training plan with all defaults filled in, and its description."""
+def resolve_training(
+    plan: AdaptPlan, size: Size, passes: int = PASSES, selected: tuple[str, int] | None = None
+) -> tuple[TrainPlan, str]:
+    """The training plan with all defaults filled in, and its description.
+
+    Args:
+        plan: the plan.
+        size: facts that defaults depend on.
+        passes: passes over the data of the default number of steps.
+        selected: of a selection, the command that selects again and the selected word pieces.
+    """
     train = plan.train
     length = length_of(plan, size.max_length, size.device)
     translates = plan.objective.name == TRANSLATION
@@ -177,4 +188,11 @@ def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple
         f"({train.schedule}), {size.parameters:,} parameters on {size.device}."
         f"{' A step has all texts, as they are few.' if every else ''}"
     )
+    if selected is not None and passes_made < _MUCH_UNREAD and passes == PASSES:
+        command, tokens = selected
+        amount = max(1, int(float(f"{tokens * passes_made:.2g}")))
+        summary += (
+            f" Reads {100 * passes_made:.2g} % of the selection; `{command} --tokens {amount}` "
+            "selects as much as this training reads."
+        )
     return whole, summary

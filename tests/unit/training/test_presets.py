@@ -9,6 +9,7 @@ from corpusfit.core.errors import UsageError
 from corpusfit.training.api import ADAPT, build_plan
 from corpusfit.training.plan import AdaptPlan, TrainPlan
 from corpusfit.training.presets import (
+    PASSES,
     PRESETS,
     TASK_PASSES,
     Size,
@@ -201,3 +202,19 @@ def test_every_preset_can_be_resolved():
 
 def test_an_untrained_model_has_a_higher_learning_rate():
     assert resolve_training(plan_of(init="tiny"), HERE)[0].rate == 1e-3
+
+
+def test_a_training_that_reads_little_of_a_selection_says_how_much_to_select():
+    """100 steps of 16 are 0.16 of 10,000 rows, so 0.16 of the word pieces are enough."""
+    size = dataclasses.replace(HERE, rows=10_000)
+    selected = ("corpusfit choose out", 1_234_567)
+
+    def words(steps, *rest):
+        return resolve_training(plan_of(steps=steps, batch=16), size, *rest)[1]
+
+    few = words(100, PASSES, selected)
+    assert "16 % of the selection" in few
+    assert "`corpusfit choose out --tokens 200000`" in few
+    assert "choose" not in words(400, PASSES, selected)
+    assert "choose" not in words(100, PASSES)
+    assert "choose" not in words(100, TASK_PASSES, selected)
