@@ -270,6 +270,17 @@ def test_what_it_would_take_is_measured_and_nothing_is_written(task, tiny_lm, in
     assert (found["train"], found["dev"], found["test"]) == (16, 16, 40)
 
 
+def test_a_dry_run_names_probes_and_a_wrong_model_once(task, tiny_lm, cli):
+    words = ("evaluate", "--task", task, "--frozen", "--dry-run", "--seeds", "3", "--out", "never")
+
+    done = cli(*words, "--model", tiny_lm)
+    wrong = cli(*words, "--model", "no/such-model", "--base", "no/such-model")
+
+    assert "for 3 probes" in done.err + done.out
+    assert " 0 min" not in done.err + done.out
+    assert (wrong.err + wrong.out).count("no/such-model") == 1
+
+
 @pytest.mark.parametrize(
     ("words", "error", "says"),
     [

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpusfit.cli.options import command
 from corpusfit.cli.show import say, say_result, table
+from corpusfit.core.engine.pace import format_duration
 
 if TYPE_CHECKING:
     from corpusfit.evaluation.evaluating import Evaluated
@@ -16,8 +17,8 @@ def show_projected(projected: dict[str, Any]) -> None:
     if projected["words"]:
         say(projected["words"])
     say(
-        f"Expected: {projected['seconds'] / 60:,.0f} min for {projected['fine_tunings']} "
-        f"fine-tunings on {projected['train']:,} training, {projected['dev']:,} dev and "
+        f"Expected: {format_duration(projected['seconds'])} for {projected['runs']} "
+        f"on {projected['train']:,} training, {projected['dev']:,} dev and "
         f"{projected['test']:,} test examples ({projected['examples_per_second']:,.0f} examples "
         "per second, measured over a few steps; nothing was written)."
     )

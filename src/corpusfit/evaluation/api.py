@@ -159,7 +159,8 @@ def estimate_evaluation(
     """Dry run of `evaluate`, measured over a few steps; takes `evaluate`'s arguments.
 
     Returns:
-        fine_tunings, train, dev, test (examples), examples_per_second, seconds, words.
+        fine_tunings, runs (in words), train, dev, test (examples), examples_per_second, seconds,
+        words.
     """
     built, task, machine = _resolve(**options)
     from corpusfit.evaluation import evaluating

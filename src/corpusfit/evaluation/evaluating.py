@@ -487,6 +487,7 @@ def estimate_evaluation(
         require_models(labeled, plans, SETTINGS[BASE if name else OURS])
         return side.models[0].plan
 
+    own = opened("")  # first, as without it nothing is estimated
     if base:
         try:
             opened(base)
@@ -494,7 +495,7 @@ def estimate_evaluation(
             machine.progress.warn(f"The evaluation would stop before its first step: {e.args[0]}")
     if plan.augment.mt:
         BackTranslator.load(plan.augment.mt, plan.augment.mt_back, device="cpu")
-    plan = dataclasses.replace(plan, model=opened(""))
+    plan = dataclasses.replace(plan, model=own)
     names = [name for name in (plan.model.name, base) if name]
     models = len(names) * seeds
     if plan.model.frozen:  # all probes of a model read its states, which are computed once
@@ -540,8 +541,12 @@ def estimate_evaluation(
         outcome = Outcome.read(out)
         at_once = machine.for_training(outcome.tune["device"]).workers or engine.workers
     count, speed = len(each) * models, outcome.examples_per_second
+    runs = f"{count:,} fine-tunings" if load(labeled.kind).learns else f"{count:,} evaluations"
+    if plan.model.frozen:
+        runs = f"{len(each) * len(names) * seeds:,} probes of frozen models"
     return {
         "fine_tunings": count,
+        "runs": runs,
         **lengths,
         "examples_per_second": speed,
         "seconds": round(sum(each) * models / speed / min(at_once, count), 1),
