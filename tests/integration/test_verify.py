@@ -26,13 +26,12 @@ def test_a_command_on_an_earlier_run_finds_the_change(
 ):
     """As on a file system without times of change."""
 
-    def sizes_and_times(files, states):
-        return [
-            [url, state.st_size, state.st_mtime_ns]
-            for (url, _), state in zip(files, states, strict=True)
-        ]
+    def size_and_time(url, lines, state):
+        return f"{lines:d} {state.st_size} {state.st_mtime_ns} {url}"
 
-    monkeypatch.setattr(surveyed, "_described", sizes_and_times)
+    monkeypatch.setattr(surveyed, "_key", size_and_time)
+    monkeypatch.setattr(surveyed, "_LEAST", 1)
+    monkeypatch.setattr(surveyed, "_SETTLED", -3_600)  # a change of just now counts as old
     file, out = pile / "market.jsonl", tmp_path / "out"
     words = {"target": task, "corpus": file, "method": "dsir", "machine": inline}
     corpusfit.select(out=out, **words)
