@@ -56,4 +56,6 @@ def test_the_share_of_waiting_is_noted():
     callback = TrainingProgress(listener, 20)
     callback.waited(0.03125)
     assert callback.waiting == 0.0312
-    assert "3.1%" in listener.notes[0]
+    assert not listener.notes
+    callback.waited(0.0625)
+    assert "6%" in listener.notes[0]
