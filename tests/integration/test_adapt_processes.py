@@ -38,6 +38,21 @@ def steady(tiny_lm, tmp_path):
     return folder
 
 
+@pytest.fixture
+def decoder(tiny_lm, tmp_path):
+    """A small decoder with a head of its own."""
+    import torch
+    from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+    folder, tokenizer = tmp_path / "decoder", AutoTokenizer.from_pretrained(tiny_lm)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    config = LlamaConfig(vocab_size=len(tokenizer), num_attention_heads=2, **sizes)
+    LlamaForCausalLM(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
 def started(processes, *arguments):
     """`adapt` in so many processes; on a CPU `accelerate launch` leaves starting them to others."""
     launch = [
@@ -87,11 +102,12 @@ def assert_same_losses(ours, others):
         assert record.get("heldout") == pytest.approx(other.get("heldout"), abs=2e-5)
 
 
-@pytest.mark.parametrize("objective", ["mlm", "mlm+nsp"])
-def test_two_processes_give_the_weights_of_one(steady, jsonl, tmp_path, inline, objective):
+@pytest.mark.parametrize("objective", ["mlm", "mlm+nsp", "causal"])
+def test_two_processes_give_the_weights_of_one(request, jsonl, tmp_path, inline, objective):
     """Five sequences a step: three for one process, in two parts, and two for the other, in one."""
     from safetensors.torch import load_file
 
+    steady = request.getfixturevalue("decoder" if objective == "causal" else "steady")
     data = jsonl("data.jsonl", prose("task", 60) + prose("market", 30))
     words = {"objective": objective, "steps": STEPS, "batch": 5, "length": LENGTH, "rate": 1e-3}
     one = alone(inline, steady, data, tmp_path / "one", words)

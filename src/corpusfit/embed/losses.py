@@ -125,8 +125,7 @@ def _head_function() -> Any:
             labels: torch.Tensor,
             scale: torch.Tensor,
         ) -> torch.Tensor:
-            device = states.device.type
-            dtype = states.dtype
+            device, dtype = states.device.type, states.dtype
             if torch.is_autocast_enabled(device):
                 dtype = torch.get_autocast_dtype(device)
             matrix, added = weight.to(dtype), None if bias is None else bias.to(dtype)
@@ -141,14 +140,12 @@ def _head_function() -> Any:
             with torch.autocast(device, enabled=False):
                 for begin in range(0, len(states), rows):
                     part = slice(begin, begin + rows)
-                    piece, factor, label = (
-                        states[part].to(dtype),
-                        scale[part, None],
-                        labels[part, None],
-                    )
+                    piece = states[part].to(dtype)
+                    factor, label = scale[part, None], labels[part, None]
                     logits = linear(piece, matrix, added)
                     for few, block in _pieces(logits):
-                        correct, peak = block.gather(1, label[few]), block.amax(1, keepdim=True)
+                        correct = block.gather(1, label[few])
+                        peak = block.amax(1, keepdim=True)
                         sums = block.sub_(peak).exp_().sum(1, keepdim=True)
                         losses = sums.log() + peak - correct
                         sums_of_pieces.append((losses * factor[few]).sum())
