@@ -3,8 +3,8 @@
 Measures training tokens per second of both in turn, each in its own process; losses of both on
 the same rows with the same masks; and the held-out loss after equally many steps with separate
 rows and masks, for several seeds. The part `decoder` measures the speed and peak memory of a random
-decoder with half a billion weights (Qwen2.5's shape), all trained and by LoRA, beside the recipe of
-`run_clm.py` and peft.
+decoder with half a billion weights (Qwen2.5's shape) by LoRA, beside the recipe of `run_clm.py` and
+peft.
 
 The script `run_mlm.py` is not in the transformers package, so this file repeats its documented
 steps: texts with special tokens, concatenated and cut into blocks (the remainder is dropped),

@@ -69,7 +69,7 @@ _RUN_OPTIONS = """
     --cache FOLDER: Folder or URL for stored embeddings and token ids (default: $CORPUSFIT_CACHE,
         or the user's cache folder)
     --verify: Read all input files again, whatever the cache knows of them. Without it, a local file
-        counts as unchanged if its size, its times and its number on the disk did not change. A file
+        counts as unchanged if its size, its times and its inode did not change. A file
         in a store is known by the digest (ETag) that the store reports, with or without it
     --overwrite: Replace a different run in --out
     --dry-run: Print what would be read and how much time and space it would take; write nothing

@@ -1,6 +1,6 @@
 """Surveys of large inputs are kept in the cache, so that the next command reads only new files.
 
-Files are the same if path, size, times of modification and of change, and number on the disk are. A
+Files are the same if path, size, times of modification and of change, and inode are. A
 file system may give two changes within a short time one time, so a survey of a file that changed
 just now is not kept. Nor is one of a file in a store, where each look at a state is a request. To
 verify is to read the files again whatever is kept.

@@ -263,7 +263,7 @@ def step_memory(model: Any, work: Pass) -> Memory | None:
         # all layers keep their inputs, and the one that the backward pass has reached the rest
         activations = outside + into_layers + max(by_layer.values(), default=0)
     size = logits * (_ON_GPU if work.hardware.kind != "cpu" else 2 * width)
-    if work.causal and work.processes == 1 and _multiplies(model):
+    if work.causal and work.processes == 1 and _head_is_matrix(model):
         head = model.get_output_embeddings().weight
         rows = min(round(work.rows * work.length), head_rows(len(head)))
         size = rows * len(head) * (width if work.hardware.kind == "cpu" else width + 4)
@@ -280,7 +280,7 @@ def step_memory(model: Any, work: Pass) -> Memory | None:
     )
 
 
-def _multiplies(model: Any) -> bool:
+def _head_is_matrix(model: Any) -> bool:
     """Whether the head of an outline is one matrix, as `Predictor.matrix` finds out by trial."""
     import torch
 

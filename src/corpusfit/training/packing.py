@@ -137,21 +137,21 @@ def find_packing(
     starts = dict.fromkeys((first_position(model), 0, None))
     with evaluation_mode(model):
         exact = alone()
-        halved = torch.autocast(model.device.type, torch.bfloat16)
+        in_bf16 = torch.autocast(model.device.type, torch.bfloat16)
         for kernel, start in product(kernels, starts):
             # several rows become one, which is longer than a table of positions or kinds
             limit = min(getattr(config, "max_position_embeddings", 0), _MOST_POSITIONS)
             rows = 1 + limit // length
             packing = Packing(start, FLAT, causal, 0)
-            rows_of, apart = row.expand(rows, -1), chunks.expand(rows, -1)
+            many_ids, many_chunks = row.expand(rows, -1), chunks.expand(rows, -1)
             last = at + (rows - 1) * length
             try:
-                with halved, quiet():
+                with in_bf16, quiet():
                     rounded = relative_difference(alone(), exact)
                     model.set_attn_implementation(kernel)
-                    inputs = packing.inputs(rows_of, apart, torch.bfloat16)
+                    inputs = packing.inputs(many_ids, many_chunks, torch.bfloat16)
                     error = relative_difference(packed(inputs, last), exact)
-                    one = packing.inputs(rows_of, torch.zeros_like(apart), torch.bfloat16)
+                    one = packing.inputs(many_ids, torch.zeros_like(many_chunks), torch.bfloat16)
                     one["position_ids"] = inputs["position_ids"]
                     leak = relative_difference(packed(one, last), exact)
                 if error <= _FLAT_ERROR * rounded and error <= _FLAT_LEAK * leak:

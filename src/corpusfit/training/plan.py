@@ -436,8 +436,9 @@ class TrainPlan(Group, group="train"):
     compile: Annotated[
         bool,
         Option(
-            "Compile the model with `torch.compile`: the first steps take minutes, later ones "
-            "less time. Only for `objective.name` mlm and causal, and not with `train.shard`"
+            "Compile the model with `torch.compile`, in the first steps, which then take minutes; "
+            "later ones may be faster. Only for `objective.name` mlm and causal, and not with "
+            "`train.shard`"
         ),
     ] = False
     precision: Precision = "auto"
@@ -627,10 +628,8 @@ class AdaptPlan(Settings):
         self._check_embeddings()
         for setting in ("shard", "compile"):
             if getattr(self.train, setting) and self.objective.name not in ("mlm", "causal"):
-                allowed, cure = (
-                    f"mlm or causal with `train.{setting}`",
-                    f"Or leave out `train.{setting}`.",
-                )
+                allowed = f"mlm or causal with `train.{setting}`"
+                cure = f"Or leave out `train.{setting}`."
                 raise bad_setting("`objective.name`", allowed, self.objective.name, cure)
         if self.train.shard and self.train.compile:
             raise _left_out("train.compile", "with `train.shard`", True, "Take one of them.")
