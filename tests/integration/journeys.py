@@ -47,8 +47,14 @@ def kill_at(process, folder, pattern, count):
         if process.poll() is not None:
             return False
         time.sleep(0.001)
+    return killed(process)
+
+
+def killed(process):
+    """SIGKILL a process and wait for its workers, which hold its pipes; whether it still ran."""
     process.kill()
-    return process.wait() == -signal.SIGKILL
+    process.communicate()
+    return process.returncode == -signal.SIGKILL
 
 
 def digests(folder, *parts):

@@ -6,12 +6,11 @@ import json
 import random
 import re
 import shutil
-import signal
 import time
 
 import numpy as np
 import pytest
-from journeys import prose, stamps, write_rows
+from journeys import killed, prose, stamps, write_rows
 
 import corpusfit
 from corpusfit.core.errors import (
@@ -316,8 +315,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_weights(
         while newest(checkpoints) < goal and process.poll() is None:
             time.sleep(0.002)
         time.sleep(chance.random() * 0.05)  # so that it is killed in the middle of something
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
+        assert killed(process)
         reached.append(newest(checkpoints))
     assert reached == sorted(set(reached))
     done = cli(*command("killed"))

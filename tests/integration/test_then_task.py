@@ -3,11 +3,10 @@
 import dataclasses
 import json
 import random
-import signal
 import time
 
 import pytest
-from journeys import prose
+from journeys import killed, prose
 
 import corpusfit
 from corpusfit.core.errors import ChangedInputError, EmptyInputError, UsageError
@@ -148,8 +147,7 @@ def test_killed_in_both_phases_it_ends_with_the_same_bytes(
                 break
             time.sleep(0.002)
         time.sleep(chance.random() * 0.05)
-        process.kill()
-        assert process.wait() == -signal.SIGKILL
+        assert killed(process)
     done = cli(*command("killed"))
     assert done.code == 0, done.err
     for name in ("model.safetensors", "losses.jsonl"):
