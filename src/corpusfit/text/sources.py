@@ -9,6 +9,7 @@ import os
 import posixpath
 import re
 import shutil
+import stat
 import sys
 import weakref
 from collections import Counter
@@ -419,9 +420,18 @@ def _expand(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
 
 def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
     path = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 (links keep their names)
-    if Path(path).is_dir():
+    try:
+        # from Python 3.14 on, `Path.is_dir` hides errors
+        mode = os.stat(path).st_mode  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        mode = 0
+    except OSError:
+        if not glob.has_magic(path):
+            raise
+        mode = 0  # Windows has no names with *
+    if stat.S_ISDIR(mode):
         return _walk(path, (), skipped)
-    if Path(path).is_file():
+    if stat.S_ISREG(mode):
         folder = str(Path(path).parent)
         form = _required_format(path, input_name, setting)
         real = os.path.realpath(path)
