@@ -112,6 +112,7 @@ class EvaluateOptions(MachineOptions, total=False):
     )
     metric: str | None
     text_field: str | None
+    loss_on: Literal["all", "assistant", "completion"] | None
     label_field: str | None
     direction: str | None
     normalize: str | None

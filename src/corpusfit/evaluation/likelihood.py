@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -38,8 +40,8 @@ from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, 
 _MAX_BATCH_TOKENS = 4_096
 # Tokens of context for models that state no limit, such as Mamba.
 _UNLIMITED = 2**20
-# Token ids, and how many of the last ones are predicted from those before them.
-TokenSequence = tuple[list[int], int]
+# Token ids, and the places of those that are predicted from those before them.
+TokenSequence = tuple[list[int], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,17 +60,16 @@ class Decoder:
         """The token ids of each text, without special tokens."""
         return [e.ids for e in self.tokenizer.encode_batch(list(texts), add_special_tokens=False)]
 
-    def windows(self, tokens: list[int]) -> Iterator[TokenSequence]:
-        """The sequences that predict each token of a text once."""
+    def windows(self, ids: Sequence[int], counted: NDArray[np.bool_]) -> Iterator[TokenSequence]:
+        """The sequences that predict each counted token [t] once; the first token is not one."""
         # Each window begins where the one before it ends. The last one reaches back to be full, but
-        # predicts only the new tokens. The first one predicts the first token from `start`.
-        whole = [*self.start, *tokens]
-        first = min(len(whole), self.context + 1)
-        if tokens:
-            yield whole[:first], first - len(self.start)
-        for begin in range(first, len(whole), self.context):
-            end = min(begin + self.context, len(whole))
-            yield whole[max(0, end - self.context - 1) : end], end - begin
+        # predicts only the new tokens.
+        ends = [*range(self.context + 1, len(ids), self.context), len(ids)]
+        for begin, end in pairwise([0, *ends]):
+            at = max(0, end - self.context - 1)
+            places = np.flatnonzero(counted[begin:end]) + begin - at
+            if len(places):
+                yield list(ids[at:end]), places
 
     def log_likelihoods(
         self,
@@ -96,8 +97,8 @@ class Decoder:
                 sequence, predicted = sequences[number]
                 end = len(sequence) - 1
                 ids[row, :end], chunk[row, :end] = sequence[:-1], 0
-                at.append(np.arange(end - predicted, end) + row * width)
-                wanted.append(sequence[-predicted:])
+                at.append(predicted - 1 + row * width)
+                wanted.append(np.array(sequence)[predicted])
             with torch.no_grad(), network.scope(), naming_memory_errors(out_of_memory):
                 tensors = (torch.from_numpy(x).to(model.device) for x in (ids, chunk))
                 places, labels = (
@@ -112,6 +113,14 @@ class Decoder:
             if on_done is not None:
                 on_done(numbers)
         return sums
+
+
+def folder_of(name: str) -> Path:
+    """The folder of a causal model or of an adapter."""
+    folder = find(name, setting=MODEL_TO_EVALUATE)
+    if (folder / ADAPTER).is_file():
+        return folder
+    return transformer_folder(folder, MODEL_TO_EVALUATE)
 
 
 def open_decoder(
@@ -167,9 +176,7 @@ def open_causal(name: str, hardware: Hardware) -> tuple[Any, Any]:
             )
         return model
 
-    model_folder = find(name, setting=MODEL_TO_EVALUATE)
-    if not (model_folder / ADAPTER).is_file():
-        model_folder = transformer_folder(model_folder, MODEL_TO_EVALUATE)
+    model_folder = folder_of(name)
     model = open_adapted(model_folder, SimpleNamespace(from_pretrained=from_pretrained))
     with loading(f"`model.name`: the tokenizer of {name}"):
         tokenizer = load_tokenizer(model_under(model_folder), f"`model.name`: {name}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.options import Option
@@ -25,7 +25,16 @@ from corpusfit.core.plan import (
 )
 from corpusfit.core.settings import SEED, Group, Settings, one_of
 from corpusfit.evaluation.tasks import load, metrics, names
-from corpusfit.training.plan import ADAPTERS, Clip, DecodePlan, Precision, WeightDecay
+from corpusfit.training.plan import (
+    ADAPTERS,
+    ALL,
+    ASSISTANT,
+    COMPLETION,
+    Clip,
+    DecodePlan,
+    Precision,
+    WeightDecay,
+)
 
 TEXT, LABEL = "{text}", "{label}"
 
@@ -170,6 +179,17 @@ class TaskPlan(Group, group="task"):
     text_field: Annotated[
         str, Option("Field or column with the text", "text_field", metavar="NAME")
     ] = "text"
+    loss_on: Annotated[
+        str,
+        Option(
+            "Measure conversations in the form of the model's chat template with `kind` "
+            "`language_modeling`, on `all` tokens, those of the `assistant`, or those of a "
+            "`completion`, as `adapt` trains",
+            "loss_on",
+            default="none: a conversation is plain text, a line for each message",
+            allowed=(ALL, ASSISTANT, COMPLETION),
+        ),
+    ] = ""
     label_field: Annotated[str, Option("Field with the label", "label_field", metavar="NAME")] = (
         "label"
     )
@@ -225,6 +245,10 @@ class TaskPlan(Group, group="task"):
         check_direction("`task.direction`", self.direction)
         check_languages("`task.normalize`", self.normalize)
         check_metric("`task.metric`", self.metric, self.kind)
+        if self.loss_on and self.kind != "language_modeling":
+            cure = "Add `task.kind=language_modeling`, or leave it out."
+            allowed = f"left out with `task.kind={self.kind}`"
+            raise bad_setting("`task.loss_on`", allowed, self.loss_on, cure)
 
 
 @dataclass(frozen=True)
@@ -353,6 +377,12 @@ class EvaluatePlan(Settings):
     decode: DecodePlan = field(default_factory=DecodePlan)
     likelihood: LikelihoodPlan = field(default_factory=LikelihoodPlan)
     seed: Annotated[int, dataclasses.replace(SEED, below=2**31)] = 0
+
+    def as_dict(self) -> dict[str, Any]:
+        settings = super().as_dict()
+        if not self.task.loss_on:  # as earlier versions stored it
+            del settings["task"]["loss_on"]
+        return settings
 
     def _check_together(self) -> None:
         for name in ("epochs", "rate", "batch", "warmup", "patience"):

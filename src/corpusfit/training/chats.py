@@ -111,6 +111,71 @@ def conversation_in(fields: Mapping[str, Any] | None, field: str) -> list[list[d
     return [part for part in parts if part] if all(parts) else []
 
 
+def counted_messages(
+    parts: Sequence[list[dict[str, Any]]], loss_on: str
+) -> tuple[list[dict[str, Any]], int]:
+    """The messages of a conversation, and the number of the first that the loss may be on.
+
+    Raises:
+        RefusedError: the assistant says nothing that the loss could be on.
+    """
+    messages = [message for part in parts for message in part]
+    answers = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+    if not answers and loss_on != ALL:
+        raise RefusedError(rejects.NO_ASSISTANT)
+    if loss_on != COMPLETION:
+        return messages, 0
+    # the messages of a template's last field, or the last turn of the assistant
+    at = len(messages) - len(parts[-1]) if len(parts) > 1 else answers[-1]
+    if answers[-1] < at:
+        raise RefusedError(rejects.NO_ASSISTANT)
+    return messages[: answers[-1] + 1], at
+
+
+def completion_at(text: str, fields: Mapping[str, Any], field: str) -> int | None:
+    """Where the last field of a template begins in a row's text; None if there is none.
+
+    Raises:
+        RefusedError: the field is empty.
+    """
+    names = fields_in(field)
+    if len(names) < 2 or names[-1] not in fields:
+        return None
+    # a completion is all from the last field of the template on
+    after = field.rpartition("}")[2].replace("\\n", "\n").replace("\\t", "\t")
+    begin = len(text_in({**fields, names[-1]: ""}, field) or "") - len(after)
+    if begin + len(after) == len(text):
+        raise RefusedError(rejects.NO_LOSS)
+    return begin
+
+
+def counted_bytes(text: str, fields: Mapping[str, Any], field: str, loss_on: str) -> int:
+    """The bytes in UTF-8 of what a row says where the loss is, without a template's marks.
+
+    Raises:
+        RefusedError: the loss is on nothing in the row.
+    """
+    parts = conversation_in(fields, field)
+    if not parts:
+        begin = completion_at(text, fields, field) if loss_on == COMPLETION else 0
+        if loss_on == ASSISTANT or begin is None:
+            raise RefusedError(rejects.NO_CONVERSATION)
+        return len(text[begin:].encode("utf-8", "replace"))
+    messages, at = counted_messages(parts, loss_on)
+    said = [m for m in messages[at:] if loss_on != ASSISTANT or m["role"] == "assistant"]
+    calls = [json.dumps(m["tool_calls"], ensure_ascii=False) for m in said if m.get("tool_calls")]
+    return sum(len(s.encode("utf-8", "replace")) for s in [*calls, *(m["content"] for m in said)])
+
+
+def no_template(name: str, setting: str) -> ModelError:
+    """The error for a model without a chat template, which a setting of conversations needs."""
+    return ModelError(
+        f"`model.name`: {name} has no chat template, which `{setting}` needs for conversations. "
+        "Name a model with one, mostly called instruct or chat, save its tokenizer with a "
+        f"chat_template, or leave out `{setting.partition('=')[0]}`."
+    )
+
+
 def holds_conversations(sources: Sequence[Source], read: ReadPlan) -> bool:
     """Whether some of the first rows of texts are conversations."""
     rows = (row for shard in corpus.shards(sources, read) for row in corpus.rows(shard, read))
@@ -153,24 +218,18 @@ class ChatEncoder:
         parts = conversation_in(fields, field)
         if not parts:
             return self._text(text, fields or {}, field)
-        messages = [message for part in parts for message in part]
+        messages, at = counted_messages(parts, self.chats.loss_on)
         tools = (fields or {}).get(TOOLS)
         tools = _without_nulls(_parsed(tools) if isinstance(tools, str) else tools) or None
-        answers = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
-        if not answers and self.chats.loss_on in (ASSISTANT, COMPLETION):
-            raise RefusedError(rejects.NO_ASSISTANT)
         if self.chats.loss_on == COMPLETION:
-            # the messages of a template's last field, or the last turn of the assistant
-            at = len(messages) - len(parts[-1]) if len(parts) > 1 else answers[-1]
-            if answers[-1] < at:
-                raise RefusedError(rejects.NO_ASSISTANT)
-            return self._completion(messages[: answers[-1] + 1], tools, at)
+            return self._completion(messages, tools, at)
 
         # a conversation that is too long ends with the last turn of the assistant that fits
         text = self._render(messages, tools)
         ids, spans = self._ids(text)
         cut = len(ids) > self.chats.length
         if cut:
+            answers = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
             fits = bisect_right(
                 answers,
                 self.chats.length,
@@ -205,7 +264,7 @@ class ChatEncoder:
                 continue
             whole = self._render(messages[: i + 1], tools)
             # few templates render no messages, so a first turn begins with what it says
-            before = whole[: max(0, whole.find(message["content"].strip()))]
+            before = whole[: max(0, whole.rfind(message["content"].strip()))]
             if i:
                 before = self._render(messages[:i], tools, prompt=True)
             if not (text.startswith(whole) and whole.startswith(before)):
@@ -228,23 +287,17 @@ class ChatEncoder:
 
     def _text(self, text: str, fields: Mapping[str, Any], field: str) -> Encoded:
         """A row that is no conversation, between the tokens that begin and end a text."""
-        names, loss_on = fields_in(field), self.chats.loss_on
-        completes = loss_on == COMPLETION and len(names) > 1 and names[-1] in fields
+        loss_on = self.chats.loss_on
+        begin = completion_at(text, fields, field) if loss_on == COMPLETION else None
+        completes = begin is not None
         if not (completes or self.chats.plain or loss_on == ALL):
             raise RefusedError(rejects.NO_CONVERSATION)
-        begin = 0
-        if completes:
-            # a completion is all from the last field of the template on
-            after = field.rpartition("}")[2].replace("\\n", "\n").replace("\\t", "\t")
-            begin = len(text_in({**fields, names[-1]: ""}, field) or "") - len(after)
-            if begin + len(after) == len(text):
-                raise RefusedError(rejects.NO_LOSS)
         ids, spans = self._ids(text)
         if not ids:
             return Encoded([], np.empty(0, np.bool_))
         prefix, end = self.chats.prefix, [] if self._end is None else [self._end]
         before, behind = np.zeros(len(prefix), np.bool_), np.ones(len(end), np.bool_)
-        counted = np.concatenate([before, _within(spans, begin, len(text)), behind])
+        counted = np.concatenate([before, _within(spans, begin or 0, len(text)), behind])
         if completes and len(counted) > self.chats.length:
             raise RefusedError(rejects.too_long_conversation(self.chats.length))
         return self._checked([*prefix, *ids, *end], counted)

@@ -21,7 +21,6 @@ from corpusfit.core.errors import (
     CorpusfitError,
     EmptyInputError,
     InputError,
-    ModelError,
     UsageError,
     bad_setting,
 )
@@ -36,7 +35,7 @@ from corpusfit.text.context import RunContext
 from corpusfit.text.contract import SIDES
 from corpusfit.text.fields import fields_in
 from corpusfit.text.pairs import Pair, check_sources, sampled, with_side
-from corpusfit.training.chats import holds_conversations
+from corpusfit.training.chats import holds_conversations, no_template
 from corpusfit.training.models import LoadedModel
 from corpusfit.training.plan import ALL, COMPLETION, TASK, AdaptPlan
 from corpusfit.training.special_tokens import domain_tag
@@ -307,11 +306,7 @@ def with_conversations(
                 "message."
             )
             return texts, False
-        raise ModelError(
-            f"`model.name`: {lacking}, which `objective.loss_on={loss_on}` needs for "
-            "conversations. Name a model with one, mostly called instruct or chat, save its "
-            "tokenizer with a chat_template, or leave out `objective.loss_on`."
-        )
+        raise no_template(name, f"objective.loss_on={loss_on}")
     if texts.selection is not None and texts.selection["plan"]["cut"]["unit"] != "document":
         parts = "The selection holds parts of conversations"
         if loss_on == ALL:

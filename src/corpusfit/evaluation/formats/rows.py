@@ -21,10 +21,11 @@ from corpusfit.evaluation.formats.conll import TAG, with_type
 from corpusfit.evaluation.plan import KINDS, TaskPlan
 from corpusfit.evaluation.tasks import load
 from corpusfit.text import cures
-from corpusfit.text.fields import Row
+from corpusfit.text.fields import Row, json_value
 from corpusfit.text.files import unpacked_name
 from corpusfit.text.formats import hub
 from corpusfit.text.rejects import BROKEN, EMPTY_LINE, INVALID_UTF8, missing_field
+from corpusfit.training.chats import RefusedError, counted_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,8 +131,28 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
 
 
 def read_texts(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:
-    """The texts of a split, without labels; arguments and errors are those of `read_rows`."""
-    return read_rows(places, plan, split).labeled(lambda _: [], "")
+    """The texts of a split, without labels; arguments and errors are those of `read_rows`.
+
+    With `task.loss_on`, a text is a row as JSON (`text`, `fields`), and its label is the number of
+    bytes that the loss is on.
+    """
+    rows = read_rows(places, plan, split)
+    if not plan.loss_on:
+        return rows.labeled(lambda _: [], "")
+
+    def with_bytes(row: Row) -> Row:
+        if isinstance(row, Reject):
+            return row
+        fields = row.fields or {}
+        try:
+            size = counted_bytes(row.text, fields, plan.text_field, plan.loss_on)
+        except RefusedError as e:
+            return Reject(row.row, row.byte, str(e))
+        whole = {"text": row.text, "fields": fields}
+        text = json.dumps(whole, ensure_ascii=False, default=json_value)
+        return replace(row, text=text, value=size)
+
+    return replace(rows, rows=list(map(with_bytes, rows.rows))).labeled(lambda size: [size], "")
 
 
 def _fields(sources: Sequence[Source], read: ReadPlan) -> str:

@@ -80,5 +80,8 @@ def _sequences(
         allowed = f"{max(sizes)} or more, the tokens of a label"
         raise bad_setting("`likelihood.context`", allowed, decoder.context)
     max_tokens = decoder.context + 1
-    cut = [(sequence[-max_tokens:], size) for sequence, size in zip(ids, sizes, strict=True)]
+    cut = []
+    for sequence, size in zip(ids, sizes, strict=True):
+        kept = sequence[-max_tokens:]
+        cut.append((kept, np.arange(len(kept) - size, len(kept))))
     return cut, any(len(sequence) > max_tokens for sequence in ids)

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.core.errors import InputError, ModelError
 from corpusfit.embed.hardware import Hardware
+from corpusfit.embed.transformer import load_tokenizer, loading
 from corpusfit.evaluation.contract import Answering, TaskType
-from corpusfit.evaluation.likelihood import open_decoder
+from corpusfit.evaluation.likelihood import folder_of, open_decoder
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.task import Examples, Task
+from corpusfit.training.adapters import model_under
+from corpusfit.training.chats import (
+    ChatEncoder,
+    Chats,
+    RefusedError,
+    conversation_in,
+    no_template,
+)
+from corpusfit.training.special_tokens import special_tokens_of
 
 _CONTEXT = 2_048
 
@@ -25,6 +38,9 @@ class LanguageModeling(TaskType):
     An answer is the bits of a document. Bytes do not depend on the tokenizer, so models with
     different ones can be compared, unless a tokenizer changes the text (lower case, unknown words).
     The score is negated, so that higher is better.
+
+    With `task.loss_on`, the tokens are those of training (`ChatEncoder`), and the bits and bytes
+    are of what the loss is on; what marks the end of a turn has bits, too.
 
     Reference: Gao et al. (2020), The Pile, section 3.1 (bits per byte).
     """
@@ -43,12 +59,22 @@ class LanguageModeling(TaskType):
         self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
     ) -> Answering:
         """Measure each document by itself, in consecutive windows; nothing is drawn."""
+        # a template that is missing or refuses a conversation is said before the model is loaded
+        encode = _conversation_encoder(plan) if plan.task.loss_on else None
+        for examples in (task.dev, task.test) if encode else ():
+            encode(examples)
         decoder = open_decoder(plan.model.name, hardware, plan.likelihood.context, _CONTEXT)
 
         def answer(examples: Examples, on_done: Callable[[float], None]) -> tuple[list[Any], int]:
-            windows = [
-                list(decoder.windows(of_text)) for of_text in decoder.tokens(examples.texts())
-            ]
+            if encode:
+                tokens = encode(examples)
+            else:
+                begins = [False] * len(decoder.start)
+                tokens = [
+                    ([*decoder.start, *ids], np.array(begins + [True] * len(ids)))
+                    for ids in decoder.tokens(examples.texts())
+                ]
+            windows = [list(decoder.windows(ids, counted)) for ids, counted in tokens]
             counts = np.array([len(of_text) for of_text in windows])
             owner = np.repeat(np.arange(len(windows)), counts)
             nats = decoder.log_likelihoods(
@@ -66,8 +92,61 @@ class LanguageModeling(TaskType):
         """float64 [n, 3, 1]: the bits, nothing, and the bytes."""
         sums = np.zeros((len(examples), 3, 1))
         sums[:, 0, 0] = answers
-        sums[:, 2, 0] = [len(text.encode("utf-8", "replace")) for text in examples.texts()]
+        texts = examples.texts()
+        # the label of a conversation is its number of bytes
+        sums[:, 2, 0] = [
+            label[0] if label else len(text.encode("utf-8", "replace"))
+            for text, label in zip(texts, examples.labels, strict=True)
+        ]
         return sums
+
+    def numbers(self, labels: Sequence[Any], number: Mapping[str, int]) -> list[float]:
+        return list(labels)
 
     def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:
         return np.asarray(-summed[..., 0, 0] / summed[..., 2, 0], np.float64)
+
+
+def _conversation_encoder(
+    plan: EvaluatePlan,
+) -> Callable[[Examples], list[tuple[Sequence[int], NDArray[np.bool_]]]]:
+    """Open what encodes rows as in training: ids with all special tokens, and which are counted.
+
+    Raises:
+        ModelError: the model has no chat template and a row is a conversation, or the assistant's
+            turns cannot be found in what it writes.
+        InputError: the template refuses conversations.
+    """
+    name, loss_on, field = plan.model.name, plan.task.loss_on, plan.task.text_field
+    folder = model_under(folder_of(name))
+    with loading(f"`model.name`: the tokenizer of {name}"):
+        tokenizer = load_tokenizer(folder, f"`model.name`: {name}")
+    special = special_tokens_of(tokenizer, name, sys.maxsize)
+    # longer ones are not cut as in training, but read in windows
+    chats = Chats(loss_on, sys.maxsize, special.prefix)
+    encoder = ChatEncoder(folder, chats, special.end)
+
+    def encode(examples: Examples) -> list[tuple[Sequence[int], NDArray[np.bool_]]]:
+        encoded: list[tuple[Sequence[int], NDArray[np.bool_]]] = []
+        refused: list[str] = []
+        for text in examples.texts():
+            row = json.loads(text)
+            if not tokenizer.chat_template and conversation_in(row["fields"], field):
+                raise no_template(name, f"task.loss_on={loss_on}")
+            try:
+                tokens = encoder.encode(row["text"], row["fields"], field)
+            except RefusedError as e:
+                refused.append(f"{row['text'][:60]!r}: {e}")
+            except ModelError as e:
+                raise ModelError(e.args[0].replace("objective.", "task.")) from e
+            else:
+                encoded.append((tokens.ids, tokens.counted))
+        if refused:
+            raise InputError(
+                f"`task`: {name} cannot be measured on {len(refused):,} of {len(examples):,} "
+                f"conversations, such as {refused[0]}. Remove them from the task, so that all "
+                "models are measured on the same ones."
+            )
+        return encoded
+
+    return encode
