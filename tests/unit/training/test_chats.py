@@ -266,10 +266,10 @@ def test_tools_are_read_from_parquet(tmp_path):
 def test_the_assistant_may_begin(tmp_path, form):
     template = TEMPLATES["llama3"] if form == "marked" else unmarked(TEMPLATES["llama3"])
     encoder = encoder_of(tmp_path, template)
-    greeting = [{"role": "assistant", "content": " Hello "}, *CHATS[0]["messages"]]
+    greeting = [{"role": "assistant", "content": " assistant "}, *CHATS[0]["messages"]]
     found = encoder.encode("", {"messages": greeting}, "messages")
     text = encoder.tokenizer.decode(np.array(found.ids)[found.counted])
-    assert text == "Hello<|eot|>It is 4.<|eot|>"
+    assert text == "assistant<|eot|>It is 4.<|eot|>"
 
 
 def test_a_second_token_that_begins_a_text_is_left_out(tmp_path):

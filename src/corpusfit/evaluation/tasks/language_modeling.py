@@ -59,14 +59,14 @@ class LanguageModeling(TaskType):
         self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
     ) -> Answering:
         """Measure each document by itself, in consecutive windows; nothing is drawn."""
-        # a template that is missing or refuses a conversation is said before the model is loaded
         encode = _conversation_encoder(plan) if plan.task.loss_on else None
-        for examples in (task.dev, task.test) if encode else ():
-            encode(examples)
+        if encode is not None:  # what is refused is said before the model is loaded
+            encode(task.dev)
+            encode(task.test)
         decoder = open_decoder(plan.model.name, hardware, plan.likelihood.context, _CONTEXT)
 
         def answer(examples: Examples, on_done: Callable[[float], None]) -> tuple[list[Any], int]:
-            if encode:
+            if encode is not None:
                 tokens = encode(examples)
             else:
                 begins = [False] * len(decoder.start)
