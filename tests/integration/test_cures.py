@@ -7,6 +7,7 @@ import lzma
 import re
 import subprocess
 import zipfile
+from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -143,6 +144,19 @@ def test_a_target_that_loses_rows_has_the_cure_of_its_file(cli, pile, task, tmp_
     done = cli("select", *targets, *words, "--json")
     (warned,) = json.loads(done.out)["warnings"]
     assert re.search(r"\b10\b.*latin.jsonl is not in UTF-8.*iconv", warned)
+
+
+def test_a_damaged_archive_has_one_cure_whatever_its_bytes_look_like(cli, pile, task, tmp_path):
+    random = Random(1).randbytes(3000)
+    (pile / "latin.jsonl.gz").write_bytes(gzip.compress(latin("caf\u00e9") + random)[:-99])
+    (pile / "bytes.jsonl.gz").write_bytes(random)
+    words = ("select", "--target", task, "--corpus", pile)
+    done = cli(*words, "--method", "random", "--out", tmp_path / "out")
+    assert done.code == 0, done.err
+    (warning,) = [line for line in done.err.splitlines() if line.startswith("Warning")]
+    assert "latin.jsonl.gz (0 usable rows; truncated .gz archive). Fetch it again" in warning
+    assert "bytes.jsonl.gz (0 usable rows; corrupt .gz archive). If it should be no" in warning
+    assert "iconv" not in warning
 
 
 def test_a_split_and_a_composition_name_the_cure_of_a_file(cli, tmp_path):

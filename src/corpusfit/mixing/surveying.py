@@ -320,7 +320,7 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
     for number, source in enumerate(context.recipe.sources):
         counts, why = total[number], reasons[number]
         cure = losses[number].cure(context.sources[number], source.read)
-        cure = "" if "<read." in cure else cure  # a recipe has no such setting
+        cure = "" if "`read." in cure else cure  # a recipe has no such setting
         if not counts["documents"]:
             raise EmptyInputError(
                 f"The source {source.name!r} has no usable row ({why}). "

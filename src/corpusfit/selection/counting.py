@@ -15,7 +15,7 @@ from corpusfit.core.types import file_of, in_file
 from corpusfit.scoring import table
 from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_parts
 from corpusfit.selection.samples import may_be_whole
-from corpusfit.text import cures, rejects
+from corpusfit.text import cures
 from corpusfit.text.context import Run
 from corpusfit.text.reading import Reasons
 
@@ -29,8 +29,6 @@ class Counts:
     total: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(_COUNTED, 0)))
     reasons: Reasons = field(default_factory=Reasons)
     losses: cures.Losses = field(default_factory=cures.Losses)
-    cut_off: dict[str, str] = field(default_factory=dict)
-    """Files whose later rows cannot be read, with the reason."""
     documents: dict[int, int] = field(default_factory=dict)
     """The documents of each shard."""
 
@@ -39,7 +37,6 @@ class Counts:
         self.total.update(more.total)
         self.reasons.update(more.reasons)
         self.losses.update(more.losses)
-        self.cut_off.update(more.cut_off)
         self.documents.update(more.documents)
 
 
@@ -69,8 +66,6 @@ class CountRows(PlainJob[tuple[int, tuple[int, ...]], tuple[int, Counts, bytes]]
             for row, byte, reason in tally.rejects:
                 source = self.names[tally.source + file_of(row)]
                 counts.losses.add(source, 0, [reason])
-                if reason.startswith(rejects.BROKEN):
-                    counts.cut_off[source] = reason
                 line = {"source": source, "row": in_file(row), "byte": byte}
                 lines.append(orjson.dumps({**line, "reason": reason}) + b"\n")
             if tally.files == 1:
@@ -96,19 +91,12 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
             of_all.add(counts)
             out.write(lines)
     run.documents.update(of_all.documents)
-    total, cut_off = of_all.total, of_all.cut_off
+    total = of_all.total
     cure = of_all.losses.cure(run.sources, run.plan.read)
     if cure or total["rejected"] > total["documents"]:
         rejected = f"{total['rejected']:,} of {total['rows']:,} rows are rejected"
         listed = f"They are listed in {folder.path / 'rejects.jsonl'}."
         run.warn(f"{rejected}: {of_all.reasons}. {cure or listed}")
-    if cut_off:  # one reject each, whatever the number of missing rows
-        listed = ", ".join(f"{name} ({reason})" for name, reason in [*cut_off.items()][:3])
-        more = f" and {len(cut_off) - 3:,} more" if len(cut_off) > 3 else ""
-        run.warn(
-            f"The rows after the damage are missing of {listed}{more}. Fetch the files again, then "
-            "run with another `out`."
-        )
     if may_be_whole(run.sources, run.plan.read, total["documents"]):
         run.progress.note(
             f"The corpus has {total['documents']:,} documents in {len(run.sources):,} .txt files, "

@@ -159,6 +159,8 @@ def of_content(
         return f"{name} is {content}.{cure}"
     if archive != suffix and reason == rejects.kind(rejects.corrupt(source.compression, "")):
         return f"{name} is not a {archive} archive. Rename it to match its content."
+    if len(sources) == 1 and any(map(rejects.hides_rows, reasons)):
+        return f"{name} is damaged. Fetch it again."
     start = _start(path, source.compression)
     if reason == rejects.INVALID_UTF8 or start.startswith(_UTF16):
         return of_encoding(name, path, start)
@@ -175,20 +177,27 @@ class Losses:
     def __init__(self) -> None:
         self._kept = Counter[str]()
         self._lost: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._damaged = dict[str, str]()  # the reason for which a file was not read further
 
     def add(self, name: str, kept: int, rejected: Iterable[str] = ()) -> None:
         """Count usable rows of a source, and the reasons of rejected ones."""
         self._kept[name] += kept
-        self._lost[name].update(map(rejects.kind, rejected))
+        for reason in rejected:
+            self._lost[name][rejects.kind(reason)] += 1
+            if rejects.hides_rows(reason):
+                self._damaged[name] = reason
 
     def update(self, more: Losses) -> None:
         """Add the counts of others."""
         self._kept.update(more._kept)
         for name, reasons in more._lost.items():
             self._lost[name].update(reasons)
+        self._damaged.update(more._damaged)
 
     def cure(self, sources: Sequence[Source], plan: ReadPlan) -> str:
-        """Advice on the file that lost most rows, if it lost a tenth or more."""
+        """Advice on damaged files, else on the one that lost most rows, if a tenth or more."""
+        if self._damaged:
+            return self._of_damage([s for s in sources if s.name in self._damaged])
         total = {name: reasons.total() for name, reasons in self._lost.items()}
         lossy = {
             name
@@ -201,6 +210,26 @@ class Losses:
             for source in worst[:_MAX_OPENED]
         )
         return next(filter(None, cures), "")
+
+    def _of_damage(self, sources: Sequence[Source]) -> str:
+        """Advice on files whose later rows are missing, with the number of rows before these."""
+        files: defaultdict[str, list[str]] = defaultdict(list)
+        for source in sources[:_NAMED]:
+            reason, rows = self._damaged[source.name], self._kept[source.name]
+            cure = "Fetch {} again, then run with another `out`."
+            archive = f".{source.compression}"
+            if reason.startswith(rejects.BOMB):
+                cure = "If you trust {}, set a higher `read.max_ratio`."
+            elif source.compression and _by_bytes(_start(source.url))[1] != archive:
+                cure = f"If {{0}} should be no {archive} archive, rename {{0}}, or fetch {{0}} again."
+            files[cure].append(f"{source.name} ({rows:,} usable rows; {rejects.kind(reason)})")
+        more = len(sources) - _NAMED
+        listed = [
+            f"Only the beginning was read of {', '.join(names)}. "
+            + cure.format("it" if len(names) == 1 else "them")
+            for cure, names in files.items()
+        ]
+        return " ".join(listed) + (f" So it is of {more:,} more files." if more > 0 else "")
 
 
 def of_reasons(reasons: Iterable[str], field: str, role: str) -> str:

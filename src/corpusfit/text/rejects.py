@@ -104,8 +104,13 @@ def uneven(plan: ReadPlan) -> str:
     return f"pair has a side of more than {plan.max_length_ratio:g} times the words of the other"
 
 
-BROKEN = ("truncated .", "corrupt .", "bomb limit", "unreadable ")
-"""How the reasons begin after which the later rows of a file are missing."""
+BOMB = "bomb limit"
+_BROKEN = ("truncated .", "corrupt .", BOMB, "unreadable ")
+
+
+def hides_rows(reason: str) -> bool:
+    """Whether the later rows of the file are missing, of which there may be any number."""
+    return reason.startswith(_BROKEN)
 
 
 def truncated(compression: str) -> str:
@@ -127,7 +132,7 @@ def corrupt(compression: str, detail: object) -> str:
 
 def bomb(plan: ReadPlan) -> str:
     """The archive unpacks to more than the limit allows."""
-    return f"bomb limit: archive unpacks to more than {plan.max_ratio:g} times its size"
+    return f"{BOMB}: archive unpacks to more than {plan.max_ratio:g} times its size"
 
 
 def unreadable(form: str, error: BaseException) -> str:

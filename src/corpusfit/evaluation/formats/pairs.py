@@ -16,7 +16,7 @@ from corpusfit.evaluation.formats.rows import read_rows
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.text.files import unpacked_name
 from corpusfit.text.formats.pairs import punctuation
-from corpusfit.text.rejects import BROKEN
+from corpusfit.text.rejects import hides_rows
 
 _LABEL = TaskPlan().label_field
 _TRANSLATION = "translation"
@@ -54,8 +54,10 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
                 texts.append([row.text.strip()])
                 translations.append([str(row.translation).strip()])
             # an incomplete test set would give other scores, so it is an error, unlike a bad pair
-            elif row.reason.startswith(BROKEN):
-                raise InputError(f"{sources[0].url} cannot be read completely: {row.reason}.")
+            elif hides_rows(row.reason):
+                raise InputError(
+                    f"{sources[0].url} cannot be read completely: {row.reason}. Fetch it again."
+                )
             else:
                 rejects[corpus.kind(row.reason)] += 1
     if not texts:

@@ -24,7 +24,7 @@ from corpusfit.text import cures
 from corpusfit.text.fields import Row, json_value
 from corpusfit.text.files import unpacked_name
 from corpusfit.text.formats import hub
-from corpusfit.text.rejects import BROKEN, EMPTY_LINE, INVALID_UTF8, missing_field
+from corpusfit.text.rejects import EMPTY_LINE, INVALID_UTF8, hides_rows, missing_field
 from corpusfit.training.chats import RefusedError, counted_bytes
 
 
@@ -115,9 +115,9 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
     for shard in corpus.shards(sources, read):
         for row in corpus.rows(shard, read):
             reason = row.reason if isinstance(row, Reject) else ""
-            if reason.startswith(BROKEN):
+            if hides_rows(reason):
                 source = sources[shard.source].url
-                raise InputError(f"{source} cannot be read completely: {reason}.")
+                raise InputError(f"{source} cannot be read completely: {reason}. Fetch it again.")
             if (
                 reason.startswith(INVALID_UTF8)
                 and not cure
