@@ -8,6 +8,7 @@ from journeys import prose
 import corpusfit
 from corpusfit.core.errors import ChangedInputError, UsageError
 from corpusfit.scoring.registry import build
+from corpusfit.selection import cascade, embedding
 from fake_hub import Hub, commit
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
@@ -107,6 +108,67 @@ def test_scores_are_explained_by_the_commit_that_made_them(model, jsonl, tmp_pat
     assert done.manifest["commits"] == {f"{NAME}@v1": works}
     model["revisions"] = {"v1": model["files"], "old": model["revisions"]["v1"]}  # the tag moves
     assert corpusfit.explain(done.path, text="The kinase binds.", machine=inline).nearest
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """The names by which workers load embedders."""
+    names = []
+    for module in (embedding, cascade):
+
+        def load(plan, cache, load=module.load):
+            names.append(plan.embedder)
+            return load(plan, cache)
+
+        monkeypatch.setattr(module, "load", load)
+    return names
+
+
+@pytest.fixture
+def texts(jsonl):
+    """A target and a corpus, as arguments."""
+    corpus = prose("task", 20) + prose("market", 20)
+    return {"target": jsonl("target.jsonl", prose("task", 20)), "corpus": jsonl("c.jsonl", corpus)}
+
+
+def test_workers_load_the_commit_that_a_cascade_prepared(model, texts, tmp_path, inline, loaded):
+    corpusfit.select(
+        **texts,
+        out=tmp_path / "out",
+        embedder=f"{NAME}@v1",
+        settings=["cascade.stages=dsir:0.5>knn"],
+        fraction=0.5,
+        machine=inline,
+    )
+    assert set(loaded) == {f"{NAME}@{commit(model['revisions']['v1'])}"}
+
+
+def test_clusters_divide_by_the_commit_that_found_them(model, texts, tmp_path, inline, loaded):
+    domains = corpusfit.clusters(
+        corpus=texts["corpus"], out=tmp_path / "domains", k=2, embedder=f"{NAME}@v1", machine=inline
+    )
+    works = commit(model["revisions"]["v1"])
+    model["revisions"] = {"v1": model["files"], "old": model["revisions"]["v1"]}  # the tag moves
+    corpusfit.select(
+        **texts,
+        out=tmp_path / "out",
+        method="random",
+        balance="cluster",
+        clusters=domains.path,
+        fraction=0.5,
+        machine=inline,
+    )
+    assert set(loaded) == {f"{NAME}@{works}"}
+
+
+def test_retrieval_loads_the_commit_that_it_prepared(model, tmp_path, inline, loaded):
+    for side in ("de", "en"):
+        lines = "".join(f"{text}\n" for text in prose("task", 4))
+        (tmp_path / f"test.{side}").write_text(lines)
+    pairs = f"pair:{tmp_path}/test.de,{tmp_path}/test.en"
+    found = corpusfit.retrieval(pairs=[pairs], model=[f"{NAME}@v1"], machine=inline)
+    assert set(loaded) == {f"{NAME}@{commit(model['revisions']['v1'])}"}
+    assert found.models == [f"{NAME}@v1"]
 
 
 def test_the_files_of_a_method_are_of_the_named_commit(model):

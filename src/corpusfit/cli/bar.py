@@ -13,7 +13,7 @@ from rich.text import Text
 
 from corpusfit.cli import show
 from corpusfit.core.engine.pace import Pace
-from corpusfit.core.engine.progress import Progress
+from corpusfit.core.engine.progress import Progress, title
 
 SOON = 2.0
 """Seconds after which a stage is worth a line."""
@@ -74,7 +74,7 @@ class Bar(Progress):
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
         """Show the bar of a stage, or a line."""
-        self._name, self._unit, self._units, self._rate = stage, unit, 0, ""
+        self._name, self._unit, self._units, self._rate = title(stage), unit, 0, ""
         self._began = self._clock()
         self._pace = Pace(total, self._began)
         if not show.STDERR.is_terminal:

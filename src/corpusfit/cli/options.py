@@ -17,6 +17,7 @@ import corpusfit
 from corpusfit.cli.show import as_json, say, with_flags
 from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.offers import MACHINE, Offer
+from corpusfit.core.options import amount
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -96,17 +97,24 @@ def _parser(kind: Callable[[str], Any], allowed: str) -> Callable[[str], Any]:
 def sizes_of(listed: str) -> list[int]:
     """Whole numbers from a comma-separated text."""
     parts = [part.strip() for part in listed.split(",") if part.strip()]
-    if not all(part.isdecimal() for part in parts):
+    try:
+        sizes = [amount(part) for part in parts]
+    except ValueError:
+        sizes = [-1]
+    if min(sizes, default=0) < 0:
         cure = "For example --train-size 500,1000."
         raise bad_setting("--train-size", "whole numbers separated by commas", listed, cure)
-    return [int(part) for part in parts]
+    return sizes
 
 
-_whole_number = _parser(int, "a whole number")
+# Typer also parses a default, which is a number
+_whole_number = _parser(lambda text: amount(str(text)), "a whole number, such as 5000, 20k or 1M")
 
 
 def _number_of(text: str) -> float:
-    """A number; `10%` is 0.1."""
+    """A number; `10%` is 0.1, and 2k is 2000."""
+    if text[-1:].lower() in ("k", "m", "b"):
+        return float(amount(text))
     return float(text[:-1]) / 100 if text.endswith("%") else float(text)
 
 

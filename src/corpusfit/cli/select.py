@@ -286,7 +286,10 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]], seeds: int) -> None:
         ]
         for v in ranking
     ]
-    title = "Ranking of methods: bits per word of held-out target text (lower is better)"
+    title = (
+        "Ranking of methods: bits per word of held-out target text (lower is better), from "
+        "selections of units of a sample, not of segments"
+    )
     if verdicts:
         title += "; the others are from 0 to 1 (higher is better)"
         title += ", ± standard deviation over seeds" * (seeds > 1)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -175,9 +177,29 @@ def _settings_of(group: type) -> Mapping[str, Setting]:
     return settings
 
 
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([kmb])", re.IGNORECASE)
+_FACTORS = {"k": 10**3, "m": 10**6, "b": 10**9}
+
+
+def amount(text: str) -> int:
+    """A whole number; 20k, 1.5M and 2b are thousands, millions and billions.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if match := _AMOUNT.fullmatch(text.strip()):
+        number = Decimal(match[1]) * _FACTORS[match[2].lower()]
+        if number == int(number):
+            return int(number)
+    return int(text)
+
+
 def typed(setting: str, annotation: str, value: Any) -> Any:
-    """The value as the annotated type; an int becomes a float."""
+    """The value as the annotated type; an int becomes a float, and a text such as 1M an int."""
     names = annotation.replace(" ", "").split("|")
+    if isinstance(value, str) and "int" in names and "str" not in names:
+        with contextlib.suppress(ValueError):
+            value = amount(value)
     if "float" in names and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if type(value).__name__ not in names and not (value is None and "None" in names):

@@ -566,7 +566,12 @@ class ChoosePlan(Group, group="choose"):
     ] = None
     tokens: Annotated[
         int | None,
-        Option("Most word pieces to select (estimated)", "tokens", default=_AMOUNT, above=0),
+        Option(
+            "Most word pieces to select (estimated), such as 500k or 2M",
+            "tokens",
+            default=_AMOUNT,
+            above=0,
+        ),
     ] = None
     threshold: Annotated[
         float | None, Option("Lowest score to select", "threshold", default=_AMOUNT)

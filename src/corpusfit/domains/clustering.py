@@ -94,7 +94,7 @@ def clusters(
         run.engine.needs_gpu = plan.embed.needs_gpu
         with run.stage("prepare encoder"):
             encoder = run.one(PrepareEncoder(run.cache), plan.embed)
-            commits = commits_of(run, [plan.embed.embedder])
+            commits = commits_of(run.engine, [plan.embed.embedder])
         run = dataclasses.replace(run, encoder=encoder, commits=commits)
         settings = {**plan.as_dict(), "read": plan.read.stated()}
         del settings["read"]["strict"]

@@ -21,8 +21,8 @@ from corpusfit.core.types import Document, Vectors
 from corpusfit.evaluation.metrics import accuracy
 from corpusfit.evaluation.significance import ROUNDING, Comparison, compare, finding, holm, interval
 from corpusfit.selection.embedding import EmbedTexts
-from corpusfit.selection.fit import PrepareEncoder
-from corpusfit.text.context import Machine, RunContext
+from corpusfit.selection.fit import PrepareEncoder, commits_of
+from corpusfit.text.context import Machine, RunContext, at_commit
 from corpusfit.text.files import unpacked_name
 from corpusfit.text.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
 
@@ -250,7 +250,8 @@ def retrieval(
         for model in models:
             plan = dataclasses.replace(embed, embedder=model)
             (encoders[model],) = context.engine.map(PrepareEncoder(context.cache), [plan])
-            vectors = _encoded(plan, [side.texts for side in sides], context)
+            plan = at_commit(plan, commits_of(context.engine, [model]))
+            vectors = _encoded(model, plan, [side.texts for side in sides], context)
             for nth, name in enumerate(names):
                 queries = vectors[2 * nth : 2 * nth + 2]
                 with progress.showing(f"search {name}", sum(map(len, queries)), "sentences"):
@@ -301,7 +302,9 @@ def retrieval(
     return Retrieval(list(models), encoders, blank, results)
 
 
-def _encoded(plan: EmbedPlan, sides: Sequence[list[str]], context: RunContext) -> list[Vectors]:
+def _encoded(
+    name: str, plan: EmbedPlan, sides: Sequence[list[str]], context: RunContext
+) -> list[Vectors]:
     """Vectors of the sentences of each side; each batch is of one side."""
     batches = [
         (nth, texts[i : i + _BATCH])
@@ -310,7 +313,7 @@ def _encoded(plan: EmbedPlan, sides: Sequence[list[str]], context: RunContext) -
     ]
     pieces = [(number, texts) for number, (_, texts) in enumerate(batches)]
     parts: dict[int, Vectors] = {}
-    with context.progress.showing(f"encode {plan.embedder}", sum(map(len, sides)), "sentences"):
+    with context.progress.showing(f"encode {name}", sum(map(len, sides)), "sentences"):
         for number, vectors in context.engine.map(EmbedTexts(plan, context.cache), pieces):
             parts[number] = vectors
             context.progress.advance(len(vectors), len(vectors))

@@ -194,6 +194,10 @@ class Outcome:
         return cls(**json.loads(path.read_text("utf-8")))
 
 
+NOTABLE = 0.01
+"""Share of copies from which they are warned of: fewer move a score by less than a point."""
+
+
 @dataclass(frozen=True)
 class Overlap:
     """Examples of one split that are also in another, or earlier in the same split."""
@@ -234,8 +238,8 @@ class Overlaps:
         }
 
     def notes(self) -> list[str]:
-        """A sentence for every overlap that is not empty."""
-        return [str(overlap) for overlap in (*self.between, *self.duplicates) if overlap.shared]
+        """A sentence for every overlap that is large enough to change a score."""
+        return [str(each) for each in (*self.between, *self.duplicates) if each.share >= NOTABLE]
 
 
 def split_overlaps(task: Task) -> Overlaps:

@@ -17,7 +17,7 @@ from corpusfit.core.artifacts import folder_path, read_arrays, write_arrays, wri
 from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import ChangedInputError, bad_setting
 from corpusfit.core.manifest import digest, undamaged
-from corpusfit.core.plan import ChoosePlan, ReadPlan
+from corpusfit.core.plan import ChoosePlan, EmbedPlan, ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.domains.mixture import (
     ClustersFolder,
@@ -34,7 +34,7 @@ from corpusfit.selection.embedding import add_vectors, assign
 from corpusfit.selection.fit import PrepareEncoder, Sample
 from corpusfit.selection.folder import SelectionFolder, runs_of_parts
 from corpusfit.selection.labels import NONE, labels_of
-from corpusfit.text.context import Run
+from corpusfit.text.context import Run, at_commit
 from corpusfit.text.reading import Tally
 
 
@@ -139,7 +139,7 @@ def clusters_fingerprint(run: Run, plan: ChoosePlan) -> str:
     manifest, data = _read_clusters(plan)
     run.engine.require_shared(run.cache, "`cache`")
     with undamaged(Path(plan.clusters)):
-        embed, found_with = ClustersPlan.from_dict(manifest["plan"]).embed, manifest["encoder"]
+        embed, found_with = _embed_of(manifest), manifest["encoder"]
     with run.stage("prepare encoder"):
         encoder = run.one(PrepareEncoder(run.cache), embed)
     if encoder != found_with:
@@ -155,6 +155,12 @@ def clusters_fingerprint(run: Run, plan: ChoosePlan) -> str:
 def _read_clusters(plan: ChoosePlan) -> tuple[dict[str, Any], bytes]:
     folder = ClustersFolder(folder_path(plan.clusters, "`choose.clusters`"))
     return folder.require(), folder.model.read_bytes()
+
+
+def _embed_of(manifest: dict[str, Any]) -> EmbedPlan:
+    """The embedder of clusters, at the commit that they were found with."""
+    embed = ClustersPlan.from_dict(manifest["plan"]).embed
+    return at_commit(embed, manifest.get("commits", {}))
 
 
 def _fingerprint(manifest: dict[str, Any], data: bytes) -> str:
@@ -178,7 +184,7 @@ def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None
         )
     balanced = folder.balanced / run.clusters
     assigned = balanced / "assigned"
-    embed = ClustersPlan.from_dict(manifest["plan"]).embed
+    embed = _embed_of(manifest)
     local_file = balanced / "domains.safetensors"
     write_bytes(local_file, data)  # in a folder that every worker sees
     assign(run, local_file, assigned, run.plan.cut.gamma, embed, manifest["encoder"])

@@ -314,8 +314,11 @@ def _run_stage(
     """Score what the previous stage passed on; the first stage scores everything."""
     parts = _parts_of(folder, stage)
     done = set(parts.finished())
+    scorer = scorer_of(folder, stages, stage)
+    if scorer.embed is not None:
+        scorer = replace(scorer, embed=run.pinned(scorer.embed))
     job = ScoreStage(
-        scorer_of(folder, stages, stage),
+        scorer,
         run.plan.read,
         run.plan.cut,
         run.names,

@@ -36,7 +36,7 @@ from corpusfit.selection.cascade import score_cascade
 from corpusfit.selection.copies import copies_of
 from corpusfit.selection.counting import count_rows
 from corpusfit.selection.embedding import add_vectors
-from corpusfit.selection.fit import PrepareEncoder, Sample
+from corpusfit.selection.fit import PrepareEncoder, Sample, commits_of
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.publishing import write_selection_card
 from corpusfit.selection.ranking import SEEDS, Ranked, candidates, rank_methods
@@ -197,6 +197,8 @@ def rank_by_bits(
         if encodes:
             with run.stage("prepare encoder"):
                 run.one(PrepareEncoder(run.cache), run.plan.embed)
+                commits = commits_of(run.engine, [run.plan.embed.embedder])
+            run = dataclasses.replace(run, commits=commits)
             for sample in (target_sample, background):
                 add_vectors(run, sample)
         return rank_methods(run, names, target_sample, background, seeds, named=named)

@@ -14,10 +14,10 @@ from corpusfit.core.plan import EmbedPlan, Plan
 from corpusfit.scoring.contract import CorpusMethod
 from corpusfit.scoring.rounds import RoundMethod
 from corpusfit.selection.embedding import EmbedTexts
-from corpusfit.selection.fit import PrepareEncoder, Sample
+from corpusfit.selection.fit import PrepareEncoder, Sample, commits_of
 from corpusfit.selection.resolving import checked, open_run, resolve, shares_of
 from corpusfit.selection.samples import target_texts
-from corpusfit.text.context import Machine, Run, peak
+from corpusfit.text.context import Machine, Run, at_commit, peak
 from corpusfit.text.reading import Reasons, join_units, read_units
 
 _UNITS = 128  # units that each worker encodes
@@ -118,7 +118,8 @@ def _measure(run: Run) -> tuple[int, int, int, list[str], int, int, float]:
 def _encoding_rate(run: Run, embed: EmbedPlan, texts: list[str]) -> tuple[float, int]:
     """Units per second over all workers, and the number of dimensions of a vector."""
     run.one(PrepareEncoder(run.cache), embed)
-    job = EmbedTexts(embed, run.cache)
+    commits = commits_of(run.engine, [embed.embedder])
+    job = EmbedTexts(at_commit(embed, commits), run.cache)
     list(run.engine.map(job, [(i, texts[:4]) for i in range(2 * run.engine.workers)]))
     pieces = [(i, texts[i : i + _UNITS]) for i in range(0, len(texts), _UNITS)]
     # the faster of two rounds: a worker that starts late loads the model and kernels in the first

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import folder_path, restore, store, user_path, write_bytes
 from corpusfit.core.errors import EmptyInputError, ModelError, UsageError, bad_setting
-from corpusfit.core.hub import HubName, pinned
+from corpusfit.core.hub import HubName
 from corpusfit.core.manifest import undamaged, versions
 from corpusfit.core.plan import AUTO, CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.core.types import Documents, Paired, Texts, as_texts, read_as, take_texts
@@ -31,7 +31,7 @@ from corpusfit.scoring.contract import Scorer as FittedScorer
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.resolving import prepared, resolve
 from corpusfit.selection.scoring import fit_method
-from corpusfit.text.context import Machine, Run, machine_of
+from corpusfit.text.context import Machine, Run, at_commit, machine_of
 from corpusfit.text.reading import cut_units, joined_scores
 
 if TYPE_CHECKING:
@@ -436,8 +436,7 @@ class Fitted:
         request = {"method": plan.method.name, **plan.method.options, "seed": plan.seed}
         if encoder:
             request["embedder"] = embed.embedder
-        name = pinned(embed.embedder, manifest.get("commits", {}).get(embed.embedder, ""))
-        embed = dataclasses.replace(embed, embedder=name)
+        embed = at_commit(embed, manifest.get("commits", {}))
         fitted = cls(scorer, method, embed, encoder, reason, cache, plan.cut)
         fitted._require_tokens(manifest, folder.path)
         return fitted, request

@@ -12,7 +12,7 @@ import orjson
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import read_arrays, read_bytes, restore, store, write_bytes
-from corpusfit.core.engine import PlainJob
+from corpusfit.core.engine import Engine, PlainJob
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.core.plan import EmbedPlan, MethodPlan
 from corpusfit.core.types import Paired, WithNumbers, buffers, take_units, text_array
@@ -21,7 +21,6 @@ from corpusfit.kernels import characters
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.scoring import registry
 from corpusfit.scoring.rank import Trial, trial
-from corpusfit.text.context import Run
 
 
 @dataclass(frozen=True)
@@ -111,11 +110,11 @@ class EncoderCommit(PlainJob[str, str]):
         return commit(embedder)
 
 
-def commits_of(run: Run, embedders: Iterable[str]) -> dict[str, str]:
+def commits_of(engine: Engine, embedders: Iterable[str]) -> dict[str, str]:
     """The commits of prepared encoders, by name; those that are not of the hub are left out."""
-    of_hub = filter(is_of_hub, dict.fromkeys(embedders))
-    commits = {name: run.one(EncoderCommit(), name) for name in of_hub}
-    return {name: commit for name, commit in commits.items() if commit}
+    of_hub = list(filter(is_of_hub, dict.fromkeys(embedders)))
+    commits = [commit for name in of_hub for commit in engine.map(EncoderCommit(), [name])]
+    return {name: commit for name, commit in zip(of_hub, commits, strict=True) if commit}
 
 
 @dataclass(frozen=True)

@@ -378,8 +378,10 @@ def prepared(run: Run, resolved: Resolved) -> Run:
                     )
             for name, embed in earlier.items():
                 encoders[name] = run.one(PrepareEncoder(run.cache), embed)
-            commits = commits_of(run, [plan.embed.embedder, *earlier] if encoder else earlier)
-    commits |= commits_of(run, [model for method in methods for model in method.models])
+            commits = commits_of(
+                run.engine, [plan.embed.embedder, *earlier] if encoder else earlier
+            )
+    commits |= commits_of(run.engine, [model for method in methods for model in method.models])
     return dataclasses.replace(
         run,
         plan=plan,

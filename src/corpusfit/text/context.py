@@ -335,6 +335,12 @@ class RunContext:
         return current
 
 
+def at_commit(embed: EmbedPlan, commits: Mapping[str, str]) -> EmbedPlan:
+    """The plan with its encoder at the commit of its name, if there is one."""
+    commit = commits.get(embed.embedder, "")
+    return dataclasses.replace(embed, embedder=pinned(embed.embedder, commit))
+
+
 UsageByStage = dict[str, tuple[Usage, Usage]]
 """What stages used: this process, and the workers."""
 
@@ -400,8 +406,7 @@ class Run(RunContext):
 
     def pinned(self, embed: EmbedPlan) -> EmbedPlan:
         """The plan with the encoder's commit, so that every worker loads the same one."""
-        commit = self.commits.get(embed.embedder, "")
-        return dataclasses.replace(embed, embedder=pinned(embed.embedder, commit))
+        return at_commit(embed, self.commits)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -221,7 +221,7 @@ class Losses:
             if reason.startswith(rejects.BOMB):
                 cure = "If you trust {}, set a higher `read.max_ratio`."
             elif source.compression and _by_bytes(_start(source.url))[1] != archive:
-                cure = f"If {{0}} should be no {archive} archive, rename {{0}}, or fetch {{0}} again."
+                cure = f"If {{}} should be no {archive} archive, rename it, or fetch it again."
             files[cure].append(f"{source.name} ({rows:,} usable rows; {rejects.kind(reason)})")
         more = len(sources) - _NAMED
         listed = [

@@ -308,11 +308,14 @@ def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
         cure = "Use `weights.policy=off`, as the selection was drawn by the weights already."
         raise bad_setting("`weights.policy`", "off for a selection by resampling", policy, cure)
     if policy == "mask+lambda" and everything:
-        cure = f"Or choose a part first: corpusfit choose {texts.folder} --fraction 0.2"
+        cure = f"Or choose a part: corpusfit choose {texts.folder} --fraction 0.2 --out part/"
         allowed = "lambda or resample for a selection of all segments"
         raise bad_setting("`weights.policy`", allowed, policy, cure)
     if policy != "mask+lambda" and not everything:
-        cure = f"Or select all segments first: corpusfit choose {texts.folder} --weights continuous"
+        cure = (
+            f"Or select all segments: corpusfit choose {texts.folder} --weights continuous "
+            "--out all/"
+        )
         allowed = "mask+lambda or off for a selection of some segments"
         raise bad_setting("`weights.policy`", allowed, policy, cure)
 

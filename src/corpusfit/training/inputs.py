@@ -26,7 +26,7 @@ from corpusfit.core.errors import (
 )
 from corpusfit.core.languages import code_of
 from corpusfit.core.manifest import OutFolder, undamaged
-from corpusfit.core.plan import SECOND, Plan, ReadPlan
+from corpusfit.core.plan import SECOND, ChoosePlan, Plan, ReadPlan
 from corpusfit.core.types import Parts, Source, file_of
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.chance import keys_at, uniform
@@ -41,7 +41,7 @@ from corpusfit.training.plan import ALL, COMPLETION, TASK, AdaptPlan
 from corpusfit.training.special_tokens import domain_tag
 
 _OVERSAMPLING = 3
-_AMOUNTS = tuple(f"choose.{name}" for name in ("fraction", "segments", "tokens", "threshold"))
+_AMOUNTS = ("fraction", "fraction_of", "segments", "tokens", "threshold")
 _FIELD = re.compile(r"\{([^{}]+)\}")
 
 
@@ -66,14 +66,17 @@ class TrainingInputs:
         """The command that selects again, without an amount, and the selected word pieces."""
         if self.selection is None or self.folder is None:
             return None
-        # `choose` takes all its settings anew
-        others = [
-            setting
-            for setting in Plan.from_dict(self.selection["plan"]).overrides()
-            if setting.startswith("choose.") and not setting.startswith(_AMOUNTS)
+        # `choose` takes all its settings anew. A plan of another version may have others, which
+        # must not keep the text that it selected from being read.
+        known = dataclasses.asdict(ChoosePlan())
+        stored = self.selection["plan"]["choose"]
+        same = {k: v for k, v in stored.items() if k in known and k not in _AMOUNTS}
+        words = ["corpusfit", "choose", str(self.folder), "--out", f"{self.folder}-smaller"]
+        words += [
+            word
+            for setting in Plan().with_values({"choose": same}).overrides()
+            for word in ("--set", setting)
         ]
-        words = ["corpusfit", "choose", str(self.folder)]
-        words += [word for setting in others for word in ("--set", setting)]
         return shlex.join(words), int(self.selection["selected"]["tokens"])
 
     @property

@@ -193,6 +193,6 @@ def resolve_training(
         amount = max(1, int(float(f"{tokens * passes_made:.2g}")))
         summary += (
             f" Reads {100 * passes_made:.2g} % of the selection; `{command} --tokens {amount}` "
-            "selects as much as this training reads."
+            "writes a selection of as much as this training reads."
         )
     return whole, summary

@@ -1,14 +1,18 @@
 """What the progress of a command looks like."""
 
 import io
+import re
 import time
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+import corpusfit
 from corpusfit.cli import bar as bars
 from corpusfit.cli import show
 from corpusfit.cli.bar import Bar, clock_time, rate
+from corpusfit.core.engine.progress import title
 
 
 class Clock:
@@ -44,7 +48,7 @@ def work(bar):
 def test_a_bar_shows_the_stage_its_share_and_a_rate(terminal):
     work(Bar())
     shown = terminal.getvalue()
-    assert "score" in shown
+    assert "Scoring the corpus" in shown
     assert "100 %" in shown
     assert "units/s" in shown
 
@@ -64,10 +68,21 @@ def test_without_a_terminal_a_stage_is_two_lines(capsys):
     while not (begun := capsys.readouterr().err):
         time.sleep(0.001)
     bar.end()
-    assert "score" in begun
+    assert begun == "Scoring the corpus.\n"
     assert "done" in capsys.readouterr().err
     Bar().end()
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_stage_is_named_in_words():
+    """Every name in the source, of which some hold the name of a text or a method."""
+    calls = re.compile(r'(?:over_shards|over|stage|showing)\(\s*f?"([^"]+)"')
+    source = Path(corpusfit.__file__).parent.rglob("*.py")
+    stages = {name for path in source for name in calls.findall(path.read_text("utf-8"))}
+    assert stages > {"rank", "take", "adapt", "embed", "find {_KINDS[kind]}"}
+    for stage in stages - {"{stage.number} {stage.name}"}:
+        assert re.match(r"[A-Z]\w+ing\b", title(stage)), stage
+    assert title("3 knn") == "Stage 3 (knn)"
 
 
 def test_a_stage_that_is_over_at_once_has_no_line(capsys, monkeypatch):

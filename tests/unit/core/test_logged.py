@@ -54,7 +54,7 @@ def test_a_notebook_shows_a_bar_for_each_stage(select, monkeypatch, capsys):
     shown = capsys.readouterr()
     assert shown.out == ""
     full = [line for line in shown.err.splitlines() if ": 100 %|" in line]
-    assert {line.split(":")[0] for line in full} >= {"score", "write"}
+    assert {line.split(":")[0] for line in full} >= {"Scoring the corpus", "Writing the text"}
 
 
 def test_a_bar_of_unknown_length_claims_no_share(capsys):
@@ -66,8 +66,8 @@ def test_a_bar_of_unknown_length_claims_no_share(capsys):
     err = capsys.readouterr().err
     lines = {
         name: [x for x in err.replace("\r", "\n").splitlines() if name in x]
-        for name in ("read", "score")
+        for name in ("Reading", "Scoring")
     }
-    assert lines["read"]
-    assert not any("%" in line for line in lines["read"])
-    assert any(" 100 %" in line for line in lines["score"])
+    assert lines["Reading"]
+    assert not any("%" in line for line in lines["Reading"])
+    assert any(" 100 %" in line for line in lines["Scoring"])

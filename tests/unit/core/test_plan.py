@@ -32,8 +32,19 @@ def test_a_plan_survives_json_and_toml(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("text", "tokens"),
+    [("500k", 500_000), ("1m", 10**6), ("1M", 10**6), ("1.5M", 1_500_000), ("2b", 2 * 10**9)],
+)
+def test_an_amount_may_be_in_thousands_millions_or_billions(text, tokens):
+    assert Plan().with_overrides([f"choose.tokens={text}"]).choose.tokens == tokens
+    assert Plan().with_value("choose.tokens", text).choose.tokens == tokens
+
+
+@pytest.mark.parametrize(
     ("override", "words"),
     [
+        ("choose.tokens=1.2345k", "`choose.tokens` must be a whole number"),
+        ("choose.tokens=1g", "`choose.tokens` must be a whole number"),
         ("cut.gama=5", "cut.gamma"),
         ("gamma=5", "cut"),
         ("cut.gamma", "KEY=VALUE"),

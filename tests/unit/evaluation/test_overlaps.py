@@ -64,6 +64,15 @@ def test_none():
     assert "exact" not in str(found.between[0])
 
 
+def test_copies_that_change_no_score_are_not_told():
+    test = texts(*((f"text {i}", 0) for i in range(199)), ("x", 0), ("y", 0))
+    train = texts(("x", 0), ("text 7", 0))
+    for n, told in ((200, 1), (201, 0)):
+        part = Examples(test.pieces[-n:], test.labels[-n:])
+        found = split_overlaps(Task("t", "classification", ("a",), 1, train, texts(), part))
+        assert len(found.notes()) == told
+
+
 def test_sentences_by_their_words_and_tags():
     one, other = (
         Examples([["IL", "2", "."]], [[1, 2, 0]]),

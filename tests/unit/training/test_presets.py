@@ -2,11 +2,14 @@
 
 import dataclasses
 import math
+import shlex
 
 import pytest
 
 from corpusfit.core.errors import UsageError
+from corpusfit.core.plan import ChoosePlan
 from corpusfit.training.api import ADAPT, build_plan
+from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.plan import AdaptPlan, TrainPlan
 from corpusfit.training.presets import (
     PASSES,
@@ -202,6 +205,15 @@ def test_every_preset_can_be_resolved():
 
 def test_an_untrained_model_has_a_higher_learning_rate():
     assert resolve_training(plan_of(init="tiny"), HERE)[0].rate == 1e-3
+
+
+def test_the_command_that_selects_again_leaves_the_selection_and_reads_any_plan(tmp_path):
+    """Of a plan of another version, what this one knows of the choice is repeated."""
+    choose = dataclasses.asdict(ChoosePlan()) | {"dedup": "near", "tokens": 9, "later": True}
+    selection = {"plan": {"choose": choose, "new": {"a": 1}}, "selected": {"tokens": 7}}
+    command, tokens = TrainingInputs([], [], [], selection, tmp_path / "out").selected
+    words = ["corpusfit", "choose", f"{tmp_path}/out", "--out", f"{tmp_path}/out-smaller"]
+    assert (shlex.split(command), tokens) == ([*words, "--set", 'choose.dedup="near"'], 7)
 
 
 def test_a_training_that_reads_little_of_a_selection_says_how_much_to_select():

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.core.engine.pace import Pace
-from corpusfit.core.engine.progress import Progress
+from corpusfit.core.engine.progress import Progress, title
 from corpusfit.core.errors import CorpusfitWarning
 
 LOG = logging.getLogger("corpusfit")
@@ -36,8 +36,8 @@ class Logged(Progress):
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
         """Log that a stage starts."""
-        self._stage, self._began = stage, time.monotonic()
-        LOG.info("%s.", stage)
+        self._stage, self._began = title(stage), time.monotonic()
+        LOG.info("%s.", self._stage)
 
     def end(self) -> None:
         """Log that the stage is over, with its seconds."""
@@ -70,7 +70,7 @@ class Bars(Logged):
             from tqdm.auto import tqdm
         self._pace = Pace(total, time.monotonic())
         form, whole = (_FORMAT, 1.0) if total else (_UNKNOWN, None)
-        self._bar: Any = tqdm(total=whole, desc=stage, bar_format=form)
+        self._bar: Any = tqdm(total=whole, desc=self._stage, bar_format=form)
 
     def advance(self, done: float, units: int = 0) -> None:
         """Move the bar."""

@@ -11,6 +11,62 @@ if TYPE_CHECKING:
 Piece = TypeVar("Piece")
 
 
+_TITLES = {
+    "align": "Writing aligned files",
+    "answer": "Asking the models",
+    "assign": "Assigning segments to clusters",
+    "baselines": "Measuring baselines",
+    "choose": "Choosing segments",
+    "choose k": "Choosing the number of clusters",
+    "count": "Counting rows and words",
+    "draw": "Drawing a sample",
+    "embed": "Embedding the corpus",
+    "fine-tune": "Fine-tuning models",
+    "fit": "Fitting on the sample",
+    "join": "Joining the scores of the stages",
+    "label": "Reading the groups",
+    "merge": "Joining the parts of the text",
+    "place": "Placing all texts",
+    "prepare encoder": "Preparing the encoder",
+    "probe": "Probing models",
+    "rank": "Ranking methods",
+    "sample": "Drawing a sample of the corpus",
+    "sample texts": "Reading the sampled texts",
+    "score": "Scoring the corpus",
+    "select, adapt and measure": "Selecting, adapting and measuring",
+    "take": "Selecting in rounds",
+    "word2vec": "Training word2vec",
+    "write": "Writing the text",
+}
+_DOING = {
+    "adapt": "Adapting models",
+    "audit": "Auditing the selection",
+    "compile": "Compiling",
+    "count": "Counting",
+    "describe": "Describing",
+    "embed": "Embedding the",
+    "encode": "Encoding with",
+    "evaluate": "Evaluating",
+    "find": "Finding",
+    "look": "Looking",
+    "measure": "Measuring",
+    "read": "Reading",
+    "score": "Scoring",
+    "search": "Searching",
+    "tokenise": "Tokenizing",
+    "translate": "Translating",
+    "tune": "Trying settings",
+}
+
+
+def title(stage: str) -> str:
+    """A stage as it is shown; its name is that of its times in manifests."""
+    first, _, rest = stage.partition(" ")
+    if first.isdecimal():
+        return f"Stage {first} ({rest})"
+    return _TITLES.get(stage) or f"{_DOING.get(first, first.capitalize())} {rest}".rstrip()
+
+
 class Progress:
     """Shows nothing; front ends override the methods that they display."""
 

@@ -59,6 +59,7 @@ class Cynical(RoundMethod):
     reads: ClassVar[Reads] = "text"
     scorer: ClassVar[type] = RoundScorer
     family: ClassVar[Family] = "lexical"
+    cost: ClassVar[str] = "35,000/s"
     higher: ClassVar[str] = "selected earlier"
 
     pairs: float = 0.3
