@@ -129,15 +129,24 @@ def test_of_a_loss_that_rises_the_best_measured_model_is_kept(adapt, selections,
 
 def test_a_time_decides_on_the_steps_once(adapt, data, monkeypatch):
     """The steps that the first call measured are those of the second, whatever is measured then."""
-    measured = {"step_s": 1.0, "steps": 1_000}
+    measured = {"step_s": 1.0, "steps": 1_000, "around_s": 10.0}
     monkeypatch.setattr(adapting, "estimate_adaptation", lambda *_, **__: measured)
     timed = {"steps": None, "time": 50}
     first = adapt(**timed)
-    assert first.manifest["training"]["steps"] == int(0.85 * 50 - 10) - 20
+    assert first.manifest["training"]["steps"] == int(0.85 * 50 - 10)
     measured["step_s"] = 9.0
     assert adapt(**timed).manifest["training"] == first.manifest["training"]
     measured |= {"step_s": 0.01, "steps": 7}
     assert adapt("few", **timed).manifest["training"]["steps"] == 7
+
+
+def test_a_time_counts_every_measurement_of_held_out_losses(monkeypatch, data, tiny_lm, inline):
+    """By hand: of 120 texts 6 are held out, and 5 of the task; 4 measurements, 14 in the trial."""
+    monkeypatch.setattr(adapting._StepClock, "measurement", 14e6)
+    settings = [*ON_CPU, "mix.heldout=16", "mix.task_sequences=5", "train.evaluations=3"]
+    words = {"model": str(tiny_lm), "data": data, "task": data, "batch": 4, "length": 32}
+    facts = corpusfit.adapt.dry_run(**words, settings=settings, machine=inline)
+    assert facts["around_s"] == pytest.approx(4 * (6 + 5) * 1e6, rel=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -246,4 +246,5 @@ def require_one_process(what: str) -> None:
 def bad_setting(setting: str, allowed: str, got: object, cure: str = "") -> UsageError:
     """The error for a wrong setting: the setting, what is allowed, what came, the cure."""
     tail = f" {cure}" if cure else ""
-    return UsageError(f"{setting} must be {allowed}; got {got!r}.{tail}")
+    shown = str(got) if isinstance(got, pathlib.PurePath) else got
+    return UsageError(f"{setting} must be {allowed}; got {shown!r}.{tail}")

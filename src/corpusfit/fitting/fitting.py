@@ -37,7 +37,7 @@ from corpusfit.evaluation.formats.conll import read_conll
 from corpusfit.evaluation.formats.rows import read_rows
 from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan, metric_of
 from corpusfit.evaluation.reading import find_splits, read_task
-from corpusfit.evaluation.task import Task, task_digest
+from corpusfit.evaluation.task import NOTABLE, Task, task_digest
 from corpusfit.evaluation.tasks import load
 from corpusfit.fitting.schedule import (
     FEWEST,
@@ -67,9 +67,8 @@ _MEASURED = {
         "train.keep=last",  # the control is what its training gives, even a worse model
     ]
 }
-_AROUND_STEPS = 20
-_AROUND_S = 8.0
-"""Seconds, and steps, that a training takes beside its own, until one has been measured."""
+_ANY_TOKENS = 1e15
+"""Tokens of a corpus that do not limit a schedule."""
 _CHANGED = 0.1
 """Share of the test texts that two models answer differently, about, before it is known."""
 _NAMED = 3
@@ -277,9 +276,12 @@ def fit(
         schedule, decided = work.scheduled(seconds)
         progress = machine.progress
         progress.note(work.described(schedule))
-        with progress.showing("fit", 1.0):
+        with progress.showing("select, adapt and measure", 1.0):
             work.whole.plan(schedule.seconds(work.costs))
             work.select(schedule)
+            if fixed is None and not decided:
+                schedule = work.shortened(schedule)
+                work.whole.plan(schedule.seconds(work.costs) - work.costs.select)
             selected = _selected_by(folder.selection)
             progress.note(selected)
             number, late = 0, False
@@ -347,14 +349,14 @@ def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[
         work = _Work(request, plan, task, FitFolder(scratch), machine)
         schedule = work.measured(seconds)
         words = work.described(schedule)
-    needed = schedule.needed(work.costs)
-    if not schedule.fits(work.costs, seconds):
+    needed = schedule.needed(work.costs, work.measuring)
+    if not schedule.fits(work.costs, seconds - work.measuring):
         words += f"\nThis is the least; it needs a time of {format_duration(needed)}."
     return {
         **dataclasses.asdict(schedule),
         "words": words,
         "costs": dataclasses.asdict(work.costs),
-        "seconds": round(schedule.seconds(work.costs)),
+        "seconds": round(work.measuring + schedule.seconds(work.costs)),
         "needed_s": needed,
     }
 
@@ -492,6 +494,7 @@ class _Work:
         self.objective = request.objective or _objective(find(plan.model.name, setting=MODEL))
         self.rate: float | None = None
         self.costs = self._planned = Costs(0, 0, 0, 0, 0, 0)
+        self.measuring = 0.0  # seconds in which the costs were measured
         self._said: set[str] = set()
         self._seconds = read_object(folder.clock) if folder.clock.exists() else {}
 
@@ -532,12 +535,13 @@ class _Work:
 
     def measured(self, seconds: float) -> Schedule:
         """A schedule by measured costs."""
+        began = time.perf_counter()
         batch, length = size_for(resolve_device("auto", "train"), _BATCH)
         progress = self.machine.progress
         quiet = dataclasses.replace(
             self.machine, progress=_Part(_Whole(Progress()), 0.0, self._said)
         )
-        with progress.showing("measure", 3):
+        with progress.showing("measure times", 3):
             projected = estimate(
                 str(self.target),
                 list(self.request.corpus),
@@ -549,12 +553,11 @@ class _Work:
             progress.advance(1)
             training = estimate_adaptation(
                 data=list(self.request.corpus),
-                model=self.plan.model.name,
-                objective=self.objective,
                 text_field=self.request.corpus_field,
                 batch=batch,
                 length=length,
                 machine=quiet,
+                **self._training,
             )
             progress.advance(1)
             probe, finetune = 0.0, 0.0
@@ -570,19 +573,21 @@ class _Work:
             select=projected["seconds"],
             random=projected["seconds"] / 3,
             step=step,
-            around=_AROUND_S + _AROUND_STEPS * step,
+            around=training["around_s"],
             probe=probe,
             finetune=finetune,
         )
         tokens = 1e6 * projected["text_mb"] / _CHARACTERS_PER_TOKEN
         length = training["length"]
-        return first_schedule(self.costs, seconds, tokens, batch=batch, length=length)
+        self.measuring = time.perf_counter() - began
+        left = max(1.0, seconds - self.measuring)
+        return first_schedule(self.costs, left, tokens, batch=batch, length=length)
 
     def require_time(self, schedule: Schedule, seconds: float) -> None:
         """Raise an error if a schedule, then the shortest one, does not fit in the time."""
-        if not schedule.fits(self.costs, seconds):
-            needed = schedule.needed(self.costs)
-            parts = schedule.parts(self.costs)
+        if not schedule.fits(self.costs, seconds - self.measuring):
+            needed = schedule.needed(self.costs, self.measuring)
+            parts = [("measure these times", self.measuring), *schedule.parts(self.costs)]
             listed = ", ".join(f"{words} ({format_duration(s)})" for words, s in parts)
             longest = max(parts, key=lambda part: part[1])[0]
             less = "a part of the corpus" if longest.startswith("select") else "a smaller model"
@@ -600,6 +605,18 @@ class _Work:
             model=model, base=model, seeds=1, machine=machine, **options, **self._evaluation
         )
         return float(facts["seconds"]) / 2
+
+    def shortened(self, schedule: Schedule) -> Schedule:
+        """The schedule by what selecting took, before a training decides on its steps."""
+        self.costs = dataclasses.replace(self.costs, select=self._seconds["select"])
+        seconds = read_object(self.folder.schedule)["seconds"]
+        left = max(1.0, seconds - self._seconds.get("measure", 0.0))
+        shape = {"batch": schedule.batch, "length": schedule.length}
+        now = first_schedule(self.costs, left, _ANY_TOKENS, **shape)
+        if now.steps < schedule.steps:
+            schedule = dataclasses.replace(now, tokens=schedule.tokens)
+            self.store(schedule, seconds, decided=False)
+        return schedule
 
     def revised(self, schedule: Schedule, seconds: float, *, more: bool = False) -> Schedule:
         """The schedule by what the replicates took; once decided it grows only with `more` time."""
@@ -669,7 +686,8 @@ class _Work:
                 "changes)."
             )
         known = set(text_keys(task.train.texts()).tolist())
-        if copies := sum(key in known for key in text_keys(task.test.texts()).tolist()):
+        copies = sum(key in known for key in text_keys(task.test.texts()).tolist())
+        if copies and copies >= NOTABLE * len(task.test):
             lines.append(
                 f"{copies:,} of the test texts are training texts, too, so scores are too high: "
                 "`corpusfit split --near` makes a task without such copies."
@@ -677,9 +695,20 @@ class _Work:
         if self.request.plan.task.kind == "auto" and task.kind == PLAIN:
             lines.append("Nothing in it has a label, so the loss on held-out texts is compared.")
         parts = schedule.parts(self.costs)
+        if (measuring := self._seconds.get("measure", self.measuring)) >= 1:
+            parts.insert(0, ("measure these times", measuring))
         width = max(len(words) for words, _ in parts)
         lines += [f"  {words:{width}}  {format_duration(s):>8}" for words, s in parts]
-        lines.append(f"  {'all':{width}}  {format_duration(schedule.seconds(self.costs)):>8}")
+        lines.append(f"  {'all':{width}}  {format_duration(sum(s for _, s in parts)):>8}")
+        left_out = [f"{2 * FEWEST} replicates"] if schedule.replicates < 2 * FEWEST else []
+        left_out += ["fine-tuning"] if self.costs.finetune and not schedule.finetunings else []
+        if left_out:
+            lines.append(f"The time is too short for {' and '.join(left_out)}.")
+        if schedule.replicates == FEWEST:
+            lines.append(
+                f"A verdict needs {FEWEST} replicates: on a machine that becomes slower they take "
+                "longer."
+            )
         return "\n".join(lines)
 
     def spent(self) -> float:

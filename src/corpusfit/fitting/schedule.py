@@ -91,9 +91,9 @@ class Schedule:
         """Whether all of it is done in a time."""
         return self.seconds(costs) <= SAFE_SHARE * seconds
 
-    def needed(self, costs: Costs) -> int:
+    def needed(self, costs: Costs, measuring: float = 0.0) -> int:
         """The time to ask for, in seconds: with a reserve, as costs are measured anew each time."""
-        seconds = _RESERVE * self.seconds(costs) / SAFE_SHARE
+        seconds = _RESERVE * (self.seconds(costs) / SAFE_SHARE + measuring)
         # not below what is shown of it, in tenths of a minute or of an hour
         unit = 360 if seconds >= 3600 else 6
         return unit * math.ceil(seconds / unit)

@@ -372,25 +372,43 @@ _SAMPLED = 1 << 20
 
 
 class _StepClock(Progress):
-    """Records when each training step ends."""
+    """Records when a training begins, when each of its steps ends, and when all is measured."""
 
     def __init__(self) -> None:
         self._ends: list[float] = []
         self._training = False
+        self._began = self._ended = 0.0
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
         """Time the training alone."""
         self._training = stage == "adapt"
+        self._began = time.perf_counter()
 
     def advance(self, done: float, units: int = 0) -> None:
         """Note the end of a training step; a part of a measurement has no tokens."""
         if self._training and units:
             self._ends.append(time.perf_counter())
 
+    def end(self) -> None:
+        """Note the end of the training."""
+        if self._training:
+            self._ended = time.perf_counter()
+            self._training = False
+
     def step(self) -> float:
         """Median seconds per step, the first step excluded."""
         pairs = zip(self._ends, self._ends[1:], strict=False)
         return statistics.median(after - before for before, after in pairs)
+
+    @property
+    def trained(self) -> float:
+        """Seconds of all steps and measurements."""
+        return self._ended - self._began
+
+    @property
+    def measurement(self) -> float:
+        """Seconds of the measurement after the last step."""
+        return self._ended - self._ends[-1]
 
 
 def estimate_adaptation(
@@ -427,8 +445,13 @@ def estimate_adaptation(
             chats = chats or plan.objective.loss_on != ALL
             texts = dataclasses.replace(texts, read=own_read) if chats else texts
 
+        # imports are slow, and a command that trains several times has them once
+        if not plan.model.init:
+            open_base(plan, resolve(plan.train, "train"), machine.progress.warn)
+
         def phase(plan: AdaptPlan, sources: list[Source], read: ReadPlan, passes: int) -> Any:
             folder = work / f"{passes} passes"
+            measured = texts.task if sources is texts.data else []
             return _projected(
                 plan,
                 sources,
@@ -438,6 +461,7 @@ def estimate_adaptation(
                 guard,
                 field,
                 machine,
+                measured=(measured, texts.task_read),
                 chats=chats,
                 selected=texts.selected,
             )
@@ -449,7 +473,8 @@ def estimate_adaptation(
             return dict(first)
         second_plan = task_phase(plan, first["length"])
         second = phase(second_plan, texts.task, texts.task_read, TASK_PASSES)
-    both = {name: first[name] + second[name] for name in ("steps", "seconds", "disk_mb")}
+    summed = ("steps", "seconds", "around_s", "disk_mb")
+    both = {name: first[name] + second[name] for name in summed}
     both["step_s"] = both["seconds"] / both["steps"]
     both["memory_mb"] = max(first["memory_mb"], second["memory_mb"])
     estimates = (first["memory_gb"], second["memory_gb"])
@@ -468,12 +493,17 @@ def _projected(
     guard_field: str,
     machine: Machine,
     *,
+    measured: tuple[list[Source], ReadPlan],
     chats: bool,
     selected: tuple[str, int] | None,
 ) -> dict[str, Any]:
-    """Project one phase from a few measured steps."""
+    """Project one phase from a few measured steps; `measured` are the task's texts."""
     pairs = plan.objective.name == TRANSLATION
     sample, share = _sample(sources, read, work, pairs=pairs, chats=chats)
+    task, task_share = [], 1.0
+    if measured[0] and not chats:
+        name, task_share = _sample(*measured, work / TASK, pairs=pairs, chats=False)
+        task = [name]
     short = dataclasses.replace(plan.train, steps=_STEPS, epochs=None, evaluations=1, keep="last")
     sample_read = ReadPlan(text_field=read.text_field) if chats else ReadPlan()
     small = dataclasses.replace(
@@ -481,9 +511,17 @@ def _projected(
     )
     clock = _StepClock()
     quiet = dataclasses.replace(machine, cache=work / "cache", progress=clock)
+    began = time.perf_counter()
     manifest = adapt(
-        small, [sample], work / "model", guard=guard, guard_field=guard_field, machine=quiet
+        small,
+        [sample],
+        work / "model",
+        task=task,
+        guard=guard,
+        guard_field=guard_field,
+        machine=quiet,
     ).manifest
+    around = time.perf_counter() - began - clock.trained
     counts = manifest["counts"]["data"]
     trained = counts["tokens"] - counts.get("source_tokens", 0)
     sampled = (trained, manifest["rows"], manifest["chunks"])
@@ -493,6 +531,15 @@ def _projected(
     size = Size(tokens, rows, chunks, parameters, length, manifest["device"])
     train, summary = resolve_training(plan, size, passes, selected)
     steps, step_s = train.steps or 0, clock.step()
+    # Each text gives at most one held-out sequence; of the data one in twenty gives one.
+    sequences = min(plan.mix.heldout, counts["texts"] / share / 20)
+    if measured[0]:
+        most = plan.mix.task_sequences or plan.mix.heldout
+        known = manifest["counts"][TASK]["texts"] / task_share if task else most
+        sequences += min(most, known)
+    if held := sum(manifest["heldout"].values()):
+        measurements = 1 + min(train.evaluations, max(1, steps))
+        around += measurements * sequences * clock.measurement / held
     return {
         "sources": len(sources),
         "stored_mb": sum(s.size for s in sources) / 1e6,
@@ -504,6 +551,7 @@ def _projected(
         "words": summary,
         "step_s": step_s,
         "seconds": steps * step_s,
+        "around_s": around,
         "memory_mb": peak(),
         "memory_gb": {name: size / 1e9 for name, size in (manifest["memory"] or {}).items()},
         "disk_mb": (2 * tokens + model_bytes(manifest, train.checkpoints)) / 1e6,

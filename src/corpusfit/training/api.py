@@ -176,23 +176,22 @@ def adapt(
     )
 
 
-_AROUND_S, _AROUND_STEPS = 10, 20  # what a training takes beside its steps: opening, measuring
-
-
 def _steps_within(seconds: float, plan: AdaptPlan, texts: list[str], others: dict[str, Any]) -> int:
     """The training steps for a time, and never more than the plan's own number."""
     from corpusfit.training import adapting
 
     measured = adapting.estimate_adaptation(plan, texts, **others)
-    step = measured["step_s"]
-    steps = int((SAFE_SHARE * seconds - _AROUND_S) / step) - _AROUND_STEPS
+    step, around = measured["step_s"], measured["around_s"]
+    steps = int((SAFE_SHARE * seconds - around) / step)
     if steps < 1:
-        needed = format_duration((_AROUND_S + (_AROUND_STEPS + 1) * step) / SAFE_SHARE)
+        needed = format_duration((around + step) / SAFE_SHARE)
         raise bad_setting(
             "`time`",
-            f"at least {needed}, of which a step takes {format_duration(step)}",
+            f"at least {needed}: {format_duration(around)} to open, measure and write, and "
+            f"{format_duration(step)} for a step",
             format_duration(seconds),
-            "Or set a smaller `train.batch` or `train.length`.",
+            "Or set a smaller `train.batch` or `train.length`, or measure less with a smaller "
+            "`mix.heldout` and fewer `train.evaluations`.",
         )
     return min(steps, int(measured["steps"]))
 
@@ -202,8 +201,9 @@ def estimate_adaptation(**options: Any) -> dict[str, Any]:
     """Dry run of `adapt`, measured over a few steps; takes `adapt`'s arguments.
 
     Returns:
-        sources, stored_mb, tokens, parameters, trained, steps, words, step_s, seconds, memory_mb
-        (measured), memory_gb (of a step of a language model, counted, by part), disk_mb; with
+        sources, stored_mb, tokens, parameters, trained, steps, words, step_s, seconds (of the
+        steps), around_s (to open, measure held-out losses and write), memory_mb (measured),
+        memory_gb (of a step of a language model, counted, by part), disk_mb; with
         `then_task=True` these for both phases, and for each in `phases`.
     """
     built, texts, others = _resolve(**options)

@@ -4,6 +4,7 @@ import errno
 import http.client
 import inspect
 import pickle
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,7 @@ def test_a_wrong_setting_names_the_setting_what_is_allowed_what_came_and_a_cure(
     assert isinstance(error, errors.UsageError)
     assert places == sorted(places)
     assert "'z'" in str(errors.bad_setting("--x", "y", "z"))
+    assert "got 'a/z'." in str(errors.bad_setting("--x", "y", Path("a/z")))
 
 
 def test_a_missing_library_names_the_extra_also_in_another_process():
