@@ -342,11 +342,9 @@ class TrainingLoop:
         self.steps = work.plan.steps or 0
         model = work.network.predictor.model
         if work.plan.shard:
-            sharding.shard(model, self.world)
             # for the thread that writes checkpoints, beside the training's own exchanges
             self._group = torch.distributed.new_group(backend="gloo")
             self.network = work.network
-            self.parameters = trainable_parameters(model)
         else:
             call = work.accelerator.prepare(model)
             self.network = dataclasses.replace(work.network, call=call)
