@@ -486,6 +486,8 @@ class TrainingLoop:
         micros = work.objective.micro_batches(
             work.chunk_tokens, rows, keys, work.micro_rows, work.width
         )
+        if work.accelerator.device.type == "cuda":
+            micros = [micro.pinned() for micro in micros]
         return Batch(micros, rows, feed.at)
 
     def _update(self, step: int, batch: Batch) -> None:
