@@ -569,7 +569,11 @@ class TrainingLoop:
         self._record(record)
         together = self.main or work.plan.shard  # all processes put the weights together at once
         if self.keep != "last" and minimized(record) < best and together:
-            weights = {n: sharding.whole(p.detach()) for n, p in self.parameters.items()}
+            weights = {}
+            for name, p in self.parameters.items():
+                tensor = sharding.whole(p.detach())
+                if self.main:  # no other process, and no GPU, has room for all of them
+                    weights[name] = tensor.cpu() if work.plan.shard else tensor
             if self.main:
                 save_weights(work.best, weights)
         work.accelerator.wait_for_everyone()
