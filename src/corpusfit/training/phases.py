@@ -224,7 +224,7 @@ def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predict
             predictor, ready.opened.special, ready.length, causal=causal, kernels=kernels
         )
     if shard:
-        model.reshard()  # a call leaves the weights outside of layers together
+        sharding.divide_again(model)
     elif plan.adapter.kind:
         add_adapter(model, plan.adapter, plan.seed)
         if hardware.precision == "bf16":  # divided weights stay in one format

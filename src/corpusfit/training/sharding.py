@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpusfit.core.artifacts import remove
 from corpusfit.core.errors import ModelError, UsageError, bad_setting
+from corpusfit.embed.prediction import evaluation_mode
 
 if TYPE_CHECKING:
     import torch
@@ -108,6 +109,17 @@ def shard(model: Any, world: int, device: Any) -> None:
                 assign(weight, values.pop(name))
     for buffer in model.buffers():
         torch.distributed.broadcast(buffer.contiguous(), 0)
+
+
+def divide_again(model: Any) -> None:
+    """Divide weights that calls have put together, also calls that failed."""
+    import torch
+
+    # a call that fails leaves them so until another comes to its end, and each leaves those of the
+    # whole model
+    with evaluation_mode(model):
+        model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=model.device))
+    model.reshard()
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
