@@ -267,12 +267,13 @@ class Predictor:
     ) -> torch.Tensor:
         """Weighted sum of the cross-entropies [M] at some positions, in nats, in float32."""
         # A head that is one matrix is multiplied in pieces, each with its loss and gradient, so
-        # that a large vocabulary's logits are never held at once. Not where an adapter or FSDP
-        # has changed the matrix since.
+        # that a large vocabulary's logits are never held at once. Not where an adapter has changed
+        # the matrix since. FSDP has put it together for the call, and divides it again, and its
+        # gradient, at the end of the backward pass.
         # Reference: Hsu et al. (2024), Liger Kernel, section 3.2 (FusedLinearCrossEntropy).
         matrix = self.matrix
         plain = matrix is not None and matrix is self.model.get_output_embeddings()
-        if not plain or not len(at) or hasattr(matrix.weight, "device_mesh"):
+        if not plain or not len(at):
             return weighted_sum(self.logits(call, inputs, at), labels, scale)
         states = self._states_at(call, inputs, at)
         return head_loss(states, matrix.weight, matrix.bias, labels, scale)

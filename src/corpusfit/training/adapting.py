@@ -150,6 +150,7 @@ def adapt(
                 machine,
                 guard_field=guard_field,
                 overwrite=overwrite,
+                weights=accelerator.is_main_process or not plan.train.shard,
             )
         if not isinstance(ready, Ready):
             return Adapted(out, ready)
@@ -186,6 +187,7 @@ def _prepare(
     *,
     guard_field: str,
     overwrite: bool,
+    weights: bool,
 ) -> Ready | dict[str, Any]:
     """The model and the text, or the manifest of a finished training."""
     for name in filter(None, [plan.model.name, *itertools.chain(*inputs)]):
@@ -199,7 +201,8 @@ def _prepare(
         task, heldout = training_splits(data, task, machine.progress)
     require_own_text(data, task)
     # a wrong model must fail before a large corpus is read for hours
-    base = None if plan.model.init else open_base(plan, hardware, machine.progress.warn)
+    warn = machine.progress.warn
+    base = None if plan.model.init else open_base(plan, hardware, warn, weights=weights)
     with machine.running(folder.work) as context:
         texts = find_training_inputs(data, task, replay, plan.read, context)
         if plan.then_task.on:
@@ -290,7 +293,9 @@ def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> di
     }
 
 
-def open_base(plan: AdaptPlan, hardware: Hardware, on_warn: Callable[[str], None]) -> LoadedModel:
+def open_base(
+    plan: AdaptPlan, hardware: Hardware, on_warn: Callable[[str], None], *, weights: bool = True
+) -> LoadedModel:
     """Open the model that a plan names, and check it against every setting, before any text."""
     counted = plan.objective.name in LANGUAGE_MODELS
     opened = open_model(
@@ -300,6 +305,7 @@ def open_base(plan: AdaptPlan, hardware: Hardware, on_warn: Callable[[str], None
         seed=plan.seed,
         on_warn=on_warn,
         check=partial(require_memory, plan, hardware) if counted else None,
+        weights=weights,
     )
     length = length_of(plan, opened.max_length, hardware.device)
     text_length(length, objective(plan.objective, opened.special, length))

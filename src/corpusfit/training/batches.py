@@ -357,6 +357,10 @@ class MicroBatch:
 
         return cls(**{k: torch.from_numpy(np.ascontiguousarray(a)) for k, a in arrays.items()})
 
+    def pinned(self) -> MicroBatch:
+        """Copy to memory that a GPU reads while it computes."""
+        return MicroBatch(**{k: v.pin_memory() for k, v in vars(self).items() if v is not None})
+
     def to(self, device: torch.device) -> MicroBatch:
         """Copy to a device."""
         tensors = {k: v for k, v in vars(self).items() if v is not None}

@@ -263,16 +263,25 @@ def step_memory(model: Any, work: Pass) -> Memory | None:
         # all layers keep their inputs, and the one that the backward pass has reached the rest
         activations = outside + into_layers + max(by_layer.values(), default=0)
     size = logits * (_ON_GPU if work.hardware.kind != "cpu" else 2 * width)
-    if work.causal and work.processes == 1 and _head_is_matrix(model):
+    if work.causal and _head_is_matrix(model):
         head = model.get_output_embeddings().weight
         rows = min(round(work.rows * work.length), head_rows(len(head)))
         size = rows * len(head) * (width if work.hardware.kind == "cpu" else width + 4)
         if head.requires_grad:  # its gradient, beside the one that is accumulated
             size += head.numel() * (4 if width == 4 else 4 + width)
     whole = states(model)
+    weights, gradients = whole.weights // work.processes, whole.gradients // work.processes
+    if work.processes > 1:
+        # what is put together: weights outside of layers for the whole step, those of a layer
+        # while it is computed, beside those of the next, and gradients until they are summed
+        layers = [states(layer) for layer in _layers(model)]
+        weights += whole.weights - sum(layer.weights for layer in layers)
+        weights += 2 * max((layer.weights for layer in layers), default=0)
+        gradients += whole.gradients - sum(layer.gradients for layer in layers)
+        gradients += max((layer.gradients for layer in layers), default=0)
     return Memory(
-        whole.weights // work.processes,
-        whole.gradients // work.processes,
+        weights,
+        gradients,
         whole.optimizer // work.processes,
         activations,
         size,

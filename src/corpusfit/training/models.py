@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -110,8 +110,13 @@ def open_model(
     seed: int,
     on_warn: Callable[[str], None],
     check: Callable[[Any], None] | None = None,
+    weights: bool = True,
 ) -> LoadedModel:
-    """Open the model that a plan names; `check` gets its configuration before weights are read."""
+    """Open the model that a plan names; `check` gets its configuration before weights are read.
+
+    Without `weights`, none are read or checked: the model is on torch's device `meta`, for a
+    process that another one sends them to.
+    """
     # transformers fills missing weights with random numbers and only logs it, so missing
     # weights are an error unless a new head is allowed.
     folder = find(plan.name, setting=MODEL)
@@ -138,7 +143,10 @@ def open_model(
             check(config)
         tokenizer = load_tokenizer(path, f"`model.name`: {plan.name}")
         changed = None if plan.dropout is None else config
-        model, missing = _from_pretrained(AUTO[objective], path, attention, changed)
+        missing: Sequence[str] = ()
+        model = None if weights else _on_meta(AUTO[objective], config, attention)
+        if model is None:
+            model, missing = _from_pretrained(AUTO[objective], path, attention, changed)
     head, body = missing_weights(model, missing)
     if body:
         raise ModelError(
@@ -179,7 +187,7 @@ def checked_model(
         raise _unfit(name, objective, "its config.json has one type of token (type_vocab_size)")
     if objective in ("mlm", "mlm+nsp") and getattr(model.config, "is_decoder", False):
         raise _unfit(name, objective, "its config.json makes it a decoder (is_decoder)")
-    if objective == "causal" and reads_ahead(model):
+    if objective == "causal" and model.device.type != "meta" and reads_ahead(model):
         raise _unfit(name, objective, "its attention is not causal")
     if objective == TRANSLATION:
         special = special_tokens_of_translator(model, tokenizer, name)
@@ -217,6 +225,23 @@ def _from_pretrained(
             raise
         model, info = opening(folder, attn_implementation="eager", **options)
     return model, info["missing_keys"]
+
+
+def _on_meta(kind: str, config: Any, attention: str) -> Any:
+    """A model of an auto class without weights; None if it needs numbers when it is built."""
+    import torch
+    import transformers
+
+    for implementation in (attention, "eager"):
+        with suppress(Exception), torch.device("meta"):  # models raise many kinds
+            return (
+                getattr(transformers, kind)
+                .from_config(
+                    copy.deepcopy(config), attn_implementation=implementation, dtype=torch.float32
+                )
+                .eval()
+            )
+    return None
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from corpusfit.embed.folders import write_pooling
 from corpusfit.embed.hardware import Hardware
 from corpusfit.embed.hardware import memory as free_memory
 from corpusfit.embed.prediction import Predictor
+from corpusfit.training import sharding
 from corpusfit.training.adapters import Base, add_adapter, hold_in_bf16, save_adapter
 from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
 from corpusfit.training.callbacks import TransformersCallbacks
@@ -33,7 +34,7 @@ from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.memory import can_recompute, choose, outline, recompute
 from corpusfit.training.models import LoadedModel, compile_model, open_model, save_model
 from corpusfit.training.objectives import Network, Objective
-from corpusfit.training.packing import find_packing
+from corpusfit.training.packing import Packing, find_packing
 from corpusfit.training.plan import (
     EMBEDDINGS,
     LANGUAGE_MODELS,
@@ -96,20 +97,8 @@ def assemble_training(
     if room is not None and accelerator.num_processes > 1:  # all of them choose the same
         rooms = torch.tensor([room], device=accelerator.device)
         room = int(accelerator.gather(rooms).min())
-    model = opened.model.to(accelerator.device)
-    predictor = Predictor(model)  # it tries out the model, which must not have an adapter yet
-    packing = None
-    if ready.objective.packs:
-        causal = plan.objective.name == "causal"
-        packing = find_packing(
-            predictor, opened.special, ready.length, causal=causal, kernels=hardware.varlen
-        )
-    # divided weights (`train.shard`) stay in one format
-    halved = bool(plan.adapter.kind) and hardware.precision == "bf16" and not plan.train.shard
-    if plan.adapter.kind:
-        add_adapter(model, plan.adapter, plan.seed)
-        if halved:
-            hold_in_bf16(model, merged=plan.adapter.save == "merged")
+    predictor, packing = _placed(ready, hardware, accelerator)
+    model = opened.model
     data = text.tokens[0]
     passes = (PairPasses if pairs else Passes)(
         text.train,
@@ -147,7 +136,7 @@ def assemble_training(
     recomputes, memory = plan.train.checkpointing == "on", None
     if plan.objective.name in LANGUAGE_MODELS:
         whole = outline(lambda: type(model)(model.config), plan.adapter)
-        if whole is not None and halved:
+        if whole is not None:
             held = {n for n, p in model.named_parameters() if p.dtype == torch.bfloat16}
             for name, p in whole.named_parameters():
                 p.data = p.data.to(torch.bfloat16) if name in held else p.data
@@ -216,6 +205,31 @@ def assemble_training(
         "heldout": {name: len(chunks) for name, (_, chunks) in text.heldout.items()},
         "bleu_tokenizer": bleu.tokenizer if bleu else None,
     }
+
+
+def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predictor, Packing | None]:
+    """Put a model on its device, with its adapter and divided if it is to be; how to call it."""
+    plan, model, shard = ready.plan, ready.opened.model, ready.plan.train.shard
+    # the model is tried out without its adapter; divided, with one that changes nothing yet
+    if shard and plan.adapter.kind:
+        add_adapter(model, plan.adapter, plan.seed)
+    if shard:
+        sharding.shard(model, accelerator.num_processes, accelerator.device)
+    else:
+        model.to(accelerator.device)
+    predictor, packing = Predictor(model), None
+    if ready.objective.packs:
+        causal, kernels = plan.objective.name == "causal", hardware.varlen
+        packing = find_packing(
+            predictor, ready.opened.special, ready.length, causal=causal, kernels=kernels
+        )
+    if shard:
+        sharding.divide_again(model)
+    elif plan.adapter.kind:
+        add_adapter(model, plan.adapter, plan.seed)
+        if hardware.precision == "bf16":  # divided weights stay in one format
+            hold_in_bf16(model, merged=plan.adapter.save == "merged")
+    return predictor, packing
 
 
 class TrainingProgress(TrainerCallback):
@@ -306,6 +320,7 @@ class PhaseRunner:
             attention=self.hardware.attention,
             seed=ready.plan.seed,
             on_warn=self.progress.warn,
+            weights=self.accelerator.is_main_process or not ready.plan.train.shard,
         )
         lines = (inner.path / "losses.jsonl").read_text("utf-8").splitlines()
         earlier = [{"phase": "data", **json.loads(line)} for line in lines]

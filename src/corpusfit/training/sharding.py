@@ -3,7 +3,8 @@
 What: each process keeps a part of each matrix; a layer is put together while it is computed.
 Why: 8 billion weights with AdamW need 128 GB, which no single GPU has.
 Trade-off: PyTorch's `fully_shard` is called directly, as Accelerate only passes it on, on GPUs
-alone, and wants the optimizer before it. Each process still loads the whole model at the start.
+alone, and wants the optimizer before it. The main process alone reads the model and hands out its
+parts, one weight at a time; it has all of them in main memory when training starts and ends.
 Reference: Zhao et al. (2023), PyTorch FSDP.
 """
 
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpusfit.core.artifacts import remove
 from corpusfit.core.errors import ModelError, UsageError, bad_setting
+from corpusfit.embed.prediction import evaluation_mode
 
 if TYPE_CHECKING:
     import torch
@@ -48,8 +50,12 @@ def launched_sharded() -> bool:
     return True
 
 
-def shard(model: Any, world: int) -> None:
-    """Divide a model's weights among the processes, layer by layer, in place."""
+def shard(model: Any, world: int, device: Any) -> None:
+    """Divide a model's weights among the processes, layer by layer, in place.
+
+    Weights and buffers are those of the main process, in its main memory; those of the others may
+    be on torch's device `meta`.
+    """
     import torch
     from torch.distributed.fsdp import fully_shard
 
@@ -58,7 +64,7 @@ def shard(model: Any, world: int) -> None:
         raise bad_setting("`train.shard`", "false with one process", "true", cure)
     asked = [name for name in os.environ.get(_LAYER_CLASSES, "").split(",") if name]
     names = set(asked or getattr(model, "_no_split_modules", None) or ())
-    layers = [part for part in model.modules() if type(part).__name__ in names]
+    layers = [(at, part) for at, part in model.named_modules() if type(part).__name__ in names]
     if not layers:
         named = ", ".join(asked) or "layers that transformers names as wholes"
         raise ModelError(
@@ -66,17 +72,54 @@ def shard(model: Any, world: int) -> None:
             f"Name the class of its layers in the variable {_LAYER_CLASSES}, or leave out "
             "`train.shard`."
         )
-    mesh = torch.distributed.device_mesh.init_device_mesh(model.device.type, (world,))
+    tensors = [*model.named_parameters(remove_duplicate=False)]
+    tensors += model.named_buffers(remove_duplicate=False)
+    forms = [{n: (id(t), t.shape, t.dtype, t.requires_grad) for n, t in tensors}]
+    del tensors
+    torch.distributed.broadcast_object_list(forms)
+    if torch.distributed.get_rank() > 0:
+        # Places for what the main process has: a file decides what is tied, and buffers are in
+        # none. The system gives memory to what is written alone, which is never the whole model.
+        made: dict[int, torch.Tensor] = {}
+        for name, (key, shape, dtype, trained) in forms[0].items():
+            within, _, field = name.rpartition(".")
+            owner = model.get_submodule(within)
+            if key not in made:
+                made[key] = torch.empty(shape, dtype=dtype)
+                if field in owner._parameters:
+                    made[key] = torch.nn.Parameter(made[key], requires_grad=trained)
+            setattr(owner, field, made[key])
+        made.clear()
+    mesh = torch.distributed.device_mesh.init_device_mesh(device.type, (world,))
     owners: dict[int, set[Any]] = {}  # the modules of each weight; several share a tied one
     for part in model.modules():
         for weight in part.parameters(recurse=False):
             owners.setdefault(id(weight), set()).add(part)
-    for layer in reversed(layers):  # the inner ones first
-        # a weight that is also elsewhere, as that of embeddings, belongs to the whole model
-        inside = set(layer.modules())
-        if all(owners[id(weight)] <= inside for weight in layer.parameters()):
-            fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh)
+    # a layer with a weight that is also elsewhere, as embeddings may be, belongs to the whole model
+    apart = [
+        (at, part)
+        for at, part in reversed(layers)  # the inner ones first
+        if all(owners[id(weight)] <= set(part.modules()) for weight in part.parameters())
+    ]
+    values = {name: weight.detach() for name, weight in model.named_parameters()}
+    for at, part in [*apart, ("", model)]:
+        fully_shard(part, mesh=mesh)
+        for name, weight in part.named_parameters(at):
+            if name in values:  # and not handed out with an inner layer
+                assign(weight, values.pop(name))
+    for buffer in model.buffers():
+        torch.distributed.broadcast(buffer.contiguous(), 0)
+
+
+def divide_again(model: Any) -> None:
+    """Divide weights that calls have put together, also calls that failed."""
+    import torch
+
+    # a call that fails leaves them so until another comes to its end, and each leaves those of the
+    # whole model
+    with evaluation_mode(model):
+        model(input_ids=torch.zeros(1, 2, dtype=torch.long, device=model.device))
+    model.reshard()
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
@@ -86,7 +129,7 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def assign(parameter: torch.Tensor, value: torch.Tensor) -> None:
-    """Copy a whole tensor, which all processes have, into a parameter that may be divided."""
+    """Copy a whole tensor, the main process's, into a parameter that may be divided."""
     import torch
 
     with torch.no_grad():

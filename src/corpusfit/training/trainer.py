@@ -342,11 +342,9 @@ class TrainingLoop:
         self.steps = work.plan.steps or 0
         model = work.network.predictor.model
         if work.plan.shard:
-            sharding.shard(model, self.world)
             # for the thread that writes checkpoints, beside the training's own exchanges
             self._group = torch.distributed.new_group(backend="gloo")
             self.network = work.network
-            self.parameters = trainable_parameters(model)
         else:
             call = work.accelerator.prepare(model)
             self.network = dataclasses.replace(work.network, call=call)
@@ -488,6 +486,8 @@ class TrainingLoop:
         micros = work.objective.micro_batches(
             work.chunk_tokens, rows, keys, work.micro_rows, work.width
         )
+        if work.accelerator.device.type == "cuda":
+            micros = [micro.pinned() for micro in micros]
         return Batch(micros, rows, feed.at)
 
     def _update(self, step: int, batch: Batch) -> None:
@@ -569,7 +569,11 @@ class TrainingLoop:
         self._record(record)
         together = self.main or work.plan.shard  # all processes put the weights together at once
         if self.keep != "last" and minimized(record) < best and together:
-            weights = {n: sharding.whole(p.detach()) for n, p in self.parameters.items()}
+            weights = {}
+            for name, p in self.parameters.items():
+                tensor = sharding.whole(p.detach())
+                if self.main:  # no other process, and no GPU, has room for all of them
+                    weights[name] = tensor.cpu() if work.plan.shard else tensor
             if self.main:
                 save_weights(work.best, weights)
         work.accelerator.wait_for_everyone()

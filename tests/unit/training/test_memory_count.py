@@ -1,5 +1,6 @@
 """The counted memory of a step, against what torch keeps of the same step on real tensors."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -104,6 +105,18 @@ def test_every_architecture_is_counted(name):
 
     assert counted is not None
     assert counted.activations > 0
+
+
+def test_divided_weights_are_put_together_by_layers():
+    model = outline(opening("llama"), AdapterPlan(""))
+    work = Pass(ROWS, LENGTH, 1.0, True, CPU)
+    alone, divided = (step_memory(model, replace(work, processes=n)) for n in (1, 2))
+    inside = sum(4 * p.numel() for p in model.model.layers[0].parameters())
+    outside = alone.weights - 2 * inside
+    assert divided.weights == alone.weights // 2 + outside + 2 * inside
+    assert divided.gradients == alone.gradients // 2 + outside + inside
+    assert divided.optimizer == alone.optimizer // 2
+    assert divided.logits == alone.logits
 
 
 def test_layers_that_are_recomputed_keep_their_inputs():

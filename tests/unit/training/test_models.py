@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from corpusfit.core.errors import ModelError, UsageError
-from corpusfit.training.models import open_model, save_model
+from corpusfit.training.models import NewWords, add_words, open_model, save_model
 from corpusfit.training.plan import ModelPlan
 from corpusfit.training.special_tokens import backend_tokenizer
 
@@ -95,6 +95,28 @@ def test_what_is_in_the_folder_is_what_is_opened(bert, capfd):
     state = got.model.state_dict()
     assert all(torch.equal(state[name], tensor) for name, tensor in files.items())
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_process_that_is_sent_the_weights_reads_none(bert, gpt2, monkeypatch):
+    for folder, objective in ((bert, "mlm"), (gpt2, "causal")):
+        plan, words = ModelPlan(str(folder), new_head=True), {"attention": "sdpa", "seed": 0}
+        whole, outline = (
+            open_model(plan, objective, **words, on_warn=len, weights=weights)
+            for weights in (True, False)
+        )
+        for opened in (whole, outline):
+            add_words(opened, NewWords(("thebb", "aab"), ((8, 9), (7, 9)), 0.1), objective)
+        ours, theirs = (dict(opened.model.named_parameters()) for opened in (outline, whole))
+        assert {name: p.shape for name, p in ours.items()} == {
+            n: p.shape for n, p in theirs.items()
+        }
+        assert {p.device.type for p in ours.values()} == {"meta"}
+        assert not outline.model.training
+        assert (outline.fingerprint, outline.max_length) == (whole.fingerprint, whole.max_length)
+    # a model that needs numbers when it is built is read
+    monkeypatch.setattr(tf.AutoModelForMaskedLM, "from_config", lambda *_, **__: 1 / 0)
+    read = open_model(ModelPlan(str(bert)), "mlm", **words, on_warn=len, weights=False)
+    assert read.model.device.type == "cpu"
 
 
 def test_half_precision_is_opened_as_float32(bert):

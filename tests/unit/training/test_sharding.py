@@ -1,4 +1,9 @@
-"""What is refused before a sharded training begins."""
+"""What is refused before a sharded training begins, and how a model is divided."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -38,13 +43,13 @@ def test_other_ways_to_launch_are_refused(monkeypatch, variables, named):
 
 def test_one_process_has_nothing_to_share_with():
     with pytest.raises(UsageError, match="torchrun --nproc-per-node"):
-        shard(torch.nn.Linear(2, 2), 1)
+        shard(torch.nn.Linear(2, 2), 1, torch.device("cpu"))
 
 
 def test_a_model_without_the_named_layers_is_refused(monkeypatch):
     monkeypatch.setenv("FSDP_TRANSFORMER_CLS_TO_WRAP", "LlamaDecoderLayer")
     with pytest.raises(ModelError, match="Linear has no LlamaDecoderLayer"):
-        shard(torch.nn.Linear(2, 2), 2)
+        shard(torch.nn.Linear(2, 2), 2, torch.device("cpu"))
 
 
 @pytest.mark.parametrize(
@@ -57,3 +62,14 @@ def test_what_cannot_be_sharded_is_refused(group, name, value):
         plan = plan.with_value(setting, given)
     with pytest.raises(UsageError, match=r"train\.shard"):
         plan.check()
+
+
+@pytest.mark.slow
+def test_a_divided_model_is_the_whole_one():
+    script = Path(__file__).with_name("sharded.py")
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    done = subprocess.run(
+        [sys.executable, *launch], check=False, capture_output=True, text=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr[-3000:]

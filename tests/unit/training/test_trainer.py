@@ -23,7 +23,7 @@ from corpusfit.training.folder import Checkpoints, State, copied, save_weights
 from corpusfit.training.objectives import MaskedLM
 from corpusfit.training.plan import TrainPlan
 from corpusfit.training.schedule import rate_at
-from corpusfit.training.trainer import TrainerCallback, train
+from corpusfit.training.trainer import TrainerCallback, TrainingLoop, train
 
 torch = pytest.importorskip("torch")
 
@@ -665,6 +665,24 @@ def test_the_share_of_waiting_for_rows_is_told(tmp_path, monkeypatch):
 
     train(training_of(tmp_path, steps=3), Told())
     assert told == [0.25]
+
+
+def test_rows_for_a_gpu_are_pinned_where_they_are_made(tmp_path, monkeypatch):
+    """By an imitation: there is no GPU here."""
+    work = training_of(tmp_path, steps=3)
+    loop = TrainingLoop(work, TrainerCallback())
+    plain = loop.batch(Feed(work.passes, (0, 0)), 0)
+    loop.work = dataclasses.replace(work, accelerator=SimpleNamespace(device=torch.device("cuda")))
+    pinned = []
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda t: pinned.append(t) or t.clone())
+
+    batch = loop.batch(Feed(work.passes, (0, 0)), 0)
+
+    assert len(pinned) == 8 * len(batch.micros)
+    for micro, other in zip(batch.micros, plain.micros, strict=True):
+        assert micro.decoder is None
+        assert torch.equal(micro.ids, other.ids)
+        assert torch.equal(micro.labels, other.labels)
 
 
 def test_the_random_state_of_torch_is_restored(tmp_path):
