@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import read_arrays, write_arrays
-from corpusfit.core.engine import Job, PlainJob
+from corpusfit.core.engine import Job
 from corpusfit.domains.describe import confusion
 from corpusfit.domains.mixture import fit_cluster_model, read_cluster_model, write_cluster_model
 from corpusfit.kernels.word2vec import train_words
@@ -102,17 +102,11 @@ class Baseline(Job[tuple[str, int, int], tuple[str, Fitted]]):
         return work
 
 
-@dataclass(frozen=True)
-class TrainWords(PlainJob[tuple[Sample, int], Path]):
+def write_word_vectors(sample: Sample, piece: tuple[Sample, int]) -> Path:
     """Write averaged word2vec vectors of a sample's texts, trained with a seed, as another's."""
-
-    sample: Sample
-
-    def _work(self, piece: tuple[Sample, int]) -> Path:
-        sample, seed = piece
-        vectors = word_vectors(self.sample.read_texts(), seed)
-        write_arrays(sample.vectors, {"vectors": vectors}, {})
-        return sample.vectors
+    other, seed = piece
+    write_arrays(other.vectors, {"vectors": word_vectors(sample.read_texts(), seed)}, {})
+    return other.vectors
 
 
 def by_topic(texts: Sequence[str], k: int, seed: int) -> NDArray[np.int64]:

@@ -37,7 +37,7 @@ from corpusfit.embed import load
 from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import Effect, Scorer
 from corpusfit.selection.cascade import dropped_at
-from corpusfit.selection.fit import PrepareEncoder, Sample
+from corpusfit.selection.fit import Sample, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder, tallies
 from corpusfit.selection.resolving import Resolved
 from corpusfit.text.context import Machine, Run
@@ -148,7 +148,7 @@ def explain(
             fingerprint = manifest["encoder"]
             context.engine.needs_gpu = plan.embed.needs_gpu
             embed = run.pinned(plan.embed)
-            if fingerprint and run.one(PrepareEncoder(run.cache), embed) != fingerprint:
+            if fingerprint and prepare_encoder(run, embed) != fingerprint:
                 raise ModelError(
                     f"The model {plan.embed.embedder} changed since the corpus was scored with it. "
                     "Restore the model, or score again with another `out`."

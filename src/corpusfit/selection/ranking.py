@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.engine import Job
+from corpusfit.core.engine import Job, Work
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.core.plan import MethodPlan, Plan
 from corpusfit.core.types import take_units, text_array
@@ -20,7 +21,7 @@ from corpusfit.scoring.contract import CorpusMethod, Family, Method
 from corpusfit.scoring.heldout_bits import SHARE, Bits, HeldOut, compare, fit_to_sample, held_out
 from corpusfit.scoring.names import names as method_names
 from corpusfit.scoring.rank import Trial, spread, verdicts
-from corpusfit.selection.fit import Rank, Sample, Unfit
+from corpusfit.selection.fit import Sample, Unfit, rank
 from corpusfit.text.context import Run
 
 SEEDS = 3
@@ -155,7 +156,7 @@ def evaluate(
 
 def in_rounds(
     run: Run,
-    job: Job[tuple[MethodPlan, int], R | Unfit],
+    job: Work[tuple[MethodPlan, int], R | Unfit],
     pieces: Sequence[tuple[MethodPlan, int]],
     took: dict[str, float],
     weight: float,
@@ -243,7 +244,9 @@ def rank_methods(
     with run.stage("rank", held.count * held.usable + _TRIAL * seeds):
         took: dict[str, float] = {}
         evaluation = evaluate(run, folds, held, plans, took)
-        trials, unfit = in_rounds(run, Rank(target, background, named), pieces, took, _TRIAL)
+        trials, unfit = in_rounds(
+            run, partial(rank, target, background, named), pieces, took, _TRIAL
+        )
     for method, why in {**evaluation.unfit, **unfit}.items():
         if {*evaluation.unfit, *unfit} >= {*names}:
             raise InputError(why)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import names_in, remove, restore, write_bytes
-from corpusfit.core.engine import Job, PlainJob
+from corpusfit.core.engine import Call, Job, PlainJob
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.plan import CutPlan, MethodPlan, ReadPlan
 from corpusfit.core.types import Paired, Reads, Shard, Source, Units, file_of, read_as
@@ -24,15 +25,15 @@ from corpusfit.scoring.rounds import RoundMethod
 from corpusfit.selection.auto import pick
 from corpusfit.selection.copies import keys_of, write_keys
 from corpusfit.selection.embedding import add_vectors, embed_corpus, require_vectors
-from corpusfit.selection.fit import CommonWords, Fit, Sample
+from corpusfit.selection.fit import Sample, common_words, fit
 from corpusfit.selection.folder import SelectionFolder, mark_path, tallies
 from corpusfit.selection.labels import labels_of, shown
 from corpusfit.selection.resolving import Resolved, reads_words
 from corpusfit.selection.rounds import score_in_rounds
 from corpusfit.selection.samples import (
-    SampleVectors,
     background_texts,
     read_background,
+    sample_vectors,
     target_texts,
 )
 from corpusfit.text.context import Run
@@ -127,7 +128,7 @@ def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[S
             add_vectors(run, target)
             places = bottom_k(enumerate(counts), run.plan.fit.background, run.plan.seed)
             with run.stage("sample"):
-                run.one(SampleVectors(store, background.vectors), places)
+                run.one(partial(sample_vectors, store, background.vectors), places)
             # Where the fit reads vectors alone, the texts are for `adapt` and `forecast`, which
             # measure the loss on text of the corpus.
             if not background.texts.exists():  # otherwise an interrupted run has read them already
@@ -144,8 +145,8 @@ def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[S
             )
     elif not isinstance(method, CorpusMethod):
         with run.stage("fit"):
-            job = Fit(target, background, folder.scorer, run.plan.seed, network=not method.exact)
-            remark = run.one(job, used)
+            job = partial(fit, target, background, folder.scorer, run.plan.seed)
+            remark = run.one(Call(job, not method.exact), used)
     return Scored(used, reason, remark, rounds), store
 
 
@@ -158,7 +159,7 @@ def require_strict(run: Run, folder: SelectionFolder) -> None:
 
 def require_words(run: Run, target: Sample, background: Sample, *, signs: bool = False) -> None:
     """Check that the target has words, and warn if the corpus has none of them."""
-    target_words, common = run.one(CommonWords(background, signs), target)
+    target_words, common = run.one(partial(common_words, background, signs), target)
     if not target_words:
         raise InputError(
             f"`target` must have texts with words for the method {run.plan.method.name}; none of "

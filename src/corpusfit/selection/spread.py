@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import read_arrays, write_arrays
-from corpusfit.core.engine import PlainJob
 from corpusfit.selection.gathering import marked_path, read_gathered
 
 _BINS = 60
@@ -133,24 +132,18 @@ def _bins(at: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.linspace(low - margin, high + margin, _BINS + 1, dtype=np.float32)
 
 
-@dataclass(frozen=True)
-class CountSpread(PlainJob[tuple[int, tuple[int, ...]], tuple[int, Spread]]):
+def count_gathered(
+    gathered: Path, at: NDArray[np.float32], numbered: tuple[int, tuple[int, ...]]
+) -> tuple[int, Spread]:
     """Count the segments of a run of parts, whose sources and selection `WriteChoice` wrote."""
-
-    gathered: Path
-    at: NDArray[np.float32]
-
-    def _work(self, numbered: tuple[int, tuple[int, ...]]) -> tuple[int, Spread]:
-        number, parts = numbered
-        arrays, header = read_arrays(marked_path(self.gathered, parts))
-        kept = [part.without_copies() for part in read_gathered(self.gathered, parts)]
-        scores = np.concatenate([np.empty(0, np.float32), *(part.scores for part in kept)])
-        tokens = np.concatenate([np.empty(0, np.int64), *(part.tokens for part in kept)])
-        source = arrays["source"].astype(np.int64)
-        spread = count_spread(
-            header["sources"], source, scores, tokens, arrays["selected"], self.at
-        )
-        return number, spread
+    number, parts = numbered
+    arrays, header = read_arrays(marked_path(gathered, parts))
+    kept = [part.without_copies() for part in read_gathered(gathered, parts)]
+    scores = np.concatenate([np.empty(0, np.float32), *(part.scores for part in kept)])
+    tokens = np.concatenate([np.empty(0, np.int64), *(part.tokens for part in kept)])
+    source = arrays["source"].astype(np.int64)
+    spread = count_spread(header["sources"], source, scores, tokens, arrays["selected"], at)
+    return number, spread
 
 
 def write_spread(path: Path, spread: Spread) -> None:

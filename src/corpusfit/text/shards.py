@@ -6,14 +6,14 @@ import hashlib
 import heapq
 import itertools
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from corpusfit.core.engine import Engine, PlainJob
+from corpusfit.core.engine import Engine
 from corpusfit.core.manifest import SMALL_FILES
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import (
@@ -90,13 +90,10 @@ def scan_chunk(chunk: Chunk) -> ChunkScan:
 _Batch = tuple[int, list[tuple[str, int, int, int]]]
 
 
-@dataclass(frozen=True)
-class _Scan(PlainJob[_Batch, tuple[int, list[ChunkScan | bytes]]]):
+def _scan_batch(batch: _Batch) -> tuple[int, list[ChunkScan | bytes]]:
     """Scan a batch of chunks; returns its number and scans, or digests of chunks without rows."""
-
-    def _work(self, batch: _Batch) -> tuple[int, list[ChunkScan | bytes]]:
-        scans = [scan_chunk(Chunk._make(chunk)) for chunk in batch[1]]
-        return batch[0], [scan if len(scan.begins) else scan.digest for scan in scans]
+    scans = [scan_chunk(Chunk._make(chunk)) for chunk in batch[1]]
+    return batch[0], [scan if len(scan.begins) else scan.digest for scan in scans]
 
 
 def _scanned(chunks: Sequence[Chunk], engine: Engine | None) -> list[ChunkScan]:
@@ -108,7 +105,7 @@ def _scanned(chunks: Sequence[Chunk], engine: Engine | None) -> list[ChunkScan]:
     )
     if engine is None or len(batches) < 2:
         return [scan_chunk(chunk) for chunk in chunks]
-    scans = dict(engine.map(_Scan(), enumerate(batches)))
+    scans = dict(engine.map(_scan_batch, enumerate(batches)))
     return [
         ChunkScan(scan) if isinstance(scan, bytes) else scan
         for number in range(len(batches))
