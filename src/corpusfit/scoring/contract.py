@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -56,6 +56,14 @@ class Effect:
 
     part: str
     effect: float
+
+
+def sum_by_part(parts: Iterable[str], effects: Iterable[float]) -> list[Effect]:
+    """One effect per different part, strongest raise first."""
+    total: dict[str, float] = {}
+    for part, effect in zip(parts, effects, strict=True):
+        total[part] = total.get(part, 0.0) + effect
+    return [Effect(part, total[part]) for part in sorted(total, key=lambda p: (-total[p], p))]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from corpusfit.kernels.backoff import fits, log_probabilities, token_probabiliti
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.kernels.tokens import END
-from corpusfit.scoring.contract import Effect, Scorer, require_fit
+from corpusfit.scoring.contract import Effect, Scorer, require_fit, sum_by_part
 from corpusfit.scoring.tokens import OWN, in_words, written_tokens
 
 _BITS = float(np.log2(10.0))
@@ -86,10 +86,7 @@ def sum_effects(
     # A lone end token has the effect `wordless`, if given.
     if len(effects) == 1 and wordless is not None:
         return [Effect(grams[0], wordless)]
-    total: dict[str, float] = {}
-    for gram, effect in zip(grams, effects.tolist(), strict=True):
-        total[gram] = total.get(gram, 0.0) + effect
-    return [Effect(gram, total[gram]) for gram in sorted(total, key=lambda g: (-total[g], g))]
+    return sum_by_part(grams, effects.tolist())
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from corpusfit.core.types import (
 )
 from corpusfit.embed import load
 from corpusfit.scoring import registry, table
-from corpusfit.scoring.contract import Effect, Scorer
+from corpusfit.scoring.contract import Effect, Scorer, sum_by_part
 from corpusfit.selection.cascade import dropped_at
 from corpusfit.selection.fit import Sample, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder, tallies
@@ -387,5 +387,4 @@ def effects_of(scorer: Scorer[Any], units: list[str], share: float) -> list[Effe
     for unit in units:
         for effect in scorer.explain(unit):
             sums[effect.part] += effect.effect
-    effects = [Effect(part, float(total * share)) for part, total in sums.items()]
-    return sorted(effects, key=lambda e: (-e.effect, e.part))
+    return sum_by_part(sums.keys(), (float(total * share) for total in sums.values()))

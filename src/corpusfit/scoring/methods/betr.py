@@ -20,7 +20,6 @@ Reference: Mizrahi et al. (2025), Language Models Improve When Pretraining Data 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -33,7 +32,14 @@ from corpusfit.kernels import characters, hashed
 from corpusfit.kernels.scores import balanced, logistic, rows
 from corpusfit.kernels.vectors import lengths, products
 from corpusfit.scoring.blocks import plain_rows
-from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
+from corpusfit.scoring.contract import (
+    Effect,
+    Family,
+    Method,
+    Scorer,
+    require_fit,
+    sum_by_part,
+)
 from corpusfit.scoring.tokens import written_tokens
 
 _ORDER = 2
@@ -72,10 +78,8 @@ class BetrScorer(Scorer[Texts]):
         """The effect of every n-gram; the effects and the bias add up to the score."""
         ids, words = written_tokens(text)
         first, length, weight = hashed.grams(ids, _ORDER, self.table)
-        effects: defaultdict[str, float] = defaultdict(float)
-        for j, k, w in zip(first.tolist(), length.tolist(), weight.tolist(), strict=True):
-            effects[" ".join(words[j : j + k])] += w / len(weight)
-        return [Effect(p, e) for p, e in sorted(effects.items(), key=lambda i: (-i[1], i[0]))]
+        grams = (" ".join(words[j : j + k]) for j, k in zip(first, length, strict=True))
+        return sum_by_part(grams, (w / len(weight) for w in weight.tolist()))
 
 
 @dataclass(frozen=True)

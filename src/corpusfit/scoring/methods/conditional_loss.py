@@ -46,10 +46,7 @@ from corpusfit.embed.losses import cross_entropies
 from corpusfit.embed.prediction import Predictor, reads_ahead
 from corpusfit.embed.transformer import (
     CHARACTERS,
-    LOCAL,
-    load_tokenizer,
-    loading,
-    missing_weights,
+    open_complete,
     position_limit,
     token_batches,
 )
@@ -292,18 +289,9 @@ class ConditionalLoss(Method[Texts]):
 
         # open the model, which must be complete and of the kind that its config.json says
         what = f"{MODEL.name}: the model in {folder}"
-        auto = getattr(transformers, _auto_class(causal))
-        with loading(what), seeded(seed):
-            tokenizer = load_tokenizer(folder, what)
-            options = {"use_safetensors": True, "dtype": torch.float32, **LOCAL}
-            model, info = auto.from_pretrained(str(folder), output_loading_info=True, **options)
-        head, body = missing_weights(model, info["missing_keys"])
-        lacking = head + body
-        if lacking:
-            raise ModelError(
-                f"{what} lacks weights of a {type(model).__name__}: {lacking[0]} is missing. Name "
-                "a folder with the complete model."
-            )
+        with seeded(seed):
+            auto = getattr(transformers, _auto_class(causal))
+            tokenizer, model = open_complete(auto, folder, what)
         if causal and reads_ahead(model):
             raise ModelError(f"{what} is not causal: tokens see later ones. Name another model.")
         if not causal and tokenizer.mask_token_id is None:

@@ -17,7 +17,6 @@ target lacks outweighs all others; 1e-5 finds more (docs/log.md).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Texts, buffers
 from corpusfit.kernels import characters, hashed
-from corpusfit.scoring.contract import Effect, Method, Scorer, require_fit
+from corpusfit.scoring.contract import Effect, Method, Scorer, require_fit, sum_by_part
 from corpusfit.scoring.tokens import written_tokens
 
 
@@ -58,10 +57,8 @@ class DsirScorer(Scorer[Texts]):
         ids, words = written_tokens(text, signs=self.signs)
         first, length, weight = hashed.grams(ids, self.order, self.table)
         share = 1 / max(1, len(weight)) if self.per_token else 1.0
-        effects: defaultdict[str, float] = defaultdict(float)
-        for j, k, w in zip(first.tolist(), length.tolist(), weight.tolist(), strict=True):
-            effects[" ".join(words[j : j + k])] += w * share
-        return [Effect(p, e) for p, e in sorted(effects.items(), key=lambda i: (-i[1], i[0]))]
+        grams = (" ".join(words[j : j + k]) for j, k in zip(first, length, strict=True))
+        return sum_by_part(grams, (w * share for w in weight.tolist()))
 
 
 @dataclass(frozen=True)
