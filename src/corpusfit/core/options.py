@@ -79,7 +79,8 @@ class Option:
         if high is None:
             return f"{low:g} or more" if self.above is None else f"above {low:g}"
         if high > 2**30:
-            return f"{low:g} or more, and below 2^{math.log2(high):g}"
+            end = "at most" if self.below is None else "below"
+            return f"{low:g} or more, and {end} 2^{math.log2(high):g}"
         if self.above is not None and self.below is not None:
             return f"between {low:g} and {high:g}"
         begin = "[" if self.above is None else "("

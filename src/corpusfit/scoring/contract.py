@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.core.options import Option, Setting
 from corpusfit.core.types import Corpus, Paired, Reads, Texts, Vectors, WithNumbers
 
 SOURCE = "source"
@@ -131,6 +132,11 @@ class Scorer(ABC, Generic[Batch]):
         return []
 
 
+def setting(default: Any, **limits: Any) -> Any:
+    """The field of a method's setting with a default and the limits of an `Option`."""
+    return field(default=default, metadata={"option": Option("", **limits)})
+
+
 @dataclass(frozen=True)
 class AnyMethod(ABC):
     """A method that scores the similarity of texts to the target; its fields are its settings.
@@ -167,6 +173,12 @@ The machine was an EPYC with AVX-512; `corpusfit rank` measures this machine.
     """Whether scores do not depend on the target, so that its words and language do not matter."""
     argument: ClassVar[str] = ""
     """The setting that stands in the method's name behind a colon, as in `pyod:ECOD`; or empty."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if option := each.metadata.get("option"):
+                limited = Setting(f"method.{each.name}", (), each.default, option)
+                limited.check(getattr(self, each.name))
 
     @property
     def fits_on(self) -> Reads:

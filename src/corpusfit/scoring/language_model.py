@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Texts, buffers
 from corpusfit.kernels.backoff import fits, log_probabilities, token_probabilities
 from corpusfit.kernels.characters import table as characters
@@ -21,12 +20,6 @@ _BITS = float(np.log2(10.0))
 
 WORDLESS = -32.0
 """Score of a text without tokens, in bits per token; its end token alone would score high."""
-
-
-def check_order(order: int) -> None:
-    """Check the order of a model."""
-    if not 1 <= order <= 5:
-        raise bad_setting("`method.order`", "from 1 to 5", order)
 
 
 def train(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[np.uint64]]:

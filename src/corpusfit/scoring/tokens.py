@@ -97,14 +97,6 @@ class Listed:
     total: int  # number of all n-grams in the texts
 
 
-def check_listing(order: int, top: int) -> None:
-    """Check the settings of a list."""
-    if order < 1:
-        raise bad_setting("`method.order`", "at least 1", order)
-    if top < 1:
-        raise bad_setting("`method.top`", "at least 1", top)
-
-
 def most_frequent(texts: Texts, role: str, order: int, top: int) -> Listed:
     """List the `top` most frequent n-grams of `order` tokens; ties go by identity."""
     counted = grams_of(*buffers(texts), table(), order)[0]

@@ -26,7 +26,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Paired, Reads, Texts, Vectors, buffers
 from corpusfit.kernels import characters, hashed
 from corpusfit.kernels.scores import balanced, logistic, rows
@@ -38,6 +37,7 @@ from corpusfit.scoring.contract import (
     Method,
     Scorer,
     require_fit,
+    setting,
     sum_by_part,
 )
 from corpusfit.scoring.tokens import written_tokens
@@ -101,17 +101,9 @@ class Betr(Method[Paired]):
     scorer: ClassVar[type] = BetrScorer
     cost: ClassVar[str] = "300,000/s"
 
-    share: float = 0.1
-    buckets: int = 2**16
-    c: float = 1000.0
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.share <= 0.5:
-            raise bad_setting("`method.share`", "above 0 and at most 0.5", self.share)
-        if not 1 <= self.buckets <= 2**31:
-            raise bad_setting("`method.buckets`", "from 1 to 2147483648", self.buckets)
-        if not self.c > 0.0:
-            raise bad_setting("`method.c`", "above 0", self.c)
+    share: float = setting(0.1, above=0, maximum=0.5)
+    buckets: int = setting(2**16, minimum=1, maximum=2**31)
+    c: float = setting(1000.0, above=0)
 
     def fit(self, target: Paired, background: Paired, *, seed: int) -> BetrScorer:
         """Rank the background for every target text, and fit the classifier; no seed is used."""

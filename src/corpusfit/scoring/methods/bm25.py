@@ -27,12 +27,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Reads, Texts, buffers, take_texts
 from corpusfit.kernels import similar
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_of, table_of
-from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
+from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit, setting
 from corpusfit.scoring.tokens import count_target_words, count_words, written_tokens
 
 _TAIL = 0.01  # share of the background, highest for a query, from which its ranks are estimated
@@ -131,18 +130,10 @@ class Bm25(Method[Texts]):
     scorer: ClassVar[type] = Bm25Scorer
     cost: ClassVar[str] = "75,000/s"
 
-    k1: float = 1.2
-    b: float = 0.75
-    queries: int = 2000
+    k1: float = setting(1.2, minimum=0)
+    b: float = setting(0.75, minimum=0, maximum=1)
+    queries: int = setting(2000, minimum=1)
     calibrated: bool = True
-
-    def __post_init__(self) -> None:
-        if not self.k1 >= 0.0:
-            raise bad_setting("`method.k1`", "at least 0", self.k1)
-        if not 0.0 <= self.b <= 1.0:
-            raise bad_setting("`method.b`", "from 0 to 1", self.b)
-        if self.queries < 1:
-            raise bad_setting("`method.queries`", "at least 1", self.queries)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> Bm25Scorer:
         """Index the queries, and estimate the tail of each one's scores in the background."""

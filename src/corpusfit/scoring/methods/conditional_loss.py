@@ -51,7 +51,7 @@ from corpusfit.embed.transformer import (
     token_batches,
 )
 from corpusfit.kernels.chance import place_keys
-from corpusfit.scoring.contract import Family, Method, Scorer
+from corpusfit.scoring.contract import Family, Method, Scorer, setting
 from corpusfit.scoring.language_model import WORDLESS
 
 MODEL = ModelSetting(
@@ -242,17 +242,9 @@ class ConditionalLoss(Method[Texts]):
     needs: ClassVar[str] = "models"
 
     model: str = ""
-    steps: int = 60
-    rate: float = 5e-5
-    length: int = 256
-
-    def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise bad_setting("`method.steps`", "at least 1", self.steps)
-        if not 0.0 < self.rate <= 1.0:
-            raise bad_setting("`method.rate`", "in (0, 1]", self.rate)
-        if self.length < 8:
-            raise bad_setting("`method.length`", "at least 8", self.length)
+    steps: int = setting(60, minimum=1)
+    rate: float = setting(5e-5, above=0, maximum=1)
+    length: int = setting(256, minimum=8)
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -29,7 +29,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Paired, Reads, Vectors, read_as, take_texts
 from corpusfit.kernels.scores import (
     agreed_depth,
@@ -43,7 +42,7 @@ from corpusfit.kernels.scores import (
 from corpusfit.kernels.vectors import lengths, products
 from corpusfit.scoring import registry
 from corpusfit.scoring.blocks import blockwise, plain_rows
-from corpusfit.scoring.contract import Family, Method, Scorer
+from corpusfit.scoring.contract import Family, Method, Scorer, setting
 
 MEMBERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("domain_cosine", {"centered": False}),
@@ -139,14 +138,8 @@ class Consensus(Method[Paired]):
     family: ClassVar[Family] = "ensemble"
     scorer: ClassVar[type] = ConsensusScorer
 
-    share: float = 0.0
-    c: float = 0.1
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.share <= 1 / 3:
-            raise bad_setting("`method.share`", "from 0 to 1/3", self.share)
-        if not self.c > 0.0:
-            raise bad_setting("`method.c`", "above 0", self.c)
+    share: float = setting(0.0, minimum=0, maximum=1 / 3)
+    c: float = setting(0.1, above=0)
 
     def fit(self, target: Paired, background: Paired, *, seed: int) -> ConsensusScorer:
         """Rank the background with all members, and fit on the units on which they agree."""

@@ -23,10 +23,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Texts, buffers
 from corpusfit.kernels import characters, hashed
-from corpusfit.scoring.contract import Effect, Method, Scorer, require_fit, sum_by_part
+from corpusfit.scoring.contract import Effect, Method, Scorer, require_fit, setting, sum_by_part
 from corpusfit.scoring.tokens import written_tokens
 
 
@@ -73,25 +72,16 @@ class Dsir(Method[Texts]):
         smoothing: Constant s added to both probabilities (default: 1e-05).
     """
 
-    order: int = 2
-    buckets: int = 10_000
+    order: int = setting(2, minimum=1, maximum=hashed.MAX_ORDER)
+    buckets: int = setting(10_000, minimum=1, maximum=2**31)
     signs: bool = False
     per_token: bool = True
-    smoothing: float = 1e-5
+    smoothing: float = setting(1e-5, above=0)
 
     cost: ClassVar = "about 400 MB/s"
     reads: ClassVar = "text"
     family: ClassVar = "lexical"
     scorer: ClassVar = DsirScorer
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        if not 1 <= self.order <= hashed.MAX_ORDER:
-            raise bad_setting("`method.order`", f"from 1 to {hashed.MAX_ORDER}", self.order)
-        if not 1 <= self.buckets <= 2**31:
-            raise bad_setting("`method.buckets`", "from 1 to 2147483648", self.buckets)
-        if not self.smoothing > 0:
-            raise bad_setting("`method.smoothing`", "above 0", self.smoothing)
 
     @property
     def log_weights(self) -> bool:

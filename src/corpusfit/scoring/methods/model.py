@@ -41,7 +41,7 @@ from corpusfit.embed.transformer import (
     position_limit,
     token_batches,
 )
-from corpusfit.scoring.contract import Family, Method, Scorer
+from corpusfit.scoring.contract import Family, Method, Scorer, setting
 from corpusfit.scoring.external import Classifier, digest_of, require_same
 
 MODEL = ModelSetting(
@@ -154,11 +154,10 @@ class Model(Method[Texts]):
     model: str = ""
     label: str = ""
     raw: bool = False
-    length: int = 512
+    length: int = setting(512, minimum=8)
 
     def __post_init__(self) -> None:
-        if self.length < 8:
-            raise bad_setting("`method.length`", "at least 8", self.length)
+        super().__post_init__()
         if not self._named.model:
             cure = "For example model:HuggingFaceFW/fineweb-edu-classifier."
             raise bad_setting(MODEL.name, MODEL.allowed, self.model, cure)

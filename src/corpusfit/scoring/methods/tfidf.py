@@ -23,13 +23,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Reads, Texts, buffers
 from corpusfit.kernels import grams, similar
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import find_each, table_of
 from corpusfit.kernels.similar import cosines, inverted, nearest_cosines
-from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
+from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit, setting
 from corpusfit.scoring.tokens import count_target_words, count_words, written_tokens
 
 _COMPARE = ("centroid", "nearest")
@@ -137,17 +136,9 @@ class Tfidf(Method[Texts]):
     scorer: ClassVar[type] = TfidfScorer
     cost: ClassVar[str] = "250,000/s"
 
-    compare: str = "centroid"
-    k: int = 20
-    idf: str = "log"
-
-    def __post_init__(self) -> None:
-        if self.compare not in _COMPARE:
-            raise bad_setting("`method.compare`", " or ".join(_COMPARE), self.compare)
-        if self.k < 1:
-            raise bad_setting("`method.k`", "at least 1", self.k)
-        if self.idf not in _IDF:
-            raise bad_setting("`method.idf`", " or ".join(_IDF), self.idf)
+    compare: str = setting("centroid", allowed=_COMPARE)
+    k: int = setting(20, minimum=1)
+    idf: str = setting("log", allowed=_IDF)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> TfidfScorer:
         """Count the words of both, and weight the target's; the seed is not used."""
