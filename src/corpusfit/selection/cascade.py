@@ -45,6 +45,7 @@ from corpusfit.selection.samples import (
     Unit,
     background_texts,
     first_bound,
+    lowest,
     merge,
     target_texts,
     units_at,
@@ -502,7 +503,7 @@ def _draw_segments(
     segments = join_units(units, cut.gamma)
     tally.segments = len(segments)
     keys = place_keys(seed + _SEGMENT_SEED, shard.index, len(segments))
-    chosen = _smallest(keys, most_segments, segment_bound)
+    chosen = lowest(keys, most_segments, segment_bound)
     drawn = [
         DrawnSegment(i, first, units_at(texts, units.numbers, np.arange(first, first + n)))
         for i, first, n in zip(
@@ -513,7 +514,7 @@ def _draw_segments(
         )
     ]
     unit_keys = place_keys(seed, shard.index, len(units))
-    chosen_units = _smallest(unit_keys, most_units, unit_bound)
+    chosen_units = lowest(unit_keys, most_units, unit_bound)
     units_chosen = units_at(texts, units.numbers, chosen_units)
     background = list(zip(chosen_units.tolist(), units_chosen, strict=True))
     return DrawnShard(
@@ -522,12 +523,6 @@ def _draw_segments(
         int(segments.tokens.sum()),
         tally,
     )
-
-
-def _smallest(keys: NDArray[np.uint64], k: int, bound: int) -> NDArray[np.int64]:
-    """Positions of the k smallest keys up to a bound, increasing."""
-    candidates = np.flatnonzero(keys <= np.uint64(min(bound, ALL - 1)))
-    return np.sort(candidates[np.argsort(keys[candidates], kind="stable")[:k]])
 
 
 def _fit_stage_surrogate(

@@ -288,9 +288,10 @@ def below(
     return keys[order], units.take(places), take_texts(texts, places), tally
 
 
-def lowest(keys: NDArray[np.uint64], k: int) -> NDArray[np.int64]:
-    """Positions of the k smallest keys, int64, increasing."""
-    return np.sort(np.argsort(keys, kind="stable")[:k])
+def lowest(keys: NDArray[np.uint64], k: int, bound: int = ALL) -> NDArray[np.int64]:
+    """Positions of the k smallest keys up to a bound, int64, increasing."""
+    candidates = np.flatnonzero(keys <= np.uint64(min(bound, ALL - 1)))
+    return np.sort(candidates[np.argsort(keys[candidates], kind="stable")[:k]])
 
 
 def _typical_bytes(cut: CutPlan) -> int:

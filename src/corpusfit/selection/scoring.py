@@ -13,7 +13,7 @@ import numpy as np
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import names_in, remove, restore, write_bytes
-from corpusfit.core.engine import Call, Job, PlainJob
+from corpusfit.core.engine import Call, Job
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.plan import CutPlan, MethodPlan, ReadPlan
 from corpusfit.core.types import Paired, Reads, Shard, Source, Units, file_of, read_as
@@ -72,9 +72,10 @@ def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Score
     common = (cut.gamma, method.log_weights, run.names, folder.scores, folder.scored)
     if isinstance(method, CorpusMethod):
         samples = Sample(folder.fit, "target"), Sample(folder.fit, "background")
-        whole = ScoreWhole(*common, tuple(run.sources), read, cut, store, *samples, run.plan.seed)
+        stream = _Stream(tuple(run.sources), read, cut, run.names, store, method.reads)
+        job = partial(_score_whole, Scoring(*common), stream, *samples, run.plan.seed)
         with run.stage("score"):
-            run.one(whole, used)
+            run.one(job, method)
         return fitted
     done = names_in(folder.scored)
     # embeddings alone decide: score the stored ones, without reading the text again
@@ -85,7 +86,7 @@ def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Score
     else:
         # hash documents for the later search for copies, as their text is at hand
         hashed = run.plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
-        job = ScoreTexts(
+        score = ScoreTexts(
             *common,
             folder.scorer,
             read,
@@ -96,7 +97,7 @@ def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Score
             network=not method.exact,
             keys=folder.keys if hashed else None,
         )
-        scored = run.over_shards("score", job, lambda i: mark_path(folder.scored, i).name in done)
+        scored = run.over_shards("score", score, lambda i: mark_path(folder.scored, i).name in done)
     for tally in scored:
         run.machine.progress.advance(0, tally.units)
     return fitted
@@ -250,80 +251,68 @@ class ScoreTexts(Scoring, Job[Shard, Tally]):
 class _Stream:
     """The corpus, shard by shard; every iteration reads it again."""
 
-    job: ScoreWhole
-    reads: Reads
-
-    def __iter__(self) -> Iterator[tuple[int, Any]]:
-        return ((index, batch) for index, _, batch, _ in self.job.read_all(self.reads))
-
-
-@dataclass(frozen=True)
-class ScoreWhole(Scoring, PlainJob[MethodPlan, int]):
-    """Score the whole corpus with a method that reads it all; returns the number of units.
-
-    Runs in one worker and reads the corpus at least twice; a killed run starts again.
-    """
-
     sources: tuple[Source, ...]
     read: ReadPlan
     cut: CutPlan
+    names: tuple[str, ...]
     store: Path | None
-    target: Sample
-    background: Sample
-    seed: int
+    reads: Reads
 
-    def _work(self, plan: MethodPlan) -> int:
-        method = registry.corpus_method(plan.name, plan.options)
-        learned = method.fits_on
-        samples = (self.target.repeated(learned), self.background.batch(learned))
-        scored = method.score_corpus(_Stream(self, method.reads), *samples, seed=self.seed)
-        total = 0
-        shards = self.read_all(method.reads)
-        for (shard, units, _, tally), (index, scores) in zip(shards, scored, strict=True):
-            assert index == shard  # noqa: S101
-            self.finish(index, units, scores, tally)
-            total += len(units)
-        return total
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        return ((index, batch) for index, _, batch, _ in self.read_all())
 
-    def read_all(self, reads: Reads) -> Iterator[tuple[int, Units, Any, Tally]]:
+    def read_all(self) -> Iterator[tuple[int, Units, Any, Tally]]:
         """Number, units, batch and tally of every shard."""
         store = VectorStore(self.store) if self.store is not None else None
-        if reads == "embedding" and store is not None:
+        if self.reads == "embedding" and store is not None:
             for index in sorted(store.finished()):
                 units, vectors, tally = store.read(index)
                 yield index, units, vectors, Tally(**tally)
             return
         for shard in corpus.packed(self.sources, self.read):
             units, texts, counted = read_units(shard, self.read, self.cut, self.names)
-            if reads == "both" and store is not None:
+            if self.reads == "both" and store is not None:
                 yield shard.index, units, Paired(texts, store.read(shard.index)[1]), counted
             else:
                 yield shard.index, units, texts, counted
 
 
-@dataclass(frozen=True)
-class ScoreLabels(Scoring, Job[Shard, tuple[Tally, list[str]]]):
+def _score_whole(
+    scoring: Scoring,
+    stream: _Stream,
+    target: Sample,
+    background: Sample,
+    seed: int,
+    method: CorpusMethod,
+) -> int:
+    """Score the whole corpus with a method that reads it all; returns the number of units.
+
+    Runs in one worker and reads the corpus at least twice; a killed run starts again.
+    """
+    learned = method.fits_on
+    samples = (target.repeated(learned), background.batch(learned))
+    scored = method.score_corpus(stream, *samples, seed=seed)
+    total = 0
+    for (shard, units, _, tally), (index, scores) in zip(stream.read_all(), scored, strict=True):
+        assert index == shard  # noqa: S101
+        scoring.finish(index, units, scores, tally)
+        total += len(units)
+    return total
+
+
+def _score_by_label(
+    scoring: Scoring, method: LabelMethod, read: ReadPlan, cut: CutPlan, shard: Shard
+) -> tuple[Tally, list[str]]:
     """Score a shard by its rows' labels; returns the tally and the different labels."""
-
-    method: MethodPlan
-    read: ReadPlan
-    cut: CutPlan
-
-    def start(self) -> Callable[[Shard], tuple[Tally, list[str]]]:
-        method = registry.label_method(self.method.name, self.method.options)
-
-        def work(shard: Shard) -> tuple[Tally, list[str]]:
-            units, _, tally = read_units(shard, self.read, self.cut, self.names)
-            if method.truth == SOURCE:
-                used, places = np.unique(file_of(units.row), return_inverse=True)
-                labels = [self.names[shard.source + i] for i in used.tolist()]
-                labels = labels or [self.names[shard.source]]
-            else:
-                labels, places = labels_of(shard, self.read, units.row)
-            scores = np.array([method.score_label(label) for label in labels], np.float32)
-            return self.finish(shard.index, units, scores[places], tally), labels
-
-        return work
+    names = scoring.names
+    units, _, tally = read_units(shard, read, cut, names)
+    if method.truth == SOURCE:
+        used, places = np.unique(file_of(units.row), return_inverse=True)
+        labels = [names[shard.source + i] for i in used.tolist()] or [names[shard.source]]
+    else:
+        labels, places = labels_of(shard, read, units.row)
+    scores = np.array([method.score_label(label) for label in labels], np.float32)
+    return scoring.finish(shard.index, units, scores[places], tally), labels
 
 
 def _score_labels(
@@ -335,8 +324,8 @@ def _score_labels(
     done = names_in(folder.scored)
     labels_seen, rejected = set[str](), Reasons()
     read, cut = run.plan.read, run.plan.cut
-    common = (cut.gamma, method.log_weights, run.names, folder.scores, folder.scored)
-    job = ScoreLabels(*common, used, read, cut)
+    scoring = Scoring(cut.gamma, method.log_weights, run.names, folder.scores, folder.scored)
+    job = partial(_score_by_label, scoring, method, read, cut)
     for tally, labels in run.over_shards(
         "score", job, lambda i: mark_path(folder.scored, i).name in done
     ):
