@@ -366,7 +366,8 @@ def as_texts(texts: Any, name: str = "texts") -> Texts:
     if type(texts) is pa.LargeStringArray and not texts.null_count:
         return texts
     if isinstance(texts, pa.Array | pa.ChunkedArray):
-        if texts.null_count or not _holds_strings(texts.type):
+        strings = (pa.string(), pa.large_string(), pa.string_view())
+        if texts.null_count or texts.type not in strings:
             raise TypeError(f"{name} must be strings without nulls; got Arrow's {texts.type}")
         array = texts.cast(pa.large_string())  # cast first, as 32-bit offsets end at 2 GB
         return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
@@ -379,10 +380,6 @@ def as_texts(texts: Any, name: str = "texts") -> Texts:
         if not isinstance(text, str):
             raise TypeError(f"{name} must be strings; number {at} is a {type(text).__name__}")
     return text_array(list(texts))
-
-
-def _holds_strings(kind: pa.DataType) -> bool:
-    return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def buffers(texts: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

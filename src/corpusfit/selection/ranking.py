@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from corpusfit import text as corpus
 from corpusfit.core.engine import Job, Work
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
-from corpusfit.core.plan import MethodPlan, Plan
+from corpusfit.core.plan import MethodPlan
 from corpusfit.core.types import take_units, text_array
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod, Family, Method
@@ -58,19 +58,6 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
     seed: int
     normalized: bool  # whether the target's texts are normalized; else they are to evaluate
     named: bool  # whether the user named the methods; then a method that cannot be used is an error
-
-    @classmethod
-    def of(
-        cls,
-        plan: Plan,
-        target: Sample,
-        background: Sample,
-        shares: tuple[float, ...] = (SHARE,),
-        *,
-        named: bool,
-    ) -> EvaluateBits:
-        """The job for a run's samples."""
-        return cls(target, background, shares, plan.seed, plan.fit.normalize, named)
 
     def held(self) -> HeldOut:
         """The folds."""
@@ -239,7 +226,8 @@ def rank_methods(
     built = [(p, registry.build(p.name, p.options)) for p in plans]
     alone = [p for p, method in built if isinstance(method, Method) and not method.fields]
     pieces = [(plan, run.plan.seed + i) for i in range(seeds) for plan in alone]
-    folds = EvaluateBits.of(run.plan, target, background, named=named)
+    plan = run.plan
+    folds = EvaluateBits(target, background, (SHARE,), plan.seed, plan.fit.normalize, named)
     held = folds.held()
     with run.stage("rank", held.count * held.usable + _TRIAL * seeds):
         took: dict[str, float] = {}

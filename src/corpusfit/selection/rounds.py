@@ -274,43 +274,23 @@ def _dealt(shards: range, parts: int) -> list[Group]:
     return [Group(i, tuple(shards[i::parts])) for i in range(parts)]
 
 
-@dataclass(frozen=True)
 class RoundsFolder:
     """The files of a selection in rounds; all of them can be computed again."""
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.features = path / "features.safetensors"  # what is counted of the target
+        self.scorer = path / "scorer.safetensors"  # of the rounds on a sample
+        self.counted = path / "counted"  # folder of what `counts` names
+        self.placed = path / "placed"  # folder of what `places` names
 
     def inner(self, name: str) -> RoundsFolder:
         """The folder of rounds on some texts of the corpus, whose parts are of several shards."""
         return RoundsFolder(self.path / name)
 
-    @property
-    def features(self) -> Path:
-        """What is counted of the target."""
-        return self.path / "features.safetensors"
-
-    @property
-    def scorer(self) -> Path:
-        """The scorer of the rounds on a sample."""
-        return self.path / "scorer.safetensors"
-
-    @property
-    def counted(self) -> Path:
-        """Folder with the counts of each part."""
-        return self.path / "counted"
-
     def counts(self, part: int) -> Path:
         """The counts of a part's segments; of a shard also the tally of its rows."""
         return self.counted / f"part-{part:05d}.safetensors"
-
-    def read_counts(self, parts: Iterable[int]) -> list[Counted]:
-        """The counts of some parts' segments."""
-        return [_read_counted(self.counts(part)) for part in parts]
-
-    @property
-    def placed(self) -> Path:
-        """Folder with what `places` names."""
-        return self.path / "placed"
 
     def places(self, shard: int) -> Path:
         """Counts and positions of a shard's segments with an early place, and its tally."""
@@ -475,7 +455,7 @@ class ScoreLeft(Job[Group, int]):
                 before, written = Left.read(path)
                 if written == self.round:  # by an earlier command
                     return group.number
-            counted = self.folder.read_counts(group.parts)
+            counted = [_read_counted(self.folder.counts(part)) for part in group.parts]
             gains = np.concatenate([gains_of(part) for part in counted])
             words = np.concatenate([part.words for part in counted])
             gains = np.where(words <= self.longest, gains, np.float32(-np.inf))

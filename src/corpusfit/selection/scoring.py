@@ -41,9 +41,9 @@ from corpusfit.text.reading import (
     Reasons,
     Tally,
     join_units,
+    joined_scores,
     read_units,
     require_none_rejected,
-    segment_scores,
     with_numbers,
 )
 
@@ -187,7 +187,7 @@ class Scoring:
         """Write a shard's scores, then its mark."""
         segments = join_units(units, self.gamma)
         tally.segments = len(segments)
-        scores = segment_scores(segments, unit_scores, summed=self.summed)
+        scores = joined_scores(unit_scores, segments.units, summed=self.summed)
         table.write(self.scores, shard, tally.sources(self.names), segments, scores)
         write_bytes(mark_path(self.marks, shard), json.dumps(tally.as_dict()).encode())
         return tally

@@ -144,8 +144,11 @@ class Consensus(Method[Paired]):
     def fit(self, target: Paired, background: Paired, *, seed: int) -> ConsensusScorer:
         """Rank the background with all members, and fit on the units on which they agree."""
         fitted = [self._fitted(*m, target, background, seed) for m in MEMBERS]
-        trusted, order, count = self._agreed([ranks for _, ranks in fitted])
-        n = len(order)
+        # the members' weights, and the sample's units in joint order
+        ranks = np.array([ranks for _, ranks in fitted])
+        trusted = spectral_weights(ranks, TOP, [registry.load(m).family for m, _ in MEMBERS])
+        order = np.argsort(-(trusted @ ranks), kind="stable")
+        n, count = len(order), self._positives(ranks, trusted)
         # positives: units that the members agree on; negatives: the lower two thirds
         best, rest = order[:count], order[n // 3 :]
         vectors = plain_rows(background.vectors)
@@ -181,15 +184,6 @@ class Consensus(Method[Paired]):
             tuple(take_texts(background.texts, shown).to_pylist()),
             directions[shown],
         )
-
-    def _agreed(
-        self, members: list[NDArray[np.float64]]
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
-        """The members' weights, the sample's units in joint order, and the number of positives."""
-        ranks = np.array(members)
-        trusted = spectral_weights(ranks, TOP, [registry.load(m).family for m, _ in MEMBERS])
-        order = np.argsort(-(trusted @ ranks), kind="stable")
-        return trusted, order, self._positives(ranks, trusted)
 
     def _fitted(
         self, name: str, settings: dict[str, Any], target: Paired, background: Paired, seed: int
