@@ -105,7 +105,7 @@ def _do_step(
     """Do a step with a run of parts."""
     number, parts = numbered
     read = read_gathered(gathered, parts)
-    return number, step.of(number, (p.without_copies(weighted_by) for p in read))
+    return number, step(number, (p.without_copies(weighted_by) for p in read))
 
 
 def count_copies(gathered: Path, score: float, parts: tuple[int, ...]) -> int:
