@@ -42,23 +42,17 @@ MACHINE = {
 
 @dataclass(frozen=True)
 class Offer(Generic[_S]):
-    """The options that a command offers: settings of a plan that have a word.
+    """The options that a command offers: settings of a plan that have a word."""
 
-    Attributes:
-        plan: the class of the plan.
-        parts: groups of the plan, or single settings, in the order of `--help`.
-        required: words that the command line requires.
-        differs: fields of an `Option` that are different for this command, by word.
-        aliases: words of the command's own for settings of the plan, by path.
-        example: another setting, for the help of `settings` and `--set`; empty for a command
-            without these and without a plan of the caller.
-    """
-
-    plan: type[_S]
-    parts: tuple[str, ...]
-    required: tuple[str, ...] = ()
+    plan: type[_S]  # the class of the plan
+    parts: tuple[str, ...]  # groups of the plan, or single settings, in the order of `--help`
+    required: tuple[str, ...] = ()  # words that the command line requires
+    # fields of an `Option` that are different for this command, by word
     differs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # words of the command's own for settings of the plan, by path
     aliases: Mapping[str, str] = field(default_factory=dict)
+    # another setting, for the help of `settings` and `--set`; empty for a command without these and
+    # without a plan of the caller
     example: str = ""
 
     @cached_property

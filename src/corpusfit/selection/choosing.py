@@ -70,23 +70,14 @@ class Keyed:
 
 @dataclass(frozen=True)
 class Keying:
-    """How the segments of a part get weights and keys.
+    """How the segments of a part get weights and keys."""
 
-    Attributes:
-        plan: the amount and the policy.
-        seed: of a draw.
-        by_group: whether each group has an amount of its own.
-        over: mean and deviation of all scores, for lambda.
-        highest: the highest of all scores, if they are logarithms of weights.
-        factors: float64 [k], of the groups' shares in a weight.
-    """
-
-    plan: ChoosePlan
-    seed: int
-    by_group: bool
-    over: Moments
-    highest: float | None = None
-    factors: NDArray[np.float64] | None = None
+    plan: ChoosePlan  # the amount and the policy
+    seed: int  # of a draw
+    by_group: bool  # whether each group has an amount of its own
+    over: Moments  # mean and deviation of all scores, for lambda
+    highest: float | None = None  # the highest of all scores, if they are logarithms of weights
+    factors: NDArray[np.float64] | None = None  # float64 [k], of the groups' shares in a weight
 
     def keyed(self, part: ScoredPart) -> Keyed:
         """The weights and keys of a part."""

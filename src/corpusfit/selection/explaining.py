@@ -309,24 +309,18 @@ class Neighbor:
 
 @dataclass(frozen=True)
 class Explained:
-    """The explanation of a segment's score.
+    """The explanation of a segment's score."""
 
-    Attributes:
-        score: mean or sum of the units' scores; None for a method that cannot score a single text.
-        effects: effects of the n-grams on the score, in descending order; empty for a method that
-            does not read words.
-        nearest: most similar target texts; none if the units have no word.
-        nearest_by: similarity behind `nearest`: `words` (TF-IDF) or `embedding`.
-        learned_from: most similar corpus texts that the method learned from, if it learned any.
-        meaning: what the score and the effects are, if that needs words.
-    """
-
+    # mean or sum of the units' scores; None for a method that cannot score a single text
     score: float | None
+    # effects of the n-grams on the score, in descending order; empty for a method that does not
+    # read words
     effects: list[Effect]
-    nearest: list[Neighbor]
-    nearest_by: str
+    nearest: list[Neighbor]  # most similar target texts; none if the units have no word
+    nearest_by: str  # similarity behind `nearest`: `words` (TF-IDF) or `embedding`
+    # most similar corpus texts that the method learned from, if it learned any
     learned_from: list[Neighbor]
-    meaning: str = ""
+    meaning: str = ""  # what the score and the effects are, if that needs words
 
 
 @dataclass(frozen=True)

@@ -53,22 +53,17 @@ _NO_CELLS = np.empty(0, np.int64)
 
 
 class ChunkScan(NamedTuple):
-    """The digest and the row offsets of a chunk.
+    """The digest and the row offsets of a chunk."""
 
-    Attributes:
-        digest: XXH3, 128 bits.
-        begins: int64 [m], offset of the first row in each cell of the file; a row of this chunk is
-            one that begins after one of its line ends.
-        rows: int64 [m], number of rows that begin in each of these cells.
-        ends: offsets after the first and the last line end; -1 without one.
-        longest: bytes of the longest row between two line ends.
-    """
-
-    digest: bytes
+    digest: bytes  # XXH3, 128 bits
+    # int64 [m], offset of the first row in each cell of the file; a row of this chunk is one that
+    # begins after one of its line ends
     begins: NDArray[np.int64] = _NO_CELLS
+    # int64 [m], number of rows that begin in each of these cells
     rows: NDArray[np.int64] = _NO_CELLS
+    # offsets after the first and the last line end; -1 without one
     ends: tuple[int, int] = (-1, -1)
-    longest: int = 0
+    longest: int = 0  # bytes of the longest row between two line ends
 
 
 def scan_chunk(chunk: Chunk) -> ChunkScan:
