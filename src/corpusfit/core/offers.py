@@ -71,18 +71,14 @@ class Offer(Generic[_S]):
 
     def build(
         self,
-        plan: Settings | Path | str | None,
-        settings: Sequence[str],
+        plan: Settings | Path | str | None,  # a plan of the offer's class, a TOML file, or None
+        settings: Sequence[str],  # settings by their paths
+        # values by keyword, of which None is left out and `MACHINE` ignored
         options: Mapping[str, object],
+        # the plan that a file changes (default: all settings have their defaults)
         start: _S | None = None,
     ) -> _S:
         """A plan, or a TOML file's, changed by keywords, then by `a.b=c` settings; not checked.
-
-        Args:
-            plan: a plan of the offer's class, a TOML file, or None.
-            settings: settings by their paths.
-            options: values by keyword, of which None is left out and `MACHINE` ignored.
-            start: the plan that a file changes (default: all settings have their defaults).
 
         Raises:
             UsageError: a keyword or a setting does not exist, or its value has the wrong type.

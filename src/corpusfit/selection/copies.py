@@ -314,29 +314,20 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
 
 
 def find_copies(
-    run_map: Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]],
-    search: Search,
-    sizes: Mapping[int, int],
-    kind: str,
-    marks: Path,
-    before: Copies,
+    run_map: Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]],  # runs a job on pieces
+    search: Search,  # where scores and keys are
+    sizes: Mapping[int, int],  # documents of each part, in reading order
+    kind: str,  # what to count new copies as
+    marks: Path,  # folder to write; whatever it holds is removed
+    before: Copies,  # copies known already
     *,
-    at_once: int = _AT_ONCE,
+    at_once: int = _AT_ONCE,  # keys that are sorted at a time
 ) -> Copies:
     """The copies of `before`, and the documents that share a key with a better document.
 
     The work is linear in the number of documents: workers sort the keys of groups of parts and
     divide them into ranges, each range is searched in all groups, and the marks go back to the
     groups. A worker has `at_once` keys in memory, about, and this process the numbers of parts.
-
-    Args:
-        run_map: runs a job on pieces.
-        search: where scores and keys are.
-        sizes: documents of each part, in reading order.
-        kind: what to count new copies as.
-        marks: folder to write; whatever it holds is removed.
-        before: copies known already.
-        at_once: keys that are sorted at a time.
     """
     remove(search.work, marks)
     groups = _groups(sizes, at_once // len(search.names))

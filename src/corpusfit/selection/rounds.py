@@ -178,24 +178,16 @@ def _score_by_sample(
 
 
 def _take(
-    run: Run,
+    run: Run,  # whose workers do it
+    # with the parts' counts; with those of the whole corpus too, if it has other texts
     files: RoundsFolder,
-    method: RoundMethod,
-    parts: range,
-    texts: float,
-    share: float = 1.0,
-    most: int | None = None,
+    method: RoundMethod,  # decides on rounds and gains
+    parts: range,  # numbers of the parts with the texts
+    texts: float,  # number of all texts of the corpus, about
+    share: float = 1.0,  # of the corpus that the texts are, if they are a sample of it
+    most: int | None = None,  # number of rounds; all of the method's by default
 ) -> tuple[list[Taken], list[Round], list[Group]]:
     """Take texts in rounds.
-
-    Args:
-        run: whose workers do it.
-        files: with the parts' counts; with those of the whole corpus too, if it has other texts.
-        method: decides on rounds and gains.
-        parts: numbers of the parts with the texts.
-        texts: number of all texts of the corpus, about.
-        share: of the corpus that the texts are, if they are a sample of it.
-        most: number of rounds; all of the method's by default.
 
     Returns:
         The counts by which each round scored, the rounds, and the groups of parts after them.
