@@ -28,7 +28,7 @@ from corpusfit.domains.describe import (
     purity,
     write_sample,
 )
-from corpusfit.domains.fitting import Baseline, FitClusters, Fitted, write_word_vectors
+from corpusfit.domains.fitting import FitClusters, Fitted, fit_baseline, write_word_vectors
 from corpusfit.domains.mixture import ClustersFolder, read_cluster_model, write_cluster_model
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.embed.folders import default_embedder
@@ -378,7 +378,7 @@ def _baselines(
     numbers = plan.mixture.numbers() or (k,)
     seeds = range(plan.seed, plan.seed + plan.mixture.fits)
     pieces = [(which, k, s) for which in ("random", "lda") for k in numbers for s in seeds]
-    done = list(run.over("baselines", Baseline(job.sample, job.labels, job.t), pieces))
+    done = list(run.over("baselines", partial(fit_baseline, job.sample, job.labels, job.t), pieces))
     # word vectors are clustered like embeddings
     word_sample = Sample(folder.drawn, "words")
     if not word_sample.vectors.exists():

@@ -79,27 +79,17 @@ class FitClusters(Job[tuple[int, int], Fitted]):
         return work
 
 
-@dataclass(frozen=True)
-class Baseline(Job[tuple[str, int, int], tuple[str, Fitted]]):
+def fit_baseline(
+    sample: Sample, labels: tuple[int, ...], t: int, piece: tuple[str, int, int]
+) -> tuple[str, Fitted]:
     """Assign a sample's texts at `random` or by `lda`: (which, k, seed) to the same and its fit."""
-
-    sample: Sample
-    labels: tuple[int, ...]
-    t: int
-
-    def start(self) -> Callable[[tuple[str, int, int]], tuple[str, Fitted]]:
-        texts = self.sample.read_texts()
-        labels = np.array(self.labels, np.int64)
-
-        def work(piece: tuple[str, int, int]) -> tuple[str, Fitted]:
-            which, k, seed = piece
-            if which == "random":
-                clusters = np.random.default_rng(seed).integers(k, size=len(texts))
-            else:
-                clusters = by_topic(texts, k, seed)
-            return which, Fitted(k, seed, confusion(clusters, labels, k, self.t))
-
-        return work
+    which, k, seed = piece
+    texts = sample.read_texts()
+    if which == "random":
+        clusters = np.random.default_rng(seed).integers(k, size=len(texts))
+    else:
+        clusters = by_topic(texts, k, seed)
+    return which, Fitted(k, seed, confusion(clusters, np.array(labels, np.int64), k, t))
 
 
 def write_word_vectors(sample: Sample, piece: tuple[Sample, int]) -> Path:

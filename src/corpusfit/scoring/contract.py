@@ -141,6 +141,8 @@ def setting(default: Any, **limits: Any) -> Any:
 class AnyMethod(ABC):
     """A method that scores the similarity of texts to the target; its fields are its settings.
 
+    A number with limits, or a word that must be one of some, is a field made by `setting`.
+
     To add a method, add one file to `scoring/methods/`, named like the method, with one `Method`
     and one `Scorer`, one `CorpusMethod`, one `RoundMethod` (`scoring/rounds.py`), or one
     `LabelMethod`, all frozen dataclasses. The command line, the reference, the stored form and the
