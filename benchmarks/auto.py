@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,7 @@ from corpusfit.embed import load, prepare
 from corpusfit.scoring import registry
 from corpusfit.scoring.names import names as method_names
 from corpusfit.scoring.rank import trial, verdicts
-from corpusfit.selection.samples import ALL, SampleTexts, merge
+from corpusfit.selection.samples import ALL, merge, sample_texts
 from corpusfit.text.context import default_cache
 from corpusfit.text.reading import cut_units, read_shard
 from harness import RESULTS, machine
@@ -78,7 +79,7 @@ def sample(pile: Path, plan: Plan, size: int) -> tuple[list[str], np.ndarray]:
     with tempfile.TemporaryDirectory() as spool:
         found = corpus.find([str(pile)], plan.read, spool=Path(spool), role="corpus")
     names = tuple(s.name for s in found)
-    work = SampleTexts(plan.read, plan.cut, names, size, plan.seed).start()
+    work = partial(sample_texts, plan.read, plan.cut, names, size, plan.seed)
     drawn, source = [], {}
     for shard in corpus.shards(found, plan.read):
         drawn.append(work((shard, ALL))[0])

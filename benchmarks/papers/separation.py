@@ -21,6 +21,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ from corpusfit.evaluation.tables import Score, Table, markdown, plain, with_best
 from corpusfit.scoring import registry
 from corpusfit.scoring.rank import HELD_OUT, Split, figures, separate
 from corpusfit.selection.embedding import EmbedTexts
-from corpusfit.selection.samples import ALL, Drawn, SampleTexts, Unit, first_bound, merge
+from corpusfit.selection.samples import ALL, Drawn, Unit, first_bound, merge, sample_texts
 from corpusfit.text.context import RunContext
 from corpusfit.text.reading import cut_units
 
@@ -155,7 +156,7 @@ def target_of(s: Setting, name: str, sources: Sequence[Source]) -> Target:
 
 def drawn_units(context: RunContext, s: Setting, source: Source, k: int) -> list[str]:
     """At most k units of a source, in random order."""
-    job = SampleTexts(s.plan.read, s.plan.cut, (source.name,), k, s.seeds[0])
+    job = partial(sample_texts, s.plan.read, s.plan.cut, (source.name,), k, s.seeds[0])
     drawn: list[Drawn[Unit]] = []
     for bound in dict.fromkeys([first_bound(source.size, k, s.plan.cut), ALL]):
         pieces = ((shard, bound) for shard in context.shards_of([source], s.plan.read))

@@ -52,7 +52,7 @@ class Shards:
 
 
 def scored(name, parts, seed=7, embed=embed, **settings):
-    method = registry.corpus_method(name, settings)
+    method = registry.build(name, settings)
     corpus = Shards(parts, method.reads, embed)
     samples = (prose(1, 40, 0), prose(2, 40, 1) + prose(3, 9, 0))
     target, background = (
@@ -113,7 +113,7 @@ def test_odd_embeddings_give_finite_scores(name, embed):
 def test_it_says_what_memory_it_needs_and_can_be_had_without_settings(name):
     fields = dataclasses.fields(registry.load(name))
     assert all(field.default is not dataclasses.MISSING for field in fields)
-    method = registry.corpus_method(name, {})
+    method = registry.build(name, {})
     assert 0 < method.memory_mb(1.0, 1_000) < method.memory_mb(2.0, 2_000)
 
 
@@ -129,8 +129,3 @@ def test_settings_are_checked(name):
 def test_it_cannot_be_had_as_a_method_for_single_units(name):
     with pytest.raises(UsageError, match=rf"^`method\.name` must .*'{name}'"):
         registry.unit_method(name, {})
-
-
-def test_a_method_for_single_units_cannot_be_had_as_one_for_corpora():
-    with pytest.raises(UsageError, match=r"^`method\.name` must .*'random'"):
-        registry.corpus_method("random", {})

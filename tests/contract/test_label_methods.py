@@ -18,7 +18,7 @@ SETTINGS = {"oracle": {"domain": "bio_*"}}
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("label", ["bio_x.jsonl", "Bio_x", "", "(none)", "bio_\n\x00", "ß" * 999])
 def test_every_label_has_a_finite_score(name, label):
-    score = registry.label_method(name, SETTINGS[name]).score_label(label)
+    score = registry.build(name, SETTINGS[name]).score_label(label)
     assert math.isfinite(score)
     assert score >= 0
 
@@ -34,15 +34,8 @@ def test_it_is_no_other_kind_of_method_and_takes_no_part_in_the_ranking(name):
     assert name not in candidates()
     with pytest.raises(UsageError, match=rf"^`method\.name` must .*'{name}'"):
         registry.unit_method(name, SETTINGS[name])
-    with pytest.raises(UsageError, match=rf"^`method\.name` must .*'{name}'"):
-        registry.corpus_method(name, SETTINGS[name])
     with pytest.raises(ModelError, match=name):
         registry.scorer_class(name)
-
-
-def test_a_method_that_reads_text_cannot_be_had_as_one_of_labels():
-    with pytest.raises(UsageError, match=r"^`method\.name` must .*'random'"):
-        registry.label_method("random", {})
 
 
 @pytest.mark.parametrize("wrong", [{}, {"domain": ""}, {"domain": "a", "truth": ""}])
@@ -52,6 +45,6 @@ def test_the_oracles_settings_are_checked(wrong):
 
 
 def test_the_oracle_takes_several_domains():
-    oracle = registry.label_method("oracle", {"domain": "bio_*,law"})
+    oracle = registry.build("oracle", {"domain": "bio_*,law"})
     labels = ("bio_one", "law", "law_two", "news")
     assert [oracle.score_label(label) for label in labels] == [1.0, 1.0, 0.0, 0.0]

@@ -55,7 +55,7 @@ def test_segments_are_taken_whole_in_the_order_of_memory(run):
         (row["score"], segment["text"]) for row, segment in zip(scores(done), done, strict=True)
     ]
     target = Sample(done.path / ".corpusfit/fit", "target").batch("text")
-    method = registry.corpus_method("cynical", {"rounds": 6})
+    method = registry.build("cynical", {"rounds": 6})
     segments = text_array([text for _, text in found])
     ((_, expected),) = method.score_corpus([(0, segments)], target, None, seed=0)
     assert len(found) > 500
@@ -212,7 +212,7 @@ def test_a_large_corpus_is_scored_by_the_rounds_of_a_sample(run, pile):
     parts = list(done.scores())
     assert len(parts) > 10
     keys = np.concatenate([place_keys(0, shard, len(part)) for shard, part in enumerate(parts)])
-    method = registry.corpus_method("cynical", {"rounds": 30})
+    method = registry.build("cynical", {"rounds": 30})
     features = method.learn(Sample(done.path / ".corpusfit/fit", "target").batch("text"))
     counted = features.count(text_array([segment["text"] for segment in done]))
     sampled = uniform(keys) < share

@@ -11,7 +11,6 @@ from journeys import digests, prose, stamps, write_rows
 import corpusfit
 from corpusfit.core import artifacts
 from corpusfit.selection import merging, writing
-from corpusfit.selection.merging import MergePieces
 from corpusfit.selection.writing import WriteSelected
 
 MOST = 0.002
@@ -78,8 +77,8 @@ def stop_after(patch, owner, name, count):
         (WriteSelected, "_work", 0),
         (WriteSelected, "_work", 5),
         (writing, "plan_parts", 0),  # every piece is written, and no part planned
-        (MergePieces, "_work", 0),
-        (MergePieces, "_work", 3),
+        (writing, "merge_pieces", 0),
+        (writing, "merge_pieces", 3),
         (merging, "remove_files", 2),  # a part is written, and its pieces not removed
         (writing, "write_examples", 0),
     ],
@@ -100,7 +99,7 @@ def test_stopped_anywhere_it_ends_the_same(run, monkeypatch, owner, name, count)
 def test_a_piece_that_a_power_cut_damaged_is_written_anew(run, monkeypatch, tmp_path):
     whole = digests(run("whole").path)
     with monkeypatch.context() as patch:
-        stop_after(patch, MergePieces, "_work", 2)
+        stop_after(patch, writing, "merge_pieces", 2)
         with pytest.raises(StopError):
             run()
     piece = sorted((tmp_path / "out/.corpusfit/pieces").iterdir())[-1]
@@ -127,7 +126,7 @@ def test_stopped_between_two_amounts_either_can_follow(run, inline, monkeypatch)
     for stopped, then in ((0.5, 0.1), (0.1, 0.5), (0.5, 0.5), (0.1, 0.1)):
         words = {"settings": [SETTINGS[1]], "machine": inline}
         with monkeypatch.context() as patch:
-            stop_after(patch, MergePieces, "_work", 1)
+            stop_after(patch, writing, "merge_pieces", 1)
             if stopped != first.manifest["plan"]["choose"]["fraction"]:
                 with pytest.raises(StopError):
                     corpusfit.choose(first.path, fraction=stopped, **words)

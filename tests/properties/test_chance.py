@@ -1,6 +1,7 @@
 """The background sample is the same however the corpus is split up and in whatever order."""
 
 import json
+from functools import partial
 
 import numpy as np
 from hypothesis import given, settings
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from corpusfit.core.plan import CutPlan, ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.kernels.chance import bottom_k, place_keys, uniform
-from corpusfit.selection.samples import ALL, Drawn, SampleTexts, merge
+from corpusfit.selection.samples import ALL, Drawn, merge, sample_texts
 
 shard_sizes = st.dictionaries(st.integers(0, 10**6), st.integers(0, 40), max_size=8)
 
@@ -101,7 +102,7 @@ def shard_of(lengths, number, sentence="Ab cd. "):
 
 
 def sampler(k, unit="sentence", seed=0):
-    return SampleTexts(ReadPlan(), CutPlan(unit=unit), ("a",), k, seed).start()
+    return partial(sample_texts, ReadPlan(), CutPlan(unit=unit), ("a",), k, seed)
 
 
 @given(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, text_array
 from corpusfit.kernels import cut
-from corpusfit.text.reading import cut_units, join_units, segment_scores
+from corpusfit.text.reading import cut_units, join_units, joined_scores
 
 MODES = ["window", "sentence", "paragraph", "fixed", "document"]
 words = st.sampled_from(
@@ -135,4 +135,6 @@ def test_segments_join_gamma_units_and_never_cross_documents(lengths, gamma):
         strict=True,
     )
     assert [tuple(map(int, g)) for g in got] == expected
-    np.testing.assert_allclose(segment_scores(segments, scores), means, rtol=1e-6)
+    np.testing.assert_allclose(
+        joined_scores(scores, segments.units, summed=False), means, rtol=1e-6
+    )

@@ -19,7 +19,7 @@ from corpusfit.core.artifacts import read_arrays
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import text_array
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
-from corpusfit.selection.copies import NEAR, KeyDocuments, KeyNear, keys_path
+from corpusfit.selection.copies import NEAR, key_documents, key_near, keys_path
 from corpusfit.text import find, shards
 from corpusfit.text.same_text import exact_key, folded, form_of, text_keys
 
@@ -83,8 +83,8 @@ def documents(rows):
         lines = (json.dumps({"text": row}) for row in rows)
         path.write_text("\n".join(lines) + "\n", "utf-8")
         (shard,) = shards(find([str(path)], read, spool=Path(folder), role="corpus"), read)
-        KeyDocuments(read, Path(folder, "exact"), pairs=False)._work(shard)
-        KeyNear(read, Path(folder, "near"))._work(shard)
+        key_documents(read, Path(folder, "exact"), False, shard)
+        key_near(read, Path(folder, "near"), shard)
         exact = read_arrays(keys_path(Path(folder, "exact"), shard.index))[0]["keys"]
         near = read_arrays(keys_path(Path(folder, "near"), shard.index))[0]
     return exact, [near[name] for name in NEAR]

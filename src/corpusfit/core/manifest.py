@@ -116,15 +116,10 @@ def undamaged(*paths: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, repr=False)
 class Finished:
-    """A finished run of a command.
+    """A finished run of a command."""
 
-    Attributes:
-        path: its folder.
-        manifest: the content of `manifest.json`.
-    """
-
-    path: Path
-    manifest: dict[str, Any]
+    path: Path  # its folder
+    manifest: dict[str, Any]  # the content of `manifest.json`
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.path)!r})"

@@ -42,23 +42,17 @@ MACHINE = {
 
 @dataclass(frozen=True)
 class Offer(Generic[_S]):
-    """The options that a command offers: settings of a plan that have a word.
+    """The options that a command offers: settings of a plan that have a word."""
 
-    Attributes:
-        plan: the class of the plan.
-        parts: groups of the plan, or single settings, in the order of `--help`.
-        required: words that the command line requires.
-        differs: fields of an `Option` that are different for this command, by word.
-        aliases: words of the command's own for settings of the plan, by path.
-        example: another setting, for the help of `settings` and `--set`; empty for a command
-            without these and without a plan of the caller.
-    """
-
-    plan: type[_S]
-    parts: tuple[str, ...]
-    required: tuple[str, ...] = ()
+    plan: type[_S]  # the class of the plan
+    parts: tuple[str, ...]  # groups of the plan, or single settings, in the order of `--help`
+    required: tuple[str, ...] = ()  # words that the command line requires
+    # fields of an `Option` that are different for this command, by word
     differs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    # words of the command's own for settings of the plan, by path
     aliases: Mapping[str, str] = field(default_factory=dict)
+    # another setting, for the help of `settings` and `--set`; empty for a command without these and
+    # without a plan of the caller
     example: str = ""
 
     @cached_property
@@ -77,18 +71,14 @@ class Offer(Generic[_S]):
 
     def build(
         self,
-        plan: Settings | Path | str | None,
-        settings: Sequence[str],
+        plan: Settings | Path | str | None,  # a plan of the offer's class, a TOML file, or None
+        settings: Sequence[str],  # settings by their paths
+        # values by keyword, of which None is left out and `MACHINE` ignored
         options: Mapping[str, object],
+        # the plan that a file changes (default: all settings have their defaults)
         start: _S | None = None,
     ) -> _S:
         """A plan, or a TOML file's, changed by keywords, then by `a.b=c` settings; not checked.
-
-        Args:
-            plan: a plan of the offer's class, a TOML file, or None.
-            settings: settings by their paths.
-            options: values by keyword, of which None is left out and `MACHINE` ignored.
-            start: the plan that a file changes (default: all settings have their defaults).
 
         Raises:
             UsageError: a keyword or a setting does not exist, or its value has the wrong type.

@@ -28,39 +28,25 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Option:
-    """Metadata of a plan's field, given by `Annotated`.
+    """Metadata of a plan's field, given by `Annotated`."""
 
-    Attributes:
-        help: what the option is: a noun phrase or an imperative that stands alone; other settings
-            are named by their paths in backticks, such as `choose.fraction`.
-        word: word on the command line (`--word`) and in Python (`word=`); without one, `--set`, a
-            plan and `settings` set the option.
-        default: the default in words, if the value alone is unclear.
-        more: further text for `docs/settings.md`.
-        metavar: placeholder of the value in `--help` (default: by the type).
-        allowed: the words that are allowed; empty for any.
-        pattern: of words that are allowed, too.
-        cure: sentence for the error of a value that is not allowed.
-        above: exclusive lower bound.
-        minimum: inclusive lower bound.
-        below: exclusive upper bound.
-        maximum: inclusive upper bound.
-        items: type of the items of a text that lists them, separated by commas.
-    """
-
+    # what the option is: a noun phrase or an imperative that stands alone; other settings are named
+    # by their paths in backticks, such as `choose.fraction`
     help: str
+    # word on the command line (`--word`) and in Python (`word=`); without one, `--set`, a plan and
+    # `settings` set the option
     word: str = ""
-    default: str = ""
-    more: str = ""
-    metavar: str = ""
-    allowed: tuple[str, ...] = ()
-    pattern: str = ""
-    cure: str = ""
-    above: float | None = None
-    minimum: float | None = None
-    below: float | None = None
-    maximum: float | None = None
-    items: type | None = None
+    default: str = ""  # the default in words, if the value alone is unclear
+    more: str = ""  # further text for `docs/settings.md`
+    metavar: str = ""  # placeholder of the value in `--help` (default: by the type)
+    allowed: tuple[str, ...] = ()  # the words that are allowed; empty for any
+    pattern: str = ""  # of words that are allowed, too
+    cure: str = ""  # sentence for the error of a value that is not allowed
+    above: float | None = None  # exclusive lower bound
+    minimum: float | None = None  # inclusive lower bound
+    below: float | None = None  # exclusive upper bound
+    maximum: float | None = None  # inclusive upper bound
+    items: type | None = None  # type of the items of a text that lists them, separated by commas
 
     def holds(self, number: float) -> bool:
         """Whether a number is finite and within the bounds."""
@@ -81,7 +67,8 @@ class Option:
         if high is None:
             return f"{low:g} or more" if self.above is None else f"above {low:g}"
         if high > 2**30:
-            return f"{low:g} or more, and below 2^{math.log2(high):g}"
+            end = "at most" if self.below is None else "below"
+            return f"{low:g} or more, and {end} 2^{math.log2(high):g}"
         if self.above is not None and self.below is not None:
             return f"between {low:g} and {high:g}"
         begin = "[" if self.above is None else "("
@@ -91,19 +78,12 @@ class Option:
 
 @dataclass(frozen=True)
 class Setting:
-    """A field of a plan with its option.
+    """A field of a plan with its option."""
 
-    Attributes:
-        path: its place in the plan, such as `choose.fraction`.
-        types: names of its types, as in `KINDS`.
-        default: its default.
-        option: its annotation.
-    """
-
-    path: str
-    types: tuple[str, ...]
-    default: Any
-    option: Option
+    path: str  # its place in the plan, such as `choose.fraction`
+    types: tuple[str, ...]  # names of its types, as in `KINDS`
+    default: Any  # its default
+    option: Option  # its annotation
 
     def typed(self, value: Any) -> Any:
         """A value of the setting's types; an int becomes a float."""

@@ -72,87 +72,58 @@ class Span:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cells:
-    """Byte ranges of the m shards of a plain file of JSON lines.
+    """Byte ranges of the m shards of a plain file of JSON lines."""
 
-    Attributes:
-        begins: int64 [m + 1], the byte where each shard's first row begins, and the file's size.
-        rows: int64 [m], the number of each shard's first row.
-    """
-
+    # int64 [m + 1], the byte where each shard's first row begins, and the file's size
     begins: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    rows: NDArray[np.int64]  # int64 [m], the number of each shard's first row
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """The m shards of a source that only a reader from its beginning can cut, such as an archive.
+    """The m shards of a source that only a reader from its beginning can cut, as an archive."""
 
-    Attributes:
-        rows: int64 [m], the number of each shard's first row.
-        begins: int64 [m], the byte of that row in the unpacked source.
-        sizes: int64 [m], bytes of the raw rows.
-        positions: int64 [m], stored bytes that are read when the shard ends.
-        plan: how the source was read (`blocks.cutting`); with another its shards may be others.
-    """
-
-    rows: NDArray[np.int64]
-    begins: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-    positions: NDArray[np.int64]
+    rows: NDArray[np.int64]  # int64 [m], the number of each shard's first row
+    begins: NDArray[np.int64]  # int64 [m], the byte of that row in the unpacked source
+    sizes: NDArray[np.int64]  # int64 [m], bytes of the raw rows
+    positions: NDArray[np.int64]  # int64 [m], stored bytes that are read when the shard ends
+    # how the source was read (`blocks.cutting`); with another its shards may be others
     plan: ReadPlan
 
 
 # not frozen, as a frozen one takes four times as long to make, which shows with many small files
 @dataclass(slots=True, unsafe_hash=True)
 class Source:
-    """One input: a file, a Hugging Face dataset split, or spooled standard input.
+    """One input: a file, a Hugging Face dataset split, or spooled standard input."""
 
-    Attributes:
-        name: path relative to the common folder of the inputs, with `/`; names it in every output.
-        url: local path, fsspec URL, or `hub:` and a dataset id.
-        format: name of its format, a file of `text/formats/`.
-        compression: `""`, `gz`, `zst`, `bz2` or `xz`.
-        size: stored bytes, for progress; 0 if unknown.
-        fingerprint: hex digest of the stored bytes (of id, split and revision for `hub`).
-        cells: byte ranges of its shards, if workers can read them directly.
-        translation: for `moses` the path or URL of the other file; for `columns` the names of the
-            two columns, joined by a comma, or empty for the first two.
-        blocks: its shards, if a stored file has to be read from its beginning for them.
-        state: hash of sizes and times of its local files before they were fingerprinted; 0 if
-            unknown.
-    """
-
+    # path relative to the common folder of the inputs, with `/`; names it in every output
     name: str
-    url: str
-    format: str
-    compression: str
-    size: int
-    fingerprint: str
+    url: str  # local path, fsspec URL, or `hub:` and a dataset id
+    format: str  # name of its format, a file of `text/formats/`
+    compression: str  # `""`, `gz`, `zst`, `bz2` or `xz`
+    size: int  # stored bytes, for progress; 0 if unknown
+    fingerprint: str  # hex digest of the stored bytes (of id, split and revision for `hub`)
+    # byte ranges of its shards, if workers can read them directly
     cells: Cells | None = field(default=None, compare=False, repr=False)
+    # for `moses` the path or URL of the other file; for `columns` the names of the two columns,
+    # joined by a comma, or empty for the first two
     translation: str = ""
+    # its shards, if a stored file has to be read from its beginning for them
     blocks: Blocks | None = field(default=None, compare=False, repr=False)
+    # hash of sizes and times of its local files before they were fingerprinted; 0 if unknown
     state: int = field(default=0, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Nth:
-    """A shard of a source that is cut from its beginning: one of `Blocks`.
+    """A shard of a source that is cut from its beginning: one of `Blocks`."""
 
-    Attributes:
-        source: the source, without its shards.
-        number: the shard's number among those of the source.
-        row: the number of its first row.
-        byte: the byte of that row in the unpacked source.
-        size: bytes of its raw rows.
-        last: whether it is the last one.
-    """
-
-    source: Source
-    number: int
-    row: int
-    byte: int
-    size: int
-    last: bool
+    source: Source  # the source, without its shards
+    number: int  # the shard's number among those of the source
+    row: int  # the number of its first row
+    byte: int  # the byte of that row in the unpacked source
+    size: int  # bytes of its raw rows
+    last: bool  # whether it is the last one
 
 
 FILE_BITS = 40
@@ -175,29 +146,18 @@ class Shard:
 
     Shards are cut by content, so that their numbers do not depend on the number of workers. In a
     shard of several sources the number of a row also holds its source (`in_file`, `file_of`).
-
-    Attributes:
-        index: number in the whole corpus, from 0, in reading order.
-        source: number of its source.
-        format: the source's format, which parses `data`.
-        first_row: number of its first row within the source, from 0.
-        first_byte: byte where that row begins in the unpacked source.
-        data: the raw rows, in the form of the format's module.
-        rejects: rows found unusable while cutting (too long, truncated archive).
-        position: stored bytes of the source read so far, for progress.
-        span: where the raw rows and their rejects are, if not here.
-        parts: the sources of a shard of several, all of its format; None for one source.
     """
 
-    index: int
-    source: int
-    format: str
-    first_row: int
-    first_byte: int
-    data: bytes
-    rejects: tuple[Reject, ...]
-    position: int
-    span: Span | Nth | None = None
+    index: int  # number in the whole corpus, from 0, in reading order
+    source: int  # number of its source
+    format: str  # the source's format, which parses `data`
+    first_row: int  # number of its first row within the source, from 0
+    first_byte: int  # byte where that row begins in the unpacked source
+    data: bytes  # the raw rows, in the form of the format's module
+    rejects: tuple[Reject, ...]  # rows found unusable while cutting (too long, truncated archive)
+    position: int  # stored bytes of the source read so far, for progress
+    span: Span | Nth | None = None  # where the raw rows and their rejects are, if not here
+    # the sources of a shard of several, all of its format; None for one source
     parts: Parts | None = None
 
     @property
@@ -207,19 +167,12 @@ class Shard:
 
 
 class Parts(NamedTuple):
-    """The k small sources of a shard of several: whole stored files, or the shards they would be.
+    """The k small sources of a shard of several: whole stored files, or shards they would be."""
 
-    Attributes:
-        sources: their numbers, ascending.
-        sizes: bytes of their raw rows.
-        urls: the file of each, if a worker reads it; else empty.
-        shards: the shard of each, if not; else None.
-    """
-
-    sources: list[int]
-    sizes: list[int]
-    urls: list[str]
-    shards: list[Shard | None]
+    sources: list[int]  # their numbers, ascending
+    sizes: list[int]  # bytes of their raw rows
+    urls: list[str]  # the file of each, if a worker reads it; else empty
+    shards: list[Shard | None]  # the shard of each, if not; else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,16 +197,11 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """The n usable rows of one or more shards as columns, in reading order.
+    """The n usable rows of one or more shards as columns, in reading order."""
 
-    Attributes:
-        row: int64 [n], the row in its shard.
-        texts: [n], never empty.
-        numbers: float64 [n, k], those of `read.numbers`; None without any.
-    """
-
-    row: NDArray[np.int64]
-    texts: Texts
+    row: NDArray[np.int64]  # int64 [n], the row in its shard
+    texts: Texts  # [n], never empty
+    # float64 [n, k], those of `read.numbers`; None without any
     numbers: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
@@ -271,20 +219,13 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class Units:
-    """The units of one shard, in reading order; n of them.
+    """The units of one shard, in reading order; n of them."""
 
-    Attributes:
-        row: int64 [n], the document's row in its shard.
-        start: int64 [n], first character in the document's text.
-        end: int64 [n], one past the last character.
-        pieces: int32 [n], estimated word pieces.
-        numbers: float64 [n, k], those of the document's row in `read.numbers`; None without any.
-    """
-
-    row: NDArray[np.int64]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    pieces: NDArray[np.int32]
+    row: NDArray[np.int64]  # int64 [n], the document's row in its shard
+    start: NDArray[np.int64]  # int64 [n], first character in the document's text
+    end: NDArray[np.int64]  # int64 [n], one past the last character
+    pieces: NDArray[np.int32]  # int32 [n], estimated word pieces
+    # float64 [n, k], those of the document's row in `read.numbers`; None without any
     numbers: NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
@@ -299,25 +240,15 @@ class Units:
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The segments of one shard, in reading order; m of them over n units.
+    """The segments of one shard, in reading order; m of them over n units."""
 
-    Attributes:
-        row: int64 [m], the document's row in its shard.
-        segment: int32 [m], number within the document, from 0.
-        start: int64 [m], first character in the document's text.
-        end: int64 [m], one past the last character.
-        units: int32 [m], number of units.
-        tokens: int64 [m], estimated word pieces.
-        first_unit: int64 [m], its first unit's place in the shard's `Units`.
-    """
-
-    row: NDArray[np.int64]
-    segment: NDArray[np.int32]
-    start: NDArray[np.int64]
-    end: NDArray[np.int64]
-    units: NDArray[np.int32]
-    tokens: NDArray[np.int64]
-    first_unit: NDArray[np.int64]
+    row: NDArray[np.int64]  # int64 [m], the document's row in its shard
+    segment: NDArray[np.int32]  # int32 [m], number within the document, from 0
+    start: NDArray[np.int64]  # int64 [m], first character in the document's text
+    end: NDArray[np.int64]  # int64 [m], one past the last character
+    units: NDArray[np.int32]  # int32 [m], number of units
+    tokens: NDArray[np.int64]  # int64 [m], estimated word pieces
+    first_unit: NDArray[np.int64]  # int64 [m], its first unit's place in the shard's `Units`
 
     def __len__(self) -> int:
         return len(self.row)
@@ -366,7 +297,8 @@ def as_texts(texts: Any, name: str = "texts") -> Texts:
     if type(texts) is pa.LargeStringArray and not texts.null_count:
         return texts
     if isinstance(texts, pa.Array | pa.ChunkedArray):
-        if texts.null_count or not _holds_strings(texts.type):
+        strings = (pa.string(), pa.large_string(), pa.string_view())
+        if texts.null_count or texts.type not in strings:
             raise TypeError(f"{name} must be strings without nulls; got Arrow's {texts.type}")
         array = texts.cast(pa.large_string())  # cast first, as 32-bit offsets end at 2 GB
         return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
@@ -379,10 +311,6 @@ def as_texts(texts: Any, name: str = "texts") -> Texts:
         if not isinstance(text, str):
             raise TypeError(f"{name} must be strings; number {at} is a {type(text).__name__}")
     return text_array(list(texts))
-
-
-def _holds_strings(kind: pa.DataType) -> bool:
-    return kind in (pa.string(), pa.large_string(), pa.string_view())
 
 
 def buffers(texts: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:

@@ -41,15 +41,10 @@ class NotComparableError(Exception):
 
 @dataclass(frozen=True)
 class Where:
-    """A filter.
+    """A filter."""
 
-    Attributes:
-        fields: the fields that it reads.
-        keeps: whether a row is kept; raises `NotComparableError`.
-    """
-
-    fields: tuple[str, ...]
-    keeps: Condition
+    fields: tuple[str, ...]  # the fields that it reads
+    keeps: Condition  # whether a row is kept; raises `NotComparableError`
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import read_arrays, write_bytes
-from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import EmptyInputError, bad_setting
 from corpusfit.core.languages import count_words
 from corpusfit.core.manifest import Finished, locked, source_as_dict, source_identity, versions
@@ -29,13 +28,13 @@ from corpusfit.domains.describe import (
     purity,
     write_sample,
 )
-from corpusfit.domains.fitting import Baseline, FitClusters, Fitted, TrainWords
+from corpusfit.domains.fitting import FitClusters, Fitted, fit_baseline, write_word_vectors
 from corpusfit.domains.mixture import ClustersFolder, read_cluster_model, write_cluster_model
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.embed.folders import default_embedder
 from corpusfit.scoring.contract import SOURCE
 from corpusfit.selection.embedding import add_vectors, assign
-from corpusfit.selection.fit import PrepareEncoder, Sample, commits_of
+from corpusfit.selection.fit import Sample, commits_of, prepare_encoder
 from corpusfit.selection.labels import NONE, labels_at
 from corpusfit.selection.samples import ALL, Drawn, below, first_bound, lowest, merge, strings
 from corpusfit.text.context import Machine, Run, absolute, command_words
@@ -93,7 +92,7 @@ def clusters(
         run.engine.require_shared(run.cache, "`cache`")
         run.engine.needs_gpu = plan.embed.needs_gpu
         with run.stage("prepare encoder"):
-            encoder = run.one(PrepareEncoder(run.cache), plan.embed)
+            encoder = prepare_encoder(run, plan.embed)
             commits = commits_of(run.engine, [plan.embed.embedder])
         run = dataclasses.replace(run, encoder=encoder, commits=commits)
         settings = {**plan.as_dict(), "read": plan.read.stated()}
@@ -208,42 +207,38 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
     }
 
 
-@dataclass(frozen=True)
-class DrawUnits(PlainJob[tuple[Shard, int], tuple[Drawn[LabeledUnit], Tally]]):
+def _draw_from_shard(
+    read: ReadPlan,  # its `id_field` is the domain's field unless `truth` is source
+    cut: CutPlan,
+    names: tuple[str, ...],
+    k: int,  # most units to draw
+    seed: int,
+    words: int,  # least number of words of a unit
+    truth: str,  # `source`, or the name of the domain's field
+    piece: tuple[Shard, int],
+) -> tuple[Drawn[LabeledUnit], Tally]:
     """Draw the different units of a shard with the k smallest keys below a bound."""
-
-    read: ReadPlan  # its `id_field` is the domain's field unless `truth` is source
-    cut: CutPlan
-    names: tuple[str, ...]
-    k: int  # most units to draw
-    seed: int
-    words: int  # least number of words of a unit
-    truth: str  # `source`, or the name of the domain's field
-
-    def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[LabeledUnit], Tally]:
-        shard, bound = piece
-        keys, units_below, drawn, tally = below(
-            shard, bound, self.read, self.cut, self.names, self.seed
-        )
-        texts = strings(drawn, np.arange(len(drawn)))
-        long = np.array([count_words(text) >= self.words for text in texts], np.bool_)
-        texts = [text.strip() for text, keep in zip(texts, long.tolist(), strict=True) if keep]
-        keys, row = keys[long], units_below.row[long]
-        # keep the copy with the smallest key, so that the order of shards does not matter
-        first: dict[str, int] = {}
-        for i in np.argsort(keys, kind="stable").tolist():
-            first.setdefault(texts[i], i)
-        chosen = np.sort(np.fromiter(first.values(), np.int64, len(first)))
-        chosen = chosen[lowest(keys[chosen], self.k)]
-        files = [self.names[shard.source + i] for i in file_of(row[chosen]).tolist()]
-        domains = files
-        if self.truth != SOURCE and len(chosen):
-            domains = labels_at(shard, self.read, row[chosen])
-        units = [
-            LabeledUnit(texts[i], file, int(in_file(row[i])), domain[:_MAX_LABEL_CHARACTERS])
-            for i, file, domain in zip(chosen.tolist(), files, domains, strict=True)
-        ]
-        return Drawn(shard.index, keys[chosen], units), tally
+    shard, bound = piece
+    keys, units_below, drawn, tally = below(shard, bound, read, cut, names, seed)
+    texts = strings(drawn, np.arange(len(drawn)))
+    long = np.array([count_words(text) >= words for text in texts], np.bool_)
+    texts = [text.strip() for text, keep in zip(texts, long.tolist(), strict=True) if keep]
+    keys, row = keys[long], units_below.row[long]
+    # keep the copy with the smallest key, so that the order of shards does not matter
+    first: dict[str, int] = {}
+    for i in np.argsort(keys, kind="stable").tolist():
+        first.setdefault(texts[i], i)
+    chosen = np.sort(np.fromiter(first.values(), np.int64, len(first)))
+    chosen = chosen[lowest(keys[chosen], k)]
+    files = [names[shard.source + i] for i in file_of(row[chosen]).tolist()]
+    domains = files
+    if truth != SOURCE and len(chosen):
+        domains = labels_at(shard, read, row[chosen])
+    units = [
+        LabeledUnit(texts[i], file, int(in_file(row[i])), domain[:_MAX_LABEL_CHARACTERS])
+        for i, file, domain in zip(chosen.tolist(), files, domains, strict=True)
+    ]
+    return Drawn(shard.index, keys[chosen], units), tally
 
 
 def _draw_units(
@@ -255,8 +250,16 @@ def _draw_units(
         return [LabeledUnit(*fields) for fields in json.loads(path.read_bytes())]
     wanted = plan.draw.per_source or plan.draw.sample
     by_source = plan.draw.per_source is not None
-    job = DrawUnits(
-        plan.read, plan.cut, run.names, _SPARE * wanted, plan.seed, plan.draw.words, plan.draw.truth
+    k, draw_plan = _SPARE * wanted, plan.draw
+    job = partial(
+        _draw_from_shard,
+        plan.read,
+        plan.cut,
+        run.names,
+        k,
+        plan.seed,
+        draw_plan.words,
+        draw_plan.truth,
     )
 
     def draw(bounds: dict[int, int]) -> tuple[dict[int, list[Drawn[LabeledUnit]]], Reasons]:
@@ -270,13 +273,13 @@ def _draw_units(
                 rejected.add(tally.rejects)
                 group = groups.setdefault(tally.source if by_source else 0, [])
                 group.append(part)
-                if sum(len(drawn.texts) for drawn in group) > 2 * job.k:
-                    group[:] = merge(group, job.k)
-        return {group: merge(parts, job.k) for group, parts in groups.items()}, rejected
+                if sum(len(drawn.texts) for drawn in group) > 2 * k:
+                    group[:] = merge(group, k)
+        return {group: merge(parts, k) for group, parts in groups.items()}, rejected
 
     # keys are uniform, so a bound by size draws about as many units as wanted
     sizes = {i: s.size if by_source else run.size for i, s in enumerate(run.sources)}
-    bounds = {i: first_bound(size, job.k, plan.cut) for i, size in sizes.items()}
+    bounds = {i: first_bound(size, k, plan.cut) for i, size in sizes.items()}
     by_group, rejected = draw(bounds)
     groups = {i: by_group.get(i if by_source else 0, []) for i in bounds}
     short = {i for i, group in groups.items() if len(_different(group, wanted)) < wanted}
@@ -375,12 +378,12 @@ def _baselines(
     numbers = plan.mixture.numbers() or (k,)
     seeds = range(plan.seed, plan.seed + plan.mixture.fits)
     pieces = [(which, k, s) for which in ("random", "lda") for k in numbers for s in seeds]
-    done = list(run.over("baselines", Baseline(job.sample, job.labels, job.t), pieces))
+    done = list(run.over("baselines", partial(fit_baseline, job.sample, job.labels, job.t), pieces))
     # word vectors are clustered like embeddings
     word_sample = Sample(folder.drawn, "words")
     if not word_sample.vectors.exists():
         with run.stage("word2vec"):
-            run.one(TrainWords(job.sample), (word_sample, plan.seed))
+            run.one(partial(write_word_vectors, job.sample), (word_sample, plan.seed))
     of_words = dataclasses.replace(job, sample=word_sample, out=folder.fits / "words")
     fits = run.over("word2vec", of_words, [(k, seed) for k in numbers for seed in seeds])
     done += [("word2vec", fit) for fit in fits]

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import read_arrays, write_arrays
-from corpusfit.core.engine import Job, PlainJob
+from corpusfit.core.engine import Job
 from corpusfit.domains.describe import confusion
 from corpusfit.domains.mixture import fit_cluster_model, read_cluster_model, write_cluster_model
 from corpusfit.kernels.word2vec import train_words
@@ -79,40 +79,24 @@ class FitClusters(Job[tuple[int, int], Fitted]):
         return work
 
 
-@dataclass(frozen=True)
-class Baseline(Job[tuple[str, int, int], tuple[str, Fitted]]):
+def fit_baseline(
+    sample: Sample, labels: tuple[int, ...], t: int, piece: tuple[str, int, int]
+) -> tuple[str, Fitted]:
     """Assign a sample's texts at `random` or by `lda`: (which, k, seed) to the same and its fit."""
-
-    sample: Sample
-    labels: tuple[int, ...]
-    t: int
-
-    def start(self) -> Callable[[tuple[str, int, int]], tuple[str, Fitted]]:
-        texts = self.sample.read_texts()
-        labels = np.array(self.labels, np.int64)
-
-        def work(piece: tuple[str, int, int]) -> tuple[str, Fitted]:
-            which, k, seed = piece
-            if which == "random":
-                clusters = np.random.default_rng(seed).integers(k, size=len(texts))
-            else:
-                clusters = by_topic(texts, k, seed)
-            return which, Fitted(k, seed, confusion(clusters, labels, k, self.t))
-
-        return work
+    which, k, seed = piece
+    texts = sample.read_texts()
+    if which == "random":
+        clusters = np.random.default_rng(seed).integers(k, size=len(texts))
+    else:
+        clusters = by_topic(texts, k, seed)
+    return which, Fitted(k, seed, confusion(clusters, np.array(labels, np.int64), k, t))
 
 
-@dataclass(frozen=True)
-class TrainWords(PlainJob[tuple[Sample, int], Path]):
+def write_word_vectors(sample: Sample, piece: tuple[Sample, int]) -> Path:
     """Write averaged word2vec vectors of a sample's texts, trained with a seed, as another's."""
-
-    sample: Sample
-
-    def _work(self, piece: tuple[Sample, int]) -> Path:
-        sample, seed = piece
-        vectors = word_vectors(self.sample.read_texts(), seed)
-        write_arrays(sample.vectors, {"vectors": vectors}, {})
-        return sample.vectors
+    other, seed = piece
+    write_arrays(other.vectors, {"vectors": word_vectors(sample.read_texts(), seed)}, {})
+    return other.vectors
 
 
 def by_topic(texts: Sequence[str], k: int, seed: int) -> NDArray[np.int64]:

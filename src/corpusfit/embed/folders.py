@@ -39,21 +39,13 @@ LIBRARIES = {
 
 
 class ModelSetting(NamedTuple):
-    """How error messages speak of a setting that names a model.
+    """How error messages speak of a setting that names a model."""
 
-    Attributes:
-        name: the setting, such as "`model.name`".
-        allowed: what it accepts.
-        otherwise: what to do when the hub is unreachable.
-        extra: the extra of corpusfit that installs the libraries.
-        lighter: a sentence on models that need less than that extra.
-    """
-
-    name: str
-    allowed: str
-    otherwise: str
-    extra: str
-    lighter: str = ""
+    name: str  # the setting, such as "`model.name`"
+    allowed: str  # what it accepts
+    otherwise: str  # what to do when the hub is unreachable
+    extra: str  # the extra of corpusfit that installs the libraries
+    lighter: str = ""  # a sentence on models that need less than that extra
 
 
 EMBEDDER = ModelSetting(

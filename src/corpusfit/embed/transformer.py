@@ -231,6 +231,23 @@ def missing_weights(model: Any, missing: Sequence[str]) -> tuple[list[str], list
     return [n for n in lacking if n not in body], body
 
 
+def open_complete(auto: Any, folder: Path, what: str, kind: str = "model") -> tuple[Any, Any]:
+    """The tokenizer and the model with its head in float32, whose weights must all be stored."""
+    import torch
+
+    options = {"use_safetensors": True, "dtype": torch.float32, **LOCAL}
+    with loading(what):
+        tokenizer = load_tokenizer(folder, what)
+        model, info = auto.from_pretrained(str(folder), output_loading_info=True, **options)
+    head, body = missing_weights(model, info["missing_keys"])
+    if lacking := head + body:
+        raise ModelError(
+            f"{what} lacks weights of a {type(model).__name__}: {lacking[0]} is missing. Name a "
+            f"folder with the complete {kind}."
+        )
+    return tokenizer, model
+
+
 @contextmanager
 def loading(what: str) -> Iterator[None]:
     """Load quietly; `ModelError` for any of the many kinds of exceptions of a broken folder."""

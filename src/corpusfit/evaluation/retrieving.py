@@ -21,7 +21,7 @@ from corpusfit.core.types import Document, Vectors
 from corpusfit.evaluation.metrics import accuracy
 from corpusfit.evaluation.significance import ROUNDING, Comparison, compare, finding, holm, interval
 from corpusfit.selection.embedding import EmbedTexts
-from corpusfit.selection.fit import PrepareEncoder, commits_of
+from corpusfit.selection.fit import commits_of, prepare_encoder
 from corpusfit.text.context import Machine, RunContext, at_commit
 from corpusfit.text.files import unpacked_name
 from corpusfit.text.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
@@ -249,7 +249,7 @@ def retrieval(
         context.engine.needs_gpu = embed.needs_gpu
         for model in models:
             plan = dataclasses.replace(embed, embedder=model)
-            (encoders[model],) = context.engine.map(PrepareEncoder(context.cache), [plan])
+            encoders[model] = prepare_encoder(context, plan)
             plan = at_commit(plan, commits_of(context.engine, [model]))
             vectors = _encoded(model, plan, [side.texts for side in sides], context)
             for nth, name in enumerate(names):

@@ -73,18 +73,12 @@ def find(table: NDArray[np.uint64], key: Word) -> Any:
 
 @njit(cache=True, nogil=True)
 def put(
-    table: NDArray[np.uint64],
-    keys: NDArray[np.uint64],
-    probabilities: NDArray[np.float32],
-    backoffs: NDArray[np.float32],
+    table: NDArray[np.uint64],  # as from `empty_table`; changed
+    keys: NDArray[np.uint64],  # uint64 [m], their identities
+    probabilities: NDArray[np.float32],  # float32 [m], log10
+    backoffs: NDArray[np.float32],  # float32 [m], log10; 0 for an n-gram that nothing follows
 ) -> int:
     """Put m n-grams into a table that has room for them.
-
-    Args:
-        table: as from `empty_table`; changed.
-        keys: uint64 [m], their identities.
-        probabilities: float32 [m], log10.
-        backoffs: float32 [m], log10; 0 for an n-gram that nothing follows.
 
     Returns:
         The index of the first n-gram that the table already had, or -1; it keeps its old values.
@@ -256,19 +250,14 @@ def _walk(table: NDArray[np.uint64], n: int, state: _State) -> None:
 
 @njit(cache=True, nogil=True)
 def log_probabilities(
-    table: NDArray[np.uint64],
-    order: int,
-    data: NDArray[np.uint8],
+    table: NDArray[np.uint64],  # the model
+    order: int,  # the length of its longest n-grams
+    data: NDArray[np.uint8],  # data, offsets, characters, signs: see `tokens`
     offsets: NDArray[np.int64],
     characters: NDArray[np.uint32],
     signs: bool,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """The log10 probability of texts, each with its begin as context and its end as a token.
-
-    Args:
-        table: the model.
-        order: the length of its longest n-grams.
-        data, offsets, characters, signs: see `tokens`.
 
     Returns:
         float64 [n], log10 probabilities; int64 [n], number of tokens, the end included.

@@ -106,25 +106,17 @@ def _rows_of(
 
 @njit(cache=True, nogil=True)
 def masked(
-    ids: NDArray[np.int64],
-    ordinary: NDArray[np.bool_],
+    ids: NDArray[np.int64],  # int64 [r, l], token ids
+    ordinary: NDArray[np.bool_],  # bool [v], tokens that can be predicted: all but special tokens
+    # bool [v], tokens that begin a unit of masking: all tokens, or those that begin a word; a token
+    # after a special token always begins one
     begins: NDArray[np.bool_],
-    others: NDArray[np.int64],
-    mask: int,
-    rate: float,
-    keys: NDArray[np.uint64],
+    others: NDArray[np.int64],  # int64 [k], tokens that can replace another
+    mask: int,  # id of the mask token
+    rate: float,  # share of the units that are predicted
+    keys: NDArray[np.uint64],  # uint64 [r], one key per row
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Mask rows of tokens.
-
-    Args:
-        ids: int64 [r, l], token ids.
-        ordinary: bool [v], tokens that can be predicted: all but special tokens.
-        begins: bool [v], tokens that begin a unit of masking: all tokens, or those that begin a
-            word; a token after a special token always begins one.
-        others: int64 [k], tokens that can replace another.
-        mask: id of the mask token.
-        rate: share of the units that are predicted.
-        keys: uint64 [r], one key per row.
 
     Returns:
         int64 [r, l], the masked rows, and bool [r, l], the tokens to predict.

@@ -28,24 +28,16 @@ from corpusfit.kernels.tokens import tokenise
 
 @njit(cache=True, nogil=True)
 def coverage(
-    data: NDArray[np.uint8],
+    data: NDArray[np.uint8],  # data, offsets, characters: see `tokens`
     offsets: NDArray[np.int64],
     characters: NDArray[np.uint32],
-    keys: NDArray[np.uint64],
-    places: NDArray[np.int32],
-    weight: NDArray[np.float64],
-    order: int,
-    per_token: bool,
+    keys: NDArray[np.uint64],  # the table of v n-grams, see `grams.table_of`
+    places: NDArray[np.int32],  # the same
+    weight: NDArray[np.float64],  # float64 [v]
+    order: int,  # tokens in an n-gram
+    per_token: bool,  # whether to divide by the text's number of n-grams
 ) -> NDArray[np.float32]:
     """The summed weights of the different listed n-grams in every text.
-
-    Args:
-        data, offsets, characters: see `tokens`.
-        keys: the table of v n-grams, see `grams.table_of`.
-        places: the same.
-        weight: float64 [v].
-        order: tokens in an n-gram.
-        per_token: whether to divide by the text's number of n-grams.
 
     Returns:
         float32 [n]; 0 for a text of fewer than `order` tokens.
@@ -69,19 +61,15 @@ def coverage(
 
 @njit(cache=True, nogil=True)
 def listed_in(
-    data: NDArray[np.uint8],
+    data: NDArray[np.uint8],  # data, offsets, characters, keys, places, order: see `coverage`
     offsets: NDArray[np.int64],
     characters: NDArray[np.uint32],
     keys: NDArray[np.uint64],
     places: NDArray[np.int32],
-    listed: int,
+    listed: int,  # the number of listed n-grams
     order: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
     """The different listed n-grams of every text of a batch.
-
-    Args:
-        data, offsets, characters, keys, places, order: see `coverage`.
-        listed: the number of listed n-grams.
 
     Returns:
         int32 [e] indices, text by text; int64 [n] number of listed n-grams of each text; int32 [n]
@@ -120,20 +108,14 @@ def _loss(
 
 @njit(cache=True, nogil=True)
 def greedy_order(
-    grams: NDArray[np.int32],
-    ends: NDArray[np.int64],
-    lengths: NDArray[np.int32],
-    weight: NDArray[np.int64],
+    grams: NDArray[np.int32],  # int32 [e], the different listed n-grams of every text, text by text
+    ends: NDArray[np.int64],  # int64 [n + 1], text i has `grams[ends[i] : ends[i + 1]]`
+    lengths: NDArray[np.int32],  # int32 [n], by which a text's new weight is divided
+    weight: NDArray[np.int64],  # int64 [v], above 0
 ) -> NDArray[np.int64]:
     """The greedy order of n texts; ties go to the first text.
 
     Texts without new n-grams follow, ordered by the weight of all their n-grams.
-
-    Args:
-        grams: int32 [e], the different listed n-grams of every text, text by text.
-        ends: int64 [n + 1], text i has `grams[ends[i] : ends[i + 1]]`.
-        lengths: int32 [n], by which a text's new weight is divided.
-        weight: int64 [v], above 0.
 
     Returns:
         int64 [n], the texts in greedy order.

@@ -299,20 +299,14 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
 
 @njit(cache=True, nogil=True)
 def cut_points(
-    data: NDArray[np.uint8],
+    data: NDArray[np.uint8],  # uint8, the documents' texts in UTF-8
+    # int64 [n + 1]; document d is `data[offsets[d] : offsets[d + 1]]` and not empty
     offsets: NDArray[np.int64],
-    table: NDArray[np.uint8],
-    mode: int,
-    limit: int,
+    table: NDArray[np.uint8],  # what `class_table` returns
+    mode: int,  # one of `WINDOW`, `SENTENCE`, `PARAGRAPH`, `FIXED`, `WHOLE`
+    limit: int,  # no unit has more word pieces than this, except with `WHOLE`
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
     """Where the units of documents end, and their numbers of word pieces.
-
-    Args:
-        data: uint8, the documents' texts in UTF-8.
-        offsets: int64 [n + 1]; document d is `data[offsets[d] : offsets[d + 1]]` and not empty.
-        table: what `class_table` returns.
-        mode: one of `WINDOW`, `SENTENCE`, `PARAGRAPH`, `FIXED`, `WHOLE`.
-        limit: no unit has more word pieces than this, except with `WHOLE`.
 
     Returns:
         counts: int64 [n], units of each document.

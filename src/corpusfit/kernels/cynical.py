@@ -78,20 +78,14 @@ def _add(
 
 @njit(cache=True, nogil=True)
 def count(
-    data: NDArray[np.uint8],
+    data: NDArray[np.uint8],  # data, offsets, characters: see `tokens`
     offsets: NDArray[np.int64],
     characters: NDArray[np.uint32],
-    table: NDArray[np.uint64],
-    size: int,
-    pairs: bool,
+    table: NDArray[np.uint64],  # what `number_features` returns
+    size: int,  # number of features
+    pairs: bool,  # whether some of the features are bigrams
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16], NDArray[np.int64], NDArray[np.int64]]:
     """Count the target's words and bigrams in texts.
-
-    Args:
-        data, offsets, characters: see `tokens`.
-        table: what `number_features` returns.
-        size: number of features.
-        pairs: whether some of the features are bigrams.
 
     Returns:
         uint32 [e], the distinct features of each text, in order of occurrence; uint16 [e], their
@@ -165,32 +159,22 @@ def _rise(
 
 @njit(cache=True, nogil=True)
 def gains(
-    features: NDArray[np.uint32],
-    counts: NDArray[np.uint16],
-    last: NDArray[np.int64],
-    words: NDArray[np.int64],
-    weights: NDArray[np.float64],
+    features: NDArray[np.uint32],  # uint32 [e], the distinct features of each text, from `count`
+    counts: NDArray[np.uint16],  # uint16 [e], the count of each in its text
+    last: NDArray[np.int64],  # int64 [m], where the features of each text end
+    words: NDArray[np.int64],  # int64 [m], words of each text
+    weights: NDArray[np.float64],  # float64 [f], the features' weights in the target
+    # float64 [f], the features' counts in the text selected so far; above 0 for every feature of a
+    # text
     taken: NDArray[np.float64],
-    usual: NDArray[np.float64],
-    total: float,
-    scale: float,
+    usual: NDArray[np.float64],  # what `usual_gains` returns for `weights` and `taken`
+    total: float,  # words selected so far
+    scale: float,  # sum of the weights
 ) -> NDArray[np.float32]:
     """How much each text lowers the target's cross-entropy, per word of the text.
 
     No feature counts for more than `ONE_FEATURE` of the sum over all: otherwise the best texts are
     short ones that repeat one rare word.
-
-    Args:
-        features: uint32 [e], the distinct features of each text, from `count`.
-        counts: uint16 [e], the count of each in its text.
-        last: int64 [m], where the features of each text end.
-        words: int64 [m], words of each text.
-        weights: float64 [f], the features' weights in the target.
-        taken: float64 [f], the features' counts in the text selected so far; above 0 for every
-            feature of a text.
-        usual: what `usual_gains` returns for `weights` and `taken`.
-        total: words selected so far.
-        scale: sum of the weights.
 
     Returns:
         float32 [m], in nats per word; `WORDLESS` for a text without words.

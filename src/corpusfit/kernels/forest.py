@@ -35,23 +35,16 @@ def floor_float32(value: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def complete_heap(
+    # int [nodes], the child taken when `x[feature] <= threshold`; -1 in a leaf
     left: NDArray[np.int64],
-    right: NDArray[np.int64],
-    feature: NDArray[np.int64],
-    threshold: NDArray[np.float64],
-    value: NDArray[np.float64],
+    right: NDArray[np.int64],  # int [nodes], the other child
+    feature: NDArray[np.int64],  # int [nodes], ignored in leaves
+    threshold: NDArray[np.float64],  # float64 [nodes], ignored in leaves
+    value: NDArray[np.float64],  # float64 [nodes], read in leaves only
     *,
-    depth: int,
+    depth: int,  # levels of decisions, at least the tree's own
 ) -> tuple[NDArray[np.int32], NDArray[np.float32], NDArray[np.float32]]:
     """Lay one binary tree out as a complete heap.
-
-    Args:
-        left: int [nodes], the child taken when `x[feature] <= threshold`; -1 in a leaf.
-        right: int [nodes], the other child.
-        feature: int [nodes], ignored in leaves.
-        threshold: float64 [nodes], ignored in leaves.
-        value: float64 [nodes], read in leaves only.
-        depth: levels of decisions, at least the tree's own.
 
     Returns:
         feature int32 [2^depth - 1], threshold float32 [2^depth - 1], value float32 [2^depth]. Slots
@@ -89,18 +82,12 @@ def fits(
 
 @nb.njit(nogil=True, cache=True)
 def walk(
-    x: NDArray[np.float32],
-    feature: NDArray[np.int32],
-    threshold: NDArray[np.float32],
-    value: NDArray[np.float32],
+    x: NDArray[np.float32],  # float32 [n, d], C-contiguous, finite
+    feature: NDArray[np.int32],  # int32 [trees, 2^depth - 1], each in [0, d)
+    threshold: NDArray[np.float32],  # float32 [trees, 2^depth - 1]
+    value: NDArray[np.float32],  # float32 [trees, 2^depth]
 ) -> NDArray[np.float64]:
     """Sum, over the trees, of the leaf value each row reaches.
-
-    Args:
-        x: float32 [n, d], C-contiguous, finite.
-        feature: int32 [trees, 2^depth - 1], each in [0, d).
-        threshold: float32 [trees, 2^depth - 1].
-        value: float32 [trees, 2^depth].
 
     Returns:
         float64 [n], summed in the trees' order for every row.

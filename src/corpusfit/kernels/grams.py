@@ -45,18 +45,13 @@ def gram_at(ids: NDArray[np.uint64], i: int, order: int) -> Word:
 
 @njit(cache=True, nogil=True)
 def grams_of(
-    data: NDArray[np.uint8],
+    data: NDArray[np.uint8],  # data, offsets, characters: see `tokens`
     offsets: NDArray[np.int64],
     characters: NDArray[np.uint32],
-    order: int,
-    signs: bool = False,
+    order: int,  # tokens in an n-gram
+    signs: bool = False,  # whether runs of signs are tokens too
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """All n-grams of a batch of texts, in reading order; none crosses a text.
-
-    Args:
-        data, offsets, characters: see `tokens`.
-        order: tokens in an n-gram.
-        signs: whether runs of signs are tokens too.
 
     Returns:
         uint64 [m] identities, and int64 [n + 1]: text i has those in `[bounds[i] : bounds[i + 1]]`.

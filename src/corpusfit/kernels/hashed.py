@@ -37,21 +37,15 @@ def _bucket(gram: Word, buckets: Word) -> Word:
 
 @njit(cache=True, nogil=True)
 def count(
-    data: NDArray[np.uint8],
+    data: NDArray[np.uint8],  # data, offsets, characters, signs: see `tokens`
     offsets: NDArray[np.int64],
     characters: NDArray[np.uint32],
     signs: bool,
-    order: int,
-    weights: NDArray[np.float64],
-    buckets: int,
+    order: int,  # n-grams of 1 to this many tokens, `MAX_ORDER` at most
+    weights: NDArray[np.float64],  # float64 [n], weight of each text
+    buckets: int,  # number of buckets
 ) -> NDArray[np.float64]:
     """Count the n-grams of texts by bucket.
-
-    Args:
-        data, offsets, characters, signs: see `tokens`.
-        order: n-grams of 1 to this many tokens, `MAX_ORDER` at most.
-        weights: float64 [n], weight of each text.
-        buckets: number of buckets.
 
     Returns:
         float64 [buckets].

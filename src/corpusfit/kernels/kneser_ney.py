@@ -237,20 +237,13 @@ def _discounts(counts: NDArray[np.uint32]) -> NDArray[np.float64]:
 
 @njit(cache=True, nogil=True)
 def _weigh(
-    keys: NDArray[np.uint64],
-    suffix: NDArray[np.uint32],
-    counts: NDArray[np.uint32],
-    off: NDArray[np.float64],
-    shorter: NDArray[np.float32],
+    keys: NDArray[np.uint64],  # uint64 [m], prefix's number and last word
+    suffix: NDArray[np.uint32],  # uint32 [m]
+    counts: NDArray[np.uint32],  # uint32 [m], adjusted
+    off: NDArray[np.float64],  # float64 [4], discounts
+    shorter: NDArray[np.float32],  # float32 [s], probabilities of the n-grams one word shorter
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Probabilities of n-grams from those of their suffixes.
-
-    Args:
-        keys: uint64 [m], prefix's number and last word.
-        suffix: uint32 [m].
-        counts: uint32 [m], adjusted.
-        off: float64 [4], discounts.
-        shorter: float32 [s], probabilities of the n-grams one word shorter.
 
     Returns:
         float32 [m], probabilities; float32 [s], the back-off of each shorter n-gram, 1 if nothing

@@ -357,25 +357,17 @@ def symmetric(
 
 @njit(cache=True, nogil=True)
 def pagerank(
-    ends: NDArray[np.int64],
-    nodes: NDArray[np.int32],
-    weights: NDArray[np.float64],
-    damping: float,
-    tolerance: float,
-    max_iterations: int,
+    ends: NDArray[np.int64],  # int64 [n + 1], see `symmetric`
+    nodes: NDArray[np.int32],  # int32 [e], the same
+    weights: NDArray[np.float64],  # float64 [e], the same
+    damping: float,  # from 0 to below 1
+    tolerance: float,  # mean change of a rank below which the iteration stops
+    max_iterations: int,  # largest number of iterations
 ) -> NDArray[np.float64]:
     """The rank of every node: how often a random walk along the edges visits it.
 
     With probability `damping` the walk follows an edge, in proportion to its weight; otherwise, and
     always from a node without edges, it jumps to a random node.
-
-    Args:
-        ends: int64 [n + 1], see `symmetric`.
-        nodes: int32 [e], the same.
-        weights: float64 [e], the same.
-        damping: from 0 to below 1.
-        tolerance: mean change of a rank below which the iteration stops.
-        max_iterations: largest number of iterations.
 
     Returns:
         float64 [n], above 0; they add up to 1.

@@ -36,21 +36,16 @@ _SPARSE = 16
 
 
 def sketches(
-    data: NDArray[np.uint8],
+    data: NDArray[np.uint8],  # data, offsets, characters: see `tokens`
     offsets: NDArray[np.int64],
     characters: NDArray[np.uint32],
-    order: int,
-    max_ngrams: int,
+    order: int,  # tokens in an n-gram
+    max_ngrams: int,  # most n-grams of a sketch
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The sketch of each of n texts: its different n-grams with the smallest identities.
 
     An identity is a hash, so these are a uniform sample; two texts share the sample of their shared
     n-grams.
-
-    Args:
-        data, offsets, characters: see `tokens`.
-        order: tokens in an n-gram.
-        max_ngrams: most n-grams of a sketch.
 
     Returns:
         uint64 [m] identities, increasing within a text, and int64 [n + 1]: text i has those in
@@ -150,28 +145,19 @@ def _columns(
 
 @njit(cache=True, nogil=True)
 def overlaps(
-    data: NDArray[np.uint8],
+    data: NDArray[np.uint8],  # data, offsets, characters: see `tokens`
     offsets: NDArray[np.int64],
     characters: NDArray[np.uint32],
-    order: int,
-    bits: NDArray[np.uint64],
-    keys: NDArray[np.uint64],
-    places: NDArray[np.int32],
-    begins: NDArray[np.int64],
-    owners: NDArray[np.int32],
+    order: int,  # tokens in an n-gram
+    bits: NDArray[np.uint64],  # result of `bitmap` for the different n-grams of all sketches
+    keys: NDArray[np.uint64],  # with `places`, the result of `grams.table_of` for them
+    places: NDArray[np.int32],  # see `keys`
+    begins: NDArray[np.int64],  # int64 [v + 1], as `inverted` returns it
+    owners: NDArray[np.int32],  # int32 [m], as `inverted` returns it
+    # int32 [t], number of different n-grams of each sketch that is enough; 0 for never
     need: NDArray[np.int32],
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
     """Find the texts of a batch that contain enough n-grams of listed texts.
-
-    Args:
-        data, offsets, characters: see `tokens`.
-        order: tokens in an n-gram.
-        bits: result of `bitmap` for the different n-grams of all sketches.
-        keys: with `places`, the result of `grams.table_of` for them.
-        places: see `keys`.
-        begins: int64 [v + 1], as `inverted` returns it.
-        owners: int32 [m], as `inverted` returns it.
-        need: int32 [t], number of different n-grams of each sketch that is enough; 0 for never.
 
     Returns:
         For every pair found, by text and then by listed text as encountered: text int64, listed
@@ -222,20 +208,13 @@ def _lower(
 
 @njit(cache=True, nogil=True)
 def band_keys(
-    grams: NDArray[np.uint64],
-    bounds: NDArray[np.int64],
-    factors: NDArray[np.uint32],
-    offsets: NDArray[np.uint32],
-    rows: int,
+    grams: NDArray[np.uint64],  # uint64 [m], as `grams.grams_of` returns them
+    bounds: NDArray[np.int64],  # int64 [n + 1]
+    factors: NDArray[np.uint32],  # uint32 [b * r], odd; with `offsets` the random orders
+    offsets: NDArray[np.uint32],  # uint32 [b * r]
+    rows: int,  # orders of a key, r
 ) -> NDArray[np.uint64]:
     """The keys of n texts.
-
-    Args:
-        grams: uint64 [m], as `grams.grams_of` returns them.
-        bounds: int64 [n + 1].
-        factors: uint32 [b * r], odd; with `offsets` the random orders.
-        offsets: uint32 [b * r].
-        rows: orders of a key, r.
 
     Returns:
         uint64 [b, n]; texts without an n-gram share all keys.

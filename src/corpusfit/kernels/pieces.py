@@ -198,41 +198,30 @@ def piece_ids(
 
 @njit(cache=True, nogil=True)
 def cut_words(
-    data: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    max_characters: int,
+    data: NDArray[np.uint8],  # uint8 [b], UTF-8 bytes
+    offsets: NDArray[np.int64],  # int64 [n + 1], where each text begins
+    max_characters: int,  # characters of a text that are read
+    # uint8 [m, longest], zero-padded texts that the tokenizer finds before it cuts; each begins
+    # with an ASCII sign
     special_tokens: NDArray[np.uint8],
-    pieces: Pieces,
+    pieces: Pieces,  # WordPiece's vocabulary
+    # uint64, a power of two of them: the words found last, few enough for the processor's cache;
+    # changed
     near: NDArray[np.uint64],
-    numbers: NDArray[np.int32],
+    numbers: NDArray[np.int32],  # int32, their numbers, -1 at a free place; changed
+    # uint64, a power of two of them: the word at each place of the table; changed
     keys: NDArray[np.uint64],
-    entries: NDArray[np.int32],
+    entries: NDArray[np.int32],  # int32, its number, -1 at a free place; changed
+    # int64 [words, 2], begin and end of a word's tokens in `ids`; changed
     spans: NDArray[np.int64],
-    ids: NDArray[np.int32],
-    n_words: int,
-    n_tokens: int,
+    ids: NDArray[np.int32],  # int32, the tokens of all words; changed
+    n_words: int,  # words in the table
+    n_tokens: int,  # tokens in `ids`
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], int, int]:
     """Cut n texts into words and number each word; the tables have room for all that are new.
 
     A word ends at ASCII white space and signs, where no normalization joins two characters to one;
     only <, = and > have a composition, with U+0338, and belong to the word where that may follow.
-
-    Args:
-        data: uint8 [b], UTF-8 bytes.
-        offsets: int64 [n + 1], where each text begins.
-        max_characters: characters of a text that are read.
-        special_tokens: uint8 [m, longest], zero-padded texts that the tokenizer finds before it
-            cuts; each begins with an ASCII sign.
-        pieces: WordPiece's vocabulary.
-        near: uint64, a power of two of them: the words found last, few enough for the processor's
-            cache; changed.
-        numbers: int32, their numbers, -1 at a free place; changed.
-        keys: uint64, a power of two of them: the word at each place of the table; changed.
-        entries: int32, its number, -1 at a free place; changed.
-        spans: int64 [words, 2], begin and end of a word's tokens in `ids`; changed.
-        ids: int32, the tokens of all words; changed.
-        n_words: words in the table.
-        n_tokens: tokens in `ids`.
 
     Returns:
         The number of each word, int32 [w]; the place of each text's first word among them, int64
@@ -313,26 +302,17 @@ def _scale(total: NDArray[np.float32], count: int, normalize: bool) -> None:
 
 @njit(cache=True, nogil=True)
 def means(
-    table: NDArray[np.float32],
-    word_numbers: NDArray[np.int32],
+    table: NDArray[np.float32],  # float32 [tokens, d]
+    word_numbers: NDArray[np.int32],  # int32 [w], the number of each word, text by text
+    # int64 [n + 1], the position of each text's first word in `word_numbers`
     firsts: NDArray[np.int64],
-    ids: NDArray[np.int32],
-    spans: NDArray[np.int64],
-    limit: int,
-    skip: int,
-    normalize: bool,
+    ids: NDArray[np.int32],  # int32, the token ids of all words
+    spans: NDArray[np.int64],  # int64 [words, 2], begin and end of each word's tokens in `ids`
+    limit: int,  # tokens of a text that are read
+    skip: int,  # id of a token that is left out; -1 for none
+    normalize: bool,  # scale to length 1
 ) -> NDArray[np.float32]:
     """The mean of the token vectors of each text, added up in float32 token by token.
-
-    Args:
-        table: float32 [tokens, d].
-        word_numbers: int32 [w], the number of each word, text by text.
-        firsts: int64 [n + 1], the position of each text's first word in `word_numbers`.
-        ids: int32, the token ids of all words.
-        spans: int64 [words, 2], begin and end of each word's tokens in `ids`.
-        limit: tokens of a text that are read.
-        skip: id of a token that is left out; -1 for none.
-        normalize: scale to length 1.
 
     Returns:
         float32 [n, d]; zeros for a text without tokens.

@@ -49,22 +49,16 @@ class Index(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def cosines(
-    data: NDArray[np.uint8],
+    data: NDArray[np.uint8],  # data, offsets, characters: see `tokens`
     offsets: NDArray[np.int64],
     characters: NDArray[np.uint32],
-    keys: NDArray[np.uint64],
-    places: NDArray[np.int32],
+    keys: NDArray[np.uint64],  # the table of v words, see `grams.table_of`
+    places: NDArray[np.int32],  # the same
+    # float32 [v]; 0 or more; a text's entry for a word is its count times this
     weight: NDArray[np.float32],
-    vector: NDArray[np.float32],
+    vector: NDArray[np.float32],  # float32 [v], of length 1
 ) -> NDArray[np.float32]:
     """The cosine of every text's weighted word counts with one vector.
-
-    Args:
-        data, offsets, characters: see `tokens`.
-        keys: the table of v words, see `grams.table_of`.
-        places: the same.
-        weight: float32 [v]; 0 or more; a text's entry for a word is its count times this.
-        vector: float32 [v], of length 1.
 
     Returns:
         float32 [n]; 0 for a text without a known word.
@@ -156,26 +150,19 @@ def add_column(sums: NDArray[np.float32], q: np.float32, column: NDArray[np.floa
 
 @njit(cache=True, nogil=True)
 def nearest_cosines(
-    data: NDArray[np.uint8],
+    data: NDArray[np.uint8],  # data, offsets, characters: see `tokens`
     offsets: NDArray[np.int64],
     characters: NDArray[np.uint32],
-    index: Index,
+    index: Index,  # of the vectors
+    # float32 [v]; 0 or more; a text's entry for a word is its count times this
     weight: NDArray[np.float32],
+    # int64 [m + 1]; vector d is `terms[ends[d] : ends[d + 1]]` with `values`
     ends: NDArray[np.int64],
-    terms: NDArray[np.int32],
-    values: NDArray[np.float32],
-    k: int,
+    terms: NDArray[np.int32],  # int32 [e], words by place
+    values: NDArray[np.float32],  # float32 [e], 0 or more
+    k: int,  # at most m
 ) -> NDArray[np.float32]:
     """The mean of every text's k highest cosines with m sparse vectors of length 1 or 0.
-
-    Args:
-        data, offsets, characters: see `tokens`.
-        index: of the vectors.
-        weight: float32 [v]; 0 or more; a text's entry for a word is its count times this.
-        ends: int64 [m + 1]; vector d is `terms[ends[d] : ends[d + 1]]` with `values`.
-        terms: int32 [e], words by place.
-        values: float32 [e], 0 or more.
-        k: at most m.
 
     Returns:
         float32 [n]; 0 for a text without a known word.
@@ -299,26 +286,19 @@ def _add_up_bm25(
 
 @njit(cache=True, nogil=True)
 def bm25_scores(
-    data: NDArray[np.uint8],
+    data: NDArray[np.uint8],  # data, offsets, characters: see `tokens`
     offsets: NDArray[np.int64],
     characters: NDArray[np.uint32],
-    index: Index,
-    k1: float,
-    b: float,
-    mean_length: float,
+    index: Index,  # of the queries
+    k1: float,  # saturation of a word's count, at least 0
+    b: float,  # share of the length in the normalization, from 0 to 1
+    mean_length: float,  # mean number of tokens of a text, above 0
 ) -> NDArray[np.float32]:
     """The BM25 score of every text for each of m queries.
 
     For a query q it is the sum over its words w of e(w, q) tf / (tf + k1 (1 - b + b l / mean)),
     where tf counts w in the text, l is the text's number of tokens, and e is an entry of the index:
     w's count in the query times its inverse document frequency.
-
-    Args:
-        data, offsets, characters: see `tokens`.
-        index: of the queries.
-        k1: saturation of a word's count, at least 0.
-        b: share of the length in the normalization, from 0 to 1.
-        mean_length: mean number of tokens of a text, above 0.
 
     Returns:
         float32 [n, m].

@@ -161,29 +161,21 @@ def _sign_in(data: NDArray[np.uint8], begin: int, end: int, characters: NDArray[
 
 @njit(cache=True, nogil=True)
 def tokenise(
-    data: NDArray[np.uint8],
-    begin: int,
-    end: int,
-    characters: NDArray[np.uint32],
-    signs: bool,
+    data: NDArray[np.uint8],  # the bytes of many texts
+    begin: int,  # where the text begins
+    end: int,  # one past its last byte
+    characters: NDArray[np.uint32],  # see the module
+    signs: bool,  # see the module
+    # uint64 with room for end - begin tokens; the tokens' identities are written here
     ids: NDArray[np.uint64],
+    # int64 of the same size for the begin of each in `data`, or None
     starts: NDArray[np.int64] | None,
-    ends: NDArray[np.int64] | None,
+    ends: NDArray[np.int64] | None,  # the same for the ends
 ) -> int:
     """The tokens of one text, data[begin:end].
 
     The borders of words are found for 64 bytes at a time; words with characters outside ASCII, and
     the last bytes of `data`, are read the slow way, character by character.
-
-    Args:
-        data: the bytes of many texts.
-        begin: where the text begins.
-        end: one past its last byte.
-        characters: see the module.
-        signs: see the module.
-        ids: uint64 with room for end - begin tokens; the tokens' identities are written here.
-        starts: int64 of the same size for the begin of each in `data`, or None.
-        ends: the same for the ends.
 
     Returns:
         The number of tokens.

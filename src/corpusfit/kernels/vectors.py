@@ -154,36 +154,22 @@ def spherical_k_means(
 
 @dataclass(frozen=True)
 class Gaussians:
-    """k components in d dimensions.
+    """k components in d dimensions."""
 
-    Attributes:
-        weights: float64 [k], adding up to one.
-        means: float64 [k, d].
-        factors: float64 [k, d, d], upper triangular: a precision is factor @ factor.T.
-    """
-
-    weights: F64
-    means: F64
-    factors: F64
+    weights: F64  # float64 [k], adding up to one
+    means: F64  # float64 [k, d]
+    factors: F64  # float64 [k, d, d], upper triangular: a precision is factor @ factor.T
 
 
 @dataclass
 class Sums:
-    """Sums over rows for the next parameters.
+    """Sums over rows for the next parameters."""
 
-    Attributes:
-        rows: number of rows.
-        likelihood: the sum of their log-likelihoods, nats.
-        weights: float64 [k], sums of responsibilities.
-        first: float64 [k, d], sums of rows, weighted by responsibility.
-        second: float64 [k, d, d], sums of their outer products, weighted likewise.
-    """
-
-    rows: int
-    likelihood: float
-    weights: F64
-    first: F64
-    second: F64
+    rows: int  # number of rows
+    likelihood: float  # the sum of their log-likelihoods, nats
+    weights: F64  # float64 [k], sums of responsibilities
+    first: F64  # float64 [k, d], sums of rows, weighted by responsibility
+    second: F64  # float64 [k, d, d], sums of their outer products, weighted likewise
 
     def add(self, other: Sums) -> None:
         """Add the sums of further rows."""

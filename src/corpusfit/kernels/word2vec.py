@@ -88,31 +88,19 @@ def _step(
 
 @njit(cache=True, nogil=True)
 def train_words(
-    ids: NDArray[np.int32],
-    starts: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    vectors: NDArray[np.float32],
-    window: int,
-    negative: int,
+    ids: NDArray[np.int32],  # int32 [n], the words of all sentences, end to end
+    starts: NDArray[np.int64],  # int64 [s + 1], where each sentence begins, and n
+    counts: NDArray[np.int64],  # int64 [v], occurrences of each word
+    vectors: NDArray[np.float32],  # float32 [v, d], with which training begins
+    window: int,  # most words to either side; each word's own window is uniform in 1 to this
+    negative: int,  # words drawn for each word beside another, by their counts to the power 0.75
+    # share of the words above which frequent words are left out at random; 0 for none
     sample: float,
-    epochs: int,
-    rate: float,
-    seed: int,
+    epochs: int,  # passes over the sentences
+    rate: float,  # learning rate, which falls linearly
+    seed: int,  # random seed
 ) -> None:
-    """Train the vectors of words in place.
-
-    Args:
-        ids: int32 [n], the words of all sentences, end to end.
-        starts: int64 [s + 1], where each sentence begins, and n.
-        counts: int64 [v], occurrences of each word.
-        vectors: float32 [v, d], with which training begins.
-        window: most words to either side; each word's own window is uniform in 1 to this.
-        negative: words drawn for each word beside another, by their counts to the power 0.75.
-        sample: share of the words above which frequent words are left out at random; 0 for none.
-        epochs: passes over the sentences.
-        rate: learning rate, which falls linearly.
-        seed: random seed.
-    """
+    """Train the vectors of words in place."""
     n = len(ids)
     outputs, error = np.zeros_like(vectors), np.empty(vectors.shape[1], np.float32)
     state, table = np.array([seed], np.uint64), np.cumsum(counts**0.75)

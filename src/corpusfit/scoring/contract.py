@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.core.options import Option, Setting
 from corpusfit.core.types import Corpus, Paired, Reads, Texts, Vectors, WithNumbers
 
 SOURCE = "source"
@@ -56,6 +57,14 @@ class Effect:
 
     part: str
     effect: float
+
+
+def sum_by_part(parts: Iterable[str], effects: Iterable[float]) -> list[Effect]:
+    """One effect per different part, strongest raise first."""
+    total: dict[str, float] = {}
+    for part, effect in zip(parts, effects, strict=True):
+        total[part] = total.get(part, 0.0) + effect
+    return [Effect(part, total[part]) for part in sorted(total, key=lambda p: (-total[p], p))]
 
 
 @dataclass(frozen=True)
@@ -123,9 +132,16 @@ class Scorer(ABC, Generic[Batch]):
         return []
 
 
+def setting(default: Any, **limits: Any) -> Any:
+    """The field of a method's setting with a default and the limits of an `Option`."""
+    return field(default=default, metadata={"option": Option("", **limits)})
+
+
 @dataclass(frozen=True)
 class AnyMethod(ABC):
     """A method that scores the similarity of texts to the target; its fields are its settings.
+
+    A number with limits, or a word that must be one of some, is a field made by `setting`.
 
     To add a method, add one file to `scoring/methods/`, named like the method, with one `Method`
     and one `Scorer`, one `CorpusMethod`, one `RoundMethod` (`scoring/rounds.py`), or one
@@ -159,6 +175,12 @@ The machine was an EPYC with AVX-512; `corpusfit rank` measures this machine.
     """Whether scores do not depend on the target, so that its words and language do not matter."""
     argument: ClassVar[str] = ""
     """The setting that stands in the method's name behind a colon, as in `pyod:ECOD`; or empty."""
+
+    def __post_init__(self) -> None:
+        for each in fields(self):
+            if option := each.metadata.get("option"):
+                limited = Setting(f"method.{each.name}", (), each.default, option)
+                limited.check(getattr(self, each.name))
 
     @property
     def fits_on(self) -> Reads:

@@ -213,7 +213,11 @@ def compare(
     # The percentile interval shows how the verdict depends on the target texts; the corpus sample
     # is taken as fixed.
     methods = sorted(sums)
-    tokens, bits = _by_document(held, [sums[method] for method in methods])
+    # tokens [n] and bits [n, methods] of the documents that are evaluated on
+    evaluated = held.tokens > 0
+    _, numbers = np.unique(held.documents[evaluated], return_inverse=True)
+    tokens = np.bincount(numbers, held.tokens[evaluated]).astype(np.float64)
+    bits = np.stack([np.bincount(numbers, sums[m][evaluated]) for m in methods], axis=1)
     n = len(tokens)
     drawn = np.random.default_rng(seed % 2**64).multinomial(n, np.full(n, 1 / n), ROUNDS)
     means = bits.sum(axis=0) / tokens.sum()
@@ -231,13 +235,3 @@ def compare(
         )
         for i in order
     ]
-
-
-def _by_document(
-    held: HeldOut, sums: Sequence[NDArray[np.float64]]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Tokens float64 [d] and bits float64 [d, methods] of the documents that are evaluated on."""
-    evaluated = held.tokens > 0
-    _, numbers = np.unique(held.documents[evaluated], return_inverse=True)
-    tokens = np.bincount(numbers, held.tokens[evaluated]).astype(np.float64)
-    return tokens, np.stack([np.bincount(numbers, s[evaluated]) for s in sums], axis=1)

@@ -8,25 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Texts, buffers
 from corpusfit.kernels.backoff import fits, log_probabilities, token_probabilities
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.kernels.tokens import END
-from corpusfit.scoring.contract import Effect, Scorer, require_fit
+from corpusfit.scoring.contract import Effect, Scorer, require_fit, sum_by_part
 from corpusfit.scoring.tokens import OWN, in_words, written_tokens
 
 _BITS = float(np.log2(10.0))
 
 WORDLESS = -32.0
 """Score of a text without tokens, in bits per token; its end token alone would score high."""
-
-
-def check_order(order: int) -> None:
-    """Check the order of a model."""
-    if not 1 <= order <= 5:
-        raise bad_setting("`method.order`", "from 1 to 5", order)
 
 
 def train(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[np.uint64]]:
@@ -86,10 +79,7 @@ def sum_effects(
     # A lone end token has the effect `wordless`, if given.
     if len(effects) == 1 and wordless is not None:
         return [Effect(grams[0], wordless)]
-    total: dict[str, float] = {}
-    for gram, effect in zip(grams, effects.tolist(), strict=True):
-        total[gram] = total.get(gram, 0.0) + effect
-    return [Effect(gram, total[gram]) for gram in sorted(total, key=lambda g: (-total[g], g))]
+    return sum_by_part(grams, effects.tolist())
 
 
 @dataclass(frozen=True)

@@ -151,23 +151,15 @@ class Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """A trial's split of the target and of the corpus sample, as positions.
+    """A trial's split of the target and of the corpus sample, as positions."""
 
-    Attributes:
-        train: the part of the target to fit on, sorted.
-        test: the held-out part of the target, sorted.
-        fit: the third of the corpus sample to fit on, sorted.
-        threshold: the third that the F1 threshold is found on, with `train`; at most as many.
-        vote: the third that is scored, sorted.
-        outliers: positions in `vote`, as many as in `test` if there are so many.
-    """
-
-    train: NDArray[np.int64]
-    test: NDArray[np.int64]
-    fit: NDArray[np.int64]
+    train: NDArray[np.int64]  # the part of the target to fit on, sorted
+    test: NDArray[np.int64]  # the held-out part of the target, sorted
+    fit: NDArray[np.int64]  # the third of the corpus sample to fit on, sorted
+    # the third that the F1 threshold is found on, with `train`; at most as many
     threshold: NDArray[np.int64]
-    vote: NDArray[np.int64]
-    outliers: NDArray[np.int64]
+    vote: NDArray[np.int64]  # the third that is scored, sorted
+    outliers: NDArray[np.int64]  # positions in `vote`, as many as in `test` if there are so many
 
     @classmethod
     def draw(cls, target: int, background: int, *, seed: int, held_out: float = HELD_OUT) -> Split:

@@ -19,7 +19,7 @@ from corpusfit.core.errors import ModelError, UnknownMethodError, UsageError, ba
 from corpusfit.core.options import KINDS
 from corpusfit.core.plan import MethodPlan
 from corpusfit.embed.folders import require_extra
-from corpusfit.scoring.contract import AnyMethod, CorpusMethod, LabelMethod, Method, Scorer
+from corpusfit.scoring.contract import AnyMethod, Method, Scorer
 from corpusfit.scoring.names import modules, names, require
 
 
@@ -106,22 +106,6 @@ def unit_method(name: str, options: Mapping[str, Any]) -> Method[Any]:
     method = build(name, options)
     if not isinstance(method, Method):
         raise bad_setting("`method.name`", "a method that scores each unit alone here", name)
-    return method
-
-
-def corpus_method(name: str, options: Mapping[str, Any]) -> CorpusMethod:
-    """Build a method that scores the corpus as a whole."""
-    method = build(name, options)
-    if not isinstance(method, CorpusMethod):
-        raise bad_setting("`method.name`", "a method that scores the corpus as a whole here", name)
-    return method
-
-
-def label_method(name: str, options: Mapping[str, Any]) -> LabelMethod:
-    """Build a method that scores rows by their labels."""
-    method = build(name, options)
-    if not isinstance(method, LabelMethod):
-        raise bad_setting("`method.name`", "a method that scores rows by their labels here", name)
     return method
 
 

@@ -16,7 +16,7 @@ from corpusfit.core.types import Corpus, Texts, buffers, text_array
 from corpusfit.kernels import cynical
 from corpusfit.kernels.backoff import find, keys_of
 from corpusfit.kernels.characters import table as characters
-from corpusfit.scoring.contract import CorpusMethod, Effect, Scorer, require_fit
+from corpusfit.scoring.contract import CorpusMethod, Effect, Scorer, require_fit, sum_by_part
 from corpusfit.scoring.tokens import written_tokens
 
 UNTAKEN_SCORE = -1.0
@@ -342,7 +342,7 @@ class RoundScorer(Scorer[Texts]):
         effects = {name: -cost / n * count for name, count in Counter(written).items()}
         for name, rise in rises.items():
             effects[name] = effects.get(name, 0.0) + min(most, rise)
-        return [Effect(p, e) for p, e in sorted(effects.items(), key=lambda i: (-i[1], i[0]))]
+        return sum_by_part(effects.keys(), effects.values())
 
     def _round_of(self, text: str) -> int:
         """The round that would take a text, from 0; reads only the counts of its features."""

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Corpus, Vectors
 from corpusfit.kernels.neighbors import (
     ONE,
@@ -35,8 +34,6 @@ class Graph:
     Memory and time grow with the corpus, time with its square up to `EXACT` units; above, only
     units in neighboring cells are compared (`kernels/neighbors.py`).
 
-    Raises: UsageError: a setting is out of its range.
-
     Reference: Hiwarkhedkar et al. (2024), TextGram, section 4.3, equation 11, and Algorithm 1; the
     graph is that of sentence-transformers' `paraphrase_mining`, the ranks are those of networkx.
     """
@@ -44,14 +41,6 @@ class Graph:
     neighbors: int  # most similar units to which each unit links
     pairs: int  # most linked pairs in the whole graph, the most similar ones; 0 for all
     tolerance: float  # mean change of a rank at which the iteration stops
-
-    def __post_init__(self) -> None:
-        if self.neighbors < 1:
-            raise bad_setting("`method.neighbors`", "at least 1", self.neighbors)
-        if self.pairs < 0:
-            raise bad_setting("`method.pairs`", "at least 0 (0: all)", self.pairs)
-        if not self.tolerance > 0:
-            raise bad_setting("`method.tolerance`", "above 0", self.tolerance)
 
     def ranked(self, corpus: Corpus, joined: Vectors) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Rank the corpus: the logarithm of n times each unit's rank; 0 is the average."""

@@ -14,7 +14,7 @@ from corpusfit.core.errors import InputError, MissingDependencyError, bad_settin
 from corpusfit.core.settings import one_of
 from corpusfit.core.types import Texts, buffers, text_array
 from corpusfit.kernels.characters import table
-from corpusfit.kernels.grams import grams_of, table_of
+from corpusfit.kernels.grams import count_each, grams_of, table_of
 from corpusfit.kernels.tokens import tokenise
 
 OWN, NLTK = "own", "nltk"
@@ -68,6 +68,25 @@ def written_tokens(
     return ids[:count], written
 
 
+def count_words(texts: Texts) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The different words of every text with their counts and bounds; see `count_each`."""
+    words, counts, ends = count_each(*grams_of(*buffers(texts), table(), 1))
+    return words, counts, ends
+
+
+def count_target_words(
+    target: Texts, method: str
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """The same of the target, which must have words."""
+    words, counts, ends = count_words(target)
+    if not len(words):
+        raise InputError(
+            f"`target` must have texts with words for the method {method}; none of its "
+            f"{len(target):,} texts has a letter or a digit. Use other texts."
+        )
+    return words, counts, ends
+
+
 @dataclass(frozen=True)
 class Listed:
     """v n-grams, most frequent first."""
@@ -76,14 +95,6 @@ class Listed:
     places: NDArray[np.int32]  # [c], the same
     counts: NDArray[np.int64]  # [v], their counts in the texts
     total: int  # number of all n-grams in the texts
-
-
-def check_listing(order: int, top: int) -> None:
-    """Check the settings of a list."""
-    if order < 1:
-        raise bad_setting("`method.order`", "at least 1", order)
-    if top < 1:
-        raise bad_setting("`method.top`", "at least 1", top)
 
 
 def most_frequent(texts: Texts, role: str, order: int, top: int) -> Listed:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import locked, undamaged
 from corpusfit.core.plan import Plan, ReadPlan
@@ -110,7 +110,8 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
         if truth != SOURCE:
             plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=truth))
         sources = [Source(**s) for s in manifest["corpus"]]
-        job = CountLabels(folder.scores, plan.read, tuple(domain), tuple(s.name for s in sources))
+        names = tuple(s.name for s in sources)
+        job = partial(_count_labels, folder.scores, plan.read, tuple(domain), names)
         with machine.running(folder.work) as context:
             context.engine.require_shared(folder.work, "DIR")
             # only labels need the corpus; the names of sources are stored with the scores
@@ -155,7 +156,11 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
 
 
 def _counted(
-    run: Run, folder: SelectionFolder, job: CountLabels, *, by_source: bool
+    run: Run,
+    folder: SelectionFolder,
+    job: Callable[[tuple[int, Shard | None]], Counted],
+    *,
+    by_source: bool,
 ) -> tuple[dict[str, NDArray[np.int64]], dict[int, tuple[NDArray[np.float32], NDArray[np.bool_]]]]:
     """The counts by label over all parts; scores of each part, and what is in the domain."""
     scored = {shard for shard, _ in tallies(folder)}
@@ -171,7 +176,7 @@ def _counted(
     def scored_shards() -> Iterator[tuple[int, Shard]]:
         for shard in run.shards():
             if shard.index not in scored:
-                raise different_shards(job.read.id_field)
+                raise different_shards(run.plan.read.id_field)
             yield shard.index, shard
 
     if by_source:
@@ -183,7 +188,7 @@ def _counted(
         for part in run.map(job, scored_shards()):
             add(part)
     if run.shard_count != len(scored):
-        raise different_shards(job.read.id_field)
+        raise different_shards(run.plan.read.id_field)
     return counts, parts
 
 
@@ -200,38 +205,36 @@ class Counted:
     inside: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class CountLabels(PlainJob[tuple[int, Shard | None], Counted]):
+def _count_labels(
+    scores: Path,
+    read: ReadPlan,  # how the corpus is read; its `id_field` is the label's field
+    domain: tuple[str, ...],
+    names: tuple[str, ...],
+    piece: tuple[int, Shard | None],
+) -> Counted:
     """Count a part's segments by label: their source, or the label of their row in a shard.
 
     Reference: Aharoni and Goldberg (2020), section 4.4; TADPOLE, Figure 5.
     """
-
-    scores: Path
-    read: ReadPlan  # how the corpus is read; its `id_field` is the label's field
-    domain: tuple[str, ...]
-    names: tuple[str, ...]
-
-    def _work(self, piece: tuple[int, Shard | None]) -> Counted:
-        part, shard = piece
-        path = table.part_path(self.scores, part)
-        tokens, selected = (
-            np.asarray(c, np.int64) for c in table.read_columns(path, "tokens", "selected")
-        )
-        if shard is None:
-            labels, places = table.read_sources(path)
-        else:
-            wanted = table.read_rows(path, Tally.of(shard).sources(self.names))
-            labels, places = labels_of(shard, self.read, wanted)
-        counts = np.zeros((len(labels), 4), np.int64)
-        each = (np.ones_like(tokens), tokens, selected, tokens * selected)
-        for column, values in enumerate(each):
-            np.add.at(counts[:, column], places, values)
-        if not self.domain:
-            return Counted(part, labels, counts, np.empty(0, np.float32), np.empty(0, np.bool_))
-        matching = np.array([matches(label, self.domain) for label in labels], np.bool_)
-        (scores,) = table.read_columns(path, "score")
-        return Counted(part, labels, counts, np.asarray(scores, np.float32), matching[places])
+    part, shard = piece
+    path = table.part_path(scores, part)
+    tokens, selected = (
+        np.asarray(c, np.int64) for c in table.read_columns(path, "tokens", "selected")
+    )
+    if shard is None:
+        labels, places = table.read_sources(path)
+    else:
+        wanted = table.read_rows(path, Tally.of(shard).sources(names))
+        labels, places = labels_of(shard, read, wanted)
+    counts = np.zeros((len(labels), 4), np.int64)
+    each = (np.ones_like(tokens), tokens, selected, tokens * selected)
+    for column, values in enumerate(each):
+        np.add.at(counts[:, column], places, values)
+    if not domain:
+        return Counted(part, labels, counts, np.empty(0, np.float32), np.empty(0, np.bool_))
+    matching = np.array([matches(label, domain) for label in labels], np.bool_)
+    (score,) = table.read_columns(path, "score")
+    return Counted(part, labels, counts, np.asarray(score, np.float32), matching[places])
 
 
 def _check(run: Run, truth: str, domain: Sequence[str], labels: list[str]) -> None:

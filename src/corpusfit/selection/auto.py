@@ -146,7 +146,8 @@ def _decided(run: Run, folder: SelectionFolder, used: MethodPlan) -> dict[str, A
     if not background.texts.exists():  # scores of an earlier version
         units = ((shard, tally.units) for shard, tally in tallies(folder))
         read_background(run, background, bottom_k(units, run.plan.fit.background, run.plan.seed))
-    job = EvaluateBits.of(run.plan, target, background, GRID, named=True)
+    plan = run.plan
+    job = EvaluateBits(target, background, GRID, plan.seed, plan.fit.normalize, named=True)
     held = job.held()
     with run.stage("evaluate amounts", held.count):
         evaluation = evaluate(run, job, held, [used], {})

@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import folder_path, read_arrays, write_arrays, write_bytes
-from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import ChangedInputError, bad_setting
 from corpusfit.core.manifest import digest, undamaged
 from corpusfit.core.plan import ChoosePlan, EmbedPlan, ReadPlan
@@ -31,7 +31,7 @@ from corpusfit.scoring import table
 from corpusfit.scoring.table import grouped, source_groups
 from corpusfit.selection.copies import Copies
 from corpusfit.selection.embedding import add_vectors, assign
-from corpusfit.selection.fit import PrepareEncoder, Sample
+from corpusfit.selection.fit import Sample, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder, runs_of_parts
 from corpusfit.selection.labels import NONE, labels_of
 from corpusfit.text.context import Run, at_commit
@@ -79,30 +79,28 @@ def _labels_path(folder: Path, part: int) -> Path:
     return folder / f"part-{part:05d}.safetensors"
 
 
-@dataclass(frozen=True)
-class LabelSegments(PlainJob[Shard, tuple[int, Counter[str]]]):
+def _label_segments(
+    read: ReadPlan,  # its `id_field` is the field; empty for the names of the sources
+    names: tuple[str, ...],
+    scores: Path,
+    out: Path,
+    copies: Copies,
+    by_words: bool,
+    shard: Shard,
+) -> tuple[int, Counter[str]]:
     """Write the label of each segment of a shard; returns its number and the labels' amounts."""
-
-    read: ReadPlan  # its `id_field` is the field; empty for the names of the sources
-    names: tuple[str, ...]
-    scores: Path
-    out: Path
-    copies: Copies
-    by_words: bool
-
-    def _work(self, shard: Shard) -> tuple[int, Counter[str]]:
-        path = table.part_path(self.scores, shard.index)
-        if self.read.id_field:
-            rows = table.read_rows(path, Tally.of(shard).sources(self.names))
-            labels, label = labels_of(shard, self.read, rows)
-        else:
-            labels, label = grouped(*table.read_sources(path), source_groups(self.names))
-        segment, tokens = table.read_columns(path, "segment", "tokens")
-        costs = np.array(tokens, np.int64) if self.by_words else np.ones(len(label), np.int64)
-        costs[self.copies.of(shard.index, segment)] = 0
-        sums = np.bincount(label, costs, minlength=len(labels)).astype(np.int64)
-        write_arrays(_labels_path(self.out, shard.index), {"label": label}, {"labels": labels})
-        return shard.index, Counter(dict(zip(labels, sums.tolist(), strict=True)))
+    path = table.part_path(scores, shard.index)
+    if read.id_field:
+        rows = table.read_rows(path, Tally.of(shard).sources(names))
+        labels, label = labels_of(shard, read, rows)
+    else:
+        labels, label = grouped(*table.read_sources(path), source_groups(names))
+    segment, tokens = table.read_columns(path, "segment", "tokens")
+    costs = np.array(tokens, np.int64) if by_words else np.ones(len(label), np.int64)
+    costs[copies.of(shard.index, segment)] = 0
+    sums = np.bincount(label, costs, minlength=len(labels)).astype(np.int64)
+    write_arrays(_labels_path(out, shard.index), {"label": label}, {"labels": labels})
+    return shard.index, Counter(dict(zip(labels, sums.tolist(), strict=True)))
 
 
 def _by_labels(run: Run, folder: SelectionFolder, copies: Copies) -> Groups:
@@ -111,8 +109,8 @@ def _by_labels(run: Run, folder: SelectionFolder, copies: Copies) -> Groups:
     field = choose.balance.removeprefix("field:") if choose.balance != "source" else ""
     out = folder.balanced / "labels" / digest([field, choose.dedup])
     read = dataclasses.replace(run.plan.read, id_field=field)
-    job = LabelSegments(
-        read, run.names, folder.scores, out, copies, by_words=not choose.counts_segments
+    job = partial(
+        _label_segments, read, run.names, folder.scores, out, copies, not choose.counts_segments
     )
     amounts: Counter[str] = Counter()
     for _, of_shard in run.over_shards("label", job):
@@ -141,7 +139,7 @@ def clusters_fingerprint(run: Run, plan: ChoosePlan) -> str:
     with undamaged(Path(plan.clusters)):
         embed, found_with = _embed_of(manifest), manifest["encoder"]
     with run.stage("prepare encoder"):
-        encoder = run.one(PrepareEncoder(run.cache), embed)
+        encoder = prepare_encoder(run, embed)
     if encoder != found_with:
         raise bad_setting(
             "`choose.clusters`",
@@ -193,7 +191,7 @@ def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None
         quota = np.ones(clusters.k)
     elif run.plan.choose.quota == "corpus":
         runs = list(enumerate(runs_of_parts(folder, run.shard_count)))
-        job = SumShares(folder.scores, assigned, copies, clusters.k)
+        job = partial(_sum_shares, folder.scores, assigned, copies, clusters.k)
         sums = dict(run.engine.map(job, runs))
         quota = np.sum([sums[number] for number, _ in runs], axis=0)
     else:
@@ -206,23 +204,17 @@ def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None
     return Balance(quota / quota.sum(), assigned)
 
 
-@dataclass(frozen=True)
-class SumShares(PlainJob[tuple[int, tuple[int, ...]], tuple[int, NDArray[np.float64]]]):
+def _sum_shares(
+    scores: Path, assigned: Path, copies: Copies, k: int, numbered: tuple[int, tuple[int, ...]]
+) -> tuple[int, NDArray[np.float64]]:
     """The sums of the clusters' shares in the segments of a run of parts without copies, [k]."""
-
-    scores: Path
-    assigned: Path
-    copies: Copies
-    k: int
-
-    def _work(self, numbered: tuple[int, tuple[int, ...]]) -> tuple[int, NDArray[np.float64]]:
-        number, parts = numbered
-        sums = np.zeros(self.k)
-        for index in parts:
-            shares = read_shares(assigned_path(self.assigned, index))
-            (segment,) = table.read_columns(table.part_path(self.scores, index), "segment")
-            sums += shares[~self.copies.of(index, segment)].sum(axis=0, dtype=np.float64)
-        return number, sums
+    number, parts = numbered
+    sums = np.zeros(k)
+    for index in parts:
+        shares = read_shares(assigned_path(assigned, index))
+        (segment,) = table.read_columns(table.part_path(scores, index), "segment")
+        sums += shares[~copies.of(index, segment)].sum(axis=0, dtype=np.float64)
+    return number, sums
 
 
 def allocate(quota: NDArray[np.float64], have: Sequence[int], amount: int) -> list[int]:

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from corpusfit.core.artifacts import (
     write_arrays,
     write_bytes,
 )
-from corpusfit.core.engine import Job, PlainJob, counting
+from corpusfit.core.engine import Call, Job, counting
 from corpusfit.core.errors import bad_setting, changed_input
 from corpusfit.core.plan import AUTO, CutPlan, EmbedPlan, MethodPlan, ReadPlan
 from corpusfit.core.types import Paired, Reads, Segments, Shard, Texts, Units, read_as, take_texts
@@ -35,7 +36,7 @@ from corpusfit.scoring.surrogate import Surrogate, fit_surrogate
 from corpusfit.selection.auto import pick
 from corpusfit.selection.choosing import Selector, find_threshold
 from corpusfit.selection.embedding import add_vectors
-from corpusfit.selection.fit import Fit, Sample
+from corpusfit.selection.fit import Sample, fit
 from corpusfit.selection.folder import SelectionFolder, mark_path
 from corpusfit.selection.resolving import Resolved, Stage, shares_of
 from corpusfit.selection.samples import (
@@ -44,6 +45,7 @@ from corpusfit.selection.samples import (
     Unit,
     background_texts,
     first_bound,
+    lowest,
     merge,
     target_texts,
     units_at,
@@ -128,19 +130,20 @@ def _prepare(run: Run, folder: SelectionFolder, resolved: Resolved) -> _Setup:
             if stage.method is not None:
                 _fit(run, folder, stages, stage, stage.method)
                 continue
-            surrogate = FitSurrogate(
+            surrogate = partial(
+                _fit_stage_surrogate,
                 last_scorer,
-                costly=_sample_of(folder, stages, last, "background"),
-                cheap=_sample_of(folder, stages, stage, "background"),
-                out=scorer_of(folder, stages, stage).path,
-                seed=run.plan.seed,
+                _sample_of(folder, stages, last, "background"),
+                _sample_of(folder, stages, stage, "background"),
+                scorer_of(folder, stages, stage).path,
+                run.plan.seed,
             )
-            run.one(surrogate, sample["fresh"])
+            run.one(Call(surrogate, last_scorer.network), sample["fresh"])
 
     # The last stage never sees what earlier stages drop. To estimate the recall, it scores a
     # whole sample of the corpus.
     with run.stage("score the sample"):
-        job = ScoreSample(last_scorer.network)
+        job = Call(_score_sample, last_scorer.network)
         units = run.one(job, (last_scorer, Sample(folder.fit, "sampled")))
     scores = joined_scores(units, sample["units"], summed=last_scorer.summed)
     shares = shares_of(resolved, **counts)
@@ -184,9 +187,6 @@ def _draw(
     # Draw the background as a run of the last stage alone would, so that both fit the same scorer.
     background_size = run.plan.fit.background if embeds else 0
     sample_size = run.plan.cascade.sample
-    job = DrawSegments(
-        run.plan.read, run.plan.cut, run.names, sample_size, background_size, run.plan.seed
-    )
     # The bounds are estimates, so that a worker with many shards returns few texts: draw again
     # without them if they gave too few.
     size, cut = run.size, run.plan.cut
@@ -194,13 +194,13 @@ def _draw(
         first_bound(size, sample_size * max(1, cut.gamma), cut),
         first_bound(size, background_size, cut),
     )
-    segments, units, counts = _draw_below(run, job, *bounds)
+    segments, units, counts = _draw_below(run, sample_size, background_size, *bounds)
     found = (sum(len(d.texts) for d in drawn) for drawn in (segments, units))
     if any(
         n < k and bound < ALL
         for n, k, bound in zip(found, (sample_size, background_size), bounds, strict=True)
     ):
-        segments, units, counts = _draw_below(run, job, ALL, ALL)
+        segments, units, counts = _draw_below(run, sample_size, background_size, ALL, ALL)
     # at most half of a small corpus, so that units remain to fit surrogates on
     segments = merge(segments, min(sample_size, math.ceil(counts["segments"] / 2)))
     sampled = [(d.shard, segment) for d in segments for segment in d.texts]
@@ -223,13 +223,17 @@ def _draw(
 
 
 def _draw_below(
-    run: Run, job: DrawSegments, segment_bound: int, unit_bound: int
+    run: Run, most_segments: int, most_units: int, segment_bound: int, unit_bound: int
 ) -> tuple[list[Drawn[DrawnSegment]], list[Drawn[tuple[int, Unit]]], dict[str, int]]:
     """The segments and units with the smallest keys below bounds, and the corpus's counts."""
     segments: list[Drawn[DrawnSegment]] = []
     units: list[Drawn[tuple[int, Unit]]] = []
     counts = {"segments": 0, "tokens": 0}
     rejected = Reasons()
+    plan = run.plan
+    job = partial(
+        _draw_segments, plan.read, plan.cut, run.names, most_segments, most_units, plan.seed
+    )
     with run.stage("sample", run.size):
         # bounds fall as shards come in; a late bound only makes workers return more than needed
         for shard in run.map(job, ((s, segment_bound, unit_bound) for s in run.shards())):
@@ -237,9 +241,9 @@ def _draw_below(
             counts["segments"] += shard.tally.segments
             counts["tokens"] += shard.tokens
             segments, segment_bound = _keep_smallest(
-                [*segments, shard.segments], job.segments, segment_bound
+                [*segments, shard.segments], most_segments, segment_bound
             )
-            units, unit_bound = _keep_smallest([*units, shard.units], job.units, unit_bound)
+            units, unit_bound = _keep_smallest([*units, shard.units], most_units, unit_bound)
     if not counts["segments"]:
         raise run.nothing_read(rejected)
     return segments, units, counts
@@ -300,8 +304,8 @@ def _fit(
     scorer = scorer_of(folder, stages, stage)
     target = _sample_of(folder, stages, stage, "target")
     background = _sample_of(folder, stages, stage, "background")
-    job = Fit(target, background, scorer.path, run.plan.seed, scorer.network)
-    return run.one(job, method)
+    job = partial(fit, target, background, scorer.path, run.plan.seed)
+    return run.one(Call(job, scorer.network), method)
 
 
 def _parts_of(folder: SelectionFolder, stage: Stage) -> StageParts:
@@ -484,93 +488,69 @@ class DrawnShard:
     tally: Tally
 
 
-@dataclass(frozen=True)
-class DrawSegments(PlainJob[tuple[Shard, int, int], DrawnShard]):
+def _draw_segments(
+    read: ReadPlan,
+    cut: CutPlan,
+    names: tuple[str, ...],
+    most_segments: int,
+    most_units: int,
+    seed: int,
+    piece: tuple[Shard, int, int],
+) -> DrawnShard:
     """Draw the segments and the units of a shard with the smallest keys, each up to a bound.
 
     Reference: bottom-k sampling, see `kernels/chance.py`.
     """
-
-    read: ReadPlan
-    cut: CutPlan
-    names: tuple[str, ...]
-    segments: int
-    units: int
-    seed: int
-
-    def _work(self, piece: tuple[Shard, int, int]) -> DrawnShard:
-        shard, segment_bound, unit_bound = piece
-        units, texts, tally = read_units(shard, self.read, self.cut, self.names)
-        segments = join_units(units, self.cut.gamma)
-        tally.segments = len(segments)
-        keys = place_keys(self.seed + _SEGMENT_SEED, shard.index, len(segments))
-        chosen = _smallest(keys, self.segments, segment_bound)
-        drawn = [
-            DrawnSegment(i, first, units_at(texts, units.numbers, np.arange(first, first + n)))
-            for i, first, n in zip(
-                chosen.tolist(),
-                segments.first_unit[chosen].tolist(),
-                segments.units[chosen].tolist(),
-                strict=True,
-            )
-        ]
-        unit_keys = place_keys(self.seed, shard.index, len(units))
-        chosen_units = _smallest(unit_keys, self.units, unit_bound)
-        units_chosen = units_at(texts, units.numbers, chosen_units)
-        background = list(zip(chosen_units.tolist(), units_chosen, strict=True))
-        return DrawnShard(
-            Drawn(shard.index, keys[chosen], drawn),
-            Drawn(shard.index, unit_keys[chosen_units], background),
-            int(segments.tokens.sum()),
-            tally,
+    shard, segment_bound, unit_bound = piece
+    units, texts, tally = read_units(shard, read, cut, names)
+    segments = join_units(units, cut.gamma)
+    tally.segments = len(segments)
+    keys = place_keys(seed + _SEGMENT_SEED, shard.index, len(segments))
+    chosen = lowest(keys, most_segments, segment_bound)
+    drawn = [
+        DrawnSegment(i, first, units_at(texts, units.numbers, np.arange(first, first + n)))
+        for i, first, n in zip(
+            chosen.tolist(),
+            segments.first_unit[chosen].tolist(),
+            segments.units[chosen].tolist(),
+            strict=True,
         )
+    ]
+    unit_keys = place_keys(seed, shard.index, len(units))
+    chosen_units = lowest(unit_keys, most_units, unit_bound)
+    units_chosen = units_at(texts, units.numbers, chosen_units)
+    background = list(zip(chosen_units.tolist(), units_chosen, strict=True))
+    return DrawnShard(
+        Drawn(shard.index, keys[chosen], drawn),
+        Drawn(shard.index, unit_keys[chosen_units], background),
+        int(segments.tokens.sum()),
+        tally,
+    )
 
 
-def _smallest(keys: NDArray[np.uint64], k: int, bound: int) -> NDArray[np.int64]:
-    """Positions of the k smallest keys up to a bound, increasing."""
-    candidates = np.flatnonzero(keys <= np.uint64(min(bound, ALL - 1)))
-    return np.sort(candidates[np.argsort(keys[candidates], kind="stable")[:k]])
-
-
-@dataclass(frozen=True)
-class FitSurrogate(PlainJob[NDArray[np.int64], int]):
+def _fit_stage_surrogate(
+    last: StageScorer,
+    costly: Sample,  # the units as `last` reads them
+    cheap: Sample,  # the same units with the cheap embedder's vectors
+    out: Path,
+    seed: int,
+    places: NDArray[np.int64],
+) -> int:
     """Fit a surrogate of the last stage's scores to a cheap embedder's vectors of some units."""
-
-    last: StageScorer
-    costly: Sample  # the units as `last` reads them
-    cheap: Sample  # the same units with the cheap embedder's vectors
-    out: Path
-    seed: int
-
-    @property
-    def encodes(self) -> bool:
-        return self.last.network
-
-    def _work(self, places: NDArray[np.int64]) -> int:
-        last = self.last
-        scores = last.open().score(self.costly.batch(last.reads, last.fields))[places]
-        vectors = self.cheap.batch("embedding")[places]
-        store(self.out, _SURROGATE, fit_surrogate(vectors, scores, seed=self.seed))
-        return len(places)
+    scores = last.open().score(costly.batch(last.reads, last.fields))[places]
+    vectors = cheap.batch("embedding")[places]
+    store(out, _SURROGATE, fit_surrogate(vectors, scores, seed=seed))
+    return len(places)
 
 
-@dataclass(frozen=True)
-class ScoreSample(PlainJob[tuple[StageScorer, Sample], NDArray[np.float32]]):
+def _score_sample(piece: tuple[StageScorer, Sample]) -> NDArray[np.float32]:
     """Score a sample's units; float32 [n].
 
     Embeddings are float32 here. A run without a cascade reads float16 embeddings from its store, so
     its scores differ slightly.
     """
-
-    network: bool
-
-    @property
-    def encodes(self) -> bool:
-        return self.network
-
-    def _work(self, piece: tuple[StageScorer, Sample]) -> NDArray[np.float32]:
-        scorer, sample = piece
-        return scorer.open().score(sample.batch(scorer.reads, scorer.fields))
+    scorer, sample = piece
+    return scorer.open().score(sample.batch(scorer.reads, scorer.fields))
 
 
 class StageParts:

@@ -7,10 +7,10 @@ grow with the corpus, and the process that decides reads no score.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,14 +38,8 @@ class ScoredPart:
 
 
 Parts = Callable[[], Iterable[ScoredPart]]
-
-
-class Step(ABC, Generic[Found]):
-    """What to compute of a run of parts; plain values, so that any worker can do it."""
-
-    @abstractmethod
-    def of(self, run: int, parts: Iterable[ScoredPart]) -> Found:
-        """Compute it of the parts of a run, by the run's number."""
+Step = Callable[[int, Iterable[ScoredPart]], Found]
+"""Computes something of a run of parts, by the run's number; any worker can do it."""
 
 
 class OverRuns(Protocol):
@@ -76,23 +70,14 @@ class Keyed:
 
 @dataclass(frozen=True)
 class Keying:
-    """How the segments of a part get weights and keys.
+    """How the segments of a part get weights and keys."""
 
-    Attributes:
-        plan: the amount and the policy.
-        seed: of a draw.
-        by_group: whether each group has an amount of its own.
-        over: mean and deviation of all scores, for lambda.
-        highest: the highest of all scores, if they are logarithms of weights.
-        factors: float64 [k], of the groups' shares in a weight.
-    """
-
-    plan: ChoosePlan
-    seed: int
-    by_group: bool
-    over: Moments
-    highest: float | None = None
-    factors: NDArray[np.float64] | None = None
+    plan: ChoosePlan  # the amount and the policy
+    seed: int  # of a draw
+    by_group: bool  # whether each group has an amount of its own
+    over: Moments  # mean and deviation of all scores, for lambda
+    highest: float | None = None  # the highest of all scores, if they are logarithms of weights
+    factors: NDArray[np.float64] | None = None  # float64 [k], of the groups' shares in a weight
 
     def keyed(self, part: ScoredPart) -> Keyed:
         """The weights and keys of a part."""
@@ -168,13 +153,13 @@ def choose(
     groups = len(quota) if quota is not None else 0
 
     # amounts, and what the weights of a segment depend on
-    sums = over(_Survey(plan, groups if by_group else 0, 0 if top else groups))
+    sums = over(partial(_survey, plan, groups if by_group else 0, 0 if top else groups))
     highest = max((s.highest for s in sums), default=0.0)
     factors = None
     if quota is not None and not top:
         shares = np.sum([s.shares for s in sums], axis=0)
         factors = ratios(quota, shares, sum(s.segments for s in sums))
-        factors = factors / (max(over(_LargestFactor(factors)), default=0.0) or 1.0)
+        factors = factors / (max(over(partial(_largest_factor, factors)), default=0.0) or 1.0)
     keying = Keying(
         plan,
         seed,
@@ -196,16 +181,18 @@ def choose(
         sizes = np.sum([s.sizes for s in sums], axis=0)
         budgets = allocate(quota, sizes.tolist(), amount)
     thresholds = _search(
-        lambda high: over(_Histogram(keying, len(budgets), high)), budgets, over=goes_over
+        lambda high: over(partial(_histogram, keying, len(budgets), high, None)),
+        budgets,
+        over=goes_over,
     )
     decision = Decision(keying, thresholds)
     if not by_group or plan.tokens is None:
         return decision
-    left = plan.tokens - sum(over(_Spent(decision)))
+    left = plan.tokens - sum(over(partial(_spent, decision)))
     return Decision(
         keying,
         thresholds,
-        _search(lambda high: over(_Histogram(keying, 1, high, decision)), [left]),
+        _search(lambda high: over(partial(_histogram, keying, 1, high, decision)), [left]),
     )
 
 
@@ -235,69 +222,58 @@ class _Sums:
     shares: NDArray[np.float64]  # [k], sums of the segments' shares
 
 
-@dataclass(frozen=True)
-class _Survey(Step[_Sums]):
-    plan: ChoosePlan
-    groups: int  # with an amount of their own; 0 for one amount
-    shared: int  # whose shares are in the weights; 0 for none
-
-    def of(self, run: int, parts: Iterable[ScoredPart]) -> _Sums:
-        sums = _Sums(0, 0, -np.inf, [], np.zeros(self.groups, np.int64), np.zeros(self.shared))
-        for part in parts:
-            costs = _costs(part, self.plan)
-            sums.segments += len(part.scores)
-            sums.costs += int(costs.sum())
-            sums.highest = max(sums.highest, float(part.scores.max(initial=-np.inf)))
-            if self.plan.policy != "top":
-                sums.moments.append(_moments(part.scores))
-            if self.groups:
-                np.add.at(sums.sizes, _groups(part), costs)
-            if self.shared:
-                sums.shares += _shares(part).sum(axis=0)
-        return sums
-
-
-@dataclass(frozen=True)
-class _LargestFactor(Step[float]):
-    factors: NDArray[np.float64]
-
-    def of(self, run: int, parts: Iterable[ScoredPart]) -> float:
-        return max(
-            (float((_shares(p) @ self.factors).max(initial=0.0)) for p in parts), default=0.0
-        )
+def _survey(
+    plan: ChoosePlan,
+    groups: int,  # with an amount of their own; 0 for one amount
+    shared: int,  # whose shares are in the weights; 0 for none
+    run: int,
+    parts: Iterable[ScoredPart],
+) -> _Sums:
+    sums = _Sums(0, 0, -np.inf, [], np.zeros(groups, np.int64), np.zeros(shared))
+    for part in parts:
+        costs = _costs(part, plan)
+        sums.segments += len(part.scores)
+        sums.costs += int(costs.sum())
+        sums.highest = max(sums.highest, float(part.scores.max(initial=-np.inf)))
+        if plan.policy != "top":
+            sums.moments.append(_moments(part.scores))
+        if groups:
+            np.add.at(sums.sizes, _groups(part), costs)
+        if shared:
+            sums.shares += _shares(part).sum(axis=0)
+    return sums
 
 
-@dataclass(frozen=True)
-class _Spent(Step[int]):
+def _largest_factor(factors: NDArray[np.float64], run: int, parts: Iterable[ScoredPart]) -> float:
+    return max((float((_shares(p) @ factors).max(initial=0.0)) for p in parts), default=0.0)
+
+
+def _spent(decision: Decision, run: int, parts: Iterable[ScoredPart]) -> int:
     """The word pieces of what is selected."""
-
-    decision: Decision
-
-    def of(self, run: int, parts: Iterable[ScoredPart]) -> int:
-        chosen = self.decision.selected(run, parts)
-        return sum(int(keyed.part.tokens[selected].sum()) for keyed, selected in chosen)
+    chosen = decision.selected(run, parts)
+    return sum(int(keyed.part.tokens[selected].sum()) for keyed, selected in chosen)
 
 
-@dataclass(frozen=True)
-class _Histogram(Step["Counts"]):
+def _histogram(
+    keying: Keying,
+    groups: int,
+    high: NDArray[np.int64] | None,
+    without: Decision | None,
+    run: int,
+    parts: Iterable[ScoredPart],
+) -> Counts:
     """The costs of all segments by key, or of those that a decision leaves."""
 
-    keying: Keying
-    groups: int
-    high: NDArray[np.int64] | None
-    without: Decision | None = None
+    def grouped() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]:
+        if without is None:
+            for keyed in map(keying.keyed, parts):
+                yield keyed.keys, keyed.costs, keyed.group
+            return
+        for keyed, selected in without.selected(run, parts):
+            rest = ~selected
+            yield keyed.keys[rest], keyed.costs[rest], np.zeros(int(rest.sum()), np.int64)
 
-    def of(self, run: int, parts: Iterable[ScoredPart]) -> Counts:
-        def grouped() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]:
-            if self.without is None:
-                for keyed in map(self.keying.keyed, parts):
-                    yield keyed.keys, keyed.costs, keyed.group
-                return
-            for keyed, selected in self.without.selected(run, parts):
-                rest = ~selected
-                yield keyed.keys[rest], keyed.costs[rest], np.zeros(int(rest.sum()), np.int64)
-
-        return _counted(grouped(), self.groups, self.high)
+    return _counted(grouped(), groups, high)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import no_collection
-from corpusfit.core.engine import PlainJob
 from corpusfit.core.engine.worker import on_compile
 from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.manifest import (
@@ -36,7 +34,7 @@ from corpusfit.selection.cascade import score_cascade
 from corpusfit.selection.copies import copies_of
 from corpusfit.selection.counting import count_rows
 from corpusfit.selection.embedding import add_vectors
-from corpusfit.selection.fit import PrepareEncoder, Sample, commits_of
+from corpusfit.selection.fit import Sample, commits_of, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.publishing import write_selection_card
 from corpusfit.selection.ranking import SEEDS, Ranked, candidates, rank_methods
@@ -196,7 +194,7 @@ def rank_by_bits(
         background_texts(run, background, run.plan.fit.background)
         if encodes:
             with run.stage("prepare encoder"):
-                run.one(PrepareEncoder(run.cache), run.plan.embed)
+                prepare_encoder(run, run.plan.embed)
                 commits = commits_of(run.engine, [run.plan.embed.embedder])
             run = dataclasses.replace(run, commits=commits)
             for sample in (target_sample, background):
@@ -228,7 +226,7 @@ def _compile_aside(run: Run) -> None:
     """Compile the method's kernels in a worker, in parallel with those of reading here."""
     names = contenders(alone=True) if run.plan.method.name == AUTO else [run.plan.method.name]
     for name in names:
-        run.engine.run_aside(CompileKernels(), MethodPlan(name, run.plan.method.options))
+        run.engine.run_aside(compile_method, MethodPlan(name, run.plan.method.options))
 
 
 @no_collection()
@@ -314,14 +312,11 @@ def _finish(
 _TEXTS = ("A few words of a text.", "Other words, and a number: 42.", "The third one has words.")
 
 
-@dataclass(frozen=True)
-class CompileKernels(PlainJob[MethodPlan, None]):
+def compile_method(plan: MethodPlan) -> None:
     """Cut texts, fit a method on them and score them, so that numba compiles what it calls."""
-
-    def _work(self, plan: MethodPlan) -> None:
-        cut_units(Documents(np.arange(len(_TEXTS)), text_array(_TEXTS)), CutPlan())
-        method = registry.build(plan.name, plan.options)
-        if isinstance(method, Method) and not method.encodes and not method.fields:
-            texts = text_array(_TEXTS)
-            with contextlib.suppress(CorpusfitError):  # too few texts for it
-                method.fit(texts, texts, seed=0).score(texts)
+    cut_units(Documents(np.arange(len(_TEXTS)), text_array(_TEXTS)), CutPlan())
+    method = registry.build(plan.name, plan.options)
+    if isinstance(method, Method) and not method.encodes and not method.fields:
+        texts = text_array(_TEXTS)
+        with contextlib.suppress(CorpusfitError):  # too few texts for it
+            method.fit(texts, texts, seed=0).score(texts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from corpusfit.core.artifacts import (
     write_arrays,
     write_bytes,
 )
-from corpusfit.core.engine import Job, PlainJob
 from corpusfit.core.errors import changed_input
 from corpusfit.core.manifest import read_object
 from corpusfit.core.plan import ReadPlan
@@ -97,38 +97,30 @@ def keys_of(row: NDArray[np.int64], texts: Texts, seeds: Iterable[int] = ()) -> 
     return np.fromiter(hashes, np.uint64, len(first))
 
 
-@dataclass(frozen=True)
-class CountDocuments(PlainJob[tuple[int, ...], list[tuple[int, int]]]):
+def _count_documents(scored: Path, shards: tuple[int, ...]) -> list[tuple[int, int]]:
     """The numbers of shards, each with that of its documents."""
-
-    scored: Path
-
-    def _work(self, shards: tuple[int, ...]) -> list[tuple[int, int]]:
-        tallies = read_tallies(self.scored, shards)
-        return [(n, tally.documents) for n, tally in zip(shards, tallies, strict=True)]
+    tallies = read_tallies(scored, shards)
+    return [(n, tally.documents) for n, tally in zip(shards, tallies, strict=True)]
 
 
-@dataclass(frozen=True)
-class KeyDocuments(PlainJob[Shard, int]):
+def key_documents(
+    read: ReadPlan,
+    out: Path,
+    pairs: bool,  # whether the corpus has aligned pairs
+    shard: Shard,
+) -> int:
     """Write the keys of a shard's documents (of pairs, by both sides); returns their number."""
-
-    read: ReadPlan
-    out: Path
-    pairs: bool  # whether the corpus has aligned pairs
-
-    def _work(self, shard: Shard) -> int:
-        first, other = self.read.sides()
-        read_documents, _ = documents(shard, first)
-        keys = keys_of(read_documents.row, read_documents.texts)
-        if self.pairs:
-            second, _ = documents(shard, other)
-            keys = keys_of(second.row, second.texts, keys.tolist())
-        write_keys(self.out, shard.index, keys)
-        return len(keys)
+    first, other = read.sides()
+    read_documents, _ = documents(shard, first)
+    keys = keys_of(read_documents.row, read_documents.texts)
+    if pairs:
+        second, _ = documents(shard, other)
+        keys = keys_of(second.row, second.texts, keys.tolist())
+    write_keys(out, shard.index, keys)
+    return len(keys)
 
 
-@dataclass(frozen=True)
-class KeyNear(PlainJob[Shard, int]):
+def key_near(read: ReadPlan, out: Path, shard: Shard) -> int:
     """Write the keys that near-duplicates share, `NEAR`, uint64 [n] each; returns n.
 
     The first is that of the same text, the others are of its 5-grams of words and symbols: two
@@ -138,25 +130,18 @@ class KeyNear(PlainJob[Shard, int]):
     Reference: see `kernels/overlap.py`; Lee et al. (2022), Deduplicating Training Data Makes
     Language Models Better.
     """
-
-    read: ReadPlan
-    out: Path
-
-    def _work(self, shard: Shard) -> int:
-        read_documents, _ = documents(shard, self.read)
-        texts = [folded(text) for text in read_documents.texts.to_pylist()]
-        data, offsets = buffers(text_array(texts))
-        grams, _, bounds = count_each(
-            *grams_of(data, offsets, characters.symbol_table(), _ORDER, True)
-        )
-        drawn = place_keys(0, 0, 2 * _BANDS * _ROWS).astype(np.uint32)
-        factors, added = drawn[::2] | np.uint32(1), drawn[1::2]
-        same = form_keys(texts)
-        alike = band_keys(grams, bounds, factors, added, _ROWS)
-        keys = np.where(np.diff(bounds) < _FEWEST, same, alike)
-        arrays = dict(zip(NEAR, [same, *keys], strict=True))
-        write_arrays(keys_path(self.out, shard.index), arrays, {})
-        return len(same)
+    read_documents, _ = documents(shard, read)
+    texts = [folded(text) for text in read_documents.texts.to_pylist()]
+    data, offsets = buffers(text_array(texts))
+    grams, _, bounds = count_each(*grams_of(data, offsets, characters.symbol_table(), _ORDER, True))
+    drawn = place_keys(0, 0, 2 * _BANDS * _ROWS).astype(np.uint32)
+    factors, added = drawn[::2] | np.uint32(1), drawn[1::2]
+    same = form_keys(texts)
+    alike = band_keys(grams, bounds, factors, added, _ROWS)
+    keys = np.where(np.diff(bounds) < _FEWEST, same, alike)
+    arrays = dict(zip(NEAR, [same, *keys], strict=True))
+    write_arrays(keys_path(out, shard.index), arrays, {})
+    return len(same)
 
 
 @dataclass(frozen=True)
@@ -179,107 +164,87 @@ class Group:
     sizes: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class SortKeys(PlainJob[Group, None]):
+def _sort_keys(search: Search, ranges: int, group: Group) -> None:
     """Mark a group's documents that share a key with a better one, and sort the other keys.
 
     `sorted-N` has the marks, and the key, score and document of every other entry by key; `bounds`
     divides these into ranges of keys. A key that many documents share is left once in each group.
     """
-
-    search: Search
-    ranges: int
-
-    def _work(self, group: Group) -> None:
-        names = self.search.names
-        best, keys = [np.empty(0, np.float32)], []
-        for part, size in zip(group.parts, group.sizes, strict=True):
-            score, segment = table.read_columns(
-                table.part_path(self.search.scores, part), "score", "segment"
-            )
-            first = np.flatnonzero(segment == 0)
-            if len(first):  # each document's highest score
-                best.append(np.maximum.reduceat(np.asarray(score, np.float32), first))
-            arrays, _ = read_arrays(keys_path(self.search.keys, part), names)
-            if not len(arrays[names[0]]) == len(first) == size:
-                raise changed_input(", ".join(self.search.sources), "`overwrite`")
-            keys.append(arrays)
-        scores = np.concatenate(best)
-        # the number of the array is part of a key, so that only keys of one array are equal
-        key = np.concatenate(
-            [arrays[name] ^ salt for name, salt in _salts(names) for arrays in keys]
+    names = search.names
+    best, keys = [np.empty(0, np.float32)], []
+    for part, size in zip(group.parts, group.sizes, strict=True):
+        score, segment = table.read_columns(
+            table.part_path(search.scores, part), "score", "segment"
         )
-        document = np.tile(np.arange(len(scores), dtype=np.uint32), len(names))
-        score = scores[document]
-        is_copy = copies_among(key, score)
-        copied = np.zeros(len(scores), np.bool_)
-        copied[document[is_copy]] = True
-        left = np.flatnonzero(~is_copy)
-        left = left[np.argsort(key[left])]
-        bounds = np.searchsorted(key[left], _starts(self.ranges))
-        entries = {"key": key[left], "score": score[left], "document": document[left]}
-        arrays = {**entries, "bounds": np.append(bounds, len(left)), "copied": copied}
-        write_arrays(self.search.work / f"sorted-{group.number}.safetensors", arrays, {})
+        first = np.flatnonzero(segment == 0)
+        if len(first):  # each document's highest score
+            best.append(np.maximum.reduceat(np.asarray(score, np.float32), first))
+        arrays, _ = read_arrays(keys_path(search.keys, part), names)
+        if not len(arrays[names[0]]) == len(first) == size:
+            raise changed_input(", ".join(search.sources), "`overwrite`")
+        keys.append(arrays)
+    scores = np.concatenate(best)
+    # the number of the array is part of a key, so that only keys of one array are equal
+    key = np.concatenate([arrays[name] ^ salt for name, salt in _salts(names) for arrays in keys])
+    document = np.tile(np.arange(len(scores), dtype=np.uint32), len(names))
+    score = scores[document]
+    is_copy = copies_among(key, score)
+    copied = np.zeros(len(scores), np.bool_)
+    copied[document[is_copy]] = True
+    left = np.flatnonzero(~is_copy)
+    left = left[np.argsort(key[left])]
+    bounds = np.searchsorted(key[left], _starts(ranges))
+    entries = {"key": key[left], "score": score[left], "document": document[left]}
+    arrays = {**entries, "bounds": np.append(bounds, len(left)), "copied": copied}
+    write_arrays(search.work / f"sorted-{group.number}.safetensors", arrays, {})
 
 
-@dataclass(frozen=True)
-class FindInRange(PlainJob[int, None]):
+def _find_in_range(search: Search, groups: int, number: int) -> None:
     """Find the copies among the keys of one range, of all groups.
 
     `found-N` has the documents, uint32, and where those of each group end.
     """
-
-    search: Search
-    groups: int
-
-    def _work(self, number: int) -> None:
-        parts, sizes = [], []
-        for group in range(self.groups):
-            path = self.search.work / f"sorted-{group}.safetensors"
-            ((begin, end),) = read_slices(path, {"bounds": (number, number + 2)}).values()
-            names = dict.fromkeys(("key", "score", "document"), (int(begin), int(end)))
-            parts.append(read_slices(path, names))
-            sizes.append(int(end - begin))
-        key, score, document = (
-            np.concatenate([part[name] for part in parts]) for name in ("key", "score", "document")
-        )
-        is_copy = copies_among(key, score)
-        ends = np.append(0, np.cumsum(is_copy))[np.cumsum([0, *sizes])]
-        arrays = {"document": document[is_copy], "ends": ends}
-        write_arrays(self.search.work / f"found-{number}.safetensors", arrays, {})
+    parts, sizes = [], []
+    for group in range(groups):
+        path = search.work / f"sorted-{group}.safetensors"
+        ((begin, end),) = read_slices(path, {"bounds": (number, number + 2)}).values()
+        names = dict.fromkeys(("key", "score", "document"), (int(begin), int(end)))
+        parts.append(read_slices(path, names))
+        sizes.append(int(end - begin))
+    key, score, document = (
+        np.concatenate([part[name] for part in parts]) for name in ("key", "score", "document")
+    )
+    is_copy = copies_among(key, score)
+    ends = np.append(0, np.cumsum(is_copy))[np.cumsum([0, *sizes])]
+    arrays = {"document": document[is_copy], "ends": ends}
+    write_arrays(search.work / f"found-{number}.safetensors", arrays, {})
 
 
-@dataclass(frozen=True)
-class MarkCopies(PlainJob[Group, tuple[list[int], int]]):
+def _mark_copies(
+    search: Search, ranges: int, marks: Path, before: Copies, group: Group
+) -> tuple[list[int], int]:
     """Write which documents of each part of a group are copies, also those of `before`.
 
     Returns the parts with copies, and the number of copies that are not of `before`.
     """
-
-    search: Search
-    ranges: int
-    marks: Path
-    before: Copies
-
-    def _work(self, group: Group) -> tuple[list[int], int]:
-        path = self.search.work / f"sorted-{group.number}.safetensors"
-        copied = read_arrays(path, ["copied"])[0]["copied"].copy()
-        for number in range(self.ranges):
-            path = self.search.work / f"found-{number}.safetensors"
-            wanted = {"ends": (group.number, group.number + 2)}
-            ((begin, end),) = read_slices(path, wanted).values()
-            wanted = {"document": (int(begin), int(end))}
-            copied[read_slices(path, wanted)["document"]] = True
-        new, parts = 0, []
-        for part, of_part in zip(
-            group.parts, np.split(copied, np.cumsum(group.sizes)[:-1]), strict=True
-        ):
-            known = self.before.documents(part, len(of_part))
-            new += int((of_part & ~known).sum())
-            if (of_part | known).any():
-                write_arrays(keys_path(self.marks, part), {"copy": of_part | known}, {})
-                parts.append(part)
-        return parts, new
+    path = search.work / f"sorted-{group.number}.safetensors"
+    copied = read_arrays(path, ["copied"])[0]["copied"].copy()
+    for number in range(ranges):
+        path = search.work / f"found-{number}.safetensors"
+        wanted = {"ends": (group.number, group.number + 2)}
+        ((begin, end),) = read_slices(path, wanted).values()
+        wanted = {"document": (int(begin), int(end))}
+        copied[read_slices(path, wanted)["document"]] = True
+    new, parts = 0, []
+    for part, of_part in zip(
+        group.parts, np.split(copied, np.cumsum(group.sizes)[:-1]), strict=True
+    ):
+        known = before.documents(part, len(of_part))
+        new += int((of_part & ~known).sum())
+        if (of_part | known).any():
+            write_arrays(keys_path(marks, part), {"copy": of_part | known}, {})
+            parts.append(part)
+    return parts, new
 
 
 @dataclass(frozen=True)
@@ -311,16 +276,16 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
     if run.plan.choose.dedup == "none":
         return Copies()
     read, sizes = run.plan.read, run.documents
-    searches: list[tuple[str, Job[Shard, int], Path, tuple[str, ...]]] = [
+    searches: list[tuple[str, Callable[[Shard], int], Path, tuple[str, ...]]] = [
         (
             "exact",
-            KeyDocuments(read, folder.keys, corpus.is_parallel(run.sources)),
+            partial(key_documents, read, folder.keys, corpus.is_parallel(run.sources)),
             folder.keys,
             (EXACT,),
         )
     ]
     if run.plan.choose.dedup == "near":
-        searches.append(("near", KeyNear(read, folder.near), folder.near, NEAR))
+        searches.append(("near", partial(key_near, read, folder.near), folder.near, NEAR))
     copies = Copies()
     for kind, job, keys, names in searches:
         # copies do not depend on the amount, so they are found once
@@ -331,7 +296,7 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
             continue
         if not sizes:  # the rows were counted by an earlier command
             runs = runs_of_parts(folder, run.shard_count)
-            for of_run in sorted(run.engine.map(CountDocuments(folder.scored), runs)):
+            for of_run in sorted(run.engine.map(partial(_count_documents, folder.scored), runs)):
                 sizes.update(of_run)
         # Keys are stored (8 bytes per document, 168 more for near-duplicates), so documents are
         # hashed only once; a method that scores text has stored them already.
@@ -349,40 +314,31 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
 
 
 def find_copies(
-    run_map: Callable[[Job[Any, Any], Iterable[Any]], Iterator[Any]],
-    search: Search,
-    sizes: Mapping[int, int],
-    kind: str,
-    marks: Path,
-    before: Copies,
+    run_map: Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]],  # runs a job on pieces
+    search: Search,  # where scores and keys are
+    sizes: Mapping[int, int],  # documents of each part, in reading order
+    kind: str,  # what to count new copies as
+    marks: Path,  # folder to write; whatever it holds is removed
+    before: Copies,  # copies known already
     *,
-    at_once: int = _AT_ONCE,
+    at_once: int = _AT_ONCE,  # keys that are sorted at a time
 ) -> Copies:
     """The copies of `before`, and the documents that share a key with a better document.
 
     The work is linear in the number of documents: workers sort the keys of groups of parts and
     divide them into ranges, each range is searched in all groups, and the marks go back to the
     groups. A worker has `at_once` keys in memory, about, and this process the numbers of parts.
-
-    Args:
-        run_map: runs a job on pieces.
-        search: where scores and keys are.
-        sizes: documents of each part, in reading order.
-        kind: what to count new copies as.
-        marks: folder to write; whatever it holds is removed.
-        before: copies known already.
-        at_once: keys that are sorted at a time.
     """
     remove(search.work, marks)
     groups = _groups(sizes, at_once // len(search.names))
     ranges = -(-sum(sizes.values()) * len(search.names) // at_once) or 1
-    for _ in run_map(SortKeys(search, ranges), groups):
+    for _ in run_map(partial(_sort_keys, search, ranges), groups):
         pass
-    for _ in run_map(FindInRange(search, len(groups)), range(ranges)):
+    for _ in run_map(partial(_find_in_range, search, len(groups)), range(ranges)):
         pass
     found: set[int] = set()
     new = 0
-    for parts, more in run_map(MarkCopies(search, ranges, marks, before), groups):
+    for parts, more in run_map(partial(_mark_copies, search, ranges, marks, before), groups):
         found.update(parts)
         new += more
     remove(search.work)

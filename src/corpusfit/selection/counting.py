@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from corpusfit.core.artifacts import writing
-from corpusfit.core.engine import PlainJob
 from corpusfit.core.types import file_of, in_file
 from corpusfit.scoring import table
 from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_parts
@@ -40,48 +40,43 @@ class Counts:
         self.documents.update(more.documents)
 
 
-@dataclass(frozen=True)
-class CountRows(PlainJob[tuple[int, tuple[int, ...]], tuple[int, Counts, bytes]]):
+def _count_shards(
+    scored: Path, scores: Path, names: tuple[str, ...], numbered: tuple[int, tuple[int, ...]]
+) -> tuple[int, Counts, bytes]:
     """Count a run of shards; returns also the lines of `rejects.jsonl`."""
-
-    scored: Path
-    scores: Path
-    names: tuple[str, ...]
-
-    def _work(self, numbered: tuple[int, tuple[int, ...]]) -> tuple[int, Counts, bytes]:
-        number, shards = numbered
-        counts, lines = Counts(), []
-        for shard, tally in zip(shards, read_tallies(self.scored, shards), strict=True):
-            counts.documents[shard] = tally.documents
-            counts.reasons.add(tally.rejects)
-            counts.total.update(
-                rows=tally.documents + len(tally.rejects) + tally.left_out,
-                left_out=tally.left_out,
-                documents=tally.documents,
-                rejected=len(tally.rejects),
-                units=tally.units,
-                segments=tally.segments,
-                characters=tally.characters,
-            )
-            for row, byte, reason in tally.rejects:
-                source = self.names[tally.source + file_of(row)]
-                counts.losses.add(source, 0, [reason])
-                line = {"source": source, "row": in_file(row), "byte": byte}
-                lines.append(orjson.dumps({**line, "reason": reason}) + b"\n")
-            if tally.files == 1:
-                counts.losses.add(self.names[tally.source], tally.documents)
-            elif tally.rejects:  # the tally has no counts per small file, so count its segments
-                files, file_numbers = table.read_sources(table.part_path(self.scores, shard))
-                for name, documents in Counter(files[i] for i in file_numbers).items():
-                    counts.losses.add(name, documents)
-        return number, counts, b"".join(lines)
+    number, shards = numbered
+    counts, lines = Counts(), []
+    for shard, tally in zip(shards, read_tallies(scored, shards), strict=True):
+        counts.documents[shard] = tally.documents
+        counts.reasons.add(tally.rejects)
+        counts.total.update(
+            rows=tally.documents + len(tally.rejects) + tally.left_out,
+            left_out=tally.left_out,
+            documents=tally.documents,
+            rejected=len(tally.rejects),
+            units=tally.units,
+            segments=tally.segments,
+            characters=tally.characters,
+        )
+        for row, byte, reason in tally.rejects:
+            source = names[tally.source + file_of(row)]
+            counts.losses.add(source, 0, [reason])
+            line = {"source": source, "row": in_file(row), "byte": byte}
+            lines.append(orjson.dumps({**line, "reason": reason}) + b"\n")
+        if tally.files == 1:
+            counts.losses.add(names[tally.source], tally.documents)
+        elif tally.rejects:  # the tally has no counts per small file, so count its segments
+            files, file_numbers = table.read_sources(table.part_path(scores, shard))
+            for name, documents in Counter(files[i] for i in file_numbers).items():
+                counts.losses.add(name, documents)
+    return number, counts, b"".join(lines)
 
 
 def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
     """Write `rejects.jsonl` and sum the counts; rows = documents + rejects + left out."""
     # Warns if most rows are rejected, or many of one file whose cure is known; notes how many small
     # text files are divided.
-    job = CountRows(folder.scored, folder.scores, run.names)
+    job = partial(_count_shards, folder.scored, folder.scores, run.names)
     runs = list(enumerate(runs_of_parts(folder, run.shard_count)))
     counted = {number: (counts, lines) for number, counts, lines in run.over("count", job, runs)}
     of_all = Counts()

@@ -14,7 +14,7 @@ from corpusfit.core.plan import EmbedPlan, Plan
 from corpusfit.scoring.contract import CorpusMethod
 from corpusfit.scoring.rounds import RoundMethod
 from corpusfit.selection.embedding import EmbedTexts
-from corpusfit.selection.fit import PrepareEncoder, Sample, commits_of
+from corpusfit.selection.fit import Sample, commits_of, prepare_encoder
 from corpusfit.selection.resolving import checked, open_run, resolve, shares_of
 from corpusfit.selection.samples import target_texts
 from corpusfit.text.context import Machine, Run, at_commit, peak
@@ -117,7 +117,7 @@ def _measure(run: Run) -> tuple[int, int, int, list[str], int, int, float]:
 
 def _encoding_rate(run: Run, embed: EmbedPlan, texts: list[str]) -> tuple[float, int]:
     """Units per second over all workers, and the number of dimensions of a vector."""
-    run.one(PrepareEncoder(run.cache), embed)
+    prepare_encoder(run, embed)
     commits = commits_of(run.engine, [embed.embedder])
     job = EmbedTexts(at_commit(embed, commits), run.cache)
     list(run.engine.map(job, [(i, texts[:4]) for i in range(2 * run.engine.workers)]))

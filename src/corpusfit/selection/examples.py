@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from corpusfit.kernels.chance import place_keys
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Effect
 from corpusfit.scoring.table import write_parquet
-from corpusfit.selection.choosing import OverRuns, Parts, ScoredPart, Step
+from corpusfit.selection.choosing import OverRuns, Parts, ScoredPart
 from corpusfit.selection.explaining import effects_of
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
@@ -75,8 +76,8 @@ def draw_examples(
     """Draw example segments, selected or not; returns thresholds, and places by part."""
     also = [] if threshold is None else [threshold]
     share = min(1.0, 1.5 * _SAMPLE / max(1, segments))  # a run has its part of the sample, and more
-    at = _edges(over(_Sample(run.plan.seed, share)), also)
-    return at, places_of(over(Draw(run.plan.seed, at, _EACH)), _EACH)
+    at = _edges(over(partial(_sample, run.plan.seed, share)), also)
+    return at, places_of(over(partial(draw, run.plan.seed, at, _EACH)), _EACH)
 
 
 def write_examples(run: Run, folder: SelectionFolder, resolved: Resolved, parts: list[int]) -> None:
@@ -145,7 +146,7 @@ _EDGES, _DRAWN = 1, 2  # random streams
 
 def edges(parts: Parts, *, seed: int, also: Iterable[float] = ()) -> NDArray[np.float32]:
     """The scores at which about `SHARES` of the segments would be selected."""
-    return _edges([_Sample(seed).of(0, parts())], also)
+    return _edges([_sample(seed, 1.0, 0, parts())], also)
 
 
 def _edges(samples: Iterable[WithKeys], also: Iterable[float]) -> NDArray[np.float32]:
@@ -163,23 +164,17 @@ WithKeys = tuple[NDArray[np.uint64], NDArray[Any]]
 """Random keys of some segments, [n], and what belongs to them, [n, …]."""
 
 
-@dataclass(frozen=True)
-class _Sample(Step[WithKeys]):
+def _sample(seed: int, share: float, run: int, parts: Iterable[ScoredPart]) -> WithKeys:
     """The scores with the lowest keys, of about this share of the segments."""
-
-    seed: int
-    share: float = 1.0
-
-    def of(self, run: int, parts: Iterable[ScoredPart]) -> WithKeys:
-        highest = np.uint64(min(2**64 - 1, int(self.share * 2**64)))
-        found = np.empty(0, np.uint64), np.empty(0, np.float32)
-        for part in parts:
-            keys = _keys(self.seed, _EDGES, part)
-            low = keys <= highest
-            found = _joined([found, (keys[low], part.scores[low])])
-            if len(found[0]) > 2 * _SAMPLE:
-                found = _lowest(_SAMPLE, [found], found[1][:0])
-        return _lowest(_SAMPLE, [found], found[1][:0])
+    highest = np.uint64(min(2**64 - 1, int(share * 2**64)))
+    found = np.empty(0, np.uint64), np.empty(0, np.float32)
+    for part in parts:
+        keys = _keys(seed, _EDGES, part)
+        low = keys <= highest
+        found = _joined([found, (keys[low], part.scores[low])])
+        if len(found[0]) > 2 * _SAMPLE:
+            found = _lowest(_SAMPLE, [found], found[1][:0])
+    return _lowest(_SAMPLE, [found], found[1][:0])
 
 
 def _keys(seed: int, stream: int, part: ScoredPart) -> NDArray[np.uint64]:
@@ -198,28 +193,23 @@ def _lowest(count: int, found: Iterable[WithKeys], nothing: NDArray[Any]) -> Wit
     return keys[lowest], values[lowest]
 
 
-@dataclass(frozen=True)
-class Draw(Step[list[WithKeys]]):
+def draw(
+    seed: int, at: NDArray[np.float32], each: int, run: int, parts: Iterable[ScoredPart]
+) -> list[WithKeys]:
     """Part and place of the segments with the lowest keys of each stretch between two edges."""
-
     # A uniform sample would hold almost none of the best hundredth. Segments are drawn by bottom-k
     # sampling of hashed positions (`kernels/chance.py`).
-    seed: int
-    at: NDArray[np.float32]
-    each: int
-
-    def of(self, run: int, parts: Iterable[ScoredPart]) -> list[WithKeys]:
-        found = [(np.empty(0, np.uint64), _NO_PLACES) for _ in range(len(self.at) + 1)]
-        for part in parts:
-            keys = _keys(self.seed, _DRAWN, part)
-            stretch = np.searchsorted(-self.at, -part.scores, side="left")
-            for number in np.unique(stretch):
-                inside = np.flatnonzero(stretch == number)
-                nearest = inside[np.argsort(keys[inside], kind="stable")[: self.each]]
-                places = np.column_stack([np.full(len(nearest), part.index), nearest])
-                candidates = [found[number], (keys[nearest], places)]
-                found[number] = _lowest(self.each, candidates, _NO_PLACES)
-        return found
+    found = [(np.empty(0, np.uint64), _NO_PLACES) for _ in range(len(at) + 1)]
+    for part in parts:
+        keys = _keys(seed, _DRAWN, part)
+        stretch = np.searchsorted(-at, -part.scores, side="left")
+        for number in np.unique(stretch):
+            inside = np.flatnonzero(stretch == number)
+            nearest = inside[np.argsort(keys[inside], kind="stable")[:each]]
+            places = np.column_stack([np.full(len(nearest), part.index), nearest])
+            candidates = [found[number], (keys[nearest], places)]
+            found[number] = _lowest(each, candidates, _NO_PLACES)
+    return found
 
 
 _NO_PLACES = np.empty((0, 2), np.int64)

@@ -35,9 +35,9 @@ from corpusfit.core.types import (
 )
 from corpusfit.embed import load
 from corpusfit.scoring import registry, table
-from corpusfit.scoring.contract import Effect, Scorer
+from corpusfit.scoring.contract import Effect, Scorer, sum_by_part
 from corpusfit.selection.cascade import dropped_at
-from corpusfit.selection.fit import PrepareEncoder, Sample
+from corpusfit.selection.fit import Sample, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder, tallies
 from corpusfit.selection.resolving import Resolved
 from corpusfit.text.context import Machine, Run
@@ -148,7 +148,7 @@ def explain(
             fingerprint = manifest["encoder"]
             context.engine.needs_gpu = plan.embed.needs_gpu
             embed = run.pinned(plan.embed)
-            if fingerprint and run.one(PrepareEncoder(run.cache), embed) != fingerprint:
+            if fingerprint and prepare_encoder(run, embed) != fingerprint:
                 raise ModelError(
                     f"The model {plan.embed.embedder} changed since the corpus was scored with it. "
                     "Restore the model, or score again with another `out`."
@@ -309,24 +309,18 @@ class Neighbor:
 
 @dataclass(frozen=True)
 class Explained:
-    """The explanation of a segment's score.
+    """The explanation of a segment's score."""
 
-    Attributes:
-        score: mean or sum of the units' scores; None for a method that cannot score a single text.
-        effects: effects of the n-grams on the score, in descending order; empty for a method that
-            does not read words.
-        nearest: most similar target texts; none if the units have no word.
-        nearest_by: similarity behind `nearest`: `words` (TF-IDF) or `embedding`.
-        learned_from: most similar corpus texts that the method learned from, if it learned any.
-        meaning: what the score and the effects are, if that needs words.
-    """
-
+    # mean or sum of the units' scores; None for a method that cannot score a single text
     score: float | None
+    # effects of the n-grams on the score, in descending order; empty for a method that does not
+    # read words
     effects: list[Effect]
-    nearest: list[Neighbor]
-    nearest_by: str
+    nearest: list[Neighbor]  # most similar target texts; none if the units have no word
+    nearest_by: str  # similarity behind `nearest`: `words` (TF-IDF) or `embedding`
+    # most similar corpus texts that the method learned from, if it learned any
     learned_from: list[Neighbor]
-    meaning: str = ""
+    meaning: str = ""  # what the score and the effects are, if that needs words
 
 
 @dataclass(frozen=True)
@@ -387,5 +381,4 @@ def effects_of(scorer: Scorer[Any], units: list[str], share: float) -> list[Effe
     for unit in units:
         for effect in scorer.explain(unit):
             sums[effect.part] += effect.effect
-    effects = [Effect(part, float(total * share)) for part, total in sums.items()]
-    return sorted(effects, key=lambda e: (-e.effect, e.part))
+    return sum_by_part(sums.keys(), (float(total * share) for total in sums.values()))

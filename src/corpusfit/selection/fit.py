@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,16 @@ import orjson
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import read_arrays, read_bytes, restore, store, write_bytes
-from corpusfit.core.engine import Engine, PlainJob
+from corpusfit.core.engine import Call, Engine
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.core.plan import EmbedPlan, MethodPlan
 from corpusfit.core.types import Paired, WithNumbers, buffers, take_units, text_array
-from corpusfit.embed import commit, is_of_hub, prepare, reads_whole
+from corpusfit.embed import commit, is_of_hub, prepare
 from corpusfit.kernels import characters
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.scoring import registry
 from corpusfit.scoring.rank import Trial, trial
+from corpusfit.text.context import RunContext
 
 
 @dataclass(frozen=True)
@@ -90,86 +92,48 @@ class Sample:
         return take_units(batch, np.repeat(np.arange(len(repeats)), repeats))
 
 
-@dataclass(frozen=True)
-class PrepareEncoder(PlainJob[EmbedPlan, str]):
-    """Download, verify or distil an encoder; returns its fingerprint."""
-
-    cache: Path
-
-    encodes = True  # the fingerprint depends on the hardware that encodes
-
-    def _work(self, plan: EmbedPlan) -> str:
-        return prepare(plan, self.cache)
-
-
-@dataclass(frozen=True)
-class EncoderCommit(PlainJob[str, str]):
-    """The commit of a prepared encoder of the hub, by its name."""
-
-    def _work(self, embedder: str) -> str:
-        return commit(embedder)
+def prepare_encoder(context: RunContext, plan: EmbedPlan) -> str:
+    """Download, verify or distil an encoder in a worker; returns its fingerprint."""
+    # the fingerprint depends on the hardware that encodes
+    job = Call(partial(prepare, cache=context.cache), network=True)
+    (fingerprint,) = context.engine.map(job, [plan])
+    return fingerprint
 
 
 def commits_of(engine: Engine, embedders: Iterable[str]) -> dict[str, str]:
     """The commits of prepared encoders, by name; those that are not of the hub are left out."""
     of_hub = list(filter(is_of_hub, dict.fromkeys(embedders)))
-    commits = [commit for name in of_hub for commit in engine.map(EncoderCommit(), [name])]
-    return {name: commit for name, commit in zip(of_hub, commits, strict=True) if commit}
+    commits = [found for name in of_hub for found in engine.map(commit, [name])]
+    return {name: found for name, found in zip(of_hub, commits, strict=True) if found}
 
 
-@dataclass(frozen=True)
-class ReadsWhole(PlainJob[EmbedPlan, bool]):
-    """Whether an encoder is a static one whose tokenizer reads every text whole."""
-
-    cache: Path
-
-    def _work(self, plan: EmbedPlan) -> bool:
-        return reads_whole(plan, self.cache)
-
-
-@dataclass(frozen=True)
-class Fit(PlainJob[MethodPlan, str]):
+def fit(target: Sample, background: Sample, scorer: Path, seed: int, plan: MethodPlan) -> str:
     """Fit a method and store its scorer; returns the scorer's remark.
 
     A stored scorer is reused, because shards may have been scored with it and training a network
     on a GPU again does not give the same bits.
     """
-
-    target: Sample
-    background: Sample
-    scorer: Path
-    seed: int
-    network: bool = False
-
-    @property
-    def encodes(self) -> bool:
-        return self.network
-
-    def _work(self, plan: MethodPlan) -> str:
-        if self.scorer.exists():
-            return restore(self.scorer, registry.scorer_class).remark()
-        method = registry.unit_method(plan.name, plan.options)
-        target = self.target.repeated(method.fits_on)
-        background = self.background.batch(method.fits_on, method.fields)
-        scorer = method.fit(target, background, seed=self.seed)
-        store(self.scorer, plan.name, scorer)
-        return scorer.remark()
+    if scorer.exists():
+        return restore(scorer, registry.scorer_class).remark()
+    method = registry.unit_method(plan.name, plan.options)
+    learned = background.batch(method.fits_on, method.fields)
+    fitted = method.fit(target.repeated(method.fits_on), learned, seed=seed)
+    store(scorer, plan.name, fitted)
+    return fitted.remark()
 
 
-@dataclass(frozen=True)
-class CommonWords(PlainJob[Sample, tuple[int, int]]):
+def common_words(
+    other: Sample,
+    signs: bool,  # whether runs of punctuation count as words
+    sample: Sample,
+) -> tuple[int, int]:
     """Numbers of a sample's different words, and of those that another sample has too."""
-
-    other: Sample
-    signs: bool = False  # whether runs of punctuation count as words
-
-    def _work(self, sample: Sample) -> tuple[int, int]:
-        # without the first three: the unknown word, begin and end
-        target, others = (
-            number_words(*buffers(s.batch("text")), characters.table(), self.signs)[1][3:]
-            for s in (sample, self.other)
-        )
-        return len(target), len(np.intersect1d(target, others))
+    # without the first three: the unknown word, begin and end
+    target, others = (
+        number_words(*buffers(s.batch("text")), characters.table(), signs)[1][3:]
+        for s in (sample, other)
+    )
+    return len(target), len(np.intersect1d(target, others))
 
 
 @dataclass(frozen=True)
@@ -180,23 +144,18 @@ class Unfit:
     why: str
 
 
-@dataclass(frozen=True)
-class Rank(PlainJob[tuple[MethodPlan, int], Trial | Unfit]):
-    """One trial of one method with one random seed."""
-
-    target: Sample  # target, background: samples of the trial
-    background: Sample
-    named: bool  # whether the user named the methods; then a method that cannot be used is an error
-
-    def _work(self, piece: tuple[MethodPlan, int]) -> Trial | Unfit:
-        plan, seed = piece
-        try:
-            method = registry.unit_method(plan.name, plan.options)
-            target, background = (s.batch(method.fits_on) for s in (self.target, self.background))
-            return trial(plan.name, method, target, background, seed=seed)
-        except InputError as e:
-            return Unfit(plan.name, str(e))
-        except (UsageError, MissingDependencyError) as e:
-            if self.named:
-                raise
-            return Unfit(plan.name, str(e))
+def rank(
+    target: Sample, background: Sample, named: bool, piece: tuple[MethodPlan, int]
+) -> Trial | Unfit:
+    """One trial of one method with one random seed; if it is `named`, it must be usable."""
+    plan, seed = piece
+    try:
+        method = registry.unit_method(plan.name, plan.options)
+        samples = (sample.batch(method.fits_on) for sample in (target, background))
+        return trial(plan.name, method, *samples, seed=seed)
+    except InputError as e:
+        return Unfit(plan.name, str(e))
+    except (UsageError, MissingDependencyError) as e:
+        if named:
+            raise
+        return Unfit(plan.name, str(e))

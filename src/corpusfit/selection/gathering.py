@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import read_arrays, write_arrays
-from corpusfit.core.engine import PlainJob
 from corpusfit.scoring import table
 from corpusfit.selection.balance import Balance
 from corpusfit.selection.choosing import Found, OverRuns, ScoredPart, Step
@@ -48,35 +48,29 @@ class GatheredPart:
         )
 
 
-@dataclass(frozen=True)
-class Gather(PlainJob[tuple[int, ...], None]):
+def gather(
+    scores: Path, out: Path, copies: Copies, by: Balance | None, parts: tuple[int, ...]
+) -> None:
     """Write what the steps need of a run of parts to one file."""
-
-    scores: Path
-    out: Path
-    copies: Copies
-    by: Balance | None
-
-    def _work(self, parts: tuple[int, ...]) -> None:
-        found: dict[str, list[NDArray[Any]]] = {
-            "score": [np.empty(0, np.float32)],
-            "tokens": [np.empty(0, np.int64)],
-            "copy": [np.empty(0, np.bool_)],
-        }
-        if self.by is not None:
-            found["group"] = [np.empty(0, np.int64)]
-        for index in parts:
-            score, tokens, segment = table.read_columns(
-                table.part_path(self.scores, index), "score", "tokens", "segment"
-            )
-            found["score"].append(np.asarray(score, np.float32))
-            found["tokens"].append(np.asarray(tokens, np.int64))
-            found["copy"].append(self.copies.of(index, segment))
-            if self.by is not None:
-                found["group"].append(self.by.groups(index))
-        arrays = {name: np.concatenate(each) for name, each in found.items()}
-        arrays["size"] = np.array([len(each) for each in found["score"][1:]], np.int64)
-        write_arrays(_path(self.out, parts), arrays, {})
+    found: dict[str, list[NDArray[Any]]] = {
+        "score": [np.empty(0, np.float32)],
+        "tokens": [np.empty(0, np.int64)],
+        "copy": [np.empty(0, np.bool_)],
+    }
+    if by is not None:
+        found["group"] = [np.empty(0, np.int64)]
+    for index in parts:
+        score, tokens, segment = table.read_columns(
+            table.part_path(scores, index), "score", "tokens", "segment"
+        )
+        found["score"].append(np.asarray(score, np.float32))
+        found["tokens"].append(np.asarray(tokens, np.int64))
+        found["copy"].append(copies.of(index, segment))
+        if by is not None:
+            found["group"].append(by.groups(index))
+    arrays = {name: np.concatenate(each) for name, each in found.items()}
+    arrays["size"] = np.array([len(each) for each in found["score"][1:]], np.int64)
+    write_arrays(_path(out, parts), arrays, {})
 
 
 def _path(folder: Path, parts: Sequence[int]) -> Path:
@@ -89,7 +83,7 @@ def marked_path(folder: Path, parts: Sequence[int]) -> Path:
 
 
 def read_gathered(folder: Path, parts: Sequence[int]) -> Iterator[GatheredPart]:
-    """The parts of a run, as `Gather` wrote them."""
+    """The parts of a run, as `gather` wrote them."""
     arrays, _ = read_arrays(_path(folder, parts))
     ends = np.cumsum(arrays["size"]).tolist()
     for index, begin, end in zip(parts, [0, *ends], ends, strict=False):
@@ -102,30 +96,22 @@ def read_gathered(folder: Path, parts: Sequence[int]) -> Iterator[GatheredPart]:
         )
 
 
-@dataclass(frozen=True)
-class DoStep(PlainJob[tuple[int, tuple[int, ...]], tuple[int, Any]]):
+def _do_step(
+    step: Step[Any],
+    gathered: Path,
+    weighted_by: Balance | None,
+    numbered: tuple[int, tuple[int, ...]],
+) -> tuple[int, Any]:
     """Do a step with a run of parts."""
-
-    step: Step[Any]
-    gathered: Path
-    weighted_by: Balance | None
-
-    def _work(self, numbered: tuple[int, tuple[int, ...]]) -> tuple[int, Any]:
-        number, parts = numbered
-        read = read_gathered(self.gathered, parts)
-        return number, self.step.of(number, (p.without_copies(self.weighted_by) for p in read))
+    number, parts = numbered
+    read = read_gathered(gathered, parts)
+    return number, step(number, (p.without_copies(weighted_by) for p in read))
 
 
-@dataclass(frozen=True)
-class CountCopies(PlainJob[tuple[int, ...], int]):
+def count_copies(gathered: Path, score: float, parts: tuple[int, ...]) -> int:
     """Count the copies with a score or a higher one."""
-
-    gathered: Path
-    score: float
-
-    def _work(self, parts: tuple[int, ...]) -> int:
-        read = read_gathered(self.gathered, parts)
-        return sum(int(np.sum(part.scores[part.copy] >= self.score)) for part in read)
+    read = read_gathered(gathered, parts)
+    return sum(int(np.sum(part.scores[part.copy] >= score)) for part in read)
 
 
 def over_runs(
@@ -134,7 +120,9 @@ def over_runs(
     """Does steps with the gathered scores, on the workers."""
 
     def over(step: Step[Found]) -> list[Found]:
-        found = dict(run.engine.map(DoStep(step, gathered, weighted_by), enumerate(runs)))
+        found = dict(
+            run.engine.map(partial(_do_step, step, gathered, weighted_by), enumerate(runs))
+        )
         return [found[number] for number in range(len(runs))]
 
     return over

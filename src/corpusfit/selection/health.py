@@ -31,16 +31,11 @@ _TARGET, _CORPUS, _SHORT = 100, 300, 300
 
 @dataclass(frozen=True)
 class Extra:
-    """An extra of corpusfit, and its libraries.
+    """An extra of corpusfit, and its libraries."""
 
-    Attributes:
-        name: what pip calls it, in brackets after corpusfit.
-        installed: versions of its libraries, by name.
-        missing: libraries that are not installed, or too old or new, as pip writes them.
-    """
-
-    name: str
-    installed: dict[str, str]
+    name: str  # what pip calls it, in brackets after corpusfit
+    installed: dict[str, str]  # versions of its libraries, by name
+    # libraries that are not installed, or too old or new, as pip writes them
     missing: tuple[str, ...]
 
     @property

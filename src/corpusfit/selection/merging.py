@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
 import zstandard
 
 from corpusfit.core.artifacts import names_in, read_many, remove, remove_files, write_bytes, writing
-from corpusfit.core.engine import PlainJob
 from corpusfit.core.engine.worker import counting
 from corpusfit.core.errors import StorageError
 from corpusfit.core.manifest import undamaged
@@ -69,29 +67,23 @@ def stored_parts(path: Path, shards: list[int]) -> list[list[int]] | None:
         return parts
 
 
-@dataclass(frozen=True)
-class MergePieces(PlainJob[tuple[int, list[tuple[int, int]]], None]):
+def merge_pieces(pieces: Path, selected: Path, part: tuple[int, list[tuple[int, int]]]) -> None:
     """Write a part from the pieces of its shards, each with its bytes, and remove them."""
-
-    pieces: Path
-    selected: Path
-
-    def _work(self, part: tuple[int, list[tuple[int, int]]]) -> None:
-        number, shards = part
-        paths = [_piece_path(self.pieces, *shard) for shard in shards]
-        advance = counting(sum(size for _, size in shards))
-        # One frame that states its size: many programs read only the first frame of several, and
-        # report nothing.
-        packer = zstandard.ZstdCompressor(level=3).compressobj(size=sum(s for _, s in shards))
-        with writing(selected_path(self.selected, number)) as file:
-            for first in range(0, len(paths), _AT_ONCE):
-                some = paths[first : first + _AT_ONCE]
-                for path, data in zip(some, read_many(some), strict=True):
-                    lines = _unpacked(path, data)
-                    file.write(packer.compress(lines))
-                    advance(len(lines))
-            file.write(packer.flush())
-        remove_files(paths)
+    number, shards = part
+    paths = [_piece_path(pieces, *shard) for shard in shards]
+    advance = counting(sum(size for _, size in shards))
+    # One frame that states its size: many programs read only the first frame of several, and
+    # report nothing.
+    packer = zstandard.ZstdCompressor(level=3).compressobj(size=sum(s for _, s in shards))
+    with writing(selected_path(selected, number)) as file:
+        for first in range(0, len(paths), _AT_ONCE):
+            some = paths[first : first + _AT_ONCE]
+            for path, data in zip(some, read_many(some), strict=True):
+                lines = _unpacked(path, data)
+                file.write(packer.compress(lines))
+                advance(len(lines))
+        file.write(packer.flush())
+    remove_files(paths)
 
 
 def _unpacked(path: Path, data: bytes) -> bytes:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.engine import Job
+from corpusfit.core.engine import Job, Work
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
-from corpusfit.core.plan import MethodPlan, Plan
+from corpusfit.core.plan import MethodPlan
 from corpusfit.core.types import take_units, text_array
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod, Family, Method
 from corpusfit.scoring.heldout_bits import SHARE, Bits, HeldOut, compare, fit_to_sample, held_out
 from corpusfit.scoring.names import names as method_names
 from corpusfit.scoring.rank import Trial, spread, verdicts
-from corpusfit.selection.fit import Rank, Sample, Unfit
+from corpusfit.selection.fit import Sample, Unfit, rank
 from corpusfit.text.context import Run
 
 SEEDS = 3
@@ -57,19 +58,6 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
     seed: int
     normalized: bool  # whether the target's texts are normalized; else they are to evaluate
     named: bool  # whether the user named the methods; then a method that cannot be used is an error
-
-    @classmethod
-    def of(
-        cls,
-        plan: Plan,
-        target: Sample,
-        background: Sample,
-        shares: tuple[float, ...] = (SHARE,),
-        *,
-        named: bool,
-    ) -> EvaluateBits:
-        """The job for a run's samples."""
-        return cls(target, background, shares, plan.seed, plan.fit.normalize, named)
 
     def held(self) -> HeldOut:
         """The folds."""
@@ -155,7 +143,7 @@ def evaluate(
 
 def in_rounds(
     run: Run,
-    job: Job[tuple[MethodPlan, int], R | Unfit],
+    job: Work[tuple[MethodPlan, int], R | Unfit],
     pieces: Sequence[tuple[MethodPlan, int]],
     took: dict[str, float],
     weight: float,
@@ -238,12 +226,15 @@ def rank_methods(
     built = [(p, registry.build(p.name, p.options)) for p in plans]
     alone = [p for p, method in built if isinstance(method, Method) and not method.fields]
     pieces = [(plan, run.plan.seed + i) for i in range(seeds) for plan in alone]
-    folds = EvaluateBits.of(run.plan, target, background, named=named)
+    plan = run.plan
+    folds = EvaluateBits(target, background, (SHARE,), plan.seed, plan.fit.normalize, named)
     held = folds.held()
     with run.stage("rank", held.count * held.usable + _TRIAL * seeds):
         took: dict[str, float] = {}
         evaluation = evaluate(run, folds, held, plans, took)
-        trials, unfit = in_rounds(run, Rank(target, background, named), pieces, took, _TRIAL)
+        trials, unfit = in_rounds(
+            run, partial(rank, target, background, named), pieces, took, _TRIAL
+        )
     for method, why in {**evaluation.unfit, **unfit}.items():
         if {*evaluation.unfit, *unfit} >= {*names}:
             raise InputError(why)

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -33,13 +33,14 @@ from corpusfit.core.plan import (
 )
 from corpusfit.core.types import Document, Reject, Source
 from corpusfit.core.where import parsed
+from corpusfit.embed import reads_whole
 from corpusfit.embed.folders import default_embedder
 from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import SOURCE, AnyMethod, LabelMethod, Method
 from corpusfit.scoring.names import names as method_names
 from corpusfit.selection.balance import clusters_fingerprint
-from corpusfit.selection.fit import PrepareEncoder, ReadsWhole, commits_of
+from corpusfit.selection.fit import commits_of, prepare_encoder
 from corpusfit.selection.samples import require_target
 from corpusfit.text import rejects
 from corpusfit.text.context import Run, RunContext, UsageByStage, noting
@@ -368,16 +369,16 @@ def prepared(run: Run, resolved: Resolved) -> Run:
         run.engine.require_shared(run.cache, "`cache`")
         with run.stage("prepare encoder"):
             if method is None or method.encodes:
-                encoder = run.one(PrepareEncoder(run.cache), plan.embed)
+                encoder = prepare_encoder(run, plan.embed)
                 is_external = plan.embed.embedder not in EMBEDDERS
-                if is_external and run.one(ReadsWhole(run.cache), plan.embed):
+                if is_external and run.one(partial(reads_whole, cache=run.cache), plan.embed):
                     run.warn(
                         f"The tokenizer of {plan.embed.embedder} does not cut texts at words as "
                         "BERT's does, so it reads every text whole: embedding takes up to ten "
                         "times as long as with other static models."
                     )
             for name, embed in earlier.items():
-                encoders[name] = run.one(PrepareEncoder(run.cache), embed)
+                encoders[name] = prepare_encoder(run, embed)
             commits = commits_of(
                 run.engine, [plan.embed.embedder, *earlier] if encoder else earlier
             )

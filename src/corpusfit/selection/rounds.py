@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from corpusfit.core.artifacts import (
     write_arrays,
     write_bytes,
 )
-from corpusfit.core.engine import Job, PlainJob
+from corpusfit.core.engine import Job
 from corpusfit.core.plan import CutPlan, ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.kernels.chance import place_keys, uniform
@@ -79,7 +80,7 @@ def score_in_rounds(
         texts = _total(run, files.counted, "segments")
         states, rounds, groups = _take(run, files, method, shards, texts)
         store(folder.scorer, name, RoundScorer.of(features, states, rounds))
-        write = WriteOrder(files, tuple(rounds), folder.scores, folder.scored)
+        write = partial(_write_order, files, tuple(rounds), folder.scores, folder.scored)
         with run.stage("score", run.shard_count):
             for written in run.engine.map(write, groups):
                 run.machine.progress.advance(written)
@@ -134,9 +135,10 @@ def _score_by_sample(
     parts = math.ceil(share * len(shards))
     if not sample.state(0).exists():
         store(sample.features, "features", features)
-        join = JoinSampled(files, sample, share, len(features.weights))
-        nothing = Taken(np.zeros(join.features), 0)
-        whole = nothing.with_more(*_sums(run, join, _dealt(shards, parts)))
+        size = len(features.weights)
+        join = partial(_join_sampled, files, sample, share, size)
+        nothing = Taken(np.zeros(size), 0)
+        whole = nothing.with_more(*_sums(run, join, size, _dealt(shards, parts)))
         BeforeRound(whole).write(sample.state(0))
     remove(files.counted)
     texts = _total(run, sample.counted, "segments") / share
@@ -160,38 +162,32 @@ def _score_by_sample(
         store(early.features, "features", features)
         parts = max(parts, math.ceil(_total(run, files.placed, "early_words") / _PART_WORDS))
         parts = min(parts, len(shards))
-        list(run.engine.map(JoinEarly(files, early), _dealt(shards, parts)))
+        list(run.engine.map(partial(_join_early, files, early), _dealt(shards, parts)))
         BeforeRound.read(sample.state(0)).write(early.state(0))
     parts = sum(path.endswith(".safetensors") for path in names_in(early.counted))
     taken = _take(run, early, method, range(parts), texts, most=again)
     states[:again], rounds[:again], groups = taken
     store(folder.scorer, name, RoundScorer.of(features, states, rounds))
     of_parts = tuple(group.parts for group in _dealt(shards, parts))
-    write = WriteEarly(files, tuple(rounds), again, of_parts, folder.scores, folder.scored)
+    write = partial(
+        _write_early, files, tuple(rounds), again, of_parts, folder.scores, folder.scored
+    )
     with run.stage("score", run.shard_count):
         for written in run.engine.map(write, groups):
             run.machine.progress.advance(written)
 
 
 def _take(
-    run: Run,
+    run: Run,  # whose workers do it
+    # with the parts' counts; with those of the whole corpus too, if it has other texts
     files: RoundsFolder,
-    method: RoundMethod,
-    parts: range,
-    texts: float,
-    share: float = 1.0,
-    most: int | None = None,
+    method: RoundMethod,  # decides on rounds and gains
+    parts: range,  # numbers of the parts with the texts
+    texts: float,  # number of all texts of the corpus, about
+    share: float = 1.0,  # of the corpus that the texts are, if they are a sample of it
+    most: int | None = None,  # number of rounds; all of the method's by default
 ) -> tuple[list[Taken], list[Round], list[Group]]:
     """Take texts in rounds.
-
-    Args:
-        run: whose workers do it.
-        files: with the parts' counts; with those of the whole corpus too, if it has other texts.
-        method: decides on rounds and gains.
-        parts: numbers of the parts with the texts.
-        texts: number of all texts of the corpus, about.
-        share: of the corpus that the texts are, if they are a sample of it.
-        most: number of rounds; all of the method's by default.
 
     Returns:
         The counts by which each round scored, the rounds, and the groups of parts after them.
@@ -199,7 +195,8 @@ def _take(
     firsts = range(0, len(parts), _PARTS)
     all_groups = [Group(i, tuple(parts[at : at + _PARTS])) for i, at in enumerate(firsts)]
     features: Features = restore(files.features, lambda _: Features)
-    sum_taken = SumTaken(files, len(features.weights))
+    size = len(features.weights)
+    sum_taken = partial(_sum_taken, files, size)
 
     def groups_after(state: BeforeRound) -> list[Group]:
         """The groups, each with its threshold of the last round."""
@@ -213,9 +210,9 @@ def _take(
         for group in all_groups:
             yield Left.read(files.group(group.number))[0].untaken
 
-    nothing = Taken(np.zeros(sum_taken.features), 0)
+    nothing = Taken(np.zeros(size), 0)
     if not files.state(0).exists():
-        whole = nothing.with_more(*_sums(run, sum_taken, all_groups))
+        whole = nothing.with_more(*_sums(run, sum_taken, size, all_groups))
         BeforeRound(whole).write(files.state(0))
     if not files.state(1).exists():
         BeforeRound(nothing).write(files.state(1))
@@ -237,7 +234,7 @@ def _take(
                     bounds = bounds.widened(gains, gains[selector.select(gains, costs)])
                 rounds = (*before.rounds, bounds)
                 after = dataclasses.replace(before, rounds=rounds, thresholds=tuple(thresholds))
-                taken = before.taken.with_more(*_sums(run, sum_taken, groups_after(after)))
+                taken = before.taken.with_more(*_sums(run, sum_taken, size, groups_after(after)))
                 dataclasses.replace(after, taken=taken).write(files.state(number + 1))
             run.machine.progress.advance(1)
 
@@ -247,10 +244,10 @@ def _take(
 
 
 def _sums(
-    run: Run, job: SumTaken | JoinSampled, groups: list[Group]
+    run: Run, job: Callable[[Group], Summed], features: int, groups: list[Group]
 ) -> tuple[NDArray[np.int64], int]:
     """Add up what a job sums of each group."""
-    sums, total = np.zeros(job.features, np.int64), 0
+    sums, total = np.zeros(features, np.int64), 0
     for numbers, counts, words in run.engine.map(job, groups):
         sums[numbers] += counts
         total += words
@@ -261,7 +258,7 @@ def _total(run: Run, folder: Path, entry: str) -> int:
     """The sum of an entry in the headers of the files of a folder."""
     names = sorted(name for name in names_in(folder) if name.endswith(".safetensors"))
     some = [names[first : first + _HEADERS] for first in range(0, len(names), _HEADERS)]
-    return sum(run.engine.map(SumEntries(folder, entry), some))
+    return sum(run.engine.map(partial(_sum_entries, folder, entry), some))
 
 
 def _dealt(shards: range, parts: int) -> list[Group]:
@@ -269,43 +266,23 @@ def _dealt(shards: range, parts: int) -> list[Group]:
     return [Group(i, tuple(shards[i::parts])) for i in range(parts)]
 
 
-@dataclass(frozen=True)
 class RoundsFolder:
     """The files of a selection in rounds; all of them can be computed again."""
 
-    path: Path
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.features = path / "features.safetensors"  # what is counted of the target
+        self.scorer = path / "scorer.safetensors"  # of the rounds on a sample
+        self.counted = path / "counted"  # folder of what `counts` names
+        self.placed = path / "placed"  # folder of what `places` names
 
     def inner(self, name: str) -> RoundsFolder:
         """The folder of rounds on some texts of the corpus, whose parts are of several shards."""
         return RoundsFolder(self.path / name)
 
-    @property
-    def features(self) -> Path:
-        """What is counted of the target."""
-        return self.path / "features.safetensors"
-
-    @property
-    def scorer(self) -> Path:
-        """The scorer of the rounds on a sample."""
-        return self.path / "scorer.safetensors"
-
-    @property
-    def counted(self) -> Path:
-        """Folder with the counts of each part."""
-        return self.path / "counted"
-
     def counts(self, part: int) -> Path:
         """The counts of a part's segments; of a shard also the tally of its rows."""
         return self.counted / f"part-{part:05d}.safetensors"
-
-    def read_counts(self, parts: Iterable[int]) -> list[Counted]:
-        """The counts of some parts' segments."""
-        return [_read_counted(self.counts(part)) for part in parts]
-
-    @property
-    def placed(self) -> Path:
-        """Folder with what `places` names."""
-        return self.path / "placed"
 
     def places(self, shard: int) -> Path:
         """Counts and positions of a shard's segments with an early place, and its tally."""
@@ -443,15 +420,9 @@ class CountShard(Job[tuple[Shard, float], Tally]):
         return work
 
 
-@dataclass(frozen=True)
-class SumEntries(PlainJob[list[str], int]):
+def _sum_entries(folder: Path, entry: str, names: list[str]) -> int:
     """Sum an entry in the headers of some files of a folder."""
-
-    folder: Path
-    entry: str
-
-    def _work(self, names: list[str]) -> int:
-        return sum(read_arrays(self.folder / name, [])[1][self.entry] for name in names)
+    return sum(read_arrays(folder / name, [])[1][entry] for name in names)
 
 
 @dataclass(frozen=True)
@@ -476,7 +447,7 @@ class ScoreLeft(Job[Group, int]):
                 before, written = Left.read(path)
                 if written == self.round:  # by an earlier command
                     return group.number
-            counted = self.folder.read_counts(group.parts)
+            counted = [_read_counted(self.folder.counts(part)) for part in group.parts]
             gains = np.concatenate([gains_of(part) for part in counted])
             words = np.concatenate([part.words for part in counted])
             gains = np.where(words <= self.longest, gains, np.float32(-np.inf))
@@ -491,22 +462,16 @@ class ScoreLeft(Job[Group, int]):
         return work
 
 
-@dataclass(frozen=True)
-class SumTaken(PlainJob[Group, Summed]):
+def _sum_taken(folder: RoundsFolder, features: int, group: Group) -> Summed:
     """Sum the counts of what a threshold takes of a group; all of it without a threshold."""
-
-    folder: RoundsFolder
-    features: int
-
-    def _work(self, group: Group) -> Summed:
-        parts: dict[int, NDArray[np.bool_] | None] = dict.fromkeys(group.parts)
-        if group.threshold is not None:
-            left = Left.read(self.folder.group(group.number))[0]
-            split = np.split(left.chosen(group.threshold), left.ends[:-1])
-            # an early round takes a few segments of a few parts
-            parts = {p: some for p, some in zip(group.parts, split, strict=True) if some.any()}
-        counted = ((_read_counted(self.folder.counts(p)), some) for p, some in parts.items())
-        return _summed(counted, self.features)
+    parts: dict[int, NDArray[np.bool_] | None] = dict.fromkeys(group.parts)
+    if group.threshold is not None:
+        left = Left.read(folder.group(group.number))[0]
+        split = np.split(left.chosen(group.threshold), left.ends[:-1])
+        # an early round takes a few segments of a few parts
+        parts = {p: some for p, some in zip(group.parts, split, strict=True) if some.any()}
+    counted = ((_read_counted(folder.counts(p)), some) for p, some in parts.items())
+    return _summed(counted, features)
 
 
 def _summed(parts: Iterable[tuple[Counted, NDArray[np.bool_] | None]], features: int) -> Summed:
@@ -520,58 +485,50 @@ def _summed(parts: Iterable[tuple[Counted, NDArray[np.bool_] | None]], features:
     return numbers, sums[numbers], words
 
 
-@dataclass(frozen=True)
-class WriteOrder(PlainJob[Group, int]):
+def _write_order(
+    folder: RoundsFolder,
+    rounds: tuple[Round, ...],
+    scores: Path,
+    marks: Path,  # folder of the marks that a shard is finished
+    group: Group,
+) -> int:
     """Write the order of taking as the scores of a group's shards; returns their number."""
-
-    folder: RoundsFolder
-    rounds: tuple[Round, ...]
-    scores: Path
-    marks: Path  # folder of the marks that a shard is finished
-
-    def _work(self, group: Group) -> int:
-        left, _ = Left.read(self.folder.group(group.number))
-        assert group.threshold is not None  # noqa: S101 (the last round took the rest)
-        number = left.after(group.threshold, len(self.rounds))
-        scores = order_scores(left.gains, number, list(self.rounds))
-        first = 0
-        for shard in group.parts:
-            arrays, tally = read_arrays(self.folder.counts(shard), ["words"])
-            m = len(arrays["words"])
-            path = table.part_path(self.scores, shard)
-            table.rewrite(path, score=scores[first : first + m])
-            write_bytes(mark_path(self.marks, shard), json.dumps(tally).encode())
-            first += m
-        return len(group.parts)
+    left, _ = Left.read(folder.group(group.number))
+    assert group.threshold is not None  # noqa: S101 (the last round took the rest)
+    number = left.after(group.threshold, len(rounds))
+    order = order_scores(left.gains, number, list(rounds))
+    first = 0
+    for shard in group.parts:
+        arrays, tally = read_arrays(folder.counts(shard), ["words"])
+        m = len(arrays["words"])
+        path = table.part_path(scores, shard)
+        table.rewrite(path, score=order[first : first + m])
+        write_bytes(mark_path(marks, shard), json.dumps(tally).encode())
+        first += m
+    return len(group.parts)
 
 
-@dataclass(frozen=True)
-class JoinSampled(PlainJob[Group, Summed]):
+def _join_sampled(
+    folder: RoundsFolder, sample: RoundsFolder, share: float, features: int, group: Group
+) -> Summed:
     """Join the counts of the sampled segments of a part's shards; returns the sums of all."""
-
-    folder: RoundsFolder
-    sample: RoundsFolder
-    share: float
-    features: int
-
-    def _work(self, group: Group) -> Summed:
-        sums, total, sampled = np.zeros(self.features, np.int64), 0, []
-        for shard in group.parts:
-            arrays, _ = read_arrays(self.folder.counts(shard))
-            counted = Counted(**{name: arrays[name] for name in _COUNTED})
-            if "sums" in arrays:
-                numbers, counts = arrays["summed"], arrays["sums"]
-                words = arrays["sum_words"].item()
-            else:  # nothing was left out, as the corpus was not known to be large
-                numbers, counts, words = _summed([(counted, None)], self.features)
-            sums[numbers] += counts
-            total += words
-            sampled.append(counted.of(uniform(arrays["keys"]) < self.share))
-        part = joined(sampled)
-        header = {"segments": len(part.words)}
-        write_arrays(self.sample.counts(group.number), vars(part), header)
-        numbers = np.flatnonzero(sums)
-        return numbers, sums[numbers], total
+    sums, total, sampled = np.zeros(features, np.int64), 0, []
+    for shard in group.parts:
+        arrays, _ = read_arrays(folder.counts(shard))
+        counted = Counted(**{name: arrays[name] for name in _COUNTED})
+        if "sums" in arrays:
+            numbers, counts = arrays["summed"], arrays["sums"]
+            words = arrays["sum_words"].item()
+        else:  # nothing was left out, as the corpus was not known to be large
+            numbers, counts, words = _summed([(counted, None)], features)
+        sums[numbers] += counts
+        total += words
+        sampled.append(counted.of(uniform(arrays["keys"]) < share))
+    part = joined(sampled)
+    header = {"segments": len(part.words)}
+    write_arrays(sample.counts(group.number), vars(part), header)
+    numbers = np.flatnonzero(sums)
+    return numbers, sums[numbers], total
 
 
 @dataclass(frozen=True)
@@ -619,47 +576,39 @@ class PlaceShard(Job[Shard, Tally]):
         return work
 
 
-@dataclass(frozen=True)
-class JoinEarly(PlainJob[Group, None]):
+def _join_early(folder: RoundsFolder, early: RoundsFolder, group: Group) -> None:
     """Join the counts of the segments of a part's shards that have an early place."""
-
-    folder: RoundsFolder
-    early: RoundsFolder
-
-    def _work(self, group: Group) -> None:
-        counted = [_read_counted(self.folder.places(shard)) for shard in group.parts]
-        write_arrays(self.early.counts(group.number), vars(joined(counted)), {})
+    counted = [_read_counted(folder.places(shard)) for shard in group.parts]
+    write_arrays(early.counts(group.number), vars(joined(counted)), {})
 
 
-@dataclass(frozen=True)
-class WriteEarly(PlainJob[Group, int]):
+def _write_early(
+    folder: RoundsFolder,
+    rounds: tuple[Round, ...],
+    again: int,  # rounds that were repeated
+    shards: tuple[tuple[int, ...], ...],  # of each part
+    scores: Path,
+    marks: Path,  # folder of the marks that a shard is finished
+    group: Group,
+) -> int:
     """Write the scores of what the repeated rounds took, and the marks; returns the shards."""
-
-    folder: RoundsFolder
-    rounds: tuple[Round, ...]
-    again: int  # rounds that were repeated
-    shards: tuple[tuple[int, ...], ...]  # of each part
-    scores: Path
-    marks: Path  # folder of the marks that a shard is finished
-
-    def _work(self, group: Group) -> int:
-        number, scores = np.zeros(0, np.int16), np.zeros(0, np.float32)
-        if group.threshold is not None:
-            left, _ = Left.read(self.folder.inner("early").group(group.number))
-            number = left.after(group.threshold, self.again)
-            scores = order_scores(left.gains, number, list(self.rounds))
-        first = 0
-        shards = [shard for part in group.parts for shard in self.shards[part]]
-        for shard in shards:
-            arrays, header = read_arrays(self.folder.places(shard), ["positions"])
-            positions = arrays["positions"]
-            here = slice(first, first + len(positions))
-            taken = number[here] > 0
-            if taken.any():
-                path = table.part_path(self.scores, shard)
-                values = np.array(table.read_columns(path, "score")[0])
-                values[positions[taken]] = scores[here][taken]
-                table.rewrite(path, score=values)
-            write_bytes(mark_path(self.marks, shard), json.dumps(header["tally"]).encode())
-            first += len(positions)
-        return len(shards)
+    number, order = np.zeros(0, np.int16), np.zeros(0, np.float32)
+    if group.threshold is not None:
+        left, _ = Left.read(folder.inner("early").group(group.number))
+        number = left.after(group.threshold, again)
+        order = order_scores(left.gains, number, list(rounds))
+    first = 0
+    of_group = [shard for part in group.parts for shard in shards[part]]
+    for shard in of_group:
+        arrays, header = read_arrays(folder.places(shard), ["positions"])
+        positions = arrays["positions"]
+        here = slice(first, first + len(positions))
+        taken = number[here] > 0
+        if taken.any():
+            path = table.part_path(scores, shard)
+            values = np.array(table.read_columns(path, "score")[0])
+            values[positions[taken]] = order[here][taken]
+            table.rewrite(path, score=values)
+        write_bytes(mark_path(marks, shard), json.dumps(header["tally"]).encode())
+        first += len(positions)
+    return len(of_group)

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -14,7 +15,6 @@ from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import write_arrays
-from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import EmptyInputError
 from corpusfit.core.plan import CutPlan, Plan, ReadPlan
 from corpusfit.core.types import (
@@ -173,12 +173,11 @@ def repeats_by_share(
 
 def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
     """Draw k units of the corpus in one pass over its text; returns why rows were rejected."""
-    job = SampleTexts(run.plan.read, run.plan.cut, run.names, k, run.plan.seed)
     bound = first_bound(run.size, k, run.plan.cut)
-    drawn, rejected = _draw_units(run, job, bound)
+    drawn, rejected = _draw_units(run, k, bound)
     # the bound is an estimate: draw again without one if it gave too few units
     if bound < ALL and sum(len(d.texts) for d in drawn) < k:
-        drawn, rejected = _draw_units(run, job, ALL)
+        drawn, rejected = _draw_units(run, k, ALL)
     if not drawn:
         raise run.nothing_read(rejected)
     units = list(itertools.chain(*(d.texts for d in drawn)))
@@ -218,16 +217,17 @@ def read_background(run: Run, sample: Sample, places: list[tuple[int, NDArray[np
     """Read the texts of units that were drawn by shard, and write them."""
     wanted = dict(places)
     with run.stage("sample texts", run.size):
-        job = UnitsAt(run.plan.read, run.plan.cut, run.names)
+        job = partial(_read_units_at, run.plan.read, run.plan.cut, run.names)
         pieces = ((s, wanted[s.index]) for s in run.shards() if s.index in wanted)
         units_of = dict(run.map(job, pieces))
     write_units(sample, [u for shard, _ in places for u in units_of[shard]], run.plan.read)
 
 
-def _draw_units(run: Run, job: SampleTexts, bound: int) -> tuple[list[Drawn[Unit]], Reasons]:
+def _draw_units(run: Run, k: int, bound: int) -> tuple[list[Drawn[Unit]], Reasons]:
     """The units with keys below a bound, and why rows were rejected."""
     drawn: list[Drawn[Unit]] = []
-    rejected, count, k = Reasons(), 0, job.k
+    rejected, count = Reasons(), 0
+    job = partial(sample_texts, run.plan.read, run.plan.cut, run.names, k, run.plan.seed)
     with run.stage("sample", run.size):
         for part, tally in run.map(job, ((shard, bound) for shard in run.shards())):
             rejected.add(tally.rejects)
@@ -256,21 +256,19 @@ class Drawn(Generic[T]):
     texts: list[T]
 
 
-@dataclass(frozen=True)
-class SampleTexts(PlainJob[tuple[Shard, int], tuple[Drawn[Unit], Tally]]):
+def sample_texts(
+    read: ReadPlan,
+    cut: CutPlan,
+    names: tuple[str, ...],
+    k: int,
+    seed: int,
+    piece: tuple[Shard, int],
+) -> tuple[Drawn[Unit], Tally]:
     """Draw the k units of a shard with the smallest keys below a bound; also returns the tally."""
-
-    read: ReadPlan
-    cut: CutPlan
-    names: tuple[str, ...]
-    k: int
-    seed: int
-
-    def _work(self, piece: tuple[Shard, int]) -> tuple[Drawn[Unit], Tally]:
-        shard, bound = piece
-        keys, units, texts, tally = below(shard, bound, self.read, self.cut, self.names, self.seed)
-        places = lowest(keys, self.k)
-        return Drawn(shard.index, keys[places], units_at(texts, units.numbers, places)), tally
+    shard, bound = piece
+    keys, units, texts, tally = below(shard, bound, read, cut, names, seed)
+    places = lowest(keys, k)
+    return Drawn(shard.index, keys[places], units_at(texts, units.numbers, places)), tally
 
 
 def below(
@@ -290,9 +288,10 @@ def below(
     return keys[order], units.take(places), take_texts(texts, places), tally
 
 
-def lowest(keys: NDArray[np.uint64], k: int) -> NDArray[np.int64]:
-    """Positions of the k smallest keys, int64, increasing."""
-    return np.sort(np.argsort(keys, kind="stable")[:k])
+def lowest(keys: NDArray[np.uint64], k: int, bound: int = ALL) -> NDArray[np.int64]:
+    """Positions of the k smallest keys up to a bound, int64, increasing."""
+    candidates = np.flatnonzero(keys <= np.uint64(min(bound, ALL - 1)))
+    return np.sort(candidates[np.argsort(keys[candidates], kind="stable")[:k]])
 
 
 def _typical_bytes(cut: CutPlan) -> int:
@@ -366,28 +365,17 @@ def merge(drawn: list[Drawn[T]], k: int) -> list[Drawn[T]]:
     return smallest
 
 
-@dataclass(frozen=True)
-class UnitsAt(PlainJob[tuple[Shard, NDArray[np.int64]], tuple[int, list[Unit]]]):
+def _read_units_at(
+    read: ReadPlan, cut: CutPlan, names: tuple[str, ...], piece: tuple[Shard, NDArray[np.int64]]
+) -> tuple[int, list[Unit]]:
     """Read a shard's units at some places; returns the shard's number too."""
-
-    read: ReadPlan
-    cut: CutPlan
-    names: tuple[str, ...]
-
-    def _work(self, piece: tuple[Shard, NDArray[np.int64]]) -> tuple[int, list[Unit]]:
-        shard, places = piece
-        units, texts, _ = read_units(shard, self.read, self.cut, self.names)
-        return shard.index, units_at(texts, units.numbers, places)
+    shard, places = piece
+    units, texts, _ = read_units(shard, read, cut, names)
+    return shard.index, units_at(texts, units.numbers, places)
 
 
-@dataclass(frozen=True)
-class SampleVectors(PlainJob[list[tuple[int, NDArray[np.int64]]], int]):
+def sample_vectors(store: Path, out: Path, places: list[tuple[int, NDArray[np.int64]]]) -> int:
     """Gather the vectors at (shard, places) from the store into a file; returns their number."""
-
-    store: Path
-    out: Path
-
-    def _work(self, places: list[tuple[int, NDArray[np.int64]]]) -> int:
-        vectors = VectorStore(self.store).gather(places)
-        write_arrays(self.out, {"vectors": vectors}, {})
-        return len(vectors)
+    vectors = VectorStore(store).gather(places)
+    write_arrays(out, {"vectors": vectors}, {})
+    return len(vectors)

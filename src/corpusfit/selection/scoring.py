@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import names_in, remove, restore, write_bytes
-from corpusfit.core.engine import Job, PlainJob
+from corpusfit.core.engine import Call, Job
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.plan import CutPlan, MethodPlan, ReadPlan
 from corpusfit.core.types import Paired, Reads, Shard, Source, Units, file_of, read_as
@@ -24,15 +25,15 @@ from corpusfit.scoring.rounds import RoundMethod
 from corpusfit.selection.auto import pick
 from corpusfit.selection.copies import keys_of, write_keys
 from corpusfit.selection.embedding import add_vectors, embed_corpus, require_vectors
-from corpusfit.selection.fit import CommonWords, Fit, Sample
+from corpusfit.selection.fit import Sample, common_words, fit
 from corpusfit.selection.folder import SelectionFolder, mark_path, tallies
 from corpusfit.selection.labels import labels_of, shown
 from corpusfit.selection.resolving import Resolved, reads_words
 from corpusfit.selection.rounds import score_in_rounds
 from corpusfit.selection.samples import (
-    SampleVectors,
     background_texts,
     read_background,
+    sample_vectors,
     target_texts,
 )
 from corpusfit.text.context import Run
@@ -40,9 +41,9 @@ from corpusfit.text.reading import (
     Reasons,
     Tally,
     join_units,
+    joined_scores,
     read_units,
     require_none_rejected,
-    segment_scores,
     with_numbers,
 )
 
@@ -71,9 +72,10 @@ def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Score
     common = (cut.gamma, method.log_weights, run.names, folder.scores, folder.scored)
     if isinstance(method, CorpusMethod):
         samples = Sample(folder.fit, "target"), Sample(folder.fit, "background")
-        whole = ScoreWhole(*common, tuple(run.sources), read, cut, store, *samples, run.plan.seed)
+        stream = _Stream(tuple(run.sources), read, cut, run.names, store, method.reads)
+        job = partial(_score_whole, Scoring(*common), stream, *samples, run.plan.seed)
         with run.stage("score"):
-            run.one(whole, used)
+            run.one(job, method)
         return fitted
     done = names_in(folder.scored)
     # embeddings alone decide: score the stored ones, without reading the text again
@@ -84,7 +86,7 @@ def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Score
     else:
         # hash documents for the later search for copies, as their text is at hand
         hashed = run.plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
-        job = ScoreTexts(
+        score = ScoreTexts(
             *common,
             folder.scorer,
             read,
@@ -95,7 +97,7 @@ def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Score
             network=not method.exact,
             keys=folder.keys if hashed else None,
         )
-        scored = run.over_shards("score", job, lambda i: mark_path(folder.scored, i).name in done)
+        scored = run.over_shards("score", score, lambda i: mark_path(folder.scored, i).name in done)
     for tally in scored:
         run.machine.progress.advance(0, tally.units)
     return fitted
@@ -127,7 +129,7 @@ def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[S
             add_vectors(run, target)
             places = bottom_k(enumerate(counts), run.plan.fit.background, run.plan.seed)
             with run.stage("sample"):
-                run.one(SampleVectors(store, background.vectors), places)
+                run.one(partial(sample_vectors, store, background.vectors), places)
             # Where the fit reads vectors alone, the texts are for `adapt` and `forecast`, which
             # measure the loss on text of the corpus.
             if not background.texts.exists():  # otherwise an interrupted run has read them already
@@ -144,8 +146,8 @@ def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[S
             )
     elif not isinstance(method, CorpusMethod):
         with run.stage("fit"):
-            job = Fit(target, background, folder.scorer, run.plan.seed, network=not method.exact)
-            remark = run.one(job, used)
+            job = partial(fit, target, background, folder.scorer, run.plan.seed)
+            remark = run.one(Call(job, not method.exact), used)
     return Scored(used, reason, remark, rounds), store
 
 
@@ -158,7 +160,7 @@ def require_strict(run: Run, folder: SelectionFolder) -> None:
 
 def require_words(run: Run, target: Sample, background: Sample, *, signs: bool = False) -> None:
     """Check that the target has words, and warn if the corpus has none of them."""
-    target_words, common = run.one(CommonWords(background, signs), target)
+    target_words, common = run.one(partial(common_words, background, signs), target)
     if not target_words:
         raise InputError(
             f"`target` must have texts with words for the method {run.plan.method.name}; none of "
@@ -185,7 +187,7 @@ class Scoring:
         """Write a shard's scores, then its mark."""
         segments = join_units(units, self.gamma)
         tally.segments = len(segments)
-        scores = segment_scores(segments, unit_scores, summed=self.summed)
+        scores = joined_scores(unit_scores, segments.units, summed=self.summed)
         table.write(self.scores, shard, tally.sources(self.names), segments, scores)
         write_bytes(mark_path(self.marks, shard), json.dumps(tally.as_dict()).encode())
         return tally
@@ -249,80 +251,68 @@ class ScoreTexts(Scoring, Job[Shard, Tally]):
 class _Stream:
     """The corpus, shard by shard; every iteration reads it again."""
 
-    job: ScoreWhole
-    reads: Reads
-
-    def __iter__(self) -> Iterator[tuple[int, Any]]:
-        return ((index, batch) for index, _, batch, _ in self.job.read_all(self.reads))
-
-
-@dataclass(frozen=True)
-class ScoreWhole(Scoring, PlainJob[MethodPlan, int]):
-    """Score the whole corpus with a method that reads it all; returns the number of units.
-
-    Runs in one worker and reads the corpus at least twice; a killed run starts again.
-    """
-
     sources: tuple[Source, ...]
     read: ReadPlan
     cut: CutPlan
+    names: tuple[str, ...]
     store: Path | None
-    target: Sample
-    background: Sample
-    seed: int
+    reads: Reads
 
-    def _work(self, plan: MethodPlan) -> int:
-        method = registry.corpus_method(plan.name, plan.options)
-        learned = method.fits_on
-        samples = (self.target.repeated(learned), self.background.batch(learned))
-        scored = method.score_corpus(_Stream(self, method.reads), *samples, seed=self.seed)
-        total = 0
-        shards = self.read_all(method.reads)
-        for (shard, units, _, tally), (index, scores) in zip(shards, scored, strict=True):
-            assert index == shard  # noqa: S101
-            self.finish(index, units, scores, tally)
-            total += len(units)
-        return total
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        return ((index, batch) for index, _, batch, _ in self.read_all())
 
-    def read_all(self, reads: Reads) -> Iterator[tuple[int, Units, Any, Tally]]:
+    def read_all(self) -> Iterator[tuple[int, Units, Any, Tally]]:
         """Number, units, batch and tally of every shard."""
         store = VectorStore(self.store) if self.store is not None else None
-        if reads == "embedding" and store is not None:
+        if self.reads == "embedding" and store is not None:
             for index in sorted(store.finished()):
                 units, vectors, tally = store.read(index)
                 yield index, units, vectors, Tally(**tally)
             return
         for shard in corpus.packed(self.sources, self.read):
             units, texts, counted = read_units(shard, self.read, self.cut, self.names)
-            if reads == "both" and store is not None:
+            if self.reads == "both" and store is not None:
                 yield shard.index, units, Paired(texts, store.read(shard.index)[1]), counted
             else:
                 yield shard.index, units, texts, counted
 
 
-@dataclass(frozen=True)
-class ScoreLabels(Scoring, Job[Shard, tuple[Tally, list[str]]]):
+def _score_whole(
+    scoring: Scoring,
+    stream: _Stream,
+    target: Sample,
+    background: Sample,
+    seed: int,
+    method: CorpusMethod,
+) -> int:
+    """Score the whole corpus with a method that reads it all; returns the number of units.
+
+    Runs in one worker and reads the corpus at least twice; a killed run starts again.
+    """
+    learned = method.fits_on
+    samples = (target.repeated(learned), background.batch(learned))
+    scored = method.score_corpus(stream, *samples, seed=seed)
+    total = 0
+    for (shard, units, _, tally), (index, scores) in zip(stream.read_all(), scored, strict=True):
+        assert index == shard  # noqa: S101
+        scoring.finish(index, units, scores, tally)
+        total += len(units)
+    return total
+
+
+def _score_by_label(
+    scoring: Scoring, method: LabelMethod, read: ReadPlan, cut: CutPlan, shard: Shard
+) -> tuple[Tally, list[str]]:
     """Score a shard by its rows' labels; returns the tally and the different labels."""
-
-    method: MethodPlan
-    read: ReadPlan
-    cut: CutPlan
-
-    def start(self) -> Callable[[Shard], tuple[Tally, list[str]]]:
-        method = registry.label_method(self.method.name, self.method.options)
-
-        def work(shard: Shard) -> tuple[Tally, list[str]]:
-            units, _, tally = read_units(shard, self.read, self.cut, self.names)
-            if method.truth == SOURCE:
-                used, places = np.unique(file_of(units.row), return_inverse=True)
-                labels = [self.names[shard.source + i] for i in used.tolist()]
-                labels = labels or [self.names[shard.source]]
-            else:
-                labels, places = labels_of(shard, self.read, units.row)
-            scores = np.array([method.score_label(label) for label in labels], np.float32)
-            return self.finish(shard.index, units, scores[places], tally), labels
-
-        return work
+    names = scoring.names
+    units, _, tally = read_units(shard, read, cut, names)
+    if method.truth == SOURCE:
+        used, places = np.unique(file_of(units.row), return_inverse=True)
+        labels = [names[shard.source + i] for i in used.tolist()] or [names[shard.source]]
+    else:
+        labels, places = labels_of(shard, read, units.row)
+    scores = np.array([method.score_label(label) for label in labels], np.float32)
+    return scoring.finish(shard.index, units, scores[places], tally), labels
 
 
 def _score_labels(
@@ -334,8 +324,8 @@ def _score_labels(
     done = names_in(folder.scored)
     labels_seen, rejected = set[str](), Reasons()
     read, cut = run.plan.read, run.plan.cut
-    common = (cut.gamma, method.log_weights, run.names, folder.scores, folder.scored)
-    job = ScoreLabels(*common, used, read, cut)
+    scoring = Scoring(cut.gamma, method.log_weights, run.names, folder.scores, folder.scored)
+    job = partial(_score_by_label, scoring, method, read, cut)
     for tally, labels in run.over_shards(
         "score", job, lambda i: mark_path(folder.scored, i).name in done
     ):

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import read_arrays, write_arrays
-from corpusfit.core.engine import PlainJob
 from corpusfit.selection.gathering import marked_path, read_gathered
 
 _BINS = 60
@@ -95,31 +94,17 @@ def add_spreads(spreads: Iterable[Spread], at: NDArray[np.float32]) -> Spread:
     """The sums of several, in the order in which their sources come first."""
     nothing = np.empty(0, np.int64)
     whole = count_spread((), nothing, np.empty(0, np.float32), nothing, np.empty(0, np.bool_), at)
-    number: dict[str, int] = {}
-    between: list[Counts] = []
-    tokens: list[Counts] = []
-    heights: list[Counts] = []
     taken = whole.taken.copy()
+    of_source: dict[str, NDArray[np.int64]] = {}  # the columns of all three, one after another
     for spread in spreads:
         taken += spread.taken
-        for i, name in enumerate(spread.sources):
-            if number.setdefault(name, len(between)) == len(between):
-                between.append(np.zeros_like(spread.between[i]))
-                tokens.append(np.zeros_like(spread.tokens_between[i]))
-                heights.append(np.zeros_like(spread.heights[i]))
-            place = number[name]
-            between[place] += spread.between[i]
-            tokens[place] += spread.tokens_between[i]
-            heights[place] += spread.heights[i]
-    return Spread(
-        tuple(number),
-        at,
-        np.array(between, np.int64).reshape(-1, whole.between.shape[1]),
-        np.array(tokens, np.int64).reshape(-1, whole.between.shape[1]),
-        taken,
-        whole.bins,
-        np.array(heights, np.int64).reshape(-1, whole.heights.shape[1]),
-    )
+        rows = np.hstack([spread.between, spread.tokens_between, spread.heights])
+        for name, row in zip(spread.sources, rows, strict=True):
+            of_source[name] = of_source.get(name, 0) + row
+    k = whole.between.shape[1]
+    rows = np.array([*of_source.values()], np.int64).reshape(-1, 2 * k + whole.heights.shape[1])
+    between, tokens, heights = np.split(rows, [k, 2 * k], axis=1)
+    return Spread(tuple(of_source), at, between, tokens, taken, whole.bins, heights)
 
 
 def _bins(at: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -133,24 +118,18 @@ def _bins(at: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.linspace(low - margin, high + margin, _BINS + 1, dtype=np.float32)
 
 
-@dataclass(frozen=True)
-class CountSpread(PlainJob[tuple[int, tuple[int, ...]], tuple[int, Spread]]):
+def count_gathered(
+    gathered: Path, at: NDArray[np.float32], numbered: tuple[int, tuple[int, ...]]
+) -> tuple[int, Spread]:
     """Count the segments of a run of parts, whose sources and selection `WriteChoice` wrote."""
-
-    gathered: Path
-    at: NDArray[np.float32]
-
-    def _work(self, numbered: tuple[int, tuple[int, ...]]) -> tuple[int, Spread]:
-        number, parts = numbered
-        arrays, header = read_arrays(marked_path(self.gathered, parts))
-        kept = [part.without_copies() for part in read_gathered(self.gathered, parts)]
-        scores = np.concatenate([np.empty(0, np.float32), *(part.scores for part in kept)])
-        tokens = np.concatenate([np.empty(0, np.int64), *(part.tokens for part in kept)])
-        source = arrays["source"].astype(np.int64)
-        spread = count_spread(
-            header["sources"], source, scores, tokens, arrays["selected"], self.at
-        )
-        return number, spread
+    number, parts = numbered
+    arrays, header = read_arrays(marked_path(gathered, parts))
+    kept = [part.without_copies() for part in read_gathered(gathered, parts)]
+    scores = np.concatenate([np.empty(0, np.float32), *(part.scores for part in kept)])
+    tokens = np.concatenate([np.empty(0, np.int64), *(part.tokens for part in kept)])
+    source = arrays["source"].astype(np.int64)
+    spread = count_spread(header["sources"], source, scores, tokens, arrays["selected"], at)
+    return number, spread
 
 
 def write_spread(path: Path, spread: Spread) -> None:

@@ -30,14 +30,14 @@ from corpusfit.selection.copies import Copies
 from corpusfit.selection.examples import draw_examples, example_path, write_examples
 from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_parts
 from corpusfit.selection.gathering import (
-    CountCopies,
-    Gather,
+    count_copies,
+    gather,
     marked_path,
     over_runs,
     read_gathered,
 )
 from corpusfit.selection.merging import (
-    MergePieces,
+    merge_pieces,
     plan_parts,
     selected_path,
     sizes_of_pieces,
@@ -46,7 +46,7 @@ from corpusfit.selection.merging import (
 )
 from corpusfit.selection.resolving import Resolved
 from corpusfit.selection.result import read_selected
-from corpusfit.selection.spread import CountSpread, add_spreads, write_spread
+from corpusfit.selection.spread import add_spreads, count_gathered, write_spread
 from corpusfit.text import rows
 from corpusfit.text.context import Run
 from corpusfit.text.cutting import MIB
@@ -110,7 +110,7 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
         chosen.copies = {**copies.counts, "segments": 0}
     runs = runs_of_parts(folder, run.shard_count)
     with run.stage("choose", len(runs)):
-        for _ in run.engine.map(Gather(folder.scores, folder.gathered, copies, by), runs):
+        for _ in run.engine.map(partial(gather, folder.scores, folder.gathered, copies, by), runs):
             pass
         weighted_by = by if plan.policy != "top" else None
         decision = choose(
@@ -232,7 +232,7 @@ def segments_above(run: Run, folder: SelectionFolder, chosen: Chosen) -> int:
     """Number of segments with the lowest selected score or a higher one, copies included."""
     if chosen.threshold is None:
         return chosen.segments
-    job = CountCopies(folder.gathered, chosen.threshold)
+    job = partial(count_copies, folder.gathered, chosen.threshold)
     return chosen.segments + sum(run.engine.map(job, runs_of_parts(folder)))
 
 
@@ -272,7 +272,7 @@ def write_selected(
     runs = runs_of_parts(folder)
     over = over_runs(run, folder.gathered, runs)
     at, examples = draw_examples(run, over, segments, chosen.threshold)
-    counted = dict(run.engine.map(CountSpread(folder.gathered, at), enumerate(runs)))
+    counted = dict(run.engine.map(partial(count_gathered, folder.gathered, at), enumerate(runs)))
     write_spread(folder.spread, add_spreads((counted[i] for i in range(len(runs))), at))
     remove(folder.gathered)
     places: dict[int, tuple[int, ...]] = {}
@@ -310,7 +310,7 @@ def write_selected(
         if selected_path(folder.selected, number).name not in merged
     ]
     if pieces:
-        for _ in run.over("merge", MergePieces(folder.pieces, folder.selected), pieces):
+        for _ in run.over("merge", partial(merge_pieces, folder.pieces, folder.selected), pieces):
             pass
     remove(folder.pieces)
     if not folder.examples.exists():
@@ -398,22 +398,15 @@ class WriteSelected(PlainJob[Shard, tuple[int, int]]):
 _LINE_ENDS = re.compile(r"[\r\n]+")
 
 
-@dataclass(frozen=True)
-class WriteSides(PlainJob[int, None]):
+def _write_sides(selected: Path, pieces: Path, names: tuple[str, str], number: int) -> None:
     """Write the two sides of a part of `selected/` as line-aligned pieces."""
-
-    selected: Path
-    pieces: Path
-    names: tuple[str, str]
-
-    def _work(self, number: int) -> None:
-        first, second = (_side_path(self.pieces, name, number) for name in self.names)
-        with writing(first, synced=False) as text, writing(second, synced=False) as translation:
-            for row in read_selected(selected_path(self.selected, number)):
-                # a line end within a text, which only the old line ends of a TSV can leave,
-                # becomes a blank
-                text.write(_LINE_ENDS.sub(" ", row["text"]).encode() + b"\n")
-                translation.write(_LINE_ENDS.sub(" ", row["translation"]).encode() + b"\n")
+    first, second = (_side_path(pieces, name, number) for name in names)
+    with writing(first, synced=False) as text, writing(second, synced=False) as translation:
+        for row in read_selected(selected_path(selected, number)):
+            # a line end within a text, which only the old line ends of a TSV can leave,
+            # becomes a blank
+            text.write(_LINE_ENDS.sub(" ", row["text"]).encode() + b"\n")
+            translation.write(_LINE_ENDS.sub(" ", row["translation"]).encode() + b"\n")
 
 
 def _side_path(pieces: Path, name: str, number: int) -> Path:
@@ -429,7 +422,7 @@ def write_aligned(run: Run, folder: SelectionFolder) -> list[str]:
     first, second = (f"selected.{side}" for side in corpus.sides(run.sources))
     folder.will_write([first, second])
     parts = range(len(list(folder.selected.glob("part-*"))))
-    job = WriteSides(folder.selected, folder.pieces, (first, second))
+    job = partial(_write_sides, folder.selected, folder.pieces, (first, second))
     with run.stage("align", len(parts)):
         for _ in run.map(job, parts):
             pass

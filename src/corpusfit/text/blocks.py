@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import read_arrays, write_arrays
-from corpusfit.core.engine import Engine, PlainJob
+from corpusfit.core.engine import Engine
 from corpusfit.core.errors import CorpusfitError, changed_input
 from corpusfit.core.manifest import digest
 from corpusfit.core.plan import ReadPlan
@@ -126,21 +127,16 @@ def _read(path: Path) -> dict[str, NDArray[np.int64]]:
 _Batch = tuple[int, list[Source]]
 
 
-@dataclass(frozen=True)
-class _FindBlocks(PlainJob[_Batch, tuple[int, list[NDArray[np.int64]]]]):
+def _find_blocks(plan: ReadPlan, batch: _Batch) -> tuple[int, list[NDArray[np.int64]]]:
     """Read a batch of sources; returns its number and int64 [4, m], as in `Blocks`, of each."""
-
-    plan: ReadPlan
-
-    def _work(self, batch: _Batch) -> tuple[int, list[NDArray[np.int64]]]:
-        return batch[0], [self._blocks_of(source) for source in batch[1]]
-
-    def _blocks_of(self, source: Source) -> NDArray[np.int64]:
+    found = []
+    for source in batch[1]:
         columns = [
             (block.first_row, block.first_byte, len(block.data), block.position)
-            for block in load(source.format).blocks(source, self.plan)
+            for block in load(source.format).blocks(source, plan)
         ]
-        return np.array(columns, np.int64).reshape(-1, 4).T
+        found.append(np.array(columns, np.int64).reshape(-1, 4).T)
+    return batch[0], found
 
 
 def _found(
@@ -148,9 +144,9 @@ def _found(
 ) -> list[NDArray[np.int64]]:
     """The blocks of each source, read by the engine's workers if there is more than a batch."""
     batches = in_batches(sources, lambda source: source.size)
-    job = _FindBlocks(plan)
+    job = partial(_find_blocks, plan)
     if engine is None or sum(source.size for source in sources) < _BATCH_BYTES:
-        found = dict(map(job.start(), enumerate(batches)))
+        found = dict(map(job, enumerate(batches)))
     else:
         found = dict(engine.map(job, enumerate(batches)))
     return [blocks for number in range(len(batches)) for blocks in found[number]]

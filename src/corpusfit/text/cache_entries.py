@@ -39,19 +39,13 @@ _DAY, _GB = 86_400.0, 1e9
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """A file or folder of the cache that is used and removed as a whole.
+    """A file or folder of the cache that is used and removed as a whole."""
 
-    Attributes:
-        path: where it is.
-        kind: what it holds.
-        size: bytes of its files.
-        used: when one of its files was last read or written, in seconds since 1970, as far as the
-            file system records it.
-    """
-
-    path: Path
-    kind: str
-    size: int
+    path: Path  # where it is
+    kind: str  # what it holds
+    size: int  # bytes of its files
+    # when one of its files was last read or written, in seconds since 1970, as far as the file
+    # system records it
     used: float
 
 

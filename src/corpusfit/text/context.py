@@ -29,7 +29,17 @@ from corpusfit.core.artifacts import (
     user_path,
     write_bytes,
 )
-from corpusfit.core.engine import Engine, InlineEngine, Job, LocalEngine, Meter, Progress, RayEngine
+from corpusfit.core.engine import (
+    Engine,
+    InlineEngine,
+    Job,
+    LocalEngine,
+    Meter,
+    Progress,
+    RayEngine,
+    Work,
+)
+from corpusfit.core.engine.contract import as_job
 from corpusfit.core.engine.logged import new_progress
 from corpusfit.core.engine.usage import Usage
 from corpusfit.core.engine.worker import on_compile, run_each
@@ -271,7 +281,7 @@ class RunContext:
         url = shard.span.source.url
         return url, shard.span.number // self._stretch.get(url, 1)
 
-    def map(self, job: Job[P, R], pieces: Iterable[P]) -> Iterator[R]:
+    def map(self, work: Work[P, R], pieces: Iterable[P]) -> Iterator[R]:
         """Run a job on every piece, and advance the progress of the stage.
 
         A piece made from a shard of `shards_of` counts by the shard's stored bytes, any other as 1.
@@ -306,7 +316,7 @@ class RunContext:
             for i in range(first, min(end, first + int(done) + 1)):
                 meter(i, min(1.0, done - (i - first)))
 
-        for results in self.engine.map(_Each(job), batches(), on_share):
+        for results in self.engine.map(_Each(as_job(work)), batches(), on_share):
             yield from results
 
     def track(self, pieces: Iterable[P]) -> Iterator[P]:
@@ -460,20 +470,20 @@ class Run(RunContext):
             yield
 
     def over_shards(
-        self, name: str, job: Job[Shard, R], done: Callable[[int], bool] = lambda _: False
+        self, name: str, work: Work[Shard, R], done: Callable[[int], bool] = lambda _: False
     ) -> Iterator[R]:
         """Run a job on every unfinished shard, with progress by bytes; sets `shard_count`."""
         with self.stage(name, self.size):
-            yield from self.map(job, (s for s in self.shards() if not done(s.index)))
+            yield from self.map(work, (s for s in self.shards() if not done(s.index)))
 
-    def over(self, name: str, job: Job[P, R], pieces: list[P]) -> Iterator[R]:
+    def over(self, name: str, work: Work[P, R], pieces: list[P]) -> Iterator[R]:
         """Run a job on a list of pieces, with progress by pieces."""
         with self.stage(name, len(pieces)):
-            yield from self.map(job, pieces)
+            yield from self.map(work, pieces)
 
-    def one(self, job: Job[P, R], piece: P) -> R:
+    def one(self, work: Work[P, R], piece: P) -> R:
         """Run a job once, in a worker."""
-        (result,) = self.engine.map(job, [piece])
+        (result,) = self.engine.map(work, [piece])
         return result
 
     def shards(self) -> Iterator[Shard]:

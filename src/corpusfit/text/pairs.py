@@ -18,15 +18,11 @@ Pair = tuple[str, str]
 
 
 class Sampled(NamedTuple):
-    """A sample of inputs.
+    """A sample of inputs."""
 
-    Attributes:
-        sides: the names of the two sides of each source; empty if the inputs are not pairs.
-        rows: the text of each row; for pairs, both sides, the text first.
-    """
-
+    # the names of the two sides of each source; empty if the inputs are not pairs
     sides: tuple[tuple[str, str], ...]
-    rows: Iterable[tuple[str, ...]]
+    rows: Iterable[tuple[str, ...]]  # the text of each row; for pairs, both sides, the text first
 
 
 ENGLISH = "en"

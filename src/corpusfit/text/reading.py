@@ -188,20 +188,14 @@ def join_units(units: Units, gamma: int) -> Segments:
     )
 
 
-def segment_scores(
-    segments: Segments, unit_scores: NDArray[np.float32], *, summed: bool = False
-) -> NDArray[np.float32]:
-    """float32 [m]: the mean of each segment's unit scores (TADPOLE, section 3.2, y_j).
-
-    Or their sum, for log importance weights, which add up over a text's units.
-    """
-    return joined_scores(unit_scores, segments.units, summed=summed)
-
-
 def joined_scores(
     unit_scores: NDArray[np.float32], units: NDArray[np.int32], *, summed: bool
 ) -> NDArray[np.float32]:
-    """As `segment_scores`, from the number of units of each consecutive segment, int32 [m]."""
+    """float32 [m]: the mean of each segment's unit scores (TADPOLE, section 3.2, y_j).
+
+    Or their sum, for log importance weights, which add up over a text's units. `units`, int32 [m],
+    is the number of units of each consecutive segment.
+    """
     if not len(units):
         return np.empty(0, np.float32)
     first = np.cumsum(units, dtype=np.int64) - units

@@ -6,14 +6,14 @@ import hashlib
 import heapq
 import itertools
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from corpusfit.core.engine import Engine, PlainJob
+from corpusfit.core.engine import Engine
 from corpusfit.core.manifest import SMALL_FILES
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import (
@@ -53,22 +53,17 @@ _NO_CELLS = np.empty(0, np.int64)
 
 
 class ChunkScan(NamedTuple):
-    """The digest and the row offsets of a chunk.
+    """The digest and the row offsets of a chunk."""
 
-    Attributes:
-        digest: XXH3, 128 bits.
-        begins: int64 [m], offset of the first row in each cell of the file; a row of this chunk is
-            one that begins after one of its line ends.
-        rows: int64 [m], number of rows that begin in each of these cells.
-        ends: offsets after the first and the last line end; -1 without one.
-        longest: bytes of the longest row between two line ends.
-    """
-
-    digest: bytes
+    digest: bytes  # XXH3, 128 bits
+    # int64 [m], offset of the first row in each cell of the file; a row of this chunk is one that
+    # begins after one of its line ends
     begins: NDArray[np.int64] = _NO_CELLS
+    # int64 [m], number of rows that begin in each of these cells
     rows: NDArray[np.int64] = _NO_CELLS
+    # offsets after the first and the last line end; -1 without one
     ends: tuple[int, int] = (-1, -1)
-    longest: int = 0
+    longest: int = 0  # bytes of the longest row between two line ends
 
 
 def scan_chunk(chunk: Chunk) -> ChunkScan:
@@ -90,13 +85,10 @@ def scan_chunk(chunk: Chunk) -> ChunkScan:
 _Batch = tuple[int, list[tuple[str, int, int, int]]]
 
 
-@dataclass(frozen=True)
-class _Scan(PlainJob[_Batch, tuple[int, list[ChunkScan | bytes]]]):
+def _scan_batch(batch: _Batch) -> tuple[int, list[ChunkScan | bytes]]:
     """Scan a batch of chunks; returns its number and scans, or digests of chunks without rows."""
-
-    def _work(self, batch: _Batch) -> tuple[int, list[ChunkScan | bytes]]:
-        scans = [scan_chunk(Chunk._make(chunk)) for chunk in batch[1]]
-        return batch[0], [scan if len(scan.begins) else scan.digest for scan in scans]
+    scans = [scan_chunk(Chunk._make(chunk)) for chunk in batch[1]]
+    return batch[0], [scan if len(scan.begins) else scan.digest for scan in scans]
 
 
 def _scanned(chunks: Sequence[Chunk], engine: Engine | None) -> list[ChunkScan]:
@@ -108,7 +100,7 @@ def _scanned(chunks: Sequence[Chunk], engine: Engine | None) -> list[ChunkScan]:
     )
     if engine is None or len(batches) < 2:
         return [scan_chunk(chunk) for chunk in chunks]
-    scans = dict(engine.map(_Scan(), enumerate(batches)))
+    scans = dict(engine.map(_scan_batch, enumerate(batches)))
     return [
         ChunkScan(scan) if isinstance(scan, bytes) else scan
         for number in range(len(batches))

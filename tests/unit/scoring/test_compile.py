@@ -6,12 +6,12 @@ from corpusfit.core.engine.worker import on_compile
 from corpusfit.core.plan import MethodPlan
 from corpusfit.core.types import text_array
 from corpusfit.scoring import registry
-from corpusfit.selection.commands import CompileKernels
+from corpusfit.selection.commands import compile_method
 
 
 @pytest.mark.parametrize("name", ["moore_lewis", "dsir"])
 def test_a_method_on_words_is_compiled(name):
-    CompileKernels().start()(MethodPlan(name))
+    compile_method(MethodPlan(name))
     method = registry.build(name, {})
     texts = text_array([f"word{i} and more of {i % 7} words" for i in range(40)])
     heard = []

@@ -89,7 +89,7 @@ def in_plain_python(target, corpus, weight, start, budgets):
 
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
 def test_gains_follow_the_definition(weight):
-    method = registry.corpus_method("cynical", {"pairs": weight})
+    method = registry.build("cynical", {"pairs": weight})
     features = method.learn(text_array(TARGET))
     counted = features.count(text_array(CORPUS))
     n = int(counted.words.sum())
@@ -111,7 +111,7 @@ def test_gains_follow_the_definition(weight):
 
 @pytest.mark.parametrize("rounds", [1, 7, 60])
 def test_the_order_is_that_of_plain_python(rounds):
-    method = registry.corpus_method("cynical", {"pairs": 0.3, "rounds": rounds, "start": 0.2})
+    method = registry.build("cynical", {"pairs": 0.3, "rounds": rounds, "start": 0.2})
     ((_, scores),) = method.score_corpus(
         [(0, text_array(CORPUS))], text_array(TARGET), None, seed=0
     )
@@ -126,7 +126,7 @@ def test_taking_one_text_a_round_covers_what_is_still_missing():
     one, other = "a b c d e f g h i j", "k l m n o p q r s t"
     target = [f"{one} {one} {other}"] * 5
     corpus = [one] * 5 + [other] * 5 + ["u v w x y z"] * 5
-    method = registry.corpus_method("cynical", {"pairs": 0.0, "rounds": 200, "start": 0.05})
+    method = registry.build("cynical", {"pairs": 0.0, "rounds": 200, "start": 0.05})
     ((_, scores),) = method.score_corpus(
         [(0, text_array(corpus))], text_array(target), None, seed=0
     )
@@ -139,7 +139,7 @@ def test_a_text_that_repeats_one_rare_word_does_not_come_first():
     target = [f"{text} et al" for text in prose(6, 40, WORDS, 60)]
     typical = prose(7, 20, WORDS, 60)
     corpus = ["al al al al al", "al al", *typical, *prose(8, 200, OTHER, 60)]
-    method = registry.corpus_method("cynical", {})
+    method = registry.build("cynical", {})
     ((_, scores),) = method.score_corpus(
         [(0, text_array(corpus))], text_array(target), None, seed=0
     )
@@ -147,7 +147,7 @@ def test_a_text_that_repeats_one_rare_word_does_not_come_first():
 
 
 def test_a_score_is_the_share_taken_until_then():
-    method = registry.corpus_method("cynical", {})
+    method = registry.build("cynical", {})
     corpus = prose(5, 3_000, WORDS + OTHER)
     ((_, scores),) = method.score_corpus(
         [(0, text_array(corpus))], text_array(TARGET), None, seed=0
@@ -170,7 +170,7 @@ def test_the_last_text_of_a_round_scores_above_the_first_of_the_next():
 
 
 def test_one_text_a_thousand_times_is_taken_by_position():
-    method = registry.corpus_method("cynical", {})
+    method = registry.build("cynical", {})
     corpus = text_array(["kinase binds"] * 1_000)
     ((_, scores),) = method.score_corpus([(0, corpus)], text_array(TARGET), None, seed=0)
     assert (np.diff(scores) <= 0).all()
@@ -178,14 +178,14 @@ def test_one_text_a_thousand_times_is_taken_by_position():
 
 
 def test_a_target_with_no_word_of_the_corpus_still_orders_it():
-    method = registry.corpus_method("cynical", {})
+    method = registry.build("cynical", {})
     target = text_array(["слово", "ещё слово"])
     ((_, scores),) = method.score_corpus([(0, text_array(CORPUS))], target, None, seed=0)
     assert np.isfinite(scores).all()
 
 
 def test_effects_add_up_to_the_gain_in_the_text_s_round():
-    method = registry.corpus_method("cynical", {"rounds": 1, "pairs": 0.3})
+    method = registry.build("cynical", {"rounds": 1, "pairs": 0.3})
     features = method.learn(text_array(TARGET))
     counted = features.count(text_array(CORPUS))
     sums = np.zeros(len(features.weights), np.int64)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from corpusfit.core.errors import InputError, StorageError
 from corpusfit.selection.merging import (
-    MergePieces,
+    merge_pieces,
     plan_parts,
     selected_path,
     sizes_of_pieces,
@@ -46,7 +46,7 @@ def test_a_part_is_one_frame_that_states_its_size(tmp_path):
         write_piece(tmp_path / "pieces", shard, text)
     sizes = sizes_of_pieces(tmp_path / "pieces")
     assert sizes == {shard: len(text) for shard, text in lines.items()}
-    MergePieces(tmp_path / "pieces", tmp_path).start()((7, sorted(sizes.items())))
+    merge_pieces(tmp_path / "pieces", tmp_path, (7, sorted(sizes.items())))
     data = selected_path(tmp_path, 7).read_bytes()
     assert zstandard.ZstdDecompressor().decompress(data) == b"".join(lines.values())
     assert sizes_of_pieces(tmp_path / "pieces") == {}
@@ -59,7 +59,7 @@ def test_a_damaged_piece_is_removed_so_that_it_is_written_anew(tmp_path, damage)
     path = next(tmp_path.glob("pieces/00001-*"))
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(StorageError, match=path.name):
-        MergePieces(tmp_path / "pieces", tmp_path).start()((0, [(0, 3), (1, 3)]))
+        merge_pieces(tmp_path / "pieces", tmp_path, (0, [(0, 3), (1, 3)]))
     assert sizes_of_pieces(tmp_path / "pieces") == {0: 3}
     assert [p.name for p in tmp_path.iterdir()] == ["pieces"]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from corpusfit.selection.choosing import ScoredPart
-from corpusfit.selection.examples import SHARES, Draw, edges, places_of
+from corpusfit.selection.examples import SHARES, draw, edges, places_of
 
 
 def cut(scores, *places):
@@ -14,7 +14,7 @@ def cut(scores, *places):
 
 
 def draw_between(parts, at, each, seed):
-    return places_of([Draw(seed, at, each).of(0, parts())], each)
+    return places_of([draw(seed, at, each, 0, parts())], each)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import numpy as np
 
 from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, text_array
-from corpusfit.text.reading import cut_units, join_units, segment_scores
+from corpusfit.text.reading import cut_units, join_units, joined_scores
 
 
 def cut(texts, rows=None):
@@ -26,13 +26,13 @@ def test_no_documents_no_units_no_segments():
     segments = join_units(units, 15)
     assert len(units) == len(segments) == 0
     assert texts.to_pylist() == []
-    assert segment_scores(segments, np.empty(0, np.float32)).shape == (0,)
+    assert joined_scores(np.empty(0, np.float32), segments.units, summed=False).shape == (0,)
 
 
 def test_a_segments_score_is_the_mean_of_its_units():
     units, _ = cut(["Ab. Bc. Cd. De. Ef.", "Fg."])
     segments = join_units(units, 2)
-    scores = segment_scores(segments, np.array([1, 2, 3, 5, 7, 11], np.float32))
+    scores = joined_scores(np.array([1, 2, 3, 5, 7, 11], np.float32), segments.units, summed=False)
     assert scores.tolist() == [1.5, 4, 7, 11]
     assert scores.dtype == np.float32
     assert segments.row.tolist() == [0, 0, 0, 1]
@@ -43,10 +43,10 @@ def test_a_segments_score_is_the_mean_of_its_units():
 def test_a_mean_is_taken_in_double_precision():
     units, _ = cut(["Ab. " * 15])
     scores = np.full(15, 0.1, np.float32)
-    assert segment_scores(join_units(units, 15), scores) == [np.float32(0.1)]
+    assert joined_scores(scores, join_units(units, 15).units, summed=False) == [np.float32(0.1)]
 
 
 def test_log_importance_weights_of_a_texts_parts_add_up_to_the_texts():
     units, _ = cut(["Ab. Bc. Cd. De. Ef."])
     scores = np.array([1, 2, 3, 4, 5], np.float32)
-    assert segment_scores(join_units(units, 2), scores, summed=True).tolist() == [3, 7, 5]
+    assert joined_scores(scores, join_units(units, 2).units, summed=True).tolist() == [3, 7, 5]

@@ -1,12 +1,13 @@
 """The package's names; `__init__.py` loads each when it is first used."""
 
-from .contract import Engine, Job, PlainJob
+from .contract import Call, Engine, Job, PlainJob, Work
 from .local import InlineEngine, LocalEngine
 from .progress import Meter, Progress, WarningCollector
 from .ray import RayEngine
 from .worker import counting, report
 
 __all__ = [
+    "Call",
     "Engine",
     "InlineEngine",
     "Job",
@@ -16,6 +17,7 @@ __all__ = [
     "Progress",
     "RayEngine",
     "WarningCollector",
+    "Work",
     "counting",
     "report",
 ]

@@ -41,6 +41,32 @@ class Job(ABC, Generic[Piece, Result]):
         """Open models and files, once in each worker; returns the function to call with a piece."""
 
 
+@dataclass(frozen=True)
+class Call(Job[Piece, Result]):
+    """A function as a job: one of a module, or a `partial` of it, which travels to the worker."""
+
+    function: Callable[[Piece], Result]
+    network: bool = False  # as `encodes`
+
+    @property
+    def encodes(self) -> bool:
+        """As `network`."""
+        return self.network
+
+    def start(self) -> Callable[[Piece], Result]:
+        """The function."""
+        return self.function
+
+
+Work = Job[Piece, Result] | Callable[[Piece], Result]
+"""What an engine runs; a function stands for `Call` of it."""
+
+
+def as_job(work: Work[Piece, Result]) -> Job[Piece, Result]:
+    """The job that stands for some work."""
+    return work if isinstance(work, Job) else Call(work)
+
+
 class PlainJob(Job[Piece, Result]):
     """A job that opens nothing."""
 
@@ -107,7 +133,7 @@ class Engine(ABC):
 
     def map(
         self,
-        job: Job[Piece, Result],
+        work: Work[Piece, Result],
         pieces: Iterable[Piece],
         on_share: OnShare | None = None,
     ) -> Iterator[Result]:
@@ -116,7 +142,7 @@ class Engine(ABC):
         Pieces are drawn when workers become free, so that few are in memory at a time.
 
         Args:
-            job: what to do.
+            work: what to do, a job or a function.
             pieces: the pieces.
             on_share: called in this process with the share of a piece that is done; at least once,
                 with 1, before its result is yielded.
@@ -127,7 +153,7 @@ class Engine(ABC):
         Raises:
             WorkerError: a worker died.
         """
-        with contextlib.closing(self._map(_Metered(job), pieces, on_share)) as results:
+        with contextlib.closing(self._map(_Metered(as_job(work)), pieces, on_share)) as results:
             for result, used in results:
                 self.usage += used
                 yield result
@@ -138,7 +164,7 @@ class Engine(ABC):
     ) -> Generator[Result, None, None]:
         """As `map`."""
 
-    def run_aside(self, job: Job[Piece, Any], piece: Piece) -> None:  # noqa: B027  none can be idle
+    def run_aside(self, work: Work[Piece, Any], piece: Piece) -> None:  # noqa: B027  none can be idle
         """Run a job on a piece while this process does something else, fire and forget.
 
         Only for what makes later work faster; without a second worker nothing is done.

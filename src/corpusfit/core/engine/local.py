@@ -23,7 +23,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from corpusfit.core.artifacts import write_bytes
-from corpusfit.core.engine.contract import Engine, Job, OnShare, Piece, Result
+from corpusfit.core.engine.contract import Engine, Job, OnShare, Piece, Result, Work, as_job
 from corpusfit.core.engine.worker import (
     ENVIRONMENT,
     guarded,
@@ -130,11 +130,11 @@ class LocalEngine(Engine):
                 "command again with fewer `workers`; finished shards are kept."
             ) from e
 
-    def run_aside(self, job: Job[Piece, Any], piece: Piece) -> None:
+    def run_aside(self, work: Work[Piece, Any], piece: Piece) -> None:
         """Run a job, fire and forget; see `Engine.run_aside`."""
         if self._pool is not None and self.workers > 1:
             with _clean_environment():
-                self._pool.submit(_do, self._write_job(job), next(self._numbers), piece)
+                self._pool.submit(_do, self._write_job(as_job(work)), next(self._numbers), piece)
 
     def _write_job(self, job: Job[Any, Any]) -> Path:
         """Write a job's file, which each worker reads once, and return its path."""

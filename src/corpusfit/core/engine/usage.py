@@ -13,19 +13,13 @@ _IO = Path("/proc/self/io")
 
 @dataclass
 class Usage:
-    """What one or several processes used.
+    """What one or several processes used."""
 
-    Attributes:
-        cpu: seconds of processors.
-        read: bytes read from files, stores and other processes; 0 on systems other than Linux.
-        written: bytes written to them.
-        messages: sent to workers, each with one or several pieces of work.
-    """
-
-    cpu: float = 0.0
+    cpu: float = 0.0  # seconds of processors
+    # bytes read from files, stores and other processes; 0 on systems other than Linux
     read: int = 0
-    written: int = 0
-    messages: int = 0
+    written: int = 0  # bytes written to them
+    messages: int = 0  # sent to workers, each with one or several pieces of work
 
     @classmethod
     def so_far(cls) -> Usage:

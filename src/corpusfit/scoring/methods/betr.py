@@ -20,20 +20,26 @@ Reference: Mizrahi et al. (2025), Language Models Improve When Pretraining Data 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Paired, Reads, Texts, Vectors, buffers
 from corpusfit.kernels import characters, hashed
 from corpusfit.kernels.scores import balanced, logistic, rows
 from corpusfit.kernels.vectors import lengths, products
 from corpusfit.scoring.blocks import plain_rows
-from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
+from corpusfit.scoring.contract import (
+    Effect,
+    Family,
+    Method,
+    Scorer,
+    require_fit,
+    setting,
+    sum_by_part,
+)
 from corpusfit.scoring.tokens import written_tokens
 
 _ORDER = 2
@@ -72,10 +78,8 @@ class BetrScorer(Scorer[Texts]):
         """The effect of every n-gram; the effects and the bias add up to the score."""
         ids, words = written_tokens(text)
         first, length, weight = hashed.grams(ids, _ORDER, self.table)
-        effects: defaultdict[str, float] = defaultdict(float)
-        for j, k, w in zip(first.tolist(), length.tolist(), weight.tolist(), strict=True):
-            effects[" ".join(words[j : j + k])] += w / len(weight)
-        return [Effect(p, e) for p, e in sorted(effects.items(), key=lambda i: (-i[1], i[0]))]
+        grams = (" ".join(words[j : j + k]) for j, k in zip(first, length, strict=True))
+        return sum_by_part(grams, (w / len(weight) for w in weight.tolist()))
 
 
 @dataclass(frozen=True)
@@ -97,17 +101,9 @@ class Betr(Method[Paired]):
     scorer: ClassVar[type] = BetrScorer
     cost: ClassVar[str] = "300,000/s"
 
-    share: float = 0.1
-    buckets: int = 2**16
-    c: float = 1000.0
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.share <= 0.5:
-            raise bad_setting("`method.share`", "above 0 and at most 0.5", self.share)
-        if not 1 <= self.buckets <= 2**31:
-            raise bad_setting("`method.buckets`", "from 1 to 2147483648", self.buckets)
-        if not self.c > 0.0:
-            raise bad_setting("`method.c`", "above 0", self.c)
+    share: float = setting(0.1, above=0, maximum=0.5)
+    buckets: int = setting(2**16, minimum=1, maximum=2**31)
+    c: float = setting(1000.0, above=0)
 
     def fit(self, target: Paired, background: Paired, *, seed: int) -> BetrScorer:
         """Rank the background for every target text, and fit the classifier; no seed is used."""

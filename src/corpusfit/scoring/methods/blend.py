@@ -167,7 +167,10 @@ class Blend(Method[Any]):
             parts = (read_as(part, member.fits_on) for part in (target, background))
             scorer = member.fit(*parts, seed=seed)
             stored.append(registry.as_array(name, scorer))
-            knots.append(_ranked(scorer.score(read_as(background, member.reads))))
+            # the distinct scores of the background, increasing, and their mid-ranks
+            scores = scorer.score(read_as(background, member.reads))
+            known, at = np.unique(scores, return_index=True)
+            knots.append((known, mid_ranks(scores)[at]))
         return BlendScorer(
             np.concatenate(stored),
             np.cumsum([len(part) for part in stored]),
@@ -183,9 +186,3 @@ def _union(kinds: Iterable[Reads]) -> Reads:
     """The input that contains all of these, beside numbers."""
     different = set(kinds) - {"numbers"}
     return "both" if len(different) > 1 else next(iter(different), "numbers")
-
-
-def _ranked(scores: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """The distinct scores, increasing, and their mid-ranks."""
-    known, at = np.unique(scores, return_index=True)
-    return known, mid_ranks(scores)[at]

@@ -27,13 +27,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.types import Reads, Texts, buffers, take_texts
 from corpusfit.kernels import similar
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_of, table_of
-from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
-from corpusfit.scoring.tokens import written_tokens
+from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit, setting
+from corpusfit.scoring.tokens import count_target_words, count_words, written_tokens
 
 _TAIL = 0.01  # share of the background, highest for a query, from which its ranks are estimated
 _MIN_TAIL = 5  # fewest background texts in that tail, if there are that many
@@ -131,22 +130,16 @@ class Bm25(Method[Texts]):
     scorer: ClassVar[type] = Bm25Scorer
     cost: ClassVar[str] = "75,000/s"
 
-    k1: float = 1.2
-    b: float = 0.75
-    queries: int = 2000
+    k1: float = setting(1.2, minimum=0)
+    b: float = setting(0.75, minimum=0, maximum=1)
+    queries: int = setting(2000, minimum=1)
     calibrated: bool = True
-
-    def __post_init__(self) -> None:
-        if not self.k1 >= 0.0:
-            raise bad_setting("`method.k1`", "at least 0", self.k1)
-        if not 0.0 <= self.b <= 1.0:
-            raise bad_setting("`method.b`", "from 0 to 1", self.b)
-        if self.queries < 1:
-            raise bad_setting("`method.queries`", "at least 1", self.queries)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> Bm25Scorer:
         """Index the queries, and estimate the tail of each one's scores in the background."""
-        words, counts, ends = self._queries(target, seed)
+        worded = np.flatnonzero(np.diff(count_target_words(target, "bm25")[2]))
+        drawn = np.random.default_rng(seed % 2**64).permutation(worded)[: self.queries]
+        words, counts, ends = count_words(take_texts(target, np.sort(drawn)))
         every, terms = np.unique(words, return_inverse=True)
         keys, places = table_of(every)
         grams, bounds = grams_of(*buffers(background), table(), 1)
@@ -171,22 +164,6 @@ class Bm25(Method[Texts]):
             scale=one,
         )
         return _calibrate(plain, background) if self.calibrated else plain
-
-    def _queries(
-        self, target: Texts, seed: int
-    ) -> tuple[NDArray[np.uint64], NDArray[np.int32], NDArray[np.int64]]:
-        """The words, counts and bounds (see `count_each`) of at most `queries` texts with words."""
-        _, _, ends = count_each(*grams_of(*buffers(target), table(), 1))
-        worded = np.flatnonzero(np.diff(ends))
-        if not len(worded):
-            raise InputError(
-                f"`target` must have texts with words for the method bm25; none of its "
-                f"{len(target):,} texts has a letter or a digit. Use other texts."
-            )
-        drawn = np.random.default_rng(seed % 2**64).permutation(worded)[: self.queries]
-        drawn_texts = take_texts(target, np.sort(drawn))
-        words, counts, ends = count_each(*grams_of(*buffers(drawn_texts), table(), 1))
-        return words, counts, ends
 
 
 def _calibrate(plain: Bm25Scorer, background: Texts) -> Bm25Scorer:

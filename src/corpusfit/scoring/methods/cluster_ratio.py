@@ -26,7 +26,7 @@ from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Reads, Vectors
 from corpusfit.kernels.vectors import lengths, products, spherical_k_means
 from corpusfit.scoring.blocks import blockwise, plain_rows
-from corpusfit.scoring.contract import Family, Method, Scorer, require_fit
+from corpusfit.scoring.contract import Family, Method, Scorer, require_fit, setting
 
 _ROWS = 256
 _TEXTS = 10
@@ -117,17 +117,14 @@ class ClusterRatio(Method[Vectors]):
     cost: ClassVar[str] = "120,000/s"
 
     clusters: str = "32,64,128,256"
-    softness: float = 0.35
-    smoothing: float = 3.0
+    softness: float = setting(0.35, minimum=0)
+    smoothing: float = setting(3.0, above=0)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not all(k.strip().isdecimal() and int(k) > 0 for k in self.clusters.split(",")):
             allowed = "whole numbers above 0, separated by commas"
             raise bad_setting("`method.clusters`", allowed, self.clusters)
-        if not self.softness >= 0.0:
-            raise bad_setting("`method.softness`", "at least 0", self.softness)
-        if not self.smoothing > 0.0:
-            raise bad_setting("`method.smoothing`", "above 0", self.smoothing)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> ClusterRatioScorer:
         """Cluster the background's directions, then count both sets in the clusters."""

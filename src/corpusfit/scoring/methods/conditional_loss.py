@@ -46,15 +46,12 @@ from corpusfit.embed.losses import cross_entropies
 from corpusfit.embed.prediction import Predictor, reads_ahead
 from corpusfit.embed.transformer import (
     CHARACTERS,
-    LOCAL,
-    load_tokenizer,
-    loading,
-    missing_weights,
+    open_complete,
     position_limit,
     token_batches,
 )
 from corpusfit.kernels.chance import place_keys
-from corpusfit.scoring.contract import Family, Method, Scorer
+from corpusfit.scoring.contract import Family, Method, Scorer, setting
 from corpusfit.scoring.language_model import WORDLESS
 
 MODEL = ModelSetting(
@@ -245,17 +242,9 @@ class ConditionalLoss(Method[Texts]):
     needs: ClassVar[str] = "models"
 
     model: str = ""
-    steps: int = 60
-    rate: float = 5e-5
-    length: int = 256
-
-    def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise bad_setting("`method.steps`", "at least 1", self.steps)
-        if not 0.0 < self.rate <= 1.0:
-            raise bad_setting("`method.rate`", "in (0, 1]", self.rate)
-        if self.length < 8:
-            raise bad_setting("`method.length`", "at least 8", self.length)
+    steps: int = setting(60, minimum=1)
+    rate: float = setting(5e-5, above=0, maximum=1)
+    length: int = setting(256, minimum=8)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -292,18 +281,9 @@ class ConditionalLoss(Method[Texts]):
 
         # open the model, which must be complete and of the kind that its config.json says
         what = f"{MODEL.name}: the model in {folder}"
-        auto = getattr(transformers, _auto_class(causal))
-        with loading(what), seeded(seed):
-            tokenizer = load_tokenizer(folder, what)
-            options = {"use_safetensors": True, "dtype": torch.float32, **LOCAL}
-            model, info = auto.from_pretrained(str(folder), output_loading_info=True, **options)
-        head, body = missing_weights(model, info["missing_keys"])
-        lacking = head + body
-        if lacking:
-            raise ModelError(
-                f"{what} lacks weights of a {type(model).__name__}: {lacking[0]} is missing. Name "
-                "a folder with the complete model."
-            )
+        with seeded(seed):
+            auto = getattr(transformers, _auto_class(causal))
+            tokenizer, model = open_complete(auto, folder, what)
         if causal and reads_ahead(model):
             raise ModelError(f"{what} is not causal: tokens see later ones. Name another model.")
         if not causal and tokenizer.mask_token_id is None:

@@ -29,7 +29,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Paired, Reads, Vectors, read_as, take_texts
 from corpusfit.kernels.scores import (
     agreed_depth,
@@ -43,7 +42,7 @@ from corpusfit.kernels.scores import (
 from corpusfit.kernels.vectors import lengths, products
 from corpusfit.scoring import registry
 from corpusfit.scoring.blocks import blockwise, plain_rows
-from corpusfit.scoring.contract import Family, Method, Scorer
+from corpusfit.scoring.contract import Family, Method, Scorer, setting
 
 MEMBERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("domain_cosine", {"centered": False}),
@@ -139,20 +138,17 @@ class Consensus(Method[Paired]):
     family: ClassVar[Family] = "ensemble"
     scorer: ClassVar[type] = ConsensusScorer
 
-    share: float = 0.0
-    c: float = 0.1
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.share <= 1 / 3:
-            raise bad_setting("`method.share`", "from 0 to 1/3", self.share)
-        if not self.c > 0.0:
-            raise bad_setting("`method.c`", "above 0", self.c)
+    share: float = setting(0.0, minimum=0, maximum=1 / 3)
+    c: float = setting(0.1, above=0)
 
     def fit(self, target: Paired, background: Paired, *, seed: int) -> ConsensusScorer:
         """Rank the background with all members, and fit on the units on which they agree."""
         fitted = [self._fitted(*m, target, background, seed) for m in MEMBERS]
-        trusted, order, count = self._agreed([ranks for _, ranks in fitted])
-        n = len(order)
+        # the members' weights, and the sample's units in joint order
+        ranks = np.array([ranks for _, ranks in fitted])
+        trusted = spectral_weights(ranks, TOP, [registry.load(m).family for m, _ in MEMBERS])
+        order = np.argsort(-(trusted @ ranks), kind="stable")
+        n, count = len(order), self._positives(ranks, trusted)
         # positives: units that the members agree on; negatives: the lower two thirds
         best, rest = order[:count], order[n // 3 :]
         vectors = plain_rows(background.vectors)
@@ -188,15 +184,6 @@ class Consensus(Method[Paired]):
             tuple(take_texts(background.texts, shown).to_pylist()),
             directions[shown],
         )
-
-    def _agreed(
-        self, members: list[NDArray[np.float64]]
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64], int]:
-        """The members' weights, the sample's units in joint order, and the number of positives."""
-        ranks = np.array(members)
-        trusted = spectral_weights(ranks, TOP, [registry.load(m).family for m, _ in MEMBERS])
-        order = np.argsort(-(trusted @ ranks), kind="stable")
-        return trusted, order, self._positives(ranks, trusted)
 
     def _fitted(
         self, name: str, settings: dict[str, Any], target: Paired, background: Paired, seed: int

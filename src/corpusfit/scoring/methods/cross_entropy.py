@@ -18,8 +18,8 @@ from typing import ClassVar
 
 from corpusfit.core.types import Reads, Texts
 from corpusfit.scoring.arpa import read_arpa
-from corpusfit.scoring.contract import Family, Method
-from corpusfit.scoring.language_model import PredictableScorer, check_order, train
+from corpusfit.scoring.contract import Family, Method, setting
+from corpusfit.scoring.language_model import PredictableScorer, train
 from corpusfit.scoring.tokens import OWN, check_words, in_words
 
 
@@ -42,13 +42,13 @@ class CrossEntropy(Method[Texts]):
     scorer: ClassVar[type] = PredictableScorer
     cost: ClassVar[str] = "70,000/s"
 
-    order: int = 3
+    order: int = setting(3, minimum=1, maximum=5)
     signs: bool = False
     words: str = OWN
     arpa_general: str = ""
 
     def __post_init__(self) -> None:
-        check_order(self.order)
+        super().__post_init__()
         check_words(self.words, signs=self.signs, arpa_general=self.arpa_general)
 
     @property

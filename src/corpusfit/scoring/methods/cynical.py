@@ -36,7 +36,7 @@ from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.cynical import number_features
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.kernels.tokens import BEGIN, END
-from corpusfit.scoring.contract import Family
+from corpusfit.scoring.contract import Family, setting
 from corpusfit.scoring.rounds import Features, RoundMethod, RoundScorer, Taken
 
 _FIRST_SHARE = 0.00001  # of the corpus, selected in the first round
@@ -62,17 +62,12 @@ class Cynical(RoundMethod):
     cost: ClassVar[str] = "35,000/s"
     higher: ClassVar[str] = "selected earlier"
 
-    pairs: float = 0.3
-    rounds: int = 40
-    start: float = 0.3
+    pairs: float = setting(0.3, minimum=0)
+    rounds: int = setting(40, minimum=1, maximum=10_000)
+    start: float = setting(0.3, above=0, maximum=1)
 
     def __post_init__(self) -> None:
-        if not self.pairs >= 0.0:
-            raise bad_setting("`method.pairs`", "0 or more", self.pairs)
-        if not 1 <= self.rounds <= 10_000:
-            raise bad_setting("`method.rounds`", "from 1 to 10000", self.rounds)
-        if not 0.0 < self.start <= 1.0:
-            raise bad_setting("`method.start`", "in (0, 1]", self.start)
+        super().__post_init__()
         if not self.rounds_gb > 0.0:
             raise bad_setting("`method.rounds_gb`", "above 0", self.rounds_gb)
 

@@ -21,12 +21,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Reads, Vectors
 from corpusfit.kernels.vectors import lengths, products
 from corpusfit.scoring.blocks import blockwise, plain_rows
 from corpusfit.scoring.classifiers import calibrated_classifier, least_similar
-from corpusfit.scoring.contract import Family, Method, Scorer
+from corpusfit.scoring.contract import Family, Method, Scorer, setting
 
 
 @dataclass(frozen=True)
@@ -75,14 +74,8 @@ class DomainClassifier(Method[Vectors]):
 
     preranked: bool = True
     centered: bool = False
-    c: float = 0.1
-    negatives: float = 0.0
-
-    def __post_init__(self) -> None:
-        if not self.c > 0.0:
-            raise bad_setting("`method.c`", "above 0", self.c)
-        if not self.negatives >= 0.0:
-            raise bad_setting("`method.negatives`", "at least 0", self.negatives)
+    c: float = setting(0.1, above=0)
+    negatives: float = setting(0.0, minimum=0)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> DomainClassifierScorer:
         """Draw the negatives, fit, and calibrate on held-out fifths of both classes."""

@@ -27,7 +27,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.core.types import Reads, Texts, as_texts, take_texts
 from corpusfit.embed import transformer, transformer_files
@@ -35,7 +34,7 @@ from corpusfit.embed.finetune import Tuned, Tuning, finetune, open_tuned, write_
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer
 from corpusfit.kernels.vectors import products
 from corpusfit.scoring.classifiers import least_similar
-from corpusfit.scoring.contract import Family, Method, Scorer
+from corpusfit.scoring.contract import Family, Method, Scorer, setting
 
 _ROWS = 4_096
 """Texts scored at once: enough to pack batches by length."""
@@ -99,20 +98,11 @@ class DomainFinetune(Method[Texts]):
     needs: ClassVar[str] = "models"
 
     embedder: str = "minilm"
-    epochs: int = 5
-    rate: float = 2e-5
-    batch: int = 256
-    negatives: float = 1.0
+    epochs: int = setting(5, minimum=1)
+    rate: float = setting(2e-5, above=0, maximum=1)
+    batch: int = setting(256, minimum=1)
+    negatives: float = setting(1.0, above=0)
     preranked: bool = True
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch"):
-            if getattr(self, name) < 1:
-                raise bad_setting(f"`method.{name}`", "at least 1", getattr(self, name))
-        if not 0.0 < self.rate <= 1.0:
-            raise bad_setting("`method.rate`", "in (0, 1]", self.rate)
-        if not 0.0 < self.negatives < np.inf:
-            raise bad_setting("`method.negatives`", "above 0", self.negatives)
 
     @property
     def files(self) -> tuple[str, ...]:

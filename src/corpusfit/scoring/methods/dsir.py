@@ -17,17 +17,15 @@ target lacks outweighs all others; 1e-5 finds more (docs/log.md).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Texts, buffers
 from corpusfit.kernels import characters, hashed
-from corpusfit.scoring.contract import Effect, Method, Scorer, require_fit
+from corpusfit.scoring.contract import Effect, Method, Scorer, require_fit, setting, sum_by_part
 from corpusfit.scoring.tokens import written_tokens
 
 
@@ -58,10 +56,8 @@ class DsirScorer(Scorer[Texts]):
         ids, words = written_tokens(text, signs=self.signs)
         first, length, weight = hashed.grams(ids, self.order, self.table)
         share = 1 / max(1, len(weight)) if self.per_token else 1.0
-        effects: defaultdict[str, float] = defaultdict(float)
-        for j, k, w in zip(first.tolist(), length.tolist(), weight.tolist(), strict=True):
-            effects[" ".join(words[j : j + k])] += w * share
-        return [Effect(p, e) for p, e in sorted(effects.items(), key=lambda i: (-i[1], i[0]))]
+        grams = (" ".join(words[j : j + k]) for j, k in zip(first, length, strict=True))
+        return sum_by_part(grams, (w * share for w in weight.tolist()))
 
 
 @dataclass(frozen=True)
@@ -76,25 +72,16 @@ class Dsir(Method[Texts]):
         smoothing: Constant s added to both probabilities (default: 1e-05).
     """
 
-    order: int = 2
-    buckets: int = 10_000
+    order: int = setting(2, minimum=1, maximum=hashed.MAX_ORDER)
+    buckets: int = setting(10_000, minimum=1, maximum=2**31)
     signs: bool = False
     per_token: bool = True
-    smoothing: float = 1e-5
+    smoothing: float = setting(1e-5, above=0)
 
     cost: ClassVar = "about 400 MB/s"
     reads: ClassVar = "text"
     family: ClassVar = "lexical"
     scorer: ClassVar = DsirScorer
-
-    def __post_init__(self) -> None:
-        """Check the settings."""
-        if not 1 <= self.order <= hashed.MAX_ORDER:
-            raise bad_setting("`method.order`", f"from 1 to {hashed.MAX_ORDER}", self.order)
-        if not 1 <= self.buckets <= 2**31:
-            raise bad_setting("`method.buckets`", "from 1 to 2147483648", self.buckets)
-        if not self.smoothing > 0:
-            raise bad_setting("`method.smoothing`", "above 0", self.smoothing)
 
     @property
     def log_weights(self) -> bool:

@@ -18,11 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Reads, Vectors
 from corpusfit.kernels.forest import complete_heap, fits, walk
 from corpusfit.scoring.blocks import blockwise, plain_rows
-from corpusfit.scoring.contract import Family, Method, Scorer, require_fit
+from corpusfit.scoring.contract import Family, Method, Scorer, require_fit, setting
 
 _ROWS = 4096
 
@@ -73,17 +72,9 @@ class IsolationForest(Method[Vectors]):
     scorer: ClassVar[type] = IsolationForestScorer
     cost: ClassVar[str] = "1,300,000/s"
 
-    trees: int = 100
-    subsample: int = 256
-    background: float = 0.1
-
-    def __post_init__(self) -> None:
-        if self.trees < 1:
-            raise bad_setting("`method.trees`", "at least 1", self.trees)
-        if not 2 <= self.subsample <= 4096:
-            raise bad_setting("`method.subsample`", "from 2 to 4096", self.subsample)
-        if not 0.0 <= self.background <= 10.0:
-            raise bad_setting("`method.background`", "from 0 to 10", self.background)
+    trees: int = setting(100, minimum=1)
+    subsample: int = setting(256, minimum=2, maximum=4096)
+    background: float = setting(0.1, minimum=0, maximum=10)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> IsolationForestScorer:
         """Grow the trees on the target and, unless the share is 0, one background text or more."""

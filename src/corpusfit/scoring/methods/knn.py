@@ -16,11 +16,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Reads, Vectors
 from corpusfit.kernels.vectors import squared_distances
 from corpusfit.scoring.blocks import blockwise, plain_rows
-from corpusfit.scoring.contract import Family, Method, Scorer, require_fit
+from corpusfit.scoring.contract import Family, Method, Scorer, require_fit, setting
 
 
 @dataclass(frozen=True)
@@ -56,11 +55,7 @@ class Knn(Method[Vectors]):
     scorer: ClassVar[type] = KnnScorer
     cost: ClassVar[str] = "19,000/s"
 
-    k: int = 5
-
-    def __post_init__(self) -> None:
-        if self.k < 1:
-            raise bad_setting("`method.k`", "at least 1", self.k)
+    k: int = setting(5, minimum=1)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> KnnScorer:
         """Keep the target; background and seed are not used."""

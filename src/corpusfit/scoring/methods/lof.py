@@ -16,11 +16,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Reads, Vectors
 from corpusfit.kernels.vectors import squared_distances
 from corpusfit.scoring.blocks import blockwise, plain_rows
-from corpusfit.scoring.contract import Family, Method, Scorer, require_fit
+from corpusfit.scoring.contract import Family, Method, Scorer, require_fit, setting
 
 _ROWS = 256
 _TINY = 1e-10
@@ -73,11 +72,7 @@ class Lof(Method[Vectors]):
     scorer: ClassVar[type] = LofScorer
     cost: ClassVar[str] = "24,000/s"
 
-    neighbors: int = 20
-
-    def __post_init__(self) -> None:
-        if self.neighbors < 1:
-            raise bad_setting("`method.neighbors`", "at least 1", self.neighbors)
+    neighbors: int = setting(20, minimum=1)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> LofScorer:
         """Measure the target's densities; background and seed are not used.

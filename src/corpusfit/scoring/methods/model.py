@@ -37,14 +37,11 @@ from corpusfit.embed.folders import (
 from corpusfit.embed.hardware import resolve_device
 from corpusfit.embed.transformer import (
     CHARACTERS,
-    LOCAL,
-    load_tokenizer,
-    loading,
-    missing_weights,
+    open_complete,
     position_limit,
     token_batches,
 )
-from corpusfit.scoring.contract import Family, Method, Scorer
+from corpusfit.scoring.contract import Family, Method, Scorer, setting
 from corpusfit.scoring.external import Classifier, digest_of, require_same
 
 MODEL = ModelSetting(
@@ -75,23 +72,13 @@ class ModelScorer(Scorer[Texts]):
         folder = transformer_folder(find(self.model, check_hub=False, setting=MODEL), MODEL)
         require_same(model_files(folder), self.digest, self.model)
         try:
-            import torch
+            import torch  # noqa: F401 (needed by transformers)
             import transformers
         except ImportError as e:
             raise MissingDependencyError("The method model", MODEL.extra) from e
         what = f"{MODEL.name}: the model in {folder}"
-        options = {"use_safetensors": True, "dtype": torch.float32, **LOCAL}
-        with loading(what):
-            tokenizer = load_tokenizer(folder, what)
-            network, info = transformers.AutoModelForSequenceClassification.from_pretrained(
-                str(folder), output_loading_info=True, **options
-            )
-        head, body = missing_weights(network, info["missing_keys"])
-        if lacking := head + body:
-            raise ModelError(
-                f"{what} lacks weights of a {type(network).__name__}: {lacking[0]} is missing. "
-                "Name a folder with the complete classifier."
-            )
+        auto = transformers.AutoModelForSequenceClassification
+        tokenizer, network = open_complete(auto, folder, what, "classifier")
         # a decoder reads its answer at the last token that is no padding
         fills = (tokenizer.pad_token_id, network.config.pad_token_id, tokenizer.eos_token_id, 0)
         network.config.pad_token_id = next(token for token in fills if token is not None)
@@ -167,11 +154,10 @@ class Model(Method[Texts]):
     model: str = ""
     label: str = ""
     raw: bool = False
-    length: int = 512
+    length: int = setting(512, minimum=8)
 
     def __post_init__(self) -> None:
-        if self.length < 8:
-            raise bad_setting("`method.length`", "at least 8", self.length)
+        super().__post_init__()
         if not self._named.model:
             cure = "For example model:HuggingFaceFW/fineweb-edu-classifier."
             raise bad_setting(MODEL.name, MODEL.allowed, self.model, cure)

@@ -23,15 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.settings import one_of
 from corpusfit.core.types import Reads, Texts
 from corpusfit.kernels.backoff import fits
 from corpusfit.scoring.arpa import read_arpa
-from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
+from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit, setting
 from corpusfit.scoring.language_model import (
     WORDLESS,
     bits_of_tokens,
-    check_order,
     entropy,
     equal_sample,
     sum_effects,
@@ -98,17 +96,16 @@ class MooreLewis(Method[Texts]):
     scorer: ClassVar[type] = MooreLewisScorer
     cost: ClassVar[str] = "120,000/s"
 
-    order: int = 1
+    order: int = setting(1, minimum=1, maximum=5)
     signs: bool = False
-    sample: str = "tokens"
+    sample: str = setting("tokens", allowed=("tokens", "texts"))
     shared_vocabulary: bool = True
     per_token: bool = True
     arpa_in: str = ""
     arpa_general: str = ""
 
     def __post_init__(self) -> None:
-        check_order(self.order)
-        one_of("`method.sample`", self.sample, ("tokens", "texts"))
+        super().__post_init__()
         if bool(self.arpa_in) != bool(self.arpa_general):
             arpa_files = (self.arpa_in, self.arpa_general)
             raise bad_setting(

@@ -24,10 +24,9 @@ from corpusfit.core.types import Reads, Texts, buffers
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
 from corpusfit.kernels.grams import find_each, fits, grams_in
-from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
+from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit, setting
 from corpusfit.scoring.tokens import (
     OWN,
-    check_listing,
     check_words,
     in_words,
     most_frequent,
@@ -87,15 +86,15 @@ class NgramCoverage(Method[Texts]):
     scorer: ClassVar[type] = NgramCoverageScorer
     cost: ClassVar[str] = "250,000/s"
 
-    order: int = 3
-    top: int = 10_000
+    order: int = setting(3, minimum=1)
+    top: int = setting(10_000, minimum=1)
     adaptive: bool = True
     per_token: bool = True
     words: str = OWN
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_words(self.words)
-        check_listing(self.order, self.top)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> NgramCoverageScorer:
         """Count the n-grams of target or background; ties go by identity, the seed is not used."""

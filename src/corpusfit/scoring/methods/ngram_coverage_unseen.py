@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 from corpusfit.core.types import Corpus, Reads, Texts, buffers
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import greedy_order, listed_in
-from corpusfit.scoring.contract import CorpusMethod, Family
-from corpusfit.scoring.tokens import Listed, check_listing, most_frequent
+from corpusfit.scoring.contract import CorpusMethod, Family, setting
+from corpusfit.scoring.tokens import Listed, most_frequent
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,9 @@ class NgramCoverageUnseen(CorpusMethod):
     higher: ClassVar[str] = "selected earlier"
     cost: ClassVar[str] = "240,000/s"
 
-    order: int = 3
-    top: int = 10_000
+    order: int = setting(3, minimum=1)
+    top: int = setting(10_000, minimum=1)
     adaptive: bool = True
-
-    def __post_init__(self) -> None:
-        check_listing(self.order, self.top)
 
     def score_corpus(
         self, corpus: Corpus, target: Texts, background: Texts, *, seed: int

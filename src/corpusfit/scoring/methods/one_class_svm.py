@@ -15,11 +15,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Reads, Vectors
 from corpusfit.kernels.vectors import products, squared_distances
 from corpusfit.scoring.blocks import blockwise, plain_rows
-from corpusfit.scoring.contract import Family, Method, Scorer
+from corpusfit.scoring.contract import Family, Method, Scorer, setting
 
 
 @dataclass(frozen=True)
@@ -56,11 +55,7 @@ class OneClassSvm(Method[Vectors]):
     scorer: ClassVar[type] = OneClassSvmScorer
     cost: ClassVar[str] = "38,000/s"
 
-    nu: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.nu <= 1.0:
-            raise bad_setting("`method.nu`", "above 0 and at most 1", self.nu)
+    nu: float = setting(0.5, above=0, maximum=1)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> OneClassSvmScorer:
         """Fit the boundary on the target; background and seed are not used.

@@ -20,11 +20,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Reads, Vectors
 from corpusfit.kernels.vectors import products, squared_distances
 from corpusfit.scoring.blocks import blockwise, plain_rows
-from corpusfit.scoring.contract import Family, Method, Scorer
+from corpusfit.scoring.contract import Family, Method, Scorer, setting
 
 
 @dataclass(frozen=True)
@@ -63,11 +62,7 @@ class Pca(Method[Vectors]):
     scorer: ClassVar[type] = PcaScorer
     cost: ClassVar[str] = "44,000/s"
 
-    variance: float = 0.95
-
-    def __post_init__(self) -> None:
-        if not 0.0 < self.variance < 1.0:
-            raise bad_setting("`method.variance`", "above 0 and below 1", self.variance)
+    variance: float = setting(0.95, above=0, below=1)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> PcaScorer:
         """Find the target's components; background and seed are not used.

@@ -21,11 +21,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Reads, Vectors
 from corpusfit.kernels.vectors import products, squared_distances
 from corpusfit.scoring.blocks import blockwise, plain_rows
-from corpusfit.scoring.contract import Family, Method, Scorer
+from corpusfit.scoring.contract import Family, Method, Scorer, setting
 
 Matrix = NDArray[np.float64]
 
@@ -64,11 +63,7 @@ class RobustCovariance(Method[Vectors]):
     scorer: ClassVar[type] = RobustCovarianceScorer
     cost: ClassVar[str] = "490,000/s"
 
-    components: int = 50
-
-    def __post_init__(self) -> None:
-        if self.components < 1:
-            raise bad_setting("`method.components`", "at least 1", self.components)
+    components: int = setting(50, minimum=1)
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> RobustCovarianceScorer:
         """Fit mean and covariance on the distinct target texts, in components of both sets."""

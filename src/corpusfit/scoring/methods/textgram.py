@@ -25,13 +25,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import Corpus, Paired, Reads, Texts, buffers
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
-from corpusfit.scoring.contract import CorpusMethod, Family
+from corpusfit.scoring.contract import CorpusMethod, Family, setting
 from corpusfit.scoring.similarity import Graph
-from corpusfit.scoring.tokens import OWN, check_listing, check_words, in_words, most_frequent
+from corpusfit.scoring.tokens import OWN, check_words, in_words, most_frequent
 
 
 @dataclass(frozen=True)
@@ -58,21 +57,18 @@ class TextGram(CorpusMethod):
     higher: ClassVar[str] = "more central among the corpus and the target's most typical units"
     cost: ClassVar[str] = "10,000/s"
 
-    order: int = 2
-    top: int = 100
-    anchors: int = 50_000
+    order: int = setting(2, minimum=1)
+    top: int = setting(100, minimum=1)
+    anchors: int = setting(50_000, minimum=1)
     copies: bool = False
-    neighbors: int = 100
-    pairs: int = 500_000
+    neighbors: int = setting(100, minimum=1)
+    pairs: int = setting(500_000, minimum=0)
     words: str = OWN
-    tolerance: float = 1e-6
+    tolerance: float = setting(1e-6, above=0)
 
     def __post_init__(self) -> None:
-        check_listing(self.order, self.top)
-        if self.anchors < 1:
-            raise bad_setting("`method.anchors`", "at least 1", self.anchors)
+        super().__post_init__()
         check_words(self.words)
-        self._graph()
 
     def score_corpus(
         self, corpus: Corpus, target: Paired, background: Paired, *, seed: int

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.types import Corpus, Reads, Vectors
-from corpusfit.scoring.contract import CorpusMethod, Family
+from corpusfit.scoring.contract import CorpusMethod, Family, setting
 from corpusfit.scoring.similarity import Graph
 
 
@@ -41,12 +41,9 @@ class TextRank(CorpusMethod):
     higher: ClassVar[str] = "more central in the corpus"
     cost: ClassVar[str] = "10,000/s"
 
-    neighbors: int = 100
-    pairs: int = 500_000
-    tolerance: float = 1e-6
-
-    def __post_init__(self) -> None:
-        self._graph()
+    neighbors: int = setting(100, minimum=1)
+    pairs: int = setting(500_000, minimum=0)
+    tolerance: float = setting(1e-6, above=0)
 
     def score_corpus(
         self, corpus: Corpus, target: Vectors, background: Vectors, *, seed: int

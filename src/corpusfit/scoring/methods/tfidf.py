@@ -23,14 +23,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.types import Reads, Texts, buffers
 from corpusfit.kernels import grams, similar
 from corpusfit.kernels.characters import table
-from corpusfit.kernels.grams import count_each, find_each, grams_of, table_of
+from corpusfit.kernels.grams import find_each, table_of
 from corpusfit.kernels.similar import cosines, inverted, nearest_cosines
-from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
-from corpusfit.scoring.tokens import written_tokens
+from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit, setting
+from corpusfit.scoring.tokens import count_target_words, count_words, written_tokens
 
 _COMPARE = ("centroid", "nearest")
 _IDF = ("log", "ratio")
@@ -137,27 +136,14 @@ class Tfidf(Method[Texts]):
     scorer: ClassVar[type] = TfidfScorer
     cost: ClassVar[str] = "250,000/s"
 
-    compare: str = "centroid"
-    k: int = 20
-    idf: str = "log"
-
-    def __post_init__(self) -> None:
-        if self.compare not in _COMPARE:
-            raise bad_setting("`method.compare`", " or ".join(_COMPARE), self.compare)
-        if self.k < 1:
-            raise bad_setting("`method.k`", "at least 1", self.k)
-        if self.idf not in _IDF:
-            raise bad_setting("`method.idf`", " or ".join(_IDF), self.idf)
+    compare: str = setting("centroid", allowed=_COMPARE)
+    k: int = setting(20, minimum=1)
+    idf: str = setting("log", allowed=_IDF)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> TfidfScorer:
         """Count the words of both, and weight the target's; the seed is not used."""
-        words, counts, ends = _bags(target)
-        if not len(words):
-            raise InputError(
-                f"`target` must have texts with words for the method tfidf; none of its "
-                f"{len(target):,} texts has a letter or a digit. Use other texts."
-            )
-        every = np.concatenate([words, _bags(background)[0]])
+        words, counts, ends = count_target_words(target, "tfidf")
+        every = np.concatenate([words, count_words(background)[0]])
         keys, places, idf = self._vocabulary(every, len(target) + len(background))
         terms = find_each(keys, places, words).astype(np.int32)
         doc = np.repeat(np.arange(len(target), dtype=np.int32), np.diff(ends))
@@ -183,12 +169,6 @@ class Tfidf(Method[Texts]):
         keys, places = table_of(every[order])
         idf = n / df if self.idf == "ratio" else np.log((1 + n) / (1 + df))
         return keys, places, idf.astype(np.float32)
-
-
-def _bags(texts: Texts) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The different words of every text with their counts and bounds; see `count_each`."""
-    words, counts, ends = count_each(*grams_of(*buffers(texts), table(), 1))
-    return words, counts, ends
 
 
 def _unit(vector: NDArray[Any]) -> NDArray[np.float32]:

@@ -34,7 +34,7 @@ def by_networkx(rows, neighbors, pairs, tolerance=1e-6):
 
 
 def scored(name, corpus, target=None, **settings):
-    method = registry.corpus_method(name, settings)
+    method = registry.build(name, settings)
     half = len(corpus) // 2
     shards = [(3, corpus[:half]), (5, corpus[half:half]), (6, corpus[half:])]
     found = dict(method.score_corpus(shards, target, target, seed=0))

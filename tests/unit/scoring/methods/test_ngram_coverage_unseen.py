@@ -12,7 +12,7 @@ TARGET = text_array(["a b c", "a b", "a b", "c d", "x y"])  # ab 3, bc 1, cd 1, 
 
 def ranks(texts, **settings):
     """Texts in the order they are taken."""
-    method = registry.corpus_method("ngram_coverage_unseen", {"order": 2, **settings})
+    method = registry.build("ngram_coverage_unseen", {"order": 2, **settings})
     corpus = [(0, text_array(texts[:2])), (1, text_array(texts[2:]))]
     background = text_array(["x y", "x y", "a b"])
     found = method.score_corpus(corpus, TARGET, background, seed=0)
