@@ -151,7 +151,7 @@ def test_a_time_counts_every_measurement_of_held_out_losses(monkeypatch, data, t
 
 @pytest.mark.parametrize(
     ("words", "named"),
-    [({"steps": None, "time": 1}, "time"), ({"steps": 3, "time": "1h"}, r"train\.steps")],
+    [({"steps": None, "time": 0.01}, "time"), ({"steps": 3, "time": "1h"}, r"train\.steps")],
 )
 def test_a_time_that_cannot_be_kept_is_refused(adapt, words, named, tmp_path):
     with pytest.raises(UsageError, match=named):

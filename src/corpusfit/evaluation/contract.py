@@ -79,6 +79,8 @@ class TaskType(ABC):
 
     forms: ClassVar[tuple[str, ...]] = ("rows",)
     """The formats that it reads (of `reading.FORMS`)."""
+    conversations: ClassVar[bool] = False
+    """Whether `task.loss_on` decides which part of a conversation it measures."""
     usual: ClassVar[bool] = False
     """Whether `task.kind = "auto"` is this kind where no kind claims the labels."""
     wants: ClassVar[str] = "a string, a whole number or a boolean"

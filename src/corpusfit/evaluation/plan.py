@@ -245,8 +245,9 @@ class TaskPlan(Group, group="task"):
         check_direction("`task.direction`", self.direction)
         check_languages("`task.normalize`", self.normalize)
         check_metric("`task.metric`", self.metric, self.kind)
-        if self.loss_on and self.kind != "language_modeling":
-            cure = "Add `task.kind=language_modeling`, or leave it out."
+        kinds = [name for name in names() if self.loss_on and load(name).conversations]
+        if self.loss_on and self.kind not in kinds:
+            cure = f"Add `task.kind={kinds[0]}`, or leave it out."
             allowed = f"left out with `task.kind={self.kind}`"
             raise bad_setting("`task.loss_on`", allowed, self.loss_on, cure)
 

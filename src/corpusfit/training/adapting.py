@@ -507,7 +507,7 @@ def _projected(
     pairs = plan.objective.name == TRANSLATION
     sample, share = _sample(sources, read, work, pairs=pairs, chats=chats)
     task, task_share = [], 1.0
-    if measured[0] and not chats:
+    if measured[0] and not (chats or pairs):
         name, task_share = _sample(*measured, work / TASK, pairs=pairs, chats=False)
         task = [name]
     short = dataclasses.replace(plan.train, steps=_STEPS, epochs=None, evaluations=1, keep="last")

@@ -46,6 +46,7 @@ class LanguageModeling(TaskType):
     """
 
     forms = ("texts",)
+    conversations = True
     usual = True
     group = "likelihood"
     uses_train = False
