@@ -247,7 +247,7 @@ def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
         ('corpus = ["pile"]', "", "corpus.*random, auto.*nothing"),
         ('corpus = ["pile"]', 'corpus = "pile"', r"corpus.*'pile'.*\[ \]"),
         ('name = "t"', 'name = "t"\nseeds = 0', "seeds.*got 0"),
-        ('name = "t"', 'name = "t"\nseeds = "8"', "seeds.*got '8'"),
+        ('name = "t"', 'name = "t"\nseeds = "eight"', "seeds.*got 'eight'"),
         ('name = "t"', 'name = "t"\nadaptations = 9', r"adaptations.*seeds \(8\).*got 9"),
         ('name = "t"', 'name = "t"\nfractions = [2]', r"fractions.*\(0, 1\].*got 2\.0"),
         ('name = "t"', 'name = "t"\ntrain_sizes = [0]', "train_sizes.*got 0"),
