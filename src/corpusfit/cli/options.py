@@ -98,13 +98,11 @@ def sizes_of(listed: str) -> list[int]:
     """Whole numbers from a comma-separated text."""
     parts = [part.strip() for part in listed.split(",") if part.strip()]
     try:
-        sizes = [amount(part) for part in parts]
-    except ValueError:
-        sizes = [-1]
-    if min(sizes, default=0) < 0:
+        return [amount(part) for part in parts]
+    except ValueError as e:
         cure = "For example --train-size 500,1000."
-        raise bad_setting("--train-size", "whole numbers separated by commas", listed, cure)
-    return sizes
+        allowed = "whole numbers separated by commas"
+        raise bad_setting("--train-size", allowed, listed, cure) from e
 
 
 # Typer also parses a default, which is a number

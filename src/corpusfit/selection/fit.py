@@ -95,7 +95,7 @@ class Sample:
 def prepare_encoder(context: RunContext, plan: EmbedPlan) -> str:
     """Download, verify or distil an encoder in a worker; returns its fingerprint."""
     # the fingerprint depends on the hardware that encodes
-    job = Call(partial(prepare, cache=context.cache), network=True)
+    job = Call(partial(prepare, cache=context.cache), encodes=True)
     (fingerprint,) = context.engine.map(job, [plan])
     return fingerprint
 

@@ -229,7 +229,7 @@ class Losses:
             + cure.format("it" if len(names) == 1 else "them")
             for cure, names in files.items()
         ]
-        return " ".join(listed) + (f" So it is of {more:,} more files." if more > 0 else "")
+        return " ".join(listed) + (f" {more:,} more files are damaged." if more > 0 else "")
 
 
 def of_reasons(reasons: Iterable[str], field: str, role: str) -> str:

@@ -453,7 +453,8 @@ def estimate_adaptation(
 
         # imports are slow, and a command that trains several times has them once
         if not plan.model.init:
-            open_base(plan, resolve(plan.train, "train"), machine.progress.warn)
+            hardware = resolve(plan.train, "train")
+            open_base(plan, hardware, machine.progress.warn, weights=False)
 
         def phase(plan: AdaptPlan, sources: list[Source], read: ReadPlan, passes: int) -> Any:
             folder = work / f"{passes} passes"

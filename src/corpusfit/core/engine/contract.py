@@ -46,12 +46,7 @@ class Call(Job[Piece, Result]):
     """A function as a job: one of a module, or a `partial` of it, which travels to the worker."""
 
     function: Callable[[Piece], Result]
-    network: bool = False  # as `encodes`
-
-    @property
-    def encodes(self) -> bool:
-        """As `network`."""
-        return self.network
+    encodes: bool = False
 
     def start(self) -> Callable[[Piece], Result]:
         """The function."""
