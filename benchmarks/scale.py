@@ -7,6 +7,9 @@ shard, of the driver as a constant, an amount for each message and one for each 
 0, and they fit these runs best (least squares, relative). The tables follow from these for shards
 of 4 MiB and the messages that `RunContext.map` sends: nothing of their size was run.
 
+As `cynical` runs its rounds on a sample of a large corpus, it does so here (`SAMPLE`); what rounds
+on all text cost is measured on the largest corpus, and added for the default size of a sample.
+
 Run: python benchmarks/scale.py DATA WORK [--methods moore_lewis,cynical] [--forms jsonl,jsonl.gz]
      python benchmarks/scale.py --table
 """
@@ -49,6 +52,9 @@ PASSES = {"select": 3, "choose": 1}
 """Passes over all shards: a sample, scores, and what is selected."""
 STEPS = 4
 """Steps over the scores that find a threshold and write the choice."""
+SAMPLE = 0.03
+"""GB of text that the rounds of `cynical` are on; by default `ROUNDS`."""
+ROUNDS = 8
 COUNTED = {
     "driver, s of a core": lambda of: of["driver"]["cpu"],
     "driver, MB read and written": lambda of: _megabytes(of["driver"]),
@@ -80,7 +86,8 @@ def main() -> None:
                 RESULTS.write_text(json.dumps(stored | {"machine": machine()}, indent=1) + "\n")
     for name, case in stored["cases"].items():
         for command in ("select", "choose"):
-            print(f"\n{command}, {name}\n\n{table(case[command], command)}")
+            rounds = case.get("rounds") if command == "select" else None
+            print(f"\n{command}, {name}\n\n{table(case[command], command, rounds)}")
 
 
 def texts_of(data: Path) -> list[bytes]:
@@ -104,22 +111,31 @@ def measure(
         size = write(lines[: int(share * len(lines))], work / "corpus", form, times)
         options = {"workers": 2, "cache": work / "cache", "settings": [f"read.shard_mb={shard}"]}
         # kernels are compiled, and the survey of the files is in the cache
-        corpusfit.select(target, work / "corpus", out=work / "first", method=method, **options)
+        whole = corpusfit.select(
+            target, work / "corpus", out=work / "first", method=method, **options
+        )
+        if method == "cynical":
+            options["settings"].append(f"method.rounds_gb={SAMPLE}")
+            if times > 1:
+                found["rounds"] = [{"gb": size / 1e9, **counted(whole, "take")}]
         out = work / "out"
         done = corpusfit.select(target, work / "corpus", out=out, method=method, **options)
         again = corpusfit.choose(out, fraction=0.1, workers=2, cache=work / "cache")
         shards = len(list((out / "scores").glob("part-*")))
         for command, stages in (("select", None), ("choose", ("choose", "write", "merge"))):
             assert not done.manifest["warnings"], done.manifest["warnings"]
-            usage = (done if stages is None else again).manifest["usage"]
-            counts: Counter[str] = Counter()
-            for stage, of in usage.items():
-                if stages is None or stage in stages:
-                    counts.update({name: count(of) for name, count in COUNTED.items()})
+            of = done if stages is None else again
+            counts = counted(of, *(stages or of.manifest["usage"]))
             found[command].append({"gb": size / 1e9, "shards": shards, **counts})
             print(form, method, command, found[command][-1], flush=True)
     remove(work)
     return found
+
+
+def counted(result: Any, *stages: str) -> Counter[str]:
+    """What the stages counted, added up."""
+    usage = [result.manifest["usage"][stage] for stage in stages]
+    return Counter({name: sum(count(of) for of in usage) for name, count in COUNTED.items()})
 
 
 def write(lines: list[bytes], folder: Path, form: str, times: int) -> int:
@@ -172,7 +188,9 @@ def messages(shards: float, workers: int, command: str) -> float:
     return PASSES[command] * sent + STEPS * runs
 
 
-def table(runs: list[dict[str, Any]], command: str) -> str:
+def table(
+    runs: list[dict[str, Any]], command: str, rounds: list[dict[str, Any]] | None = None
+) -> str:
     """What follows for larger corpora, with as many workers as finish each in a reasonable time."""
     ones = np.ones(len(runs))
 
@@ -194,6 +212,7 @@ def table(runs: list[dict[str, Any]], command: str) -> str:
         driver = name.startswith("driver")
         a, b, c = fitted(name, "messages" if driver else "gb", "shards")
         amounts = sent if driver else list(SIZES.values())
+        a += sum(ROUNDS / of["gb"] * of[name] for of in rounds or ())
         busy[name] = [a + b * x + c * n for x, n in zip(amounts, shards, strict=True)]
         by = (f"{b:,.3g}", "") if driver else ("", f"{b:,.3g}")
         rows.append([name, f"{a:,.3g}", *by, f"{c:,.3g}", *(f"{x:,.3g}" for x in busy[name])])

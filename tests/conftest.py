@@ -6,6 +6,7 @@ anything.
 
 import json
 import os
+import shutil
 import threading
 from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
@@ -231,4 +232,17 @@ def tiny_gpt(tmp_path_factory):
             parameter.mul_(8)
     folder = tmp_path_factory.mktemp("models") / "gpt"
     save_model(found.model, found.tokenizer, folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny_chat(tiny_gpt, tmp_path_factory):
+    """A folder with that model and a chat template."""
+    folder = tmp_path_factory.mktemp("models") / "chat"
+    shutil.copytree(tiny_gpt, folder)
+    template = (
+        "{% for m in messages %}{{ m.role | upper }}: {{ m.content }}{{ eos_token }}\n{% endfor %}"
+        "{% if add_generation_prompt %}ASSISTANT: {% endif %}"
+    )
+    (folder / "chat_template.jinja").write_text(template)
     return folder

@@ -33,6 +33,15 @@ def prose(topic, n, seed=0, most=60):
     ]
 
 
+def chats(topic, n, seed=0):
+    """Conversations about a topic: what is asked, and what the assistant says."""
+    asked, told = prose(topic, n, seed, most=8), prose(topic, n, f"told {seed}", most=12)
+    return [
+        {"messages": [{"role": "user", "content": a}, {"role": "assistant", "content": b}]}
+        for a, b in zip(asked, told, strict=True)
+    ]
+
+
 def write_rows(path, rows):
     """Rows, or texts, as JSON lines; returns the path."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,12 @@
 """`fit` from end to end: the verdict, what it leaves, how it resumes and goes on."""
 
 import json
+import math
 import types
 
 import pytest
-from journeys import digests, prose
+import zstandard
+from journeys import chats, digests, prose
 
 import corpusfit
 from corpusfit.core.errors import ChangedInputError
@@ -210,6 +212,49 @@ def test_plain_texts_are_a_task_whose_loss_is_measured(fit, few, jsonl):
     held = (run.path / "task/heldout.jsonl").read_text().splitlines()
     assert (len(target), len(held)) == (48, 12)
     assert not set(target) & set(held)
+
+
+@pytest.mark.parametrize("loss_on", ["assistant", "completion"])
+def test_chats_are_selected_whole_and_all_is_measured_where_the_loss_is(
+    fit, tiny_chat, jsonl, monkeypatch, loss_on
+):
+    monkeypatch.setitem(fitting._BATCH_OF_CHATS, "cpu", (4, 256))
+    known = chats("task", 40)
+    corpus = [*chats("task", 150, 9), *chats("market", 150, 9)]
+    run = fit(
+        task=jsonl("wanted.jsonl", known),
+        corpus=jsonl("chats.jsonl", corpus),
+        model=str(tiny_chat),
+        kind="language_modeling",
+        text_field="messages",
+        loss_on=loss_on,
+    )
+    loss, bits = run.manifest["measures"]
+    assert (loss["name"], bits["name"]) == ("loss", "score")
+    written = [json.loads(r) for r in (run.path / "task/heldout.jsonl").read_text().splitlines()]
+    assert len(written) == 8
+    assert all(row in known for row in written)
+    # the bits of all models are those of the same bytes as their losses, in another unit
+    trained = json.loads((run.path / "models/selection-0/manifest.json").read_text())
+    said = sum(len(row["messages"][1]["content"].encode()) for row in written)
+    counted = trained["counts"]["task"]["counted"]
+    assert -bits["base"] * math.log(2) * said / counted == pytest.approx(
+        loss["base"], rel=0.01
+    )  # bf16
+    # what was selected are whole conversations of the corpus
+    (part,) = (run.path / "selection/selected").iterdir()
+    texts = {"\n".join(m["content"] for m in row["messages"]) for row in corpus}
+    lines = zstandard.decompress(part.read_bytes()).splitlines()
+    taken = [json.loads(line)["text"] for line in lines]
+    assert taken
+    assert set(taken) <= texts
+
+
+def test_chats_of_another_field_than_the_task_are_refused(fit, tmp_path):
+    words = {"kind": "language_modeling", "text_field": "messages", "loss_on": "assistant"}
+    with pytest.raises(corpusfit.CorpusfitError, match="corpus_field"):
+        fit(corpus_field="turns", **words)
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_first_training_whose_loss_rises_is_repeated_at_a_lower_rate(

@@ -18,10 +18,6 @@ pytestmark = pytest.mark.slow
 
 DOCS = Path(__file__).parents[2] / "docs"
 MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
-TEMPLATE = (
-    "{% for m in messages %}{{ m.role | upper }}: {{ m.content }}{{ eos_token }}\n{% endfor %}"
-    "{% if add_generation_prompt %}ASSISTANT: {% endif %}"
-)
 SETTINGS = ["train.device=cpu", "train.precision=fp32", "train.evaluations=1", "mix.heldout=20"]
 SMALL = {
     "select": [],
@@ -41,11 +37,10 @@ def commands_of(page, section):
 
 
 @pytest.fixture
-def ran(tiny_gpt, tmp_path, monkeypatch, inline_cli):
+def ran(tiny_chat, tmp_path, monkeypatch, inline_cli):
     """Run commands with a small model; returns the manifests of evaluations."""
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(tiny_gpt, "checkpoint")
-    Path("checkpoint/chat_template.jinja").write_text(TEMPLATE)
+    shutil.copytree(tiny_chat, "checkpoint")
 
     def ran(commands, adapt=()):
         small = SMALL | {"adapt": [*SMALL["adapt"], *adapt]}

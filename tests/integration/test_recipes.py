@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 import safetensors.numpy
-from journeys import killed, prose, write_rows
+from journeys import chats, killed, prose, write_rows
 
 import corpusfit
 from corpusfit import experiments
@@ -441,6 +441,44 @@ def test_a_planted_test_text_is_not_trained_on(recipe, run, data):
     whole, off = tokens(run(path, "with", keep_overlap=True))
     assert off is None
     assert kept < whole
+
+
+def test_chats_guide_the_selection_and_are_left_out_as_what_is_said(run, tiny_chat, tmp_path):
+    """Target and held-out texts are conversations, so a planted test one is found."""
+    for split, n in (("train", 24), ("dev", 6), ("test", 8)):
+        write_rows(tmp_path / f"wanted/{split}.jsonl", chats("task", n, split))
+    corpus = [*chats("task", 40, 9), *chats("market", 40), chats("task", 8, "test")[0]]
+    write_rows(tmp_path / "chats.jsonl", corpus)
+    text = """
+name = "chats"
+model = "{model}"
+corpus = ["chats.jsonl"]
+selectors = ["base", "dsir"]
+fractions = [1.0]
+seeds = 1
+select.read.text_field = "messages"
+select.cut.unit = "document"
+adapt.objective = {{ name = "causal", loss_on = "assistant" }}
+adapt.train = {{ steps = 1, batch = 2, length = 256, device = "cpu", precision = "fp32" }}
+evaluate.finetune.device = "cpu"
+[evaluate.task]
+kind = "language_modeling"
+text_field = "{field}"
+loss_on = "assistant"
+[[tasks]]
+name = "wanted"
+path = "wanted"
+"""
+    path = tmp_path / "recipe.toml"
+    path.write_text(text.format(model=tiny_chat, field="turns"))
+    with pytest.raises(corpusfit.CorpusfitError, match="text_field"):
+        run(path)
+    path.write_text(text.format(model=tiny_chat, field="messages"))
+    ran = run(path)
+    (adapted,) = json.loads((ran.path / "table.json").read_text("utf-8"))["adapted"]
+    assert adapted["guard"]["data"]["held"] == 1
+    (target,) = ran.path.glob("tasks/*/train.jsonl")
+    assert list(map(json.loads, target.read_text().splitlines())) == chats("task", 24, "train")
 
 
 def test_what_a_table_was_made_of_may_be_thrown_away(recipe, run, copied):

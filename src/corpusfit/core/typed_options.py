@@ -239,4 +239,5 @@ class FitOptions(MachineOptions, total=False):
     metric: str | None
     text_field: str | None
     label_field: str | None
+    loss_on: Literal["all", "assistant", "completion"] | None
     seed: int | None

@@ -17,8 +17,9 @@ from corpusfit.core.manifest import digest, source_identity
 from corpusfit.core.plan import SECOND, EmbedPlan, ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.embed import prepare
+from corpusfit.evaluation.formats.rows import row_of
 from corpusfit.evaluation.network import head_fingerprint
-from corpusfit.evaluation.plan import metric_of
+from corpusfit.evaluation.plan import TaskPlan, metric_of
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.task import Examples, Task, split_overlaps, store_task, task_digest
 from corpusfit.evaluation.tasks import load, names
@@ -201,6 +202,9 @@ def _stored(
     for note in (*whole.notes, *common.notes()):
         progress.warn(f"{entry.name}: {note}")
     read, n, learns = recipe.selectors[0].select.read, len(whole.train), load(whole.kind).learns
+    if plan.task.loss_on and plan.task.text_field != read.text_field:  # one training reads both
+        allowed = f"that of the corpus, {read.text_field!r}, with `task.loss_on`"
+        raise bad_setting("evaluate.task.text_field", allowed, plan.task.text_field)
     parallel = load(whole.kind).parallel
     sizes = (sorted(recipe.train_sizes) if learns else []) or [0]
     beyond = [size for size in sizes if size > n]
@@ -229,7 +233,7 @@ def _stored(
             notes=task.notes,
         )
         if store:
-            _store(task, folder, stored.key, read)
+            _store(task, folder, stored.key, read, plan.task)
         yield stored
 
 
@@ -257,7 +261,7 @@ def _translations(examples: Examples) -> list[str]:
     return [str(label[0]) for label in examples.labels]
 
 
-def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan) -> None:
+def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan, plan: TaskPlan) -> None:
     """Write a task for fine-tuning, and the texts of its splits for `--target` and `--guard`.
 
     Of a translation task, texts of the target and of dev are also written with their translations.
@@ -266,7 +270,8 @@ def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan) -> None:
     heldout = {s: _guarded(getattr(task, s), parallel=parallel) for s in ("dev", "test")}
     for split, texts in {"train": _scored_texts(target, task.kind, read), **heldout}.items():
         path = folder.texts(key, split)
-        data = "".join(json.dumps({read.text_field: text}) + "\n" for text in texts).encode()
+        rows = (row_of(text, plan, read.text_field) for text in texts)
+        data = "".join(json.dumps(row) + "\n" for row in rows).encode()
         # the file is compared whole, because no digest covers how it is read
         if not path.exists() or path.read_bytes() != data:
             write_bytes(path, data)

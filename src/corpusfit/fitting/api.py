@@ -22,7 +22,7 @@ FIT = Offer(
     EvaluatePlan,
     (
         *("model.name", "task.kind", "task.metric", "task.text_field", "task.label_field"),
-        "seed",
+        *("task.loss_on", "seed"),
     ),
     required=("model",),
     differs={
@@ -63,6 +63,12 @@ def _resolve(
 
     require(method)
     machine = machine_of(machine, options)
+    if built.task.loss_on:  # files of both are read together
+        field = built.task.text_field
+        if corpus_field not in ("text", field):
+            allowed = f"that of the task, {field!r}, with `task.loss_on`"
+            raise bad_setting("`corpus_field`", allowed, corpus_field)
+        corpus_field = field
     place, *more = inputs(task, "task", machine, built.task.text_field)
     if more:
         raise bad_setting("`task`", "one task", ", ".join([place, *more]))

@@ -34,7 +34,7 @@ from corpusfit.embed.hardware import resolve_device
 from corpusfit.evaluation.api import estimate_evaluation, evaluate
 from corpusfit.evaluation.evaluating import BASE, Evaluated
 from corpusfit.evaluation.formats.conll import read_conll
-from corpusfit.evaluation.formats.rows import read_rows
+from corpusfit.evaluation.formats.rows import read_rows, row_of
 from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan, metric_of
 from corpusfit.evaluation.reading import find_splits, read_task
 from corpusfit.evaluation.task import NOTABLE, Task, task_digest
@@ -55,12 +55,14 @@ from corpusfit.text.same_text import text_keys
 from corpusfit.training.api import adapt, estimate_adaptation
 from corpusfit.training.models import MODEL, fingerprint
 from corpusfit.training.phases import ROSE
-from corpusfit.training.plan import EMBEDDINGS
+from corpusfit.training.plan import ALL, EMBEDDINGS
 
 PLAIN = "language_modeling"
 _CHARACTERS_PER_TOKEN = 4.5
 _BATCH = {"cpu": (16, 128), "gpu": (64, 512)}
 """Sequences per step and tokens per sequence."""
+_BATCH_OF_CHATS = {"cpu": (4, 512), "gpu": (16, 2048)}
+"""The same, as a conversation is never divided among sequences."""
 _MEASURED = {
     "settings": [
         *("mix.heldout=64", "mix.task_sequences=256", "train.evaluations=2"),
@@ -386,12 +388,12 @@ def _read(request: Request) -> tuple[Task, EvaluatePlan]:
     return task, plan.with_value("task.kind", task.kind)
 
 
-def _write_texts(task: Task, folder: Path, seed: int) -> tuple[Path, Path]:
+def _write_texts(task: Task, folder: Path, plan: EvaluatePlan) -> tuple[Path, Path]:
     """Write the texts to select by, and those that are held out; returns both files."""
     target = task.train.texts()
     held = [*task.dev.texts(), *task.test.texts()]
     if not target:  # plain text without splits
-        order = np.random.default_rng(seed).permutation(len(held)).tolist()
+        order = np.random.default_rng(plan.seed).permutation(len(held)).tolist()
         most = max(1, round(_HELD_OUT * len(held)))
         target, held = [held[i] for i in order[most:]], [held[i] for i in order[:most]]
     # splits often share texts; one that is held out is not selected by
@@ -404,7 +406,8 @@ def _write_texts(task: Task, folder: Path, seed: int) -> tuple[Path, Path]:
         )
     paths = folder / "target.jsonl", folder / "heldout.jsonl"
     for path, texts in zip(paths, (target, held), strict=True):
-        write_bytes(path, b"".join(orjson.dumps({"text": text}) + b"\n" for text in texts))
+        rows = [row_of(text, plan.task, "text") for text in texts]
+        write_bytes(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return paths
 
 
@@ -457,7 +460,7 @@ def _repeated(request: Request, seconds: float) -> list[str]:
         "objective": request.objective,
         "seed": plan.seed or "",
     }
-    for name in ("kind", "metric", "text_field", "label_field"):
+    for name in ("kind", "metric", "text_field", "label_field", "loss_on"):
         if (value := getattr(plan.task, name)) != getattr(plain, name):
             options[name.replace("_", "-")] = value
     inputs = {"task": absolute([request.task]), "corpus": absolute(list(request.corpus))}
@@ -488,7 +491,8 @@ class _Work:
     ) -> None:
         self.overwrite = overwrite
         self.request, self.plan, self.task, self.folder = request, plan, task, folder
-        self.target, self.heldout = _write_texts(task, folder.texts, plan.seed)
+        self.chats = bool(plan.task.loss_on)
+        self.target, self.heldout = _write_texts(task, folder.texts, plan)
         self.machine, self.whole = machine, _Whole(machine.progress)
         self.type = load(task.kind)
         self.objective = request.objective or _objective(find(plan.model.name, setting=MODEL))
@@ -506,15 +510,27 @@ class _Work:
             "task": self.heldout,
             "guard": self.heldout,
             "rate": self.rate,
+            "loss_on": self.plan.task.loss_on or ALL,
             **_MEASURED,
         }
+
+    @property
+    def _field(self) -> str:
+        """The field of the task's texts as they are written here."""
+        return self.plan.task.text_field if self.chats else "text"
+
+    @property
+    def _reading(self) -> dict[str, Any]:
+        """Arguments of every selection: fields, and what is selected; of chats whole ones."""
+        fields = {"text_field": self.request.corpus_field, "target_field": self._field}
+        return {**fields, "unit": "document"} if self.chats else fields
 
     @property
     def _evaluation(self) -> dict[str, Any]:
         """Arguments of every evaluation: the task as it was read, or the held-out plain texts."""
         settings = [o for o in self.plan.overrides() if o.startswith("task.")]
         where = str(self.heldout) if self.task.kind == PLAIN else self.request.task
-        if self.task.kind == PLAIN:
+        if self.task.kind == PLAIN and not self.chats:
             settings = [f"task.kind={PLAIN}"]
         return {"task": where, "settings": settings, "seed": self.plan.seed}
 
@@ -536,7 +552,8 @@ class _Work:
     def measured(self, seconds: float) -> Schedule:
         """A schedule by measured costs."""
         began = time.perf_counter()
-        batch, length = size_for(resolve_device("auto", "train"), _BATCH)
+        sizes = _BATCH_OF_CHATS if self.chats else _BATCH
+        batch, length = size_for(resolve_device("auto", "train"), sizes)
         progress = self.machine.progress
         quiet = dataclasses.replace(
             self.machine, progress=_Part(_Whole(Progress()), 0.0, self._said)
@@ -546,9 +563,8 @@ class _Work:
                 str(self.target),
                 list(self.request.corpus),
                 method=self.request.method,
-                text_field=self.request.corpus_field,
-                target_field="text",
                 machine=quiet,
+                **self._reading,
             )
             progress.advance(1)
             training = estimate_adaptation(
@@ -746,10 +762,9 @@ class _Work:
             method=method,
             tokens=tokens,
             seed=seed,
-            text_field=self.request.corpus_field,
-            target_field="text",
             overwrite=self.overwrite,
             machine=machine,
+            **self._reading,
         )
 
     def select(self, schedule: Schedule) -> None:
@@ -789,6 +804,7 @@ class _Work:
         for attempt in range(_TRIES):
             model = adapt(
                 data=str(data),
+                text_field=self._field,
                 out=out,
                 steps=schedule.steps,
                 batch=schedule.batch,
@@ -873,7 +889,7 @@ class _Work:
         metric = metric_of(self.plan.task, self.task.kind)
         task = self.task
         if self.task.kind == PLAIN:
-            plan = EvaluatePlan().with_value("task.kind", PLAIN)
+            plan = self.plan if self.chats else EvaluatePlan().with_value("task.kind", PLAIN)
             task = read_task(str(self.heldout), plan.task, seed=self.plan.seed)
         outcomes = {
             "selection": random.outcomes(),

@@ -155,6 +155,11 @@ def read_texts(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:
     return replace(rows, rows=list(map(with_bytes, rows.rows))).labeled(lambda size: [size], "")
 
 
+def row_of(text: str, plan: TaskPlan, field: str) -> dict[str, Any]:
+    """A row with a text of a task in `field`; of a conversation (`read_texts`), its own fields."""
+    return json.loads(text)["fields"] if plan.loss_on else {field: text}
+
+
 def _fields(sources: Sequence[Source], read: ReadPlan) -> str:
     """The fields of the first row, if it lacks the text field of `read`."""
     lacking = corpus.kind(missing_field(read.text_field, ()))
