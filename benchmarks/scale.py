@@ -82,8 +82,8 @@ def main() -> None:
         for form in asked.forms.split(","):
             for method in asked.methods.split(","):
                 case = measure(lines, target, asked.work, form, method)
-                stored["cases"][f"{method}, {form}"] = case
-                RESULTS.write_text(json.dumps(stored | {"machine": machine()}, indent=1) + "\n")
+                stored["cases"][f"{method}, {form}"] = case | {"machine": machine()}
+                RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
     for name, case in stored["cases"].items():
         for command in ("select", "choose"):
             rounds = case.get("rounds") if command == "select" else None
