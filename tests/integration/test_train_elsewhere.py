@@ -131,7 +131,7 @@ def test_the_loss_of_a_batch_is_the_mean_of_the_losses_of_its_texts(packed, kind
     assert float(outputs.loss) == pytest.approx(total / count, abs=1e-5)
     labels = batch["labels"]
     plain = corpusfit.PackedDataset.weighted_loss(outputs, labels)
-    assert float(plain) == pytest.approx(float(outputs.loss), abs=1e-6)
+    assert float(plain) == pytest.approx(float(outputs.loss), rel=1e-6)
     found = corpusfit.PackedDataset.weighted_loss(outputs, labels, weights=weights)
     assert float(found) == pytest.approx(weighted / count, abs=1e-5)
     assert abs(weighted - total) / count > 1e-3
