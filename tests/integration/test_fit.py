@@ -257,6 +257,21 @@ def test_chats_of_another_field_than_the_task_are_refused(fit, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("field", ["body", "meta.body", "{title}: {body}"])
+def test_the_corpus_may_have_its_text_in_another_field(fit, jsonl, tiny_gpt, field):
+    texts = [*prose("task", 60, 2), *prose("market", 60)]
+    rows = [{"title": "a", "body": text, "meta": {"body": text}} for text in texts]
+    run = fit(
+        task=jsonl("plain.jsonl", prose("task", 60)),
+        corpus=jsonl("fields.jsonl", rows),
+        corpus_field=field,
+        model=str(tiny_gpt),
+    )
+    assert [measure["name"] for measure in run.manifest["measures"]] == ["loss", "score"]
+    counts = json.loads((run.path / "selection/manifest.json").read_text())["counts"]
+    assert (counts["rows"], counts["rejected"]) == (120, 0)
+
+
 def test_a_first_training_whose_loss_rises_is_repeated_at_a_lower_rate(
     fit, few, monkeypatch, inline
 ):

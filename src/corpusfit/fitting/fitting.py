@@ -388,7 +388,7 @@ def _read(request: Request) -> tuple[Task, EvaluatePlan]:
     return task, plan.with_value("task.kind", task.kind)
 
 
-def _write_texts(task: Task, folder: Path, plan: EvaluatePlan) -> tuple[Path, Path]:
+def _write_texts(task: Task, folder: Path, plan: EvaluatePlan, field: str) -> tuple[Path, Path]:
     """Write the texts to select by, and those that are held out; returns both files."""
     target = task.train.texts()
     held = [*task.dev.texts(), *task.test.texts()]
@@ -406,7 +406,7 @@ def _write_texts(task: Task, folder: Path, plan: EvaluatePlan) -> tuple[Path, Pa
         )
     paths = folder / "target.jsonl", folder / "heldout.jsonl"
     for path, texts in zip(paths, (target, held), strict=True):
-        rows = [row_of(text, plan.task, "text") for text in texts]
+        rows = [row_of(text, plan.task, field) for text in texts]
         write_bytes(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return paths
 
@@ -492,7 +492,7 @@ class _Work:
         self.overwrite = overwrite
         self.request, self.plan, self.task, self.folder = request, plan, task, folder
         self.chats = bool(plan.task.loss_on)
-        self.target, self.heldout = _write_texts(task, folder.texts, plan)
+        self.target, self.heldout = _write_texts(task, folder.texts, plan, request.corpus_field)
         self.machine, self.whole = machine, _Whole(machine.progress)
         self.type = load(task.kind)
         self.objective = request.objective or _objective(find(plan.model.name, setting=MODEL))
@@ -510,29 +510,31 @@ class _Work:
             "task": self.heldout,
             "guard": self.heldout,
             "rate": self.rate,
+            "text_field": self.request.corpus_field,
             "loss_on": self.plan.task.loss_on or ALL,
             **_MEASURED,
         }
 
     @property
-    def _field(self) -> str:
-        """The field of the task's texts as they are written here."""
-        return self.plan.task.text_field if self.chats else "text"
-
-    @property
     def _reading(self) -> dict[str, Any]:
-        """Arguments of every selection: fields, and what is selected; of chats whole ones."""
-        fields = {"text_field": self.request.corpus_field, "target_field": self._field}
+        """Arguments of every selection: the field of all files, and that chats stay whole."""
+        fields = dict.fromkeys(("text_field", "target_field"), self.request.corpus_field)
         return {**fields, "unit": "document"} if self.chats else fields
 
     @property
     def _evaluation(self) -> dict[str, Any]:
         """Arguments of every evaluation: the task as it was read, or the held-out plain texts."""
-        settings = [o for o in self.plan.overrides() if o.startswith("task.")]
-        where = str(self.heldout) if self.task.kind == PLAIN else self.request.task
-        if self.task.kind == PLAIN and not self.chats:
-            settings = [f"task.kind={PLAIN}"]
+        plain = self.task.kind == PLAIN
+        where = str(self.heldout) if plain else self.request.task
+        overrides = (self._plain if plain else self.plan).overrides()
+        settings = [o for o in overrides if o.startswith("task.")]
         return {"task": where, "settings": settings, "seed": self.plan.seed}
+
+    @property
+    def _plain(self) -> EvaluatePlan:
+        """The plan to measure the held-out plain texts or conversations by."""
+        plan = self.plan if self.chats else EvaluatePlan().with_value("task.kind", PLAIN)
+        return plan.with_value("task.text_field", self.request.corpus_field)
 
     @property
     def _answers(self) -> bool:
@@ -569,7 +571,6 @@ class _Work:
             progress.advance(1)
             training = estimate_adaptation(
                 data=list(self.request.corpus),
-                text_field=self.request.corpus_field,
                 batch=batch,
                 length=length,
                 machine=quiet,
@@ -804,7 +805,6 @@ class _Work:
         for attempt in range(_TRIES):
             model = adapt(
                 data=str(data),
-                text_field=self._field,
                 out=out,
                 steps=schedule.steps,
                 batch=schedule.batch,
@@ -889,8 +889,7 @@ class _Work:
         metric = metric_of(self.plan.task, self.task.kind)
         task = self.task
         if self.task.kind == PLAIN:
-            plan = self.plan if self.chats else EvaluatePlan().with_value("task.kind", PLAIN)
-            task = read_task(str(self.heldout), plan.task, seed=self.plan.seed)
+            task = read_task(str(self.heldout), self._plain.task, seed=self.plan.seed)
         outcomes = {
             "selection": random.outcomes(),
             "random": random.outcomes(BASE),
