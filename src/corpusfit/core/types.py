@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
@@ -68,6 +69,10 @@ class Span:
     url: str
     begin: int
     end: int
+
+    # dataclasses pickle four times as slowly, which the driver pays for each shard
+    def __reduce__(self) -> tuple[type[Span], tuple[str, int, int]]:
+        return Span, (self.url, self.begin, self.end)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,10 +165,16 @@ class Shard:
     # the sources of a shard of several, all of its format; None for one source
     parts: Parts | None = None
 
+    def __reduce__(self) -> tuple[type[Shard], tuple[Any, ...]]:  # as for `Span`
+        return Shard, _fields_of(self)
+
     @property
     def files(self) -> int:
         """Number of sources from its first to its last; empty ones between them count."""
         return self.parts.sources[-1] - self.source + 1 if self.parts else 1
+
+
+_fields_of = attrgetter(*(each.name for each in fields(Shard)))
 
 
 class Parts(NamedTuple):

@@ -146,11 +146,11 @@ def test_many_pieces_travel_together(run):
     )
     found = list(run.map(Double(), range(20_000)))
     assert found == [2 * i for i in range(20_000)]
-    assert (sizes[0], sizes[63], max(sizes)) == (1, 1, 64)
+    assert (sizes[0], sizes[63], max(sizes)) == (1, 1, 256)
     assert len(sizes) < 1000
     before = 0
     for size in sizes[:-1]:
-        assert size == max(1, min(64, before // 64))
+        assert size == max(1, min(256, before // 64))
         before += size
 
 
