@@ -77,7 +77,7 @@ def pairs(data: Path) -> Iterator[tuple[str, str, str]]:
 
 def of_base(text: str) -> bool:
     """Whether the base is trained on a document; the others are conversations."""
-    return xxhash.xxh3_64_intdigest(text) % 2 == 0
+    return xxhash.xxh3_64_intdigest(text.encode()) % 2 == 0
 
 
 def write(path: Path, lines: list[Any]) -> None:
