@@ -47,6 +47,11 @@ class Hardware(NamedTuple):
         return "eager" if (self.device, self.precision) == ("cpu", "bf16") else "sdpa"
 
     @property
+    def in_blocks(self) -> bool:
+        """Whether causal training attends in blocks; in fp32 that is no faster than SDPA."""
+        return (self.kind, self.precision) == ("cpu", "bf16")
+
+    @property
     def varlen(self) -> list[str]:
         """Attention implementations that take lengths of packed texts instead of a mask."""
         from transformers.utils import is_flash_attn_2_available, is_flash_attn_3_available

@@ -89,7 +89,7 @@ class Predictor:
         # the head, if it is one matrix, so that the loss needs no logits of all positions at once
         self.matrix: Any = None
         self._at: torch.Tensor | None = None
-        # the selected states, for the loss without logits; the head then sees the first of them
+        # the selected states, for the loss without logits; the head is then left out
         self._states: torch.Tensor | None = None
         self._keeps_states = False
         self._shape: torch.Size | None = None  # rows and columns that `_at` refers to
@@ -104,6 +104,7 @@ class Predictor:
                 break
         if self.hooked and self._is_matrix():
             self.matrix = model.get_output_embeddings()
+            _Patch(self.matrix, self._pass_over)
         last = self._last_attention() if self.hooked else None
         if last and self._is_exact(
             _LAYER, last.output.register_forward_pre_hook(self._select_input)
@@ -195,6 +196,11 @@ class Predictor:
                 self._states, states = states.flatten(0, -2), states[:, :1]
             out.last_hidden_state = states
         return out
+
+    def _pass_over(self, forward: Any, _part: Any, states: Any) -> Any:
+        """Replacement of the head's `forward`: nothing, where the loss multiplies its matrix."""
+        # even for one position it would copy the matrix, which took a tenth of a step
+        return states if self._keeps_states else forward(states)
 
     def _attend(self, forward: Any, part: Any, states: Any, *args: Any, **more: Any) -> Any:
         """Replacement of the last attention's `forward`: the selected positions only."""

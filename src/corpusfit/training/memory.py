@@ -253,7 +253,11 @@ def step_memory(model: Any, work: Pass) -> Memory | None:
         ),
         None,
     ]
+    before = getattr(model.config, "_attn_implementation", None)
+    if work.causal and work.hardware.in_blocks and before == "eager":
+        model.config._attn_implementation = "sdpa"  # which keeps as little as blocks do
     kept = next(filter(None, (_kept(model, work, packing) for packing in ways)), None)
+    model.config._attn_implementation = before  # the model that is trained has the same config
     if kept is None:
         return None
     by_layer, into_layers, logits, width, temporary = kept

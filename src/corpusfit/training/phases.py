@@ -220,6 +220,10 @@ def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predict
     predictor, packing = Predictor(model), None
     if ready.objective.packs:
         causal, kernels = plan.objective.name == "causal", hardware.varlen
+        if causal and hardware.in_blocks:
+            from corpusfit.training import attention
+
+            kernels = [attention.register()]
         packing = find_packing(
             predictor, ready.opened.special, ready.length, causal=causal, kernels=kernels
         )

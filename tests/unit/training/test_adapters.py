@@ -356,6 +356,37 @@ def test_lora_is_the_papers_formula():
     torch.testing.assert_close(layer(x), x @ whole.T + layer.base_layer.bias)
 
 
+@pytest.mark.parametrize("bf16", [False, True])
+@pytest.mark.parametrize("name", ["Bert", "Llama"])
+def test_lora_as_one_operation_equals_peft(name, bf16):
+    """Outputs and gradients of peft's own layers, in fp32; in bf16 as near to these as peft's, roughly."""
+    model = build(name, {})
+    add_adapter(model, LORA, seed=0)
+    disturb(model)
+    ours_in = [m for m in model.modules() if "forward" in vars(m)]
+    assert len(ours_in) == len(linear_layers(model.base_model))
+
+    def outcome(bf16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+            logits = model(input_ids=IDS).logits
+        model.zero_grad()
+        logits.float().square().mean().backward()
+        return [logits.float().detach(), *(p.grad for p in trainable_parameters(model).values())]
+
+    ours = outcome(bf16)
+    for module in ours_in:
+        del module.forward  # now peft's
+    exact, theirs = outcome(False), outcome(bf16)
+    if bf16:
+        away, theirs_away = (
+            torch.cat([(x - y).flatten() for x, y in zip(found, exact, strict=True)]).norm()
+            for found in (ours, theirs)
+        )
+        assert away < 2 * theirs_away
+    else:
+        assert all((x - y).norm() < 1e-5 * y.norm() for x, y in zip(ours, exact, strict=True))
+
+
 @KINDS
 def test_an_adapter_is_refused_when_its_base_model_has_changed(tmp_path, plan):
     base = tmp_path / "base"

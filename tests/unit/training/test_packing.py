@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 
 from corpusfit.embed.prediction import Predictor
+from corpusfit.training import attention
 from corpusfit.training.packing import block_mask, find_packing
 
 LENGTH = 96
@@ -111,10 +112,18 @@ def varlen():
     return "varlen"
 
 
-@pytest.mark.skipif(tf.__version__ < "5", reason="the interface of attention is that of 5")
-@pytest.mark.parametrize("name", sorted({**MASKED, **CAUSAL}))
-def test_lengths_of_chunks_instead_of_a_mask_equal_padded_rows(name, varlen):
-    """What a varlen kernel of a GPU is given, by an imitation on the CPU, in float32."""
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        *((name, False) for name in sorted({**MASKED, **CAUSAL})),
+        *((name, True) for name in sorted(CAUSAL)),
+    ],
+)
+def test_lengths_of_chunks_instead_of_a_mask_equal_padded_rows(name, own, varlen, monkeypatch):
+    """What a varlen kernel of a GPU is given, by an imitation on the CPU, and our own, in fp32."""
+    if own:
+        varlen = attention.register()
+        monkeypatch.setattr(attention, "_BLOCK", 16)  # shorter than chunks
     model = model_of(name, "eager" if name in NO_SDPA else "sdpa")
     before = model.config._attn_implementation
     predictor = Predictor(model)
@@ -139,6 +148,67 @@ def test_lengths_of_chunks_instead_of_a_mask_equal_padded_rows(name, varlen):
     largest = max(float(g.abs().max()) for g in theirs.values())
     for parameter, gradient in theirs.items():
         torch.testing.assert_close(ours[parameter], gradient, rtol=1e-3, atol=1e-5 * largest)
+
+
+def heads(length, dtype):
+    """Random queries of 4 heads, and keys and values of 2, for two rows."""
+    rng = torch.Generator().manual_seed(0)
+    made = (torch.randn(2, n, length, 8, generator=rng, dtype=dtype) for n in (4, 2, 2))
+    return [states.requires_grad_() for states in made]
+
+
+@pytest.mark.parametrize("length", [1, 127, 128, 300])
+@pytest.mark.parametrize("window", [None, 5, 200])
+def test_blocks_of_attention_equal_torch(length, window):
+    """Outputs and gradients of scaled_dot_product_attention, in float64."""
+    attention.register()
+    states, layer = heads(length, torch.float64), torch.nn.Module()
+    layer.is_causal, layer.num_key_value_groups = True, 2
+    out, _ = attention.attend(layer, *states, None, scaling=0.3, sliding_window=window)
+    back = torch.arange(length)[:, None] - torch.arange(length)
+    seen = (back >= 0) & (back < (window or length))
+    exact = torch.nn.functional.scaled_dot_product_attention(
+        *states, attn_mask=seen, scale=0.3, enable_gqa=True
+    ).transpose(1, 2)
+    torch.testing.assert_close(out, exact)
+    weights = torch.randn(out.shape, generator=torch.Generator().manual_seed(1)).double()
+    ours = torch.autograd.grad((out * weights).sum(), states)
+    theirs = torch.autograd.grad((exact * weights).sum(), states)
+    torch.testing.assert_close(ours, theirs)
+
+
+def test_dropout_of_attention_has_the_gradient_of_what_it_kept():
+    """Against finite differences, with the same draw for each."""
+    states, layer = heads(5, torch.float64), torch.nn.Module()
+    layer.is_causal = True
+
+    def attend(*states):
+        torch.manual_seed(0)
+        return attention.attend(layer, *states, None, dropout=0.5)[0]
+
+    assert (attend(*states) != attention.attend(layer, *states, None)[0]).any()
+    assert torch.autograd.gradcheck(attend, states)
+
+
+def test_a_decoder_generates_with_blocks_of_attention():
+    """As a user's callback may do while a model is trained; padded rows, too."""
+    model = model_of("llama", "sdpa")
+    ids, seen = padded(*rows(), 0)
+    ids, seen = ids.flip(1), seen.flip(1)  # what is generated follows the text
+    wanted = model.generate(ids, attention_mask=seen, max_new_tokens=5, do_sample=False)
+    alone = model.generate(ids[:1], max_new_tokens=5, do_sample=False)
+    model.set_attn_implementation(attention.register())
+    found = model.generate(ids, attention_mask=seen, max_new_tokens=5, do_sample=False)
+    assert torch.equal(found, wanted)
+    assert torch.equal(model.generate(ids[:1], max_new_tokens=5, do_sample=False), alone)
+
+
+@pytest.mark.parametrize("more", [{"softcap": 5.0}, {"s_aux": torch.ones(4)}, {"is_causal": False}])
+def test_other_attention_is_left_to_transformers(more):
+    layer = torch.nn.Module()
+    layer.is_causal = True
+    with pytest.raises(NotImplementedError):
+        attention.attend(layer, *heads(5, torch.float32), None, **more)
 
 
 @pytest.mark.parametrize("name", ["roberta", "xlm-roberta", "camembert", "mpnet"])
