@@ -2,9 +2,9 @@
 
 Measures training tokens per second of both in turn, each in its own process; losses of both on
 the same rows with the same masks; and the held-out loss after equally many steps with separate
-rows and masks, for several seeds. The part `decoder` measures the speed and peak memory of a random
-decoder with half a billion weights (Qwen2.5's shape) by LoRA, beside the recipe of `run_clm.py` and
-peft.
+rows and masks, for several seeds. The part `decoder` measures the speed and peak memory of random
+decoders of Qwen2.5's shape beside the recipe of `run_clm.py`: half a billion weights by LoRA (peft),
+and four layers of it with all weights trained.
 
 The script `run_mlm.py` is not in the transformers package, so this file repeats its documented
 steps: texts with special tokens, concatenated and cut into blocks (the remainder is dropped),
@@ -440,11 +440,11 @@ def bert_base(tokenizer_of: Path, folder: Path) -> Path:
     return folder
 
 
-def half_a_billion(tokenizer_of: Path, folder: Path) -> Path:
+def decoder(tokenizer_of: Path, folder: Path, layers: int) -> Path:
     """An untrained decoder of Qwen2.5-0.5B's shape, with the tokenizer of another model."""
     from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
 
-    shape = {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24}
+    shape = {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": layers}
     heads = {"num_attention_heads": 14, "num_key_value_heads": 2, "tie_word_embeddings": True}
     Qwen2ForCausalLM(Qwen2Config(vocab_size=151_936, **shape, **heads)).save_pretrained(folder)
     AutoTokenizer.from_pretrained(tokenizer_of).save_pretrained(folder)
@@ -510,11 +510,13 @@ def main() -> None:
             for case in all_cases:
                 speed(case)
         if "decoder" in parts:
-            made = half_a_billion(given.model, folder / "decoder")
-            shape = made, (given.text or text).resolve(), 2, 512, given.precision, given.device
-            kind = f"adapt_decoder_lora_{given.precision}_{given.device}"
-            causal = {"objective": "causal", "adapter": "lora", "rounds": 4}
-            speed(Case(kind, *shape, given.threads, 1, **causal))
+            # with all weights trained, only four layers of both sides fit in 24 GB
+            for adapter, layers in (("lora", 24), ("", 4)):
+                made = decoder(given.model, folder / f"decoder{layers}", layers)
+                shape = made, (given.text or text).resolve(), 2, 512, given.precision, given.device
+                kind = f"adapt_decoder_{adapter or 'all'}_{given.precision}_{given.device}"
+                causal = {"objective": "causal", "adapter": adapter, "rounds": 4}
+                speed(Case(kind, *shape, given.threads, 1, **causal))
         on_cpu = dataclasses.replace(all_cases[0], device="cpu", model=given.model.resolve())
         if "same" in parts:
             same(dataclasses.replace(on_cpu, precision="fp32"), folder, 50)

@@ -152,6 +152,10 @@ def hold_in_bf16(
             frozen = not p.requires_grad and p.dtype == torch.float32 and id(p) not in tables
             if frozen and (not merged or exact(p.detach())):
                 p.data = p.data.to(torch.bfloat16)
+    for p in (*model.parameters(), *model.buffers()):
+        # a weight that still lies in the mapped file would keep all of it in memory
+        if p.device.type == "cpu" and p.dtype != torch.bfloat16:
+            p.data = p.data.clone()
 
 
 def require_adaptable(model: Any, plan: AdapterPlan) -> None:
