@@ -3,8 +3,8 @@
 Measures training tokens per second of both in turn, each in its own process; losses of both on
 the same rows with the same masks; and the held-out loss after equally many steps with separate
 rows and masks, for several seeds. The part `decoder` measures the speed and peak memory of random
-decoders of Qwen2.5's shape beside the recipe of `run_clm.py`: half a billion weights by LoRA (peft),
-and four layers of it with all weights trained.
+decoders of Qwen2.5's shape beside the recipe of `run_clm.py`: half a billion weights by LoRA, and
+four layers of it with all weights trained.
 
 The script `run_mlm.py` is not in the transformers package, so this file repeats its documented
 steps: texts with special tokens, concatenated and cut into blocks (the remainder is dropped),
