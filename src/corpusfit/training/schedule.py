@@ -123,7 +123,9 @@ def minimized(record: Mapping[str, Any]) -> float:
 
 # parameters of mallopt(3)
 _TRIM_THRESHOLD = -1
+_MMAP_THRESHOLD = -3
 _MMAP_MAX = -4
+_MOST_IN_HEAP = 256 << 20  # bytes of a gradient
 
 
 def glibc() -> ctypes.CDLL | None:
@@ -133,19 +135,24 @@ def glibc() -> ctypes.CDLL | None:
 
 
 @contextmanager
-def kept_memory() -> Iterator[None]:
-    """Make glibc keep freed memory; release it on exit."""
+def kept_memory(largest: int = 0) -> Iterator[None]:
+    """Make glibc keep freed memory; release it on exit. The largest gradient is in bytes."""
     # Each step allocates the same large arrays, which glibc otherwise returns to the system
     # at once; getting them back took a fifth of a step of a small model. Peak memory grows by
     # a few percent. On exit glibc's default limits are set, but its dynamic threshold stays
     # off for the rest of the process (mallopt(3)), so later work may call the system more
-    # often. Batches of many shapes leave gaps, which `release_memory` returns.
+    # often. Batches of many shapes leave gaps, which `release_memory` returns. The gradients of a
+    # large vocabulary leave gaps that the next ones do not fit: they, and all above 32 MB, which is
+    # as much as mallopt allows, stay outside of the heap.
     library = glibc()
     if library is None:
         yield
         return
     library.mallopt(_TRIM_THRESHOLD, 2**31 - 1)
-    library.mallopt(_MMAP_MAX, 0)
+    if largest > _MOST_IN_HEAP:
+        library.mallopt(_MMAP_THRESHOLD, 32 << 20)
+    else:
+        library.mallopt(_MMAP_MAX, 0)
     try:
         yield
     finally:

@@ -317,7 +317,8 @@ def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
     if work.plan.keep == "best" and not work.heldout.micros:
         cure = "The data is too small for a held-out set. Name texts of the task with `task`."
         raise bad_setting("`train.keep`", "last without held-out text", "best", cure)
-    with seeded(work.seed), kept_memory():
+    trained = (p.numel() for p in work.network.predictor.model.parameters() if p.requires_grad)
+    with seeded(work.seed), kept_memory(4 * max(trained, default=0)):
         loop = TrainingLoop(work, callback)
         error = out_of_memory_error(
             work.plan, processes, work.micro_rows, whole=whole, can_recompute=work.can_recompute
