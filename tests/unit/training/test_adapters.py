@@ -382,7 +382,7 @@ def test_lora_as_one_operation_equals_peft(name, bf16):
             torch.cat([(x - y).flatten() for x, y in zip(found, exact, strict=True)]).norm()
             for found in (ours, theirs)
         )
-        assert away < 2 * theirs_away
+        assert away < 1.5 * theirs_away
     else:
         assert all((x - y).norm() < 1e-5 * y.norm() for x, y in zip(ours, exact, strict=True))
 
