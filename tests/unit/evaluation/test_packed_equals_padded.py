@@ -84,8 +84,6 @@ SHAPES = {
     ),
 }
 ALONE = {"deberta-v2", "gpt2"}  # one text per row
-if tf.__version__ < "5":
-    ALONE |= {"distilbert", "albert", "modernbert"}
 HEADS = {
     "classification": "AutoModelForSequenceClassification",
     "tagging": "AutoModelForTokenClassification",

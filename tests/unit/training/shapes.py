@@ -59,8 +59,6 @@ CAUSAL = {
     ),
 }
 NO_SDPA = {"mpnet", "deberta-v2", "big_bird", "bloom"}
-if tf.__version__ < "5":
-    NO_SDPA |= {"electra", "mobilebert"}
 
 
 def model_of(name, attention="eager"):

@@ -220,8 +220,6 @@ def test_a_model_that_pfeiffer_does_not_suit_is_refused_and_lora_is_the_cure(nam
 @pytest.mark.parametrize(("name", "more"), NO_ADAPTER.items())
 @KINDS
 def test_a_model_that_no_adapter_suits_is_refused(name, more, plan):
-    if name == "DeepseekV3" and plan is LORA and transformers.__version__ < "5":
-        pytest.skip("its experts are linear layers there")
     with pytest.raises(ModelError, match=rf"^`adapter` must be .*'{plan.kind}'"):
         add_adapter(build(name, more), plan, seed=3)
 

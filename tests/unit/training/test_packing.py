@@ -16,8 +16,6 @@ from corpusfit.training.packing import block_mask, find_packing
 LENGTH = 96
 SIZES = [(50, 30, 12), (71, 24)]  # the chunks of two rows; padding fills up the second
 NEVER = {"deberta-v2", "mobilebert", "bloom", "mistral"}
-if tf.__version__ < "5":
-    NEVER |= {"distilbert", "albert", "modernbert"}
 WITHOUT_VARLEN = {"big_bird", "bloom", "deberta-v2", "mobilebert", "mpnet"}
 CASES = [
     (name, attention)
@@ -229,8 +227,7 @@ def test_a_window_counts_where_rows_are_longer_than_it(name):
     short = find_packing(predictor, special, 9, causal=causal)
     if name not in NEVER:
         assert long.window == {"modernbert": 8, "gemma3": 16}[name]
-    if name != "modernbert" or name not in NEVER:
-        assert short.window == 0
+    assert short.window == 0
 
 
 class IgnoresMask(tf.BertForMaskedLM):
