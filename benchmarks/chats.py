@@ -6,7 +6,7 @@ of the other half, in the way of FLAN: headlines and their articles, questions a
 and their descriptions, reviews and what they say, sentences and their translations. The target is
 300 conversations of one kind, the corpus all others of all kinds; another 100 are held out.
 
-Run: python benchmarks/chats.py DATA WORK [--time 15min]
+Run: python benchmarks/chats.py DATA WORK [--time 45min]
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path)
     parser.add_argument("work", type=Path)
-    parser.add_argument("--time", default="15min")
+    parser.add_argument("--time", default="45min")
     parser.add_argument("--targets", default=",".join(TARGETS))
     given = parser.parse_args()
     base = given.work / "base"
