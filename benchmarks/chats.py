@@ -12,7 +12,6 @@ Run: python benchmarks/chats.py DATA WORK [--time 45min]
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import random
 import time
@@ -21,12 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pandas as pd
 import xxhash
-import zstandard
 from transformers import AutoTokenizer
 
 import corpusfit
+from benefit_cells import lines
 
 RESULTS = Path(__file__).parent / "results" / "chats.json"
 KINDS = {
@@ -49,30 +47,22 @@ TEMPLATE = (
 )
 
 
-def rows(path: Path) -> Iterator[dict[str, str]]:
-    """The rows of a file of the data."""
-    with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as unpacked:
-        yield from map(orjson.loads, io.TextIOWrapper(unpacked, "utf-8", newline="\n"))
-
-
 def pairs(data: Path) -> Iterator[tuple[str, str, str]]:
     """Kind, question and answer of all conversations, without order."""
     for kind, question in KINDS.items():
-        for row in rows(data / f"pile/{kind}.jsonl.zst"):
+        for row in map(orjson.loads, lines(data / f"pile/{kind}.jsonl.zst")):
             if row["title"] and row["text"] and not of_base(row["text"]):
                 yield kind, question.format(row["title"]), " ".join(row["text"].split()[:WORDS])
-    for row in rows(data / "tasks/imdb/train.jsonl.zst"):
+    for row in map(orjson.loads, lines(data / "tasks/imdb/train.jsonl.zst")):
         review = " ".join(row["text"].split()[:WORDS])
         yield "imdb", f"Is this review positive or negative? {review}", str(row["label"])
     for domain in ("it", "law", "medical", "news"):
-        sides = []
-        for language in ("de", "en"):
-            packed = (data / f"parallel/train/{domain}.{language}.zst").read_bytes()
-            text = zstandard.ZstdDecompressor().stream_reader(packed).read().decode()
-            sides.append(text.split("\n"))
+        sides = (
+            lines(data / f"parallel/train/{domain}.{language}.zst") for language in ("de", "en")
+        )
         for german, english in zip(*sides, strict=True):
-            if german and english:
-                yield f"translate_{domain}", f"Translate into English: {german}", english
+            asked = f"Translate into English: {german.decode().strip()}"
+            yield f"translate_{domain}", asked, english.decode().strip()
 
 
 def of_base(text: str) -> bool:
@@ -80,10 +70,10 @@ def of_base(text: str) -> bool:
     return xxhash.xxh3_64_intdigest(text.encode()) % 2 == 0
 
 
-def write(path: Path, lines: list[Any]) -> None:
+def write(path: Path, rows: list[Any]) -> None:
     """Write JSON lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
 
 
 def prepare(data: Path, work: Path) -> None:
@@ -93,13 +83,13 @@ def prepare(data: Path, work: Path) -> None:
         turns = [("user", question), ("assistant", answer)]
         messages = [{"role": role, "content": content} for role, content in turns]
         conversations.setdefault(kind, []).append({"messages": messages})
-    for kind, lines in conversations.items():
-        random.Random(kind).shuffle(lines)
-        write(work / f"corpus/{kind}.jsonl", lines[: MOST - TASK])
+    for kind, made in conversations.items():
+        random.Random(kind).shuffle(made)
+        write(work / f"corpus/{kind}.jsonl", made[: MOST - TASK])
         if kind in TARGETS:
-            write(work / f"targets/{kind}.jsonl", lines[MOST - TASK : MOST])
+            write(work / f"targets/{kind}.jsonl", made[MOST - TASK : MOST])
     for kind in KINDS:
-        texts = (row["text"] for row in rows(data / f"pile/{kind}.jsonl.zst"))
+        texts = (row["text"] for row in map(orjson.loads, lines(data / f"pile/{kind}.jsonl.zst")))
         chosen = [{"text": " ".join(text.split()[:1000])} for text in texts if of_base(text)]
         write(work / f"documents/{kind}.jsonl", chosen[:6_000])
 
@@ -146,7 +136,7 @@ def main() -> None:
         found[target] |= {"sentence": run.sentence, "rows": run.rows()}
         RESULTS.write_text(json.dumps(found, indent=1, default=str) + "\n")
         print(run.sentence)
-        print(pd.DataFrame(run.rows()).to_string())
+        print(run.to_pandas().to_string())
 
 
 if __name__ == "__main__":

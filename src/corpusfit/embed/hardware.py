@@ -8,10 +8,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from corpusfit.core.errors import MissingDependencyError, bad_setting
 from corpusfit.core.plan import GPUS, kind_of, size_for
+
+if TYPE_CHECKING:
+    import torch
 
 BATCH_TOKENS = {"cpu": 1_024, "gpu": 32_768}
 
@@ -43,13 +46,13 @@ class Hardware(NamedTuple):
 
     @property
     def attention(self) -> str:
-        """Attention implementation for training; SDPA is slower than `eager` on a CPU in bf16."""
-        return "eager" if (self.device, self.precision) == ("cpu", "bf16") else "sdpa"
+        """Attention implementation for training, unless `cpu_bf16` has a faster one."""
+        return "eager" if self.cpu_bf16 else "sdpa"
 
     @property
-    def in_blocks(self) -> bool:
-        """Whether causal training attends in blocks; in fp32 that is no faster than SDPA."""
-        return (self.kind, self.precision) == ("cpu", "bf16")
+    def cpu_bf16(self) -> bool:
+        """A CPU in bf16: SDPA is slower than `eager`, and causal attention in blocks is fastest."""
+        return (self.device, self.precision) == ("cpu", "bf16")
 
     @property
     def varlen(self) -> list[str]:
@@ -73,6 +76,14 @@ def resolve(wanted: Wanted, group: str = "embed", batch_tokens: int = 0) -> Hard
     else:
         precision = "bf16" if _has_bf16(device) else "fp32"
     return Hardware(device, precision, batch_tokens or size_for(device, BATCH_TOKENS))
+
+
+def multiplied_in(states: torch.Tensor) -> torch.dtype:
+    """The format in which a matrix product of a tensor is computed here: autocast's, or its own."""
+    import torch
+
+    device = states.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
 
 
 def _has_bf16(device: str) -> bool:

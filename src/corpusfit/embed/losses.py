@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from corpusfit.embed.hardware import multiplied_in
+
 if TYPE_CHECKING:
     import torch
 
@@ -125,9 +127,7 @@ def _head_function() -> Any:
             labels: torch.Tensor,
             scale: torch.Tensor,
         ) -> torch.Tensor:
-            device, dtype = states.device.type, states.dtype
-            if torch.is_autocast_enabled(device):
-                dtype = torch.get_autocast_dtype(device)
+            device, dtype = states.device.type, multiplied_in(states)
             matrix, added = weight.to(dtype), None if bias is None else bias.to(dtype)
             needs = ctx.needs_input_grad
             of_states = torch.empty_like(states, dtype=dtype) if needs[0] else None

@@ -17,7 +17,7 @@ from corpusfit.core.errors import MissingDependencyError, ModelError, raise_mach
 from corpusfit.core.hub import HubName
 from corpusfit.embed.contract import digest, file_digest
 from corpusfit.embed.folders import ADAPTER, ModelSetting, find, transformer_folder
-from corpusfit.embed.hardware import seeded
+from corpusfit.embed.hardware import multiplied_in, seeded
 from corpusfit.embed.transformer import LOCAL, loading, quiet
 from corpusfit.training.folder import save_weights
 from corpusfit.training.models import fingerprint, save_model
@@ -94,9 +94,7 @@ def _low_rank() -> Any:
             b: torch.Tensor,
             scale: float,
         ) -> torch.Tensor:
-            device, dtype = x.device.type, x.dtype
-            if torch.is_autocast_enabled(device):
-                dtype = torch.get_autocast_dtype(device)
+            device, dtype = x.device.type, multiplied_in(x)
             ctx.scale, ctx.dtype = scale, x.dtype
             rows = x.flatten(0, -2).to(dtype)
             with torch.autocast(device, enabled=False):
@@ -144,7 +142,7 @@ def hold_in_bf16(
     def lossless(weight: torch.Tensor) -> bool:
         return torch.equal(weight.to(torch.bfloat16).float(), weight)
 
-    exact = exact or lossless
+    exact, held = exact or lossless, 0
     tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     for module in model.modules():
         if type(module) in (nn.Linear, Conv1D):
@@ -152,10 +150,14 @@ def hold_in_bf16(
             frozen = not p.requires_grad and p.dtype == torch.float32 and id(p) not in tables
             if frozen and (not merged or exact(p.detach())):
                 p.data = p.data.to(torch.bfloat16)
-    for p in (*model.parameters(), *model.buffers()):
-        # a weight that still lies in the mapped file would keep all of it in memory
-        if p.device.type == "cpu" and p.dtype != torch.bfloat16:
-            p.data = p.data.clone()
+                held += p.numel()
+    # A weight that still lies in the mapped file keeps all of it in memory, also what is held in
+    # bf16 now. To copy the rest pays where that is less.
+    rest = [p for p in (*model.parameters(), *model.buffers()) if p.dtype != torch.bfloat16]
+    if held > sum(p.numel() for p in rest):
+        for p in rest:
+            if p.device.type == "cpu":
+                p.data = p.data.clone()
 
 
 def require_adaptable(model: Any, plan: AdapterPlan) -> None:

@@ -254,7 +254,7 @@ def step_memory(model: Any, work: Pass) -> Memory | None:
         None,
     ]
     before = getattr(model.config, "_attn_implementation", None)
-    if work.causal and work.hardware.in_blocks and before == "eager":
+    if work.causal and work.hardware.cpu_bf16 and before == "eager":
         model.config._attn_implementation = "sdpa"  # which keeps as little as blocks do
     kept = next(filter(None, (_kept(model, work, packing) for packing in ways)), None)
     model.config._attn_implementation = before  # the model that is trained has the same config

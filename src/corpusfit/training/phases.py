@@ -220,7 +220,7 @@ def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predict
     predictor, packing = Predictor(model), None
     if ready.objective.packs:
         causal, kernels = plan.objective.name == "causal", hardware.varlen
-        if causal and hardware.in_blocks and not plan.train.compile:  # it would compile each block
+        if causal and hardware.cpu_bf16 and not plan.train.compile:  # it would compile each block
             from corpusfit.training import attention
 
             kernels = [attention.register()]

@@ -61,3 +61,20 @@ def test_weights_that_will_be_merged_lose_no_bit():
     assert exact.get_output_embeddings().weight.dtype == torch.bfloat16
     for model, weights in zip((rounded, exact), before, strict=True):
         assert all(torch.equal(p.float(), weights[n]) for n, p in model.named_parameters())
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_the_mapped_file_is_let_go_only_for_less_than_it_holds(merged, tmp_path):
+    """Weights of a file, 3 of 4 of them in matrices; none of them is copied where none is held."""
+    from safetensors.torch import load_file, save_file
+
+    model = model_of("llama")
+    model.model.embed_tokens = torch.nn.Embedding(7, 32)
+    model.lm_head = torch.nn.Linear(32, 7, bias=False)
+    save_file(model.state_dict(), tmp_path / "model.safetensors")
+    model.load_state_dict(load_file(tmp_path / "model.safetensors"), assign=True)
+    add_adapter(model, AdapterPlan("lora"), 0)
+    before = {p.untyped_storage().data_ptr() for p in model.parameters() if not p.requires_grad}
+    hold_in_bf16(model, merged=merged)
+    after = {p.untyped_storage().data_ptr() for p in model.parameters() if not p.requires_grad}
+    assert (before == after) if merged else not before & after
