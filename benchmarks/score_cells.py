@@ -102,9 +102,12 @@ TASKS = {
     "bleu_law": StudyTask("translation", "bleu", "law"),
     "bleu_medical": StudyTask("translation", "bleu", "medical"),
     "bleu_koran": StudyTask("translation", "bleu", "koran"),
+    "bleu_captions": StudyTask("translation", "bleu", "captions"),
+    "bleu_news": StudyTask("translation", "bleu", "news"),
 }
 """In the order of computing. Plain text and translations are tested on the sets of Koehn and
-Knowles (2017), the former on their English sides; targets are of other texts of the domain."""
+Knowles (2017), the former on their English sides, captions and news on pairs that are kept out;
+targets are of other texts of the domain."""
 
 
 @dataclass(frozen=True)
@@ -417,8 +420,26 @@ class Pairs(Pile):
         return [p for p in found if not any(form_of(folded(side)) in tested for side in p)]
 
     def place(self, name: str) -> Path:
-        """The folder of a task's test set."""
-        return self.data / "parallel" / "koehn_knowles" / TASKS[name].domain
+        """The folder of a task's test set, dev.de and dev.en."""
+        domain = TASKS[name].domain
+        published = self.data / "parallel" / "koehn_knowles" / domain
+        if published.is_dir():
+            return published
+        folder = self.folder / "tasks" / name
+        if not (folder / "dev.en").exists():
+            pairs = self.pairs(domain)
+            # a side of another pair, which is trained on or selected by, is no test
+            others = {
+                form_of(folded(side))
+                for of in DOMAINS
+                for i, pair in enumerate(pairs if of == domain else self.pairs(of))
+                if of != domain or i % 20 != 10
+                for side in pair
+            }
+            kept = [p for p in pairs[10::20] if not others & {form_of(folded(s)) for s in p}]
+            for side, at in zip(SIDES, (0, 1), strict=True):
+                write_bytes(folder / f"dev.{side}", "".join(p[at] + "\n" for p in kept).encode())
+        return folder
 
     def unseen(self, texts: list[str], seed: int) -> list[str]:
         """The texts that no pair of the seed's corpus has."""

@@ -316,7 +316,8 @@ def explained(setting: str) -> str:
             "`de-en` is a small model of all pairs (2,400 steps from scratch), continued for "
             f"{train['steps']} steps of 4,096 tokens a side on pairs with 200,000 English words. "
             "They are selected by their English sides from two thirds of six domains. BLEU is of "
-            "the sets of Koehn and Knowles (2017)."
+            "the sets of Koehn and Knowles (2017), and of captions and news of pairs that are kept "
+            "out of all training."
         )
     model = f"`{own.base}`" if own.base else f"`--init {train['init']}`"
     words = 900_000
