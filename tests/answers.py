@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numba
 
-from corpusfit.core.engine import Job, PlainJob, report
+from corpusfit.core.engine import Job, report
 from corpusfit.core.errors import MissingDependencyError, StorageError
 
 
@@ -116,11 +116,3 @@ class Stuck(Job):
             return piece
 
         return work
-
-
-@dataclass(frozen=True)
-class Touch(PlainJob):
-    """Creates a file."""
-
-    def _work(self, piece):
-        piece.touch()

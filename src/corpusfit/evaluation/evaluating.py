@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import remove
-from corpusfit.core.engine import Meter, PlainJob, Progress
+from corpusfit.core.engine import Call, Meter, Progress
 from corpusfit.core.engine.pace import SAFE_SHARE, format_duration
 from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.manifest import Finished, OutFolder, locked, versions
@@ -21,10 +21,10 @@ from corpusfit.embed.folders import require_extra
 from corpusfit.embed.hardware import resolve, resolve_device
 from corpusfit.evaluation.augment import BackTranslator, require_allowed, write_augmented_examples
 from corpusfit.evaluation.contract import TaskType
-from corpusfit.evaluation.finetune import FineTune, FineTuning, answering_hardware, require_models
+from corpusfit.evaluation.finetune import FineTuning, answering_hardware, fine_tune, require_models
 from corpusfit.evaluation.network import Side, head_fingerprint, trains_adapter
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan, metric_of, settled
-from corpusfit.evaluation.probing import WHOLE, Probe, Probes, learned_from
+from corpusfit.evaluation.probing import WHOLE, Probes, learned_from, run_probes
 from corpusfit.evaluation.reading import SPLITS, read_task
 from corpusfit.evaluation.significance import Metric, compare, holm, interval, spread, verdict
 from corpusfit.evaluation.task import (
@@ -321,7 +321,7 @@ class _Evaluation:
         machine = machine.for_training(resolve_device(plan.finetune.device, "finetune"))
         stage_name = "probe" if plan.model.frozen else load(self.task.kind).doing
         stage = machine.progress.showing(stage_name, len(work), "models")
-        job: PlainJob[Any, Path] = Probe() if plan.model.frozen else FineTune()
+        job = Call[Any, Path](run_probes if plan.model.frozen else fine_tune, encodes=True)
         with stage, machine.start() as engine:
             engine.require_shared(folder.path, "`out`")
             meter = Meter(machine.progress)
@@ -535,9 +535,11 @@ def estimate_evaluation(
         store_task(sample, folder / "task.json")
         stored, place = folder / "task.json", folder / "outcome.json"
         if plan.model.frozen:
-            (out,) = engine.map(Probe(), [Probes(stored, plan, 0, None, {WHOLE: place})])
+            probes = Probes(stored, plan, 0, None, {WHOLE: place})
+            (out,) = engine.map(Call(run_probes, encodes=True), [probes])
         else:
-            (out,) = engine.map(FineTune(), [FineTuning(stored, one, 0, plan.seed, None, place)])
+            tuning = FineTuning(stored, one, 0, plan.seed, None, place)
+            (out,) = engine.map(Call(fine_tune, encodes=True), [tuning])
         outcome = Outcome.read(out)
         at_once = machine.for_training(outcome.tune["device"]).workers or engine.workers
     count, speed = len(each) * models, outcome.examples_per_second

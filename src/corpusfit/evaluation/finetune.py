@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.engine import PlainJob, report
+from corpusfit.core.engine import report
 from corpusfit.core.errors import CorpusfitError, TrainingError
 from corpusfit.core.plan import size_for
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded
@@ -257,44 +257,39 @@ class FineTuning:
     out: Path
 
 
-@dataclass(frozen=True)
-class FineTune(PlainJob[FineTuning, Path]):
+def fine_tune(piece: FineTuning) -> Path:
     """Fine-tune and evaluate a model, or only evaluate it; returns the file of the outcome."""
-
-    encodes = True  # a network is trained
-
-    def _work(self, piece: FineTuning) -> Path:
-        task = load_task(piece.task)
-        if not load(task.kind).learns:
-            answer_task(task, piece.plan, piece.seed, on_share=report).write(piece.out)
-            return piece.out
-        if piece.size:
-            task = task.first(piece.size, piece.plan.seed)
-        extra = None if piece.extra is None else load_examples(piece.extra)
-        outcome = finetune(task, piece.plan, piece.seed, extra, on_share=report)
-        # A fine-tuning that gives one answer to everything has failed. Where the rate is ours to
-        # choose, a higher one is tried, then a lower one.
-        # Dev shows whether it has, because test must not decide on a training.
-        first = rate = outcome.tune["rate"]
-        failed, tried = [], [outcome]
-        of_one_class = len(np.unique(task.dev.flat)) == 1
-        for factor in () if piece.plan.finetune.rate or of_one_class else _OTHER_RATES:
-            if not outcome.one_answer_on("dev"):
-                break
-            failed.append(rate)
-            rate = float(f"{first * factor:.2g}")
-            plan = piece.plan.with_value("finetune.rate", rate)
-            tried.append(finetune(task, plan, piece.seed, extra, on_share=report))
-            outcome = outcome if tried[-1].one_answer_on("dev") else tried[-1]
-        if failed:
-            outcome = dataclasses.replace(
-                outcome,
-                tune={**outcome.tune, "failed_rates": failed},
-                seconds=round(sum(o.seconds for o in tried), 3),
-                cpu_seconds=round(sum(o.cpu_seconds for o in tried), 3),
-            )
-        outcome.write(piece.out)
+    task = load_task(piece.task)
+    if not load(task.kind).learns:
+        answer_task(task, piece.plan, piece.seed, on_share=report).write(piece.out)
         return piece.out
+    if piece.size:
+        task = task.first(piece.size, piece.plan.seed)
+    extra = None if piece.extra is None else load_examples(piece.extra)
+    outcome = finetune(task, piece.plan, piece.seed, extra, on_share=report)
+    # A fine-tuning that gives one answer to everything has failed. Where the rate is ours to
+    # choose, a higher one is tried, then a lower one.
+    # Dev shows whether it has, because test must not decide on a training.
+    first = rate = outcome.tune["rate"]
+    failed, tried = [], [outcome]
+    of_one_class = len(np.unique(task.dev.flat)) == 1
+    for factor in () if piece.plan.finetune.rate or of_one_class else _OTHER_RATES:
+        if not outcome.one_answer_on("dev"):
+            break
+        failed.append(rate)
+        rate = float(f"{first * factor:.2g}")
+        plan = piece.plan.with_value("finetune.rate", rate)
+        tried.append(finetune(task, plan, piece.seed, extra, on_share=report))
+        outcome = outcome if tried[-1].one_answer_on("dev") else tried[-1]
+    if failed:
+        outcome = dataclasses.replace(
+            outcome,
+            tune={**outcome.tune, "failed_rates": failed},
+            seconds=round(sum(o.seconds for o in tried), 3),
+            cpu_seconds=round(sum(o.cpu_seconds for o in tried), 3),
+        )
+    outcome.write(piece.out)
+    return piece.out
 
 
 def require_models(

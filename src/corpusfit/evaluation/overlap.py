@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import remove, user_path
-from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import InputError
 from corpusfit.core.manifest import OutFolder
 from corpusfit.core.plan import ReadPlan
@@ -41,14 +40,14 @@ def sides_of(document: Document) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class KeyTexts(PlainJob[Shard, _Keyed]):
+class KeyTexts:
     """Hash the texts of a shard (XXH3); returns its number, counts, rows and both hashes."""
 
     read: ReadPlan
     names: tuple[str, ...]
     sides: int  # 2 for aligned pairs, else 1
 
-    def _work(self, shard: Shard) -> _Keyed:
+    def __call__(self, shard: Shard) -> _Keyed:
         texts: list[str] = []
         if self.sides == 1:
             documents, tally = read_shard(shard, self.read, self.names)

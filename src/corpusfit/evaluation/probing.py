@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.engine import PlainJob, report
+from corpusfit.core.engine import report
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.core.types import Vectors
 from corpusfit.embed.folders import find, read_pooling
@@ -58,21 +58,16 @@ class Probes:
 WHOLE = -1
 
 
-@dataclass(frozen=True)
-class Probe(PlainJob[Probes, Path]):
+def run_probes(piece: Probes) -> Path:
     """Probe a model on one or several samples of the training examples."""
-
-    encodes = True
-
-    def _work(self, piece: Probes) -> Path:
-        task = load_task(piece.task)
-        if piece.size:
-            task = task.first(piece.size, piece.plan.seed)
-        extra = None if piece.extra is None else load_examples(piece.extra)
-        outcomes = probe(task, piece.plan, list(piece.outs), extra, on_share=report)
-        for out, outcome in zip(piece.outs.values(), outcomes, strict=True):
-            outcome.write(out)
-        return next(iter(piece.outs.values()))
+    task = load_task(piece.task)
+    if piece.size:
+        task = task.first(piece.size, piece.plan.seed)
+    extra = None if piece.extra is None else load_examples(piece.extra)
+    outcomes = probe(task, piece.plan, list(piece.outs), extra, on_share=report)
+    for out, outcome in zip(piece.outs.values(), outcomes, strict=True):
+        outcome.write(out)
+    return next(iter(piece.outs.values()))
 
 
 def probe(

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import writing
-from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import EmptyInputError, bad_setting, changed_input
 from corpusfit.core.manifest import (
     Finished,
@@ -268,12 +267,12 @@ def _fill(sizes: list[int], wanted: int, groups: Iterable[int]) -> frozenset[int
 
 
 @dataclass(frozen=True)
-class TextsOfRows(PlainJob[_Piece, _Texts]):
+class TextsOfRows:
     """Read the texts of rows of a shard (int64 [k], increasing), with all sides."""
 
     read: ReadPlan
 
-    def _work(self, piece: _Piece) -> _Texts:
+    def __call__(self, piece: _Piece) -> _Texts:
         shard, numbers = piece
         wanted = set(numbers.tolist())
         rows = (row for row in corpus.rows(shard, self.read) if row.row in wanted)

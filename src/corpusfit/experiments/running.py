@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.core.artifacts import is_local, write_bytes
-from corpusfit.core.engine import Meter
+from corpusfit.core.engine import Call, Meter
 from corpusfit.core.errors import CorpusfitError, TrainingError, bad_setting
 from corpusfit.core.manifest import locked, versions
 from corpusfit.embed.hardware import resolve
@@ -30,7 +30,7 @@ from corpusfit.experiments.graph import StepGraph, build_graph, with_found
 from corpusfit.experiments.grid import check_plans, task_plan
 from corpusfit.experiments.inputs import RecipeInputs, StoredTask, load_inputs
 from corpusfit.experiments.scoring import ScoredCells, score_cells
-from corpusfit.experiments.steps import Adapt, Augment, Report, Step, StepJob, Tune, run_step
+from corpusfit.experiments.steps import Adapt, Augment, Report, Step, Tune, run_in_worker, run_step
 from corpusfit.experiments.tables import all_cells, tables_of, write_tables
 from corpusfit.text.context import HERE, Machine
 from corpusfit.training.adapting import open_base
@@ -257,7 +257,10 @@ def _run_steps(
         with progress.showing(_STAGES[phase], len(ready), "steps"), machine.start() as engine:
             engine.require_shared(folder.work, "`out`")
             meter = Meter(progress)
-            job = StepJob(folder.path, machine.cache, machine.verify)
+            run = partial(
+                run_in_worker, recipe=folder.path, cache=machine.cache, verify=machine.verify
+            )
+            job = Call(run, encodes=True)
             for report in engine.map(job, meter.weighed(ready), meter):
                 progress.advance(0, 1)
                 handle(report)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from corpusfit.core.artifacts import remove, write_bytes
-from corpusfit.core.engine import PlainJob, WarningCollector, report
+from corpusfit.core.engine import WarningCollector, report
 from corpusfit.core.errors import (
     ChangedInputError,
     CorpusfitError,
@@ -23,7 +23,7 @@ from corpusfit.core.errors import (
 from corpusfit.core.manifest import commit, versions
 from corpusfit.core.plan import Plan
 from corpusfit.evaluation.augment import write_augmented_examples
-from corpusfit.evaluation.finetune import FineTune, FineTuning
+from corpusfit.evaluation.finetune import FineTuning, fine_tune
 from corpusfit.evaluation.plan import AugmentPlan, EvaluatePlan
 from corpusfit.evaluation.task import Outcome, load_task
 from corpusfit.experiments.folder import RecipeFolder
@@ -216,7 +216,7 @@ class Tune(Step):
     def run(self, folder: RecipeFolder, machine: Machine) -> dict[str, Any]:
         extra = folder.augmented(self.extra) if self.extra else None
         work = FineTuning(self.task, self.plan, 0, self.seed, extra, self.out)
-        tune = Outcome.read(FineTune().start()(work)).tune
+        tune = Outcome.read(fine_tune(work)).tune
         return {"device": tune["device"], "precision": tune["precision"]}
 
 
@@ -282,19 +282,8 @@ class _Trainings(WarningCollector):
     skip = advance
 
 
-@dataclass(frozen=True)
-class StepJob(PlainJob[Step, Report]):
-    """Run an adaptation or a fine-tuning in a worker."""
-
-    folder: Path  # of the recipe
-    cache: Path | str | None
-    verify: bool = False
-
-    encodes = True  # it trains a network
-
-    def _work(self, piece: Step) -> Report:
-        phases = 2 if isinstance(piece, Adapt) and piece.plan.then_task.on else 1
-        machine = Machine(
-            workers=1, cache=self.cache, progress=_Trainings(phases), verify=self.verify
-        )
-        return run_step(piece, RecipeFolder(self.folder), machine)
+def run_in_worker(step: Step, recipe: Path, cache: Path | str | None, *, verify: bool) -> Report:
+    """Run an adaptation or a fine-tuning of a recipe's folder in a worker."""
+    phases = 2 if isinstance(step, Adapt) and step.plan.then_task.on else 1
+    machine = Machine(workers=1, cache=cache, progress=_Trainings(phases), verify=verify)
+    return run_step(step, RecipeFolder(recipe), machine)

@@ -25,7 +25,6 @@ from corpusfit.core.artifacts import (
     write_bytes,
     writing,
 )
-from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import bad_setting, changed_input
 from corpusfit.core.manifest import (
     Finished,
@@ -303,18 +302,17 @@ def mark_path(folder: Path, source: int, shard: int) -> Path:
 
 
 @dataclass(frozen=True)
-class WriteComposed(Cleaning, PlainJob[tuple[int, Shard, NDArray[np.int64]], int]):
+class WriteComposed(Cleaning):
     """Write an amount of each surveyed document of a shard, int64 [n]."""
-
-    # Returns the number of documents, and leaves a mark: the number of documents, sentences and
-    # word pieces, by number of the language.
 
     unit: str  # unit of the amounts
     folder: Path  # folder of the survey
     out: Path  # folder of the text
     done: Path  # folder of the marks
 
-    def _work(self, piece: tuple[int, Shard, NDArray[np.int64]]) -> int:
+    def __call__(self, piece: tuple[int, Shard, NDArray[np.int64]]) -> int:
+        """Write; returns the number of documents."""
+        # leaves a mark: documents, sentences and word pieces, by number of the language
         number, shard, amounts = piece
         source = self.sources[number]
         survey, _ = read_arrays(surveyed_path(self.folder, number, shard.index))

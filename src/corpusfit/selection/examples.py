@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import read_many, restore
-from corpusfit.core.engine import PlainJob
+from corpusfit.core.engine import Call
 from corpusfit.core.errors import MissingDependencyError, ModelError, UsageError
 from corpusfit.core.plan import CutPlan, EmbedPlan, MethodPlan
 from corpusfit.core.types import Documents, read_as, take_units, text_array
@@ -102,7 +102,7 @@ def write_examples(run: Run, folder: SelectionFolder, resolved: Resolved, parts:
     )
     with run.stage("describe examples"):
         try:
-            described = run.one(job, texts)
+            described = run.one(Call(job, job.encodes), texts)
         except (ModelError, UsageError, MissingDependencyError) as e:
             if encoder is None:
                 raise
@@ -239,7 +239,7 @@ class Described:
 
 
 @dataclass(frozen=True)
-class Describe(PlainJob[list[str], Described]):
+class Describe:
     """Describe segments, given as their texts."""
 
     method: MethodPlan  # the run's method and its settings
@@ -253,10 +253,11 @@ class Describe(PlainJob[list[str], Described]):
 
     @property
     def encodes(self) -> bool:
+        """Whether texts are encoded."""
         method_encodes = registry.build(self.method.name, self.method.options).encodes
         return method_encodes and self.encoder is not None
 
-    def _work(self, texts: list[str]) -> Described:
+    def __call__(self, texts: list[str]) -> Described:
         method = registry.build(self.method.name, self.method.options)
         cut, pieces = cut_units(Documents(np.arange(len(texts)), text_array(texts)), self.cut)
         units: list[list[str]] = [[] for _ in texts]

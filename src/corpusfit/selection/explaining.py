@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import restore
-from corpusfit.core.engine import PlainJob
 from corpusfit.core.errors import ChangedInputError, InputError, ModelError, UsageError, bad_setting
 from corpusfit.core.escaping import harmless
 from corpusfit.core.manifest import locked, undamaged
@@ -324,7 +323,7 @@ class Explained:
 
 
 @dataclass(frozen=True)
-class Explain(PlainJob[list[str], Explained]):
+class Explain:
     """Explain the score of a segment, given as its units' texts.
 
     Similarity is the cosine of `tfidf`, or of `domain_cosine` on the run's embeddings.
@@ -338,7 +337,7 @@ class Explain(PlainJob[list[str], Explained]):
     cache: Path
     top: int  # most target texts to return
 
-    def _work(self, units: list[str]) -> Explained:
+    def __call__(self, units: list[str]) -> Explained:
         method = registry.build(self.method.name, self.method.options)
         texts = text_array(units)
         if method.encodes:

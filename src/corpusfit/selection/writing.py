@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import is_local, names_in, remove, write_arrays, write_bytes, writing
-from corpusfit.core.engine import Job, PlainJob
+from corpusfit.core.engine import Job
 from corpusfit.core.errors import changed_input
 from corpusfit.core.plan import SECOND, ReadPlan
 from corpusfit.core.types import Document, Shard, file_of, in_file
@@ -321,7 +321,7 @@ _COLUMNS = ("row", "segment", "start", "end", "score", "stage", "weight", "selec
 
 
 @dataclass(frozen=True)
-class WriteSelected(PlainJob[Shard, tuple[int, int]]):
+class WriteSelected:
     """Read a shard again and write its selected segments; returns its number and their bytes."""
 
     read: ReadPlan
@@ -332,7 +332,7 @@ class WriteSelected(PlainJob[Shard, tuple[int, int]]):
     # places of the example segments in the stored scores, by shard
     places: dict[int, tuple[int, ...]]
 
-    def _work(self, shard: Shard) -> tuple[int, int]:
+    def __call__(self, shard: Shard) -> tuple[int, int]:
         path = table.part_path(self.scores, shard.index)
         columns = dict(zip(_COLUMNS, table.read_columns(path, *_COLUMNS), strict=True))
         names = Tally.of(shard).sources(self.names)

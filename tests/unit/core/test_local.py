@@ -6,10 +6,11 @@ import pickle
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
-from answers import Answer, Touch
+from answers import Answer
 from corpusfit.core import errors
 from corpusfit.core.engine import LocalEngine
 from corpusfit.core.errors import StorageError, WorkerError
@@ -139,7 +140,7 @@ def test_what_is_run_aside_is_run_and_disturbs_nothing(tmp_path):
     """By a second worker, before the engine stops; one worker alone leaves it."""
     for workers, runs in ((2, True), (1, False)):
         with LocalEngine(workers) as engine:
-            engine.run_aside(Touch(), tmp_path / str(workers))
+            engine.run_aside(Path.touch, tmp_path / str(workers))
             assert list(engine.map(Answer(), ["folder"]))
         assert (tmp_path / str(workers)).exists() == runs
 

@@ -106,8 +106,7 @@ def test_an_adaptation_that_cannot_be_resumed_starts_over(tmp_path, monkeypatch)
         return Adapted(out, {"device": "cpu", "precision": "fp32", **facts})
 
     monkeypatch.setattr(steps, "adapt", adapt)
-    job = steps.StepJob(tmp_path, None)
-    report = job.start()(piece)
+    report = steps.run_in_worker(piece, tmp_path, None, verify=False)
     assert not report.error
     (warning,) = report.warnings
     assert "device was cuda, is cpu" in warning

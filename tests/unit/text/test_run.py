@@ -1,12 +1,11 @@
 """What the steps of a command share."""
 
 import gzip
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from corpusfit.core.engine import Meter, PlainJob, Progress, RayEngine
+from corpusfit.core.engine import Meter, Progress, RayEngine
 from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import Plan
 from corpusfit.selection.result import Selection
@@ -82,18 +81,13 @@ def test_a_stage_is_timed_and_ends_whatever_happens(run):
     assert run.seconds["read"] >= 0
 
 
-@dataclass(frozen=True)
-class Double(PlainJob):
-    def _work(self, piece):
-        return 2 * piece
+def double(piece):
+    return 2 * piece
 
 
-@dataclass(frozen=True)
-class Size(PlainJob):
+def number(piece):
     """The number of a shard."""
-
-    def _work(self, piece):
-        return piece.index
+    return piece.index
 
 
 def test_shards_weigh_their_bytes_and_those_that_are_done_are_skipped(run, jsonl):
@@ -102,7 +96,7 @@ def test_shards_weigh_their_bytes_and_those_that_are_done_are_skipped(run, jsonl
     run.plan = Plan.from_dict({"read": {"shard_mb": 0.004}})
     run.sources = run.find([str(path)], run.plan.read, "corpus")
     calls = run.machine.progress.calls
-    assert list(run.over_shards("score", Size(), lambda i: i in (0, 2))) == [1, 3]
+    assert list(run.over_shards("score", number, lambda i: i in (0, 2))) == [1, 3]
     assert run.shard_count == 4
     done, skipped = ([c[1] for c in calls if c[0] == kind] for kind in ("advance", "skip"))
     assert calls[0] == ("begin", "score", path.stat().st_size)
@@ -131,7 +125,7 @@ def test_shards_of_an_archive_go_to_a_worker_in_stretches(run, tmp_path, packed,
         return drawn(job, noted(), on_share)
 
     run.engine.map = spied
-    assert list(run.over_shards("score", Size())) == list(range(136))
+    assert list(run.over_shards("score", number)) == list(range(136))
     assert seen == groups
     calls = run.machine.progress.calls
     assert sum(c[1] for c in calls if c[0] == "advance") == path.stat().st_size
@@ -144,7 +138,7 @@ def test_many_pieces_travel_together(run):
     run.engine.map = lambda job, pieces, tell: drawn(
         job, (sizes.append(len(p)) or p for p in pieces), tell
     )
-    found = list(run.map(Double(), range(20_000)))
+    found = list(run.map(double, range(20_000)))
     assert found == [2 * i for i in range(20_000)]
     assert (sizes[0], sizes[63], max(sizes)) == (1, 1, 256)
     assert len(sizes) < 1000

@@ -1,6 +1,6 @@
 """The package's names; `__init__.py` loads each when it is first used."""
 
-from .contract import Call, Engine, Job, PlainJob, Work
+from .contract import Call, Engine, Job, Work
 from .local import InlineEngine, LocalEngine
 from .progress import Meter, Progress, WarningCollector
 from .ray import RayEngine
@@ -13,7 +13,6 @@ __all__ = [
     "Job",
     "LocalEngine",
     "Meter",
-    "PlainJob",
     "Progress",
     "RayEngine",
     "WarningCollector",

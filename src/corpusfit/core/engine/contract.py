@@ -43,7 +43,7 @@ class Job(ABC, Generic[Piece, Result]):
 
 @dataclass(frozen=True)
 class Call(Job[Piece, Result]):
-    """A function as a job: one of a module, or a `partial` of it, which travels to the worker."""
+    """A function as a job that opens nothing: one of a module, a `partial`, a dataclass to call."""
 
     function: Callable[[Piece], Result]
     encodes: bool = False
@@ -60,17 +60,6 @@ Work = Job[Piece, Result] | Callable[[Piece], Result]
 def as_job(work: Work[Piece, Result]) -> Job[Piece, Result]:
     """The job that stands for some work."""
     return work if isinstance(work, Job) else Call(work)
-
-
-class PlainJob(Job[Piece, Result]):
-    """A job that opens nothing."""
-
-    def start(self) -> Callable[[Piece], Result]:
-        """The function to call with a piece."""
-        return self._work
-
-    @abstractmethod
-    def _work(self, piece: Piece, /) -> Result: ...
 
 
 @dataclass(frozen=True)
