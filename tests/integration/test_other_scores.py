@@ -10,7 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import corpusfit
-from corpusfit.core.errors import ChangedInputError, EmptyInputError, ModelError, UsageError
+from corpusfit.core.errors import (
+    ChangedInputError,
+    EmptyInputError,
+    InputError,
+    ModelError,
+    UsageError,
+)
 
 TOPICS = "the of a in protein cell market stock court law river music film train data"
 WORDS = TOPICS.split()
@@ -33,9 +39,14 @@ def write(path, rows):
             writer = csv.DictWriter(file, rows[0])
             writer.writeheader()
             writer.writerows(rows)
-    elif path.suffix == ".parquet":
+    elif path.suffix in (".parquet", ".arrow"):
         plain = [{**r, "edu": r["edu"] if type(r["edu"]) is float else None} for r in rows]
-        pq.write_table(pa.Table.from_pylist(plain), path)
+        table = pa.Table.from_pylist(plain)
+        if path.suffix == ".parquet":
+            pq.write_table(table, path)
+        else:
+            with pa.ipc.new_file(path, table.schema) as out:
+                out.write_table(table)
     else:
         with sqlite3.connect(path) as database:
             database.execute("CREATE TABLE rows (text, id, edu, topic)")
@@ -49,7 +60,7 @@ def write(path, rows):
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scores")
-    for name in ("c.jsonl", "c.csv", "c.parquet", "c.sqlite"):
+    for name in ("c.jsonl", "c.csv", "c.parquet", "c.sqlite", "c.arrow"):
         write(folder / name, [row(i) for i in range(N)])
     nested = [{"text": r["text"], "meta": {"edu": r["edu"]}} for r in map(row, range(N))]
     write(folder / "nested.jsonl", nested)
@@ -357,7 +368,30 @@ def test_quotas_by_a_field_and_by_source(files, tmp_path):
     assert shares == pytest.approx(words.manifest["selected"]["quota"], abs=0.1)
 
 
-@pytest.mark.parametrize("balance", ["topic", "field:", "field:none", "clusters"])
+@pytest.mark.parametrize("name", ["c.csv", "c.parquet", "c.arrow"])
+def test_quotas_by_a_field_of_any_format(files, tmp_path, name):
+    options = {"segments": 12, "method": "field:edu", "settings": ["read.shard_mb=0.002"]}
+    run = select(files, tmp_path / "a", name, balance="field:topic", **options)
+    assert len(list((run.path / "scores").glob("part-*"))) > 2
+    for first, topic in enumerate(("Health", "Law", "News")):
+        rows = [r["row"] for r in run if row(r["row"])["topic"] == topic]
+        assert sorted(rows) == best(range(first, N, 3), 4)
+
+
+def test_a_database_is_read_with_the_field_of_the_groups(files, tmp_path):
+    """Its shards are cut by all that is read, so the field must be known before scoring."""
+    options = {"segments": 12, "method": "field:edu", "balance": "field:topic"}
+    with pytest.raises(InputError, match=r"read\.id_field=topic"):
+        select(files, tmp_path / "a", "c.sqlite", **options)
+    run = select(files, tmp_path / "a", "c.sqlite", settings=["read.id_field=topic"], **options)
+    assert run.manifest["selected"]["groups"] == ["Health", "Law", "News"]
+    del options["balance"]
+    scored = select(files, tmp_path / "b", "c.sqlite", **options)
+    with pytest.raises(InputError, match=r"read\.id_field=topic"):
+        corpusfit.choose(scored, balance="field:topic", segments=9, engine="inline")
+
+
+@pytest.mark.parametrize("balance", ["topic", "field:", "field:none", "field:edu", "clusters"])
 def test_what_is_no_group_is_said_first(files, tmp_path, balance):
     with pytest.raises(UsageError, match=r"`choose\.balance` must be "):
         select(files, tmp_path / "out", method="field:edu", balance=balance)

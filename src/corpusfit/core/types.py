@@ -90,7 +90,7 @@ class Blocks:
 
     rows: NDArray[np.int64]  # int64 [m], the number of each shard's first row
     begins: NDArray[np.int64]  # int64 [m], the byte of that row in the unpacked source
-    sizes: NDArray[np.int64]  # int64 [m], bytes of the raw rows
+    sizes: NDArray[np.int64]  # int64 [m], bytes that each is cut by
     positions: NDArray[np.int64]  # int64 [m], stored bytes that are read when the shard ends
     # how the source was read (`blocks.cutting`); with another its shards may be others
     plan: ReadPlan
@@ -127,7 +127,7 @@ class Nth:
     number: int  # the shard's number among those of the source
     row: int  # the number of its first row
     byte: int  # the byte of that row in the unpacked source
-    size: int  # bytes of its raw rows
+    size: int  # bytes that it is cut by
     last: bool  # whether it is the last one
 
 

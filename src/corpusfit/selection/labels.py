@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import InputError
+from corpusfit.core.errors import ChangedInputError, InputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Shard
-from corpusfit.text import rows
+from corpusfit.text import load_format, rows
 
 NONE = "(none)"
 """Label of rows whose field is missing, empty, or not a string, a whole number or a boolean."""
@@ -25,11 +25,9 @@ def labels_of(
     number: dict[str, int] = {}
     row_numbers: list[int] = []
     places: list[int] = []
-    for row in rows(shard, read):
-        if isinstance(row, Document):
-            label = NONE if row.id in (None, "") else str(row.id)
-            row_numbers.append(row.row)
-            places.append(number.setdefault(label, len(number)))
+    for row, label in _labeled(shard, read):
+        row_numbers.append(row)
+        places.append(number.setdefault(label, len(number)))
     different, nth = np.unique(wanted, return_inverse=True)
     if not np.array_equal(different, row_numbers):
         raise different_shards(read.id_field)
@@ -39,20 +37,28 @@ def labels_of(
 def labels_at(shard: Shard, read: ReadPlan, wanted: NDArray[np.int64]) -> list[str]:
     """The labels of some rows, int64 [n]; `read.id_field` is the label's field."""
     needed = set(wanted.tolist())
-    labels = {
-        row.row: NONE if row.id in (None, "") else str(row.id)
-        for row in rows(shard, read)
-        if isinstance(row, Document) and row.row in needed
-    }
+    labels = {row: label for row, label in _labeled(shard, read) if row in needed}
     return [labels[row] for row in wanted.tolist()]
+
+
+def _labeled(shard: Shard, read: ReadPlan) -> Iterator[tuple[int, str]]:
+    """The rows of a shard and their labels."""
+    try:
+        for row in rows(shard, read):
+            if isinstance(row, Document):
+                yield row.row, NONE if row.id in (None, "") else str(row.id)
+    except ChangedInputError:
+        if load_format(shard.format).cut_by_text:
+            raise
+        raise different_shards(read.id_field) from None
 
 
 def different_shards(field: str) -> InputError:
     """The error for a corpus that is cut into other shards if another field is read."""
     # This happens for hub datasets, whose rows are stored with the requested fields only.
     return InputError(
-        f"Reading the field {field!r} cuts the corpus into other shards than those scored. Score "
-        f"the corpus again with `read.id_field={field}` and another `out`."
+        f"Reading the field {field!r} cuts the corpus into other shards. Score the corpus with "
+        f"`read.id_field={field}`, and another `out` if it is scored."
     )
 
 

@@ -41,6 +41,7 @@ from corpusfit.scoring.contract import SOURCE, AnyMethod, LabelMethod, Method
 from corpusfit.scoring.names import names as method_names
 from corpusfit.selection.balance import clusters_fingerprint
 from corpusfit.selection.fit import commits_of, prepare_encoder
+from corpusfit.selection.labels import different_shards
 from corpusfit.selection.samples import require_target
 from corpusfit.text import rejects
 from corpusfit.text.context import Run, RunContext, UsageByStage, noting
@@ -273,6 +274,7 @@ def open_run(
     require_fields(sources, plan.read, plan.read.number_fields(), "method.name")
     group = plan.choose.balance.partition("field:")[2]
     require_fields(sources, plan.read, [group] if group else [], "choose.balance")
+    require_groups(sources, plan.read, group)
     run = Run.of(context, plan, targets, sources, seconds=seconds, usage=usage)
     require_target(run)
     return run
@@ -291,17 +293,11 @@ def require_fields(
         cure = "Its rows have no fields but the text."
         allowed = f"left out for a corpus with {without[0]}"
         raise bad_setting(f"`{setting}`", allowed, ", ".join(fields), cure)
-    some = sources[:: max(1, math.ceil(len(sources) / _SOURCES))]
     for field in fields:
         # a row without its text field says which fields it has
         plan = dataclasses.replace(read, text_field=field, where="", numbers="", strict=False)
-
-        def first_rows(source: Source, plan: ReadPlan = plan) -> Iterator[Row]:
-            shards = corpus.shards([source], plan)
-            return islice((row for s in shards for row in corpus.rows(s, plan)), _LOOKED_AT)
-
         seen = ""
-        for row in itertools.chain.from_iterable(map(first_rows, some)):
+        for row in _first_rows(sources, plan):
             reason = row.reason if isinstance(row, Reject) else ""
             if reason.startswith(rejects.MISSING_FIELD):
                 seen = seen or reason.partition(": ")[2]
@@ -315,6 +311,30 @@ def require_fields(
                     field,
                     f"None of its first {_LOOKED_AT:,} rows has this field.",
                 )
+
+
+def require_groups(sources: Sequence[Source], read: ReadPlan, field: str) -> None:
+    """Check that a field has groups, and that it can be read after the scores."""
+    if not field or field == read.id_field:
+        return
+    if any(not corpus.load_format(source.format).cut_by_text for source in sources):
+        raise different_shards(field)
+    plan = dataclasses.replace(read, id_field=field, where="", numbers="", strict=False)
+    rows = [row for row in _first_rows(sources, plan) if isinstance(row, Document)]
+    if rows and all(row.id in (None, "") for row in rows):
+        raise bad_setting(
+            "`choose.balance`",
+            "a field of words, whole numbers, or true and false",
+            f"field:{field}",
+            f"None of its first {_LOOKED_AT:,} rows has such a value.",
+        )
+
+
+def _first_rows(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Row]:
+    """The first rows of some sources, evenly spaced."""
+    for source in sources[:: max(1, math.ceil(len(sources) / _SOURCES))]:
+        rows = (row for s in corpus.shards([source], plan) for row in corpus.rows(s, plan))
+        yield from islice(rows, _LOOKED_AT)
 
 
 def check_shares(names: tuple[str, ...], plan: Plan) -> None:

@@ -27,7 +27,7 @@ from corpusfit.core.types import Blocks, Nth, Source
 from corpusfit.text.contract import formats, load
 from corpusfit.text.cutting import Block, most_in_one
 
-_VERSION = 2  # of the blocks of the same content; those of Parquet depend on pyarrow, too
+_VERSION = 3  # of the blocks of the same content; those of Parquet depend on pyarrow, too
 _LEAST = 1 << 20
 """Stored bytes below which blocks are found faster than a file of the cache is worth."""
 _MOST = 1 << 18
@@ -132,7 +132,7 @@ def _find_blocks(plan: ReadPlan, batch: _Batch) -> tuple[int, list[NDArray[np.in
     found = []
     for source in batch[1]:
         columns = [
-            (block.first_row, block.first_byte, len(block.data), block.position)
+            (block.first_row, block.first_byte, block.size, block.position)
             for block in load(source.format).blocks(source, plan)
         ]
         found.append(np.array(columns, np.int64).reshape(-1, 4).T)
@@ -178,7 +178,7 @@ class _Reader:
             if place.last and next(self._blocks, None) is not None:
                 self._block = None
         block = self._block
-        if block is None or (block.first_row, len(block.data)) != (place.row, place.size):
+        if block is None or (block.first_row, block.size) != (place.row, place.size):
             raise changed_input(place.source.name)
         return block
 

@@ -45,6 +45,13 @@ class Block:
     rejects: tuple[Reject, ...]
     position: int
     span: Span | Nth | None = None
+    # bytes that it is cut by, where they are not all of `data`
+    cut_by: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes that it is cut by."""
+        return len(self.data) if self.cut_by is None else self.cut_by
 
 
 def most_in_one(plan: ReadPlan) -> int:

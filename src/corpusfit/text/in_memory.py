@@ -32,9 +32,12 @@ _LOOKED_AT = 100
 _FEW = 10
 """Strings from which on they may be words, or texts of a script without spaces."""
 _SHOWN = 3
+_LONGEST_NAME = 255
+"""Bytes of the longest name of a file."""
 _FIELDS = {"target": "fit.target_field", "corpus": "read.text_field"}
 """The settings of text fields, which are checked before anything is read."""
 _WHITE = re.compile(r"\s")
+_URL = re.compile(r"[\w+.-]+://")
 
 
 def listed(inputs: Inputs) -> list[str]:
@@ -48,8 +51,9 @@ def inputs(inputs_or_data: Inputs, role: str, machine: Machine, field: str = "te
 
     Args:
         inputs_or_data: strings are names of inputs if one of them exists, all look like names, or
-            there are few and none has white space; otherwise they are texts. Strings of a
-            subclass, as from the command line, are always names.
+            there are few and none has white space; otherwise they are texts. Of ten or more that
+            mostly have white space only these count, and a look counts if it is that of a URL.
+            Strings of a subclass, as from the command line, are always names.
         role: the setting, such as `target`; also the name of the data.
         machine: its cache holds the data.
         field: the field from which the command reads the text.
@@ -124,9 +128,11 @@ def _are_texts(strings: Sequence[str]) -> bool:
     if len(strings) < _FEW and not any(map(_WHITE.search, strings)):
         return False
     first = strings[:_LOOKED_AT]
-    if any(map(_exists, first)):
-        return False
-    return not all(map(_is_input, first))
+    spaced = list(filter(_WHITE.search, first))
+    if len(strings) >= _FEW and 2 * len(spaced) > len(first):
+        # a question looks like a pattern of names, and a text of one word may be a file by chance
+        return not any(map(_exists, spaced)) and not all(map(_URL.match, first))
+    return not any(map(_exists, first)) and not all(map(_is_input, first))
 
 
 def _require_names(inputs: Any, role: str) -> None:
@@ -134,7 +140,9 @@ def _require_names(inputs: Any, role: str) -> None:
     strings = [inputs] if _is_name(inputs) else inputs
     if not all(type(s) is str for s in strings):
         return
-    may_be_texts = len(strings) > 1 or any(map(_WHITE.search, strings))
+    may_be_texts = len(strings) > 1 or any(
+        _WHITE.search(s) or len(s.encode(errors="replace")) > _LONGEST_NAME for s in strings
+    )
     if may_be_texts and not any(_exists(s) or _is_input(s) for s in strings):
         shown = inputs if isinstance(inputs, str) else list(inputs[:_SHOWN])
         cure = "For texts, give a list of dicts, such as [{'text': …}]."
@@ -145,7 +153,11 @@ def _require_names(inputs: Any, role: str) -> None:
 
 def _is_input(name: str) -> bool:
     """Whether it is the name of an input by its form."""
-    return bool(format_of(name) or named(name) or "://" in name or glob.has_magic(name))
+    if format_of(name) or named(name) or _URL.match(name):
+        return True
+    if _WHITE.search(name):  # a text may have marks of a pattern
+        return any(True for _ in glob.iglob(name))
+    return glob.has_magic(name)
 
 
 def _exists(name: str) -> bool:

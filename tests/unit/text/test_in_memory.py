@@ -142,7 +142,40 @@ def test_many_texts_without_white_space_are_texts(machine, text):
     assert read(name) == [{"text": each} for each in many]
 
 
-@pytest.mark.parametrize("given", [["kinase", "protein"], "A sentence in no list."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "What is enzyme number {}?",
+        "However, << topiramate >> {} blocks [[ GluR5 ]].",
+        "See https://a.org/x for number {}",
+        "Read the file number {} in data.txt",
+        "hub: the center of number {}",
+        f"{{}} {'A long text. ' * 100}*",
+    ],
+)
+def test_texts_that_look_like_names_are_texts(machine, text, tmp_path, monkeypatch):
+    """Questions look like patterns, and one text may by chance be called as a file is."""
+    monkeypatch.chdir(tmp_path)
+    Path("yes").touch()
+    many = [text.format(n) for n in range(10)] + ["yes"]
+    (name,) = inputs(many, "target", machine)
+    assert read(name) == [{"text": each} for each in many]
+
+
+def test_many_urls_with_spaces_are_names(machine):
+    urls = [f"s3://bucket/part {n}.jsonl" for n in range(10)]
+    assert inputs(urls, "corpus", machine) == urls
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["kinase", "protein"],
+        "A sentence in no list.",
+        "Is this << a >> [[ name ]]?",
+        "很" * 100,
+    ],
+)
 def test_strings_that_name_nothing_are_refused_with_the_form_for_texts(machine, given):
     with pytest.raises(UsageError, match=r"`target` must be names .*or texts; got .*list of dicts"):
         inputs(given, "target", machine)

@@ -70,6 +70,7 @@ class Hub(Named, JsonLines):
     name = "hub"
     prefix = PREFIX
     all_fields = False
+    cut_by_text = False
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         return cut(_JsonLines(source, plan), Lines(), plan)

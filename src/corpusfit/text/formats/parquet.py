@@ -54,6 +54,7 @@ class Batches:
         self.problem = ""
         self._skip = first_row  # rows to leave out
         self._source, self._plan = source, plan
+        self._text = {plan.text_field, *fields_in(plan.text_field), TOOLS}
         fields = fields_in(plan.text_field)
         self._field = fields[0] if len(fields) == 1 else plan.text_field
 
@@ -68,7 +69,7 @@ class Batches:
                     flat = _flat(batch, wanted) if wanted else batch.select([])
                     plain = _plain(flat, fields)
                     # of the whole batch, as a mean differs in a part of it
-                    lengths = _lengths(plain, self._field)
+                    lengths = _lengths(plain, self._field, self._text)
                     yield plain.slice(self._skip), lengths[self._skip :]
                     self._skip -= min(self._skip, plain.num_rows)
         # a damaged schema raises ValueError
@@ -187,12 +188,13 @@ class Parquet(Format):
                     continue
                 pending.append(batch.slice(begin, at - begin + (not long)))
                 rejected = (Reject(row - 1, 0, rejects.too_long(plan)),) if long else ()
-                yield Block(first, 0, _packed(pending), rejected, batches.position(row))
+                at_end = batches.position(row)
+                yield Block(first, 0, _packed(pending), rejected, at_end, cut_by=size)
                 pending, size, first, begin = [], 0, row, at + 1
             pending.append(batch.slice(begin))
         rejected = (Reject(row, 0, batches.problem),) if batches.problem else ()
         if row > first or rejected:
-            yield Block(first, 0, _packed(pending), rejected, source.size)
+            yield Block(first, 0, _packed(pending), rejected, source.size, cut_by=size)
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         if not shard.data:
@@ -280,11 +282,13 @@ def _is_json(kind: Any) -> bool:
     return bool(others or _is_string(kind))
 
 
-def _lengths(batch: Any, field: str) -> list[int]:
-    """Bytes of each text, or of the mean row if the text is not one string column."""
-    # 8 bytes are added to each, so that a shard of empty texts is full at some point, too
+def _lengths(batch: Any, field: str, of_text: set[str]) -> list[int]:
+    """Bytes of each text, or of the mean text if it is not one string column."""
+    # Shards are the same whatever other field is read. 8 bytes are added to each, so that a shard
+    # of empty texts is full at some point, too.
     if field not in batch.schema.names or not _is_string(batch.schema.field(field).type):
-        mean = batch.nbytes // max(1, batch.num_rows) if batch.num_columns else 0
+        texts = batch.select([name for name in batch.schema.names if name in of_text])
+        mean = texts.nbytes // max(1, texts.num_rows) if texts.num_columns else 0
         return [8 + mean] * int(batch.num_rows)
     lengths = pc.fill_null(pc.binary_length(batch.column(field).cast(pa.large_binary())), 0)
     return cast("list[int]", np.add(lengths.to_numpy(zero_copy_only=False), 8).tolist())

@@ -50,6 +50,7 @@ class Sqlite(JsonLines):
     suffixes = (".sqlite", ".sqlite3", ".db")
     joins = False
     all_fields = False
+    cut_by_text = False
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         return cut(_JsonLines(source, plan), Lines(), plan)
