@@ -156,7 +156,7 @@ def _is_input(name: str) -> bool:
     if format_of(name) or named(name) or _URL.match(name):
         return True
     if _WHITE.search(name):  # a text may have marks of a pattern
-        return any(True for _ in glob.iglob(name))
+        return bool(glob.glob(name))  # noqa: PTH207  it may be absolute
     return glob.has_magic(name)
 
 

@@ -52,6 +52,20 @@ def test_a_bad_line_costs_one_row(read, write, line, reason):
     assert after.byte == 19 + len(line) + 1
 
 
+@pytest.mark.parametrize("number", ["NaN", "-NaN", "Infinity", "-Infinity"])
+def test_numbers_that_are_none_are_null(read, write, number):
+    """As Python's json and pandas write them; -NaN is none of these."""
+    line = f'{{"text": "a NaN of 1\u00e9", "id": 3, "of": [{number}], "n": {number}}}'
+    (row,) = read(write("a.jsonl", line))
+    if number == "-NaN":
+        assert row.reason == "malformed JSON"
+        return
+    assert row == Document(0, 0, "a NaN of 1é", 3)
+    assert read(write("b.jsonl", line), where="n == null and of != null") == [row]
+    (without,) = read(write("c.jsonl", line), numbers="n")
+    assert without.reason == "no number in 'n'"
+
+
 def test_a_row_with_many_fields_names_the_first_eight(read, write):
     fields = ", ".join(f'"f{i}": 1' for i in range(20))
     (row,) = read(write("a.jsonl", "{" + fields + "}"))

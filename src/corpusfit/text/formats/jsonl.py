@@ -10,6 +10,7 @@ Reference: https://jsonlines.org
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -138,7 +139,11 @@ def _row(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
 
 
 def _failed(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
-    """The reject of a line that is not JSON; a leading byte order mark is allowed."""
+    """The row of a line that is almost JSON, or its reject.
+
+    A leading byte order mark is allowed. NaN and Infinity, as Python and pandas write them, are
+    null: a missing number must not cost the text.
+    """
     if byte == 0 and line.startswith(BOM):
         line = line.removeprefix(BOM)
         try:
@@ -148,7 +153,11 @@ def _failed(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
     if not line.strip():
         return Reject(row, byte, rejects.EMPTY_LINE)
     try:
-        line.decode()
+        decoded = line.decode()
     except UnicodeDecodeError:
         return Reject(row, byte, rejects.INVALID_UTF8)
+    if "NaN" in decoded or "Infinity" in decoded:
+        with contextlib.suppress(ValueError, RecursionError):
+            record = json.loads(decoded, parse_constant=lambda _: None)
+            return from_mapping(row, byte, orjson.loads(line_of(record)), plan)
     return Reject(row, byte, rejects.MALFORMED_JSON)
