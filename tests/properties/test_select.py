@@ -19,13 +19,18 @@ from corpusfit.selection.choosing import (
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 few = st.sampled_from([0.0, -0.0, 1.0, -1.0, 0.5, 1e-30, -1e-30, 3.0])
 parts_of_keys = st.lists(
-    st.lists(st.tuples(st.one_of(finite, few), st.integers(1, 9)), max_size=30), max_size=5
+    st.lists(
+        st.tuples(st.one_of(finite, few), st.integers(1, 9), st.sampled_from([0, 1, 7, 65_535])),
+        max_size=30,
+    ),
+    max_size=5,
 )
 
 
 def arrays(parts):
+    kinds = np.float32, np.int64, np.uint16
     return [
-        (np.array([k for k, _ in p], np.float32), np.array([c for _, c in p], np.int64))
+        tuple(np.array([each[i] for each in p], kind) for i, kind in enumerate(kinds))
         for p in parts
     ]
 
@@ -33,12 +38,12 @@ def arrays(parts):
 @given(parts_of_keys, st.integers(0, 150), st.booleans())
 def test_the_cut_takes_what_sorting_takes(parts, budget, over):
     split = arrays(parts)
-    grouped = [(k, c, np.zeros(len(k), np.int64)) for k, c in split]
+    grouped = [(k, c, np.zeros(len(k), np.int64), d) for k, c, d in split]
     selector = Selector(find_thresholds(lambda: grouped, [budget], over=over)[0])
-    taken = np.concatenate([selector.select(k, c) for k, c in split] or [np.empty(0, bool)])
-    keys = np.concatenate([k for k, _ in split] or [np.empty(0)])
-    costs = np.concatenate([c for _, c in split] or [np.empty(0, np.int64)])
-    order = np.lexsort((np.arange(len(keys)), -keys))
+    taken = np.concatenate([selector.select(*each) for each in split] or [np.empty(0, bool)])
+    empty = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
+    keys, costs, draws = map(np.concatenate, zip(*split, strict=True)) if split else empty
+    order = np.lexsort((np.arange(len(keys)), draws, -keys))
     expected, spent = np.zeros(len(keys), bool), 0
     for i in order:
         if spent >= budget if over else spent + costs[i] > budget:

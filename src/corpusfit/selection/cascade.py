@@ -34,7 +34,7 @@ from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import Scorer
 from corpusfit.scoring.surrogate import Surrogate, fit_surrogate
 from corpusfit.selection.auto import pick
-from corpusfit.selection.choosing import Selector, find_threshold
+from corpusfit.selection.choosing import Selector, find_threshold, tie_draws
 from corpusfit.selection.embedding import add_vectors
 from corpusfit.selection.fit import Sample, fit
 from corpusfit.selection.folder import SelectionFolder, mark_path
@@ -336,8 +336,13 @@ def _run_stage(
 
     def passed_segments() -> Iterator[ShardPart]:
         previous = _parts_of(folder, stages[stage.number - 2])
+
+        def keyed(shard: int, scores: NDArray[np.float32]) -> tuple[Any, Any, Any]:
+            draws = tie_draws(run.plan.seed, shard, len(scores))
+            return scores, np.ones(len(scores), np.int64), draws
+
         threshold = find_threshold(
-            lambda: ((s, np.ones(len(s), np.int64)) for _, _, s in previous.read_all()),
+            lambda: (keyed(shard, scores) for shard, _, scores in previous.read_all()),
             setup.passed[stage.number - 2],
         )
         finished = set(previous.finished())
@@ -346,7 +351,7 @@ def _run_stage(
             if shard.index in finished:
                 places, scores = previous.read(shard.index)
                 # call it for finished shards too, as the selector counts ties across shards
-                passed = selector.select(scores, np.ones(len(scores), np.int64))
+                passed = selector.select(*keyed(shard.index, scores))
                 if passed.any() and shard.index not in done:
                     yield shard, places[passed]
 

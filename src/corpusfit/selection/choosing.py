@@ -59,13 +59,17 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Keyed:
-    """A part with weights, the keys whose highest values are selected, costs and groups, [n]."""
+    """A part with weights, the keys whose highest values are selected, costs and groups, [n].
+
+    Of equal keys those with the lowest draw are selected.
+    """
 
     part: ScoredPart
     weight: NDArray[np.float32]
     keys: NDArray[np.float32]
     costs: NDArray[np.int64]
     group: NDArray[np.int64]
+    draws: NDArray[np.uint16]
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,8 @@ class Keying:
                 logs = logs + np.log(np.maximum(factors, np.finfo(np.float32).tiny))
             if self.plan.policy == "resample":
                 keys = draw_keys(logs, seed=self.seed, part=part.index)
-        return Keyed(part, weight, keys, _costs(part, self.plan), group)
+        draws = tie_draws(self.seed, part.index, len(keys))
+        return Keyed(part, weight, keys, _costs(part, self.plan), group, draws)
 
 
 @dataclass(frozen=True)
@@ -132,11 +137,16 @@ class Decision:
             selected = np.zeros(len(keyed.keys), np.bool_)
             for number, selector in enumerate(selectors):
                 members = keyed.group == number
-                selected[members] = selector.select(keyed.keys[members], keyed.costs[members])
+                selected[members] = _of(selector, keyed, members)
             if rest_selector is not None:
                 rest = ~selected
-                selected[rest] = rest_selector.select(keyed.keys[rest], keyed.costs[rest])
+                selected[rest] = _of(rest_selector, keyed, rest)
             yield keyed, selected
+
+
+def _of(selector: Selector, keyed: Keyed, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of some segments are selected."""
+    return selector.select(keyed.keys[members], keyed.costs[members], keyed.draws[members])
 
 
 def choose(
@@ -181,7 +191,7 @@ def choose(
         sizes = np.sum([s.sizes for s in sums], axis=0)
         budgets = allocate(quota, sizes.tolist(), amount)
     thresholds = _search(
-        lambda high: over(partial(_histogram, keying, len(budgets), high, None)),
+        lambda within: over(partial(_histogram, keying, len(budgets), within, None)),
         budgets,
         over=goes_over,
     )
@@ -192,7 +202,7 @@ def choose(
     return Decision(
         keying,
         thresholds,
-        _search(lambda high: over(partial(_histogram, keying, 1, high, decision)), [left]),
+        _search(lambda within: over(partial(_histogram, keying, 1, within, decision)), [left]),
     )
 
 
@@ -257,23 +267,24 @@ def _spent(decision: Decision, run: int, parts: Iterable[ScoredPart]) -> int:
 def _histogram(
     keying: Keying,
     groups: int,
-    high: NDArray[np.int64] | None,
+    within: Within,
     without: Decision | None,
     run: int,
     parts: Iterable[ScoredPart],
 ) -> Counts:
     """The costs of all segments by key, or of those that a decision leaves."""
 
-    def grouped() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]:
+    def grouped() -> Iterator[Segments]:
         if without is None:
             for keyed in map(keying.keyed, parts):
-                yield keyed.keys, keyed.costs, keyed.group
+                yield keyed.keys, keyed.costs, keyed.group, keyed.draws
             return
         for keyed, selected in without.selected(run, parts):
             rest = ~selected
-            yield keyed.keys[rest], keyed.costs[rest], np.zeros(int(rest.sum()), np.int64)
+            groups = np.zeros(int(rest.sum()), np.int64)
+            yield keyed.keys[rest], keyed.costs[rest], groups, keyed.draws[rest]
 
-    return _counted(grouped(), groups, high)
+    return _counted(grouped(), groups, within)
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,11 +349,20 @@ def draw_keys(logs: NDArray[Any], *, seed: int, part: int) -> NDArray[np.float32
     return (logs.astype(np.float64) - np.log(-np.log(noise))).astype(np.float32)
 
 
+def tie_draws(seed: int, part: int, n: int) -> NDArray[np.uint16]:
+    """uint16 [n]: the order among equal keys, so that the first files have no advantage."""
+    return (place_keys(seed, part, n) >> np.uint64(48)).astype(np.uint16)
+
+
 _BUCKETS = 1 << 16
-KeysAndCosts = Callable[[], Iterable[tuple[NDArray[np.float32], NDArray[np.int64]]]]
-"""The keys of the corpus, part by part, with each segment's cost; read anew at each call."""
-Grouped = Callable[[], Iterable[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]]
-"""Keys, costs and each segment's group."""
+KeysAndCosts = Callable[
+    [], Iterable[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.uint16]]]
+]
+"""The keys of the corpus, part by part, with each segment's cost and draw; read at each call."""
+Segments = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint16]]
+"""Keys, costs, groups and draws of the segments of a part, each [n]."""
+Within = tuple[NDArray[np.int64], NDArray[np.int64] | None] | None
+"""Of each group the upper 16 bits of the key, then also the lower ones, that are looked into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,8 +370,10 @@ class Threshold:
     """The threshold of a selection."""
 
     key: float  # the lowest key of a selected segment; +inf if nothing is selected
-    budget: int  # budget left for segments with exactly that key, in order of position
+    budget: int  # budget left for the last segments with exactly that key, in order of position
     over: bool = False  # whether the last segment may go over the budget
+    # these segments' draw; those of lower draws are selected. None without several of that key.
+    draw: int | None = None
 
 
 def _ordered(keys: NDArray[np.float32]) -> NDArray[np.uint32]:
@@ -370,81 +392,90 @@ def _key_of(ordered: int) -> float:
 def find_threshold(parts: KeysAndCosts, budget: int) -> Threshold:
     """Find the threshold that selects the highest keys within a budget."""
 
-    def grouped() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]]:
-        return ((keys, costs, np.zeros(len(keys), np.int64)) for keys, costs in parts())
+    def grouped() -> Iterator[Segments]:
+        for keys, costs, draws in parts():
+            yield keys, costs, np.zeros(len(keys), np.int64), draws
 
     return find_thresholds(grouped, [budget])[0]
 
 
 def find_thresholds(
-    parts: Grouped, budgets: Sequence[int], *, over: bool = False
+    parts: Callable[[], Iterable[Segments]], budgets: Sequence[int], *, over: bool = False
 ) -> list[Threshold]:
     """Find a threshold for each of g groups of segments."""
-    return _search(lambda high: [_counted(parts(), len(budgets), high)], budgets, over=over)[0]
+    return _search(lambda within: [_counted(parts(), len(budgets), within)], budgets, over=over)[0]
 
 
-Counts = tuple[NDArray[np.int64], NDArray[np.int64]]
-"""Occupied buckets, numbered through all groups, and the costs of each."""
+Counts = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
+"""Occupied buckets, numbered through all groups, and the costs and segments of each."""
 
 
-def _counted(
-    parts: Iterable[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]],
-    groups: int,
-    high: NDArray[np.int64] | None,
-) -> Counts:
-    """Costs by the upper 16 bits of the keys, or by the lower 16 of keys with these upper bits."""
-    sums = np.zeros(groups * _BUCKETS, np.int64)
-    for keys, costs, group in parts:
+def _counted(parts: Iterable[Segments], groups: int, within: Within) -> Counts:
+    """Costs by the upper 16 bits of the keys; by the lower of these; by the draws of a key."""
+    sums = np.zeros((2, groups * _BUCKETS), np.int64)
+    for keys, costs, group, draws in parts:
         ordered = _ordered(keys)
-        if high is None:
-            np.add.at(sums, group * _BUCKETS + (ordered >> 16), costs)
-            continue
-        inside = ordered >> 16 == high[group]
-        buckets = group[inside] * _BUCKETS + (ordered[inside] & 0xFFFF)
-        np.add.at(sums, buckets, costs[inside])
-    occupied = np.flatnonzero(sums)
-    return occupied, sums[occupied]
+        upper, lower = ordered >> 16, ordered & 0xFFFF
+        buckets: NDArray[Any] = upper
+        inside = np.ones(len(keys), np.bool_)
+        if within is not None:
+            high, low = within
+            buckets, inside = lower, upper == high[group]
+            if low is not None:
+                buckets, inside = draws, inside & (lower == low[group])
+        at = group[inside] * _BUCKETS + buckets[inside]
+        np.add.at(sums[0], at, costs[inside])
+        np.add.at(sums[1], at, 1)
+    occupied = np.flatnonzero(sums[1])
+    return occupied, *sums[:, occupied]
 
 
 def _search(
-    count: Callable[[NDArray[np.int64] | None], list[Counts]],
-    budgets: Sequence[int],
-    *,
-    over: bool = False,
+    count: Callable[[Within], list[Counts]], budgets: Sequence[int], *, over: bool = False
 ) -> list[list[Threshold]]:
     """The thresholds of all groups where each run of parts begins."""
     # Keys are counted in two passes of 65,536 buckets (a radix selection over the bits of float32),
-    # so memory does not grow with the corpus. Segments are ordered by key from high to low, then by
-    # position. The selection stops at the first segment that does not fit.
+    # so memory does not grow with the corpus. Segments are ordered by key from high to low; equal
+    # keys by their draws, in a third pass if there are several; then by position. The selection
+    # stops at the first segment that does not fit.
+    groups = range(len(budgets))
 
-    def histograms(counts: list[Counts]) -> NDArray[np.int64]:
+    def summed(counts: list[Counts], which: int = 1) -> NDArray[np.int64]:
         sums = np.zeros(len(budgets) * _BUCKETS, np.int64)
-        for occupied, costs in counts:
-            sums[occupied] += costs
+        for each in counts:
+            sums[each[0]] += each[which]
         return sums.reshape(len(budgets), _BUCKETS)
 
-    first = count(None)
-    buckets = [
-        _bucket(histogram, budget)
-        for histogram, budget in zip(histograms(first), budgets, strict=True)
-    ]
-    high = np.array([-1 if bucket is None else bucket for bucket, _ in buckets], np.int64)
-    second = count(high) if np.any(high >= 0) else [(high[:0], high[:0])] * len(first)
-    thresholds: list[list[Threshold]] = [[] for _ in first]
-    for group, ((bucket, left), histogram) in enumerate(
-        zip(buckets, histograms(second), strict=True)
-    ):
-        if bucket is None:
+    def looked_into(counts: list[Counts], left: list[int]) -> tuple[NDArray[np.int64], list[int]]:
+        """Of each group the bucket that does not fit, -1 if all do, and the budget for it."""
+        found = [_bucket(histogram, n) for histogram, n in zip(summed(counts), left, strict=True)]
+        return np.array([-1 if b is None else b for b, _ in found], np.int64), [n for _, n in found]
+
+    nothing = np.empty(0, np.int64)
+    counts = count(None)
+    none: list[Counts] = [(nothing, nothing, nothing)] * len(counts)
+    high, left = looked_into(counts, list(budgets))
+    counts = count((high, None)) if np.any(high >= 0) else none
+    low, left = looked_into(counts, left)
+    several = (low >= 0) & (summed(counts, 2)[groups, low] > 1) & (np.array(left) >= 0)
+    by_draw = count((high, np.where(several, low, -1))) if np.any(several) else none
+    draw, of_draw = looked_into(by_draw, left)
+    thresholds: list[list[Threshold]] = [[] for _ in counts]
+    for group in groups:
+        if high[group] < 0:
             for of_run in thresholds:
-                of_run.append(Threshold(-np.inf, left, over))
+                of_run.append(Threshold(-np.inf, left[group], over))
             continue
-        low, rest = _bucket(histogram, left)
-        key = _key_of((bucket << 16) | (low or 0))
-        # segments with exactly this key are taken in order: of the budget for them, a run has what
-        # the runs before it leave
-        for of_run, (occupied, costs) in zip(thresholds, second, strict=True):
-            of_run.append(Threshold(key, max(rest, -1), over))
-            rest -= int(costs[occupied == group * _BUCKETS + (low or 0)].sum()) if rest >= 0 else 0
+        key = _key_of((int(high[group]) << 16) | max(0, int(low[group])))
+        # the last segments are taken in order: of the budget for them, a run has what the runs
+        # before it leave
+        drawn = int(draw[group]) if several[group] else None
+        rest = of_draw[group] if several[group] else left[group]
+        last = max(0, int(low[group])) if drawn is None else drawn
+        of_runs = counts if drawn is None else by_draw
+        for of_run, (occupied, costs, _) in zip(thresholds, of_runs, strict=True):
+            of_run.append(Threshold(key, max(rest, -1), over, drawn))
+            rest -= int(costs[occupied == group * _BUCKETS + last].sum()) if rest >= 0 else 0
     return thresholds
 
 
@@ -461,6 +492,7 @@ class Selector:
     """Marks the selected segments; must see the parts in order, as ties fill the budget."""
 
     def __init__(self, threshold: Threshold) -> None:
+        self._draw = threshold.draw
         self._key = np.float32(threshold.key)
         self._left = threshold.budget
         self._over = threshold.over
@@ -469,12 +501,18 @@ class Selector:
     @property
     def rest(self) -> Threshold:
         """The threshold for the parts that follow."""
-        return Threshold(float(self._key), self._left if self._open else -1, self._over)
+        left = self._left if self._open else -1
+        return Threshold(float(self._key), left, self._over, self._draw)
 
-    def select(self, keys: NDArray[np.float32], costs: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def select(
+        self, keys: NDArray[np.float32], costs: NDArray[np.int64], draws: NDArray[np.uint16]
+    ) -> NDArray[np.bool_]:
         """Mark the selected segments of the next part; bool [n]."""
-        selected = keys > self._key
-        ties = np.flatnonzero(keys == self._key)
+        selected, last = keys > self._key, keys == self._key
+        if self._draw is not None:
+            selected |= last & (draws < self._draw)
+            last &= draws == self._draw
+        ties = np.flatnonzero(last)
         if len(ties) and self._open:
             running = np.cumsum(costs[ties])
             fit = int(np.searchsorted(running, self._left, side="right"))

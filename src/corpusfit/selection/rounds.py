@@ -205,7 +205,7 @@ def _take(
         pairs = zip(all_groups, state.thresholds, strict=True)
         return [dataclasses.replace(group, threshold=threshold) for group, threshold in pairs]
 
-    def untaken() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64]]]:
+    def untaken() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.uint16]]]:
         """Gains and words of what is left, group by group."""
         for group in all_groups:
             yield Left.read(files.group(group.number))[0].untaken
@@ -229,9 +229,9 @@ def _take(
                 list(run.engine.map(score, groups_after(before)))
                 selector = Selector(find_threshold(untaken, room))
                 thresholds, bounds = [], Round(budget)
-                for gains, costs in untaken():
+                for gains, costs, order in untaken():
                     thresholds.append(selector.rest)
-                    bounds = bounds.widened(gains, gains[selector.select(gains, costs)])
+                    bounds = bounds.widened(gains, gains[selector.select(gains, costs, order)])
                 rounds = (*before.rounds, bounds)
                 after = dataclasses.replace(before, rounds=rounds, thresholds=tuple(thresholds))
                 taken = before.taken.with_more(*_sums(run, sum_taken, size, groups_after(after)))
@@ -363,10 +363,11 @@ class Left:
         return cls(**arrays), header["round"]
 
     @property
-    def untaken(self) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Gains and words of the segments that are left."""
+    def untaken(self) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.uint16]]:
+        """Gains and words of the segments that are left; equal gains go by position."""
         left = self.number == 0
-        return self.gains[left], self.words[left]
+        gains = self.gains[left]
+        return gains, self.words[left], np.zeros(len(gains), np.uint16)
 
     def chosen(self, threshold: Threshold) -> NDArray[np.bool_]:
         """The segments that a threshold takes of those left, bool [m]."""

@@ -88,7 +88,8 @@ def test_units_are_taken_as_choose_takes_them(ties, budget):
     rng = np.random.default_rng(budget)
     scores = rng.normal(size=80).round(0 if ties else 6).astype(np.float32)
     sizes = rng.integers(1, 20, 80)
-    wanted = Selector(find_threshold(lambda: [(scores, sizes)], budget)).select(scores, sizes)
+    sample = scores, sizes, np.zeros(80, np.uint16)  # whose order is drawn
+    wanted = Selector(find_threshold(lambda: [sample], budget)).select(*sample)
     found = take(scores, sizes, budget)
     if wanted.any():
         assert found.tolist() == np.flatnonzero(wanted).tolist()

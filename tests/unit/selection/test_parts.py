@@ -27,6 +27,7 @@ scores_and_tokens = st.lists(
     ),
     min_size=1,
     max_size=60,
+    unique_by=lambda row: row[0],  # of equal scores some are drawn, by their places in parts
 )
 PLANS = [
     ChoosePlan(fraction=0.3),
@@ -50,8 +51,8 @@ def split(scores, tokens, borders):
     ]
 
 
-def decided(parts, plan):
-    found = list(choices(parts, plan, seed=3))
+def decided(parts, plan, seed=3):
+    found = list(choices(parts, plan, seed=seed))
     assert [c.index for c in found] == [p.index for p in parts]
     assert [len(c.weight) for c in found] == [len(p.scores) for p in parts]
     return tuple(np.concatenate([getattr(c, n) for c in found]) for n in ("selected", "weight"))
@@ -74,17 +75,29 @@ def test_any_split_decides_the_same(plan, rows, borders):
         assert scores[selected].min() >= scores[~selected].max()
 
 
-def test_equal_scores_are_taken_by_position_across_parts():
-    scores = np.array([1, 0, 1, -0.0, 0.0, 1, 0], np.float32)
-    parts = split(scores, np.ones(7, np.int64), [2, 2, 4])
-    selected, _ = decided(parts, ChoosePlan(segments=5))
-    assert selected.tolist() == [True, True, True, True, False, True, False]
+@pytest.mark.parametrize(
+    "plan", [ChoosePlan(segments=300), ChoosePlan(tokens=3_000), ChoosePlan(fraction=0.3)]
+)
+def test_of_equal_scores_some_are_drawn_from_all_parts(plan):
+    """Of whole numbers, as classifiers give them, the first files would have all of the last."""
+    scores = np.array([3, 2, 2, -0.0, 0] * 200, np.float32)
+    parts = split(scores, np.full(1000, 10), [250, 500, 750])
+    selected, _ = decided(parts, plan)
+    assert selected[scores == 3].all()
+    drawn = selected & (scores == 2)
+    assert (selected.sum(), drawn.sum()) == (300, 100)
+    # hypergeometric: 25 of 100 with a deviation of 3.8
+    assert all(10 < each.sum() < 40 for each in np.split(drawn, 4))
+    other, _ = decided(parts, plan, seed=4)
+    assert other.sum() == 300
+    assert (other != selected).any()
 
 
 def test_a_token_budget_stops_at_the_first_that_does_not_fit():
     keys, costs = np.array([3, 2, 2, 2, 1], np.float32), np.array([4, 3, 9, 1, 1], np.int64)
+    part = keys, costs, np.zeros(5, np.uint16)
     for budget, count in ((3, 0), (4, 1), (7, 2), (15, 2), (16, 3), (17, 4), (18, 5), (99, 5)):
-        taken = Selector(find_threshold(lambda: [(keys, costs)], budget)).select(keys, costs)
+        taken = Selector(find_threshold(lambda: [part], budget)).select(*part)
         assert np.flatnonzero(taken).tolist() == list(range(count))
 
 
