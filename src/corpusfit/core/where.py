@@ -173,6 +173,8 @@ def _same(value: Any, wanted: Any) -> bool:
         return value in (True, False) and bool(value) == wanted
     if isinstance(wanted, int | float):
         return number_of(value) == wanted
+    if isinstance(value, int | float) and not isinstance(value, bool) and wanted is not None:
+        return value == number_of(wanted)  # a number in quotes
     return bool(value == wanted)
 
 
@@ -180,13 +182,13 @@ def _in_order(name: str, value: Any, other: Any, order: Callable[[Any, Any], boo
     """Whether a row's value is below, or above, that of the filter; null is neither."""
     if value is None:
         return False
+    number, wanted = number_of(value), number_of(other)
+    if number is not None and wanted is not None:
+        return order(number, wanted)
+    if isinstance(value, str) and not value.strip():  # an empty value of a CSV file
+        return False
     if isinstance(other, str):
         if isinstance(value, str):
             return order(value, other)
-        raise NotComparableError(f"{name!r} is no text: {type(value).__name__}")
-    number = number_of(value)
-    if number is not None:
-        return order(number, other)
-    if isinstance(value, str) and not value.strip():  # an empty value of a CSV file
-        return False
-    raise NotComparableError(f"{name!r} is no number: {str(value)[:40]!r}")
+        raise NotComparableError(f"{name!r} is not text: {type(value).__name__}")
+    raise NotComparableError(f"{name!r} is not a number: {str(value)[:40]!r}")
