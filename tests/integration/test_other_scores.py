@@ -2,8 +2,11 @@
 
 import csv
 import json
+import re
 import shutil
 import sqlite3
+from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -278,6 +281,22 @@ def filters(tmp_path_factory):
     model.save_model(str(folder / "q.ftz"))
     fasttext.train_unsupervised(str(train), minCount=1, **options).save_model(str(folder / "u.bin"))
     return folder
+
+
+def test_the_page_trains_a_classifier(files, tmp_path, monkeypatch):
+    """The code of docs/own-scores.md, on files of the names that it has."""
+    pytest.importorskip("fasttext")
+    page = (Path(__file__).parents[2] / "docs/own-scores.md").read_text("utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(files / "t.jsonl", "task.jsonl")
+    Path("web").mkdir()
+    shutil.copy(files / "c.jsonl", "web")
+    exec(compile(code, "own-scores.md", "exec"), {})
+    lines = Path("train.txt").read_text().splitlines()
+    labels = Counter(line.partition(" ")[0] for line in lines)
+    assert labels == {"__label__task": 30, "__label__other": N}
+    assert len(corpusfit.open("out")) > 0
 
 
 @pytest.mark.parametrize("name", ["q.bin", pytest.param("q.ftz", marks=pytest.mark.slow)])

@@ -40,6 +40,19 @@ class BlendScorer(Scorer[Any]):
     known: NDArray[np.float32]  # each member's distinct scores of the sample, increasing
     ranks: NDArray[np.float64]  # their ranks in (0, 1): (mid-rank - 1/2) / sample size
     knots: NDArray[np.int64]  # [m], the end of each member's part of `known` and `ranks`
+    names: tuple[str, ...]  # of the members
+
+    def meaning(self) -> str:
+        """What a score is, and those of the members."""
+        weighed = zip(self.names, self.weights.tolist(), strict=True)
+        own = zip(self.names, (member.meaning() for member in self.members), strict=True)
+        return " ".join(
+            [
+                "The score is the mean rank of a text in a sample of the corpus, from 0 to 1, by",
+                ", ".join(f"{name} (weight {weight:.2g})" for name, weight in weighed) + ".",
+                *(f"Of {name}: {meaning}" for name, meaning in own if meaning),
+            ]
+        )
 
     @cached_property
     def members(self) -> list[Scorer[Any]]:
@@ -179,6 +192,7 @@ class Blend(Method[Any]):
             np.concatenate([known for known, _ in knots]),
             np.concatenate([ranks for _, ranks in knots]),
             np.cumsum([len(known) for known, _ in knots]),
+            tuple(self._names()),
         )
 
 

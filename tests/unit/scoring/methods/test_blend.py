@@ -111,6 +111,7 @@ def test_a_stored_scorer_opens_its_members_again(tmp_path):
     restored = artifacts.restore(tmp_path / "scorer", registry.scorer_class)
     assert (restored.score(CORPUS) == scorer.score(CORPUS)).all()
     assert restored.members is restored.members
+    assert all(name in restored.meaning() for name in MEMBERS)
     assert "members" not in {f.name for f in dataclasses.fields(restored)}
 
 
