@@ -23,7 +23,7 @@ _COLUMNS = (
     "selection",
     "method",
     "segments",
-    "share of corpus",
+    "share of words",
     "word pieces",
     "lowest score",
     "seconds",
@@ -31,12 +31,13 @@ _COLUMNS = (
 
 
 def _figures(run: Found) -> list[Any]:
-    selected, corpus = run.manifest["selected"], run.manifest["counts"]["segments"]
+    selected = run.manifest["selected"]
+    whole = selected.get("of_tokens")  # older versions lack it
     return [
         run.title,
         run.manifest["method"]["name"],
         selected["segments"],
-        round(selected["segments"] / max(1, corpus), 4),
+        round(selected["tokens"] / max(1, whole), 4) if whole else None,
         selected["tokens"],
         selected["threshold"],
         round(sum(run.manifest["seconds"].values()), 1),

@@ -21,6 +21,7 @@ from corpusfit.reporting.charts import (
 from corpusfit.reporting.distribution import selection_data
 from corpusfit.reporting.examples import MAX_MAP_CHARACTERS
 from corpusfit.reporting.part import Part, Sheet, rounded
+from corpusfit.scoring import registry
 from corpusfit.selection.copies import copies_in_words
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.recall import recall_in_words
@@ -190,15 +191,20 @@ def selected_part(name: str, title: str, path: Path, manifest: dict[str, Any], l
         sheets,
         manifest,
         data,
-        _steps(path, manifest["plan"]["choose"]["fraction"]),
+        _steps(path, manifest),
     )
 
 
-def _steps(path: Path, fraction: float | None) -> list[tuple[str, list[str]]]:
+def _steps(path: Path, manifest: dict[str, Any]) -> list[tuple[str, list[str]]]:
     """What to do with a selection next."""
-    other = "0.05" if fraction == 0.1 else "0.1"
+    other = "0.05" if manifest["plan"]["choose"]["fraction"] == 0.1 else "0.1"
     adapt = ["corpusfit", "adapt", "--model", "MODEL", "--data", path.as_posix()]
+    name = manifest["method"]["name"]
+    rank = ["corpusfit", "rank", "--target", "TASK", "--corpus", "CORPUS", "--method", name]
+    external = registry.load(name).family == "external"
+    first = "These scores know nothing of your task. See first whether they beat random text on it:"
     return [
+        *([(first, [*rank, "--method", "moore_lewis"])] if external else []),
         (
             "Train a model on it, without the texts that you test on. The result says how far the "
             "loss on the target's text falls:",
@@ -215,9 +221,8 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
     """The result of a selection, in sentences."""
     counts, selected = manifest["counts"], manifest["selected"]
     whole = selected.get("of_tokens")  # older versions did not store it
-    share = (
-        f", {100 * selected['tokens'] / max(1, whole):.1f} % of the corpus's words" if whole else ""
-    )
+    percent = 100 * selected["tokens"] / max(1, whole or 0)
+    share = f", {percent:.1f} % of the words that are scored" if whole else ""
     by_source = sorted(selected["by_source"].items(), key=lambda kv: (-kv[1]["tokens"], kv[0]))
     largest = ", ".join(
         f"{name} ({100 * n['tokens'] / max(1, selected['tokens']):.0f} %)"
@@ -244,7 +249,8 @@ def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
     """What was read, rejected and selected."""
     counts, selected = manifest["counts"], manifest["selected"]
     by_source = sorted(selected["by_source"].items(), key=lambda kv: (-kv[1]["tokens"], kv[0]))
-    whole, taken = max(1, counts["segments"]), max(1, selected["tokens"])
+    of_corpus = sum(n.get("of_tokens", 0) for _, n in by_source)  # older versions lack it
+    taken = max(1, selected["tokens"])
     quotas = selected.get("quota") or []
     clusters = zip(selected.get("by_cluster", []), quotas, strict=True)
     groups = selected.get("groups") or [str(i) for i in range(1, len(quotas) + 1)]
@@ -255,12 +261,19 @@ def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
         "rejects": Sheet("Rejected rows", ["reason", "rows"], list(counts["reasons"].items())),
         "sources": Sheet(
             "By source",
-            ["source", "segments", "share of corpus", "selected", "word pieces", "share of words"],
+            [
+                "source",
+                "segments",
+                "words of corpus",
+                "selected",
+                "word pieces",
+                "words of selection",
+            ],
             [
                 (
                     source,
                     n["segments"],
-                    round(n["segments"] / whole, 4),
+                    round(n["of_tokens"] / max(1, of_corpus), 4) if of_corpus else None,
                     n["selected"],
                     n["tokens"],
                     round(n["tokens"] / taken, 4),
