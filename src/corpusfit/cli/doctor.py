@@ -50,7 +50,7 @@ def methods(name: str | None = None, *, json: bool = False) -> None:
         meanings = {key: " ".join(text.split()) for key, text in entries}
         typer.echo(f"\nSettings{' (--set method.SETTING=VALUE):' if settings else ': none'}")
         for key, value in settings.items():
-            typer.echo(f"  {key} = {value!r}".ljust(24) + meanings.get(key, ""))
+            typer.echo(f"  {key} = {value!r}".ljust(23) + " " + meanings.get(key, ""))
     else:
         rows = [
             [m["name"], m["family"], m["reads"], m["needs"] or "–", m["cost"], m["what"]]

@@ -215,7 +215,7 @@ def show_composition(selected: Mapping[str, Any]) -> None:
     if len(chosen) > _ROWS:
         say(f"{len(chosen) - _ROWS:,} more sources are listed in manifest.json.")
     if len(chosen) < len(sources):
-        others = _number(len(sources) - len(chosen), "other source")
+        others = _number(len(sources) - len(chosen), "other source" if chosen else "source")
         empty = sum(n.get("of_tokens") == 0 for _, n in sources)
         without = f" ({empty:,} without a usable row)" if empty else ""
         say(f"Nothing is selected from {others}{without}.")

@@ -32,7 +32,7 @@ _FOLDED = (20, 16, 12, 8)
 _NAME = re.compile(r"`([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)(?:=([^`]*))?`")
 
 _PATH = re.compile(r"\S*[/\\]\S*")
-_ENDING = re.compile(r"(?<=[^.])(\.\w{2,7}){1,2}$")
+_ENDING = re.compile(r"(?<=[^.])(\.[A-Za-z]\w{1,6}){1,2}$")
 """The ending of a file's name, such as `.jsonl.zst`."""
 
 FLAGS: dict[str, str] = {}

@@ -98,6 +98,8 @@ def test_an_ending_that_all_names_have_stands_in_the_heading_of_a_table_too_wide
     ]
     monkeypatch.setenv("COLUMNS", "80")
     assert rows[0][0] in printed(capsys, "T", ["source", "n"], rows)[2]
+    figures = printed(capsys, "T", ["cosine", "text"], [["0.094", "a text " * 20]], words=["text"])
+    assert figures[1].split() == ["cosine", "text"]
 
 
 def test_a_name_of_three_lines_loses_its_middle(capsys, monkeypatch):
