@@ -1,9 +1,11 @@
 """`compose` from end to end: what it leaves, that it goes on exactly, and what it refuses."""
 
+import contextlib
 import dataclasses
 import gzip
 import io
 import json
+import sqlite3
 from collections import Counter
 
 import orjson
@@ -257,7 +259,8 @@ path = "mixed.jsonl"
     assert counts["others"] == {"en": 4}
 
 
-def test_the_same_page_is_not_taken_in_two_languages(compose, recipe, jsonl):
+@pytest.mark.parametrize("name", ["pages.jsonl", "pages.parquet"])
+def test_the_same_page_is_not_taken_in_two_languages(compose, recipe, jsonl, tmp_path, name):
     """Also where the row says its language, which is read beside the page."""
     pages = [f"page {i}" for i in range(10)]
     rows = [
@@ -269,7 +272,8 @@ def test_the_same_page_is_not_taken_in_two_languages(compose, recipe, jsonl):
         for t, p in zip(documents(FRENCH, 4), pages[:4], strict=True)
     ]
     jsonl("pages.jsonl", rows)
-    text = """
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "pages.parquet")
+    text = f"""
 composition = "M_D+M_WIKI"
 budget = 20
 languages = ["de", "fr"]
@@ -278,7 +282,7 @@ name = "pages"
 kind = "general"
 page = "page"
 language_field = "lang"
-path = "pages.jsonl"
+path = "{name}"
 """
     done = compose(recipe(text))
     assert sentences(done) == {("de", "general"): 12, ("fr", "general"): 8}
@@ -286,7 +290,7 @@ path = "pages.jsonl"
 
 
 def test_sources_of_other_formats(compose, recipe, tmp_path):
-    """CSV and lines of text, compressed; of Parquet one field is read beside the text."""
+    """CSV and lines of text, compressed; of SQLite one field is read beside the text."""
     rows = "".join(f"{text},{i},de\n" for i, text in enumerate(documents(GERMAN, 4)))
     (tmp_path / "a.csv").write_text("text,page,lang\n" + rows, "utf-8")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress("\n".join(documents(FRENCH, 4)).encode()))
@@ -309,10 +313,10 @@ path = "b.txt.gz"
 """
     made = sentences(compose(recipe(text)))
     assert made == {("de", "specific"): 8, ("fr", "specific"): 8}
-    columns = {"text": ["Ein Satz."], "page": ["1"], "lang": ["de"]}
-    pq.write_table(pa.table(columns), tmp_path / "a.parquet")
+    with contextlib.closing(sqlite3.connect(tmp_path / "a.sqlite")) as database:
+        database.execute("CREATE TABLE rows (text, page, lang)")
     with pytest.raises(UsageError, match=r"page.*language_field"):
-        compose(recipe(text.replace("a.csv", "a.parquet")), "b")
+        compose(recipe(text.replace("a.csv", "a.sqlite")), "b")
 
 
 def test_rejects_arrive_and_are_counted(compose, recipe, tmp_path):

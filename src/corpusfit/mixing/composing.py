@@ -172,12 +172,12 @@ def _open(recipe: CompositionPlan, folder: ComposeFolder, running: RunContext) -
         read = with_side(read, "", running.progress.note, texts)
         with_sides.append(dataclasses.replace(source, side=read.side))
         for file in files if source.page and source.language_field else ():
-            if not corpus.load_format(file.format).all_fields:
+            if not corpus.load_format(file.format).cut_by_text:
                 raise bad_setting(
                     f"source {source.name!r}: page",
                     f"left out with language_field for {file.format} files",
                     source.page,
-                    f"The {file.format} reader reads one field besides the text.",
+                    "Their shards are cut by all that is read.",
                 )
         sources.append(files)
         if source.target:

@@ -56,8 +56,6 @@ class Format(ABC):
     """Whether any run of lines is a block of rows, so that workers can read a file in parallel."""
     seeks: ClassVar[bool] = False
     """Whether `blocks_from` goes to a row without reading those before it."""
-    all_fields: ClassVar[bool] = True
-    """Whether a shard holds all fields of its rows, not only those that the plan names."""
     cut_by_text: ClassVar[bool] = True
     """Whether shards are the same, whatever field is read as the id."""
     named_fields: ClassVar[bool] = True

@@ -4,10 +4,9 @@ What: 1 for every unit of a row whose domain matches, 0 for the others; the doma
 the row's source, or a field of the row.
 Why: where domains are known, the best selection by domain is the reference for all others.
 Trade-off: it ignores the target, and the known domain is not always the best text for a task: a
-selection by similarity can beat it. Ties go by the corpus's order, so a share above the domain's
-continues with the first other texts, and a share below it selects the domain's first texts;
-`--threshold 0.5` selects exactly the domain. A field is read in place of the rows' ids, so `id` in
-`selected/` is the domain.
+selection by similarity can beat it. Ties are drawn, so a share above the domain's continues with
+other texts at random, and one below it is a random part of the domain; `--threshold 0.5` selects
+exactly the domain. A field is read in place of the rows' ids, so `id` in `selected/` is the domain.
 Reference: Aharoni and Goldberg (2020), section 4.2 (the oracle) and Tables 6 and 7.
 """
 

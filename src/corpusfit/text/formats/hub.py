@@ -69,7 +69,6 @@ class Hub(Named, JsonLines):
 
     name = "hub"
     prefix = PREFIX
-    all_fields = False
     cut_by_text = False
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:

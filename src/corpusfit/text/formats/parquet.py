@@ -163,7 +163,6 @@ class Parquet(Format):
 
     name = "parquet"
     suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
-    all_fields = False
     seeks = True
     batches: ClassVar[type[Batches]] = Batches
 

@@ -49,7 +49,6 @@ class Sqlite(JsonLines):
     name = "sqlite"
     suffixes = (".sqlite", ".sqlite3", ".db")
     joins = False
-    all_fields = False
     cut_by_text = False
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
