@@ -4,7 +4,8 @@ There is no small instruction-tuned decoder or instruction set among the data, s
 it. The base is a decoder trained from nothing on half of the documents. The conversations are made
 of the other half, in the way of FLAN: headlines and their articles, questions and answers, names
 and their descriptions, reviews and what they say, sentences and their translations. The target is
-300 conversations of one kind, the corpus all others of all kinds; another 100 are held out.
+400 conversations of one kind, of which `fit` holds out a fifth; the corpus is all others of all
+kinds.
 
 Run: python benchmarks/chats.py DATA WORK [--time 45min]
 """
@@ -39,7 +40,7 @@ KINDS = {
 TARGETS = ("bio_medquad", "cs_arxiv", "finance_reuters21578")
 WORDS = 200  # of an answer
 MOST = 6_000  # conversations of a kind
-TASK = 400  # conversations of a target; `fit` holds out a quarter of them
+TASK = 400  # conversations of a target
 TEMPLATE = (
     "{% for m in messages %}{% if m.role == 'assistant' %}Answer: {% generation %}{{ m.content }}"
     "{{ eos_token }}{% endgeneration %}{% else %}{{ bos_token }}Question: {{ m.content }}\n"
