@@ -43,9 +43,9 @@ RESULTS = Path(__file__).parent / "results" / "scale.json"
 BYTES = 120_000_000  # of text in the smaller corpora, JSON included
 FILE = 10_000_000  # of text in an archive
 SHARD = 4.0  # MiB, the default
-TINY = 0.004  # MiB
+TINY = 0.0005  # MiB: each row is a shard
 # share of the text, how often, size of a shard
-RUNS = ((1.0, 1, SHARD), (1.0, 3, SHARD), (0.3, 1, TINY), (0.6, 1, TINY))
+RUNS = ((1.0, 1, SHARD), (1.0, 3, SHARD), (0.4, 1, TINY), (1.0, 1, TINY))
 SIZES = {"10 GB": 10, "1 TB": 1_000, "10 TB": 10_000}
 WORKERS = (2, 16, 96)
 PASSES = {"select": 3, "choose": 1}
