@@ -305,13 +305,12 @@ def require_fields(
         else:
             if seen:
                 names = seen.partition(" are ")[2].partition(";")[0].split(", ")
-                near = difflib.get_close_matches(field, names, 1)
+                near = [f" Did you mean {n!r}?" for n in difflib.get_close_matches(field, names, 1)]
                 raise bad_setting(
                     f"`{setting}`",
                     f"one that reads fields of the corpus (its {seen})",
                     field,
-                    f"None of its first {_LOOKED_AT:,} rows has this field."
-                    + f" Did you mean {near[0]!r}?" * bool(near),
+                    f"None of its first {_LOOKED_AT:,} rows has this field.{''.join(near)}",
                 )
 
 
