@@ -118,7 +118,7 @@ def test_one_text_a_thousand_times(run, jsonl):
     corpus = jsonl("same.jsonl", ["kinase binds"] * 1_000)
     done = run(corpus=corpus, settings=(), dedup="none")
     assert done.manifest["selected"]["segments"] == 200
-    assert [s["row"] for s in done] == list(range(200))
+    assert len({s["row"] for s in done}) == 200  # drawn from equals
     assert any("1 of 1,000" in w for w in done.manifest["warnings"])
 
 
