@@ -74,8 +74,8 @@ def stop_after(patch, owner, name, count):
 @pytest.mark.parametrize(
     ("owner", "name", "count"),
     [
-        (WriteSelected, "_work", 0),
-        (WriteSelected, "_work", 5),
+        (WriteSelected, "__call__", 0),
+        (WriteSelected, "__call__", 5),
         (writing, "plan_parts", 0),  # every piece is written, and no part planned
         (writing, "merge_pieces", 0),
         (writing, "merge_pieces", 3),
