@@ -1,7 +1,7 @@
 """Does a selection of conversations lower the loss on unseen ones? `fit` says, for three targets.
 
 There is no small instruction-tuned decoder or instruction set among the data, so both are made of
-it. The base is a decoder trained from nothing on half of the documents. The conversations are made
+it. The base is a decoder trained from scratch on half of the documents. The conversations are made
 of the other half, in the way of FLAN: headlines and their articles, questions and answers, names
 and their descriptions, reviews and what they say, sentences and their translations. The target is
 400 conversations of one kind, of which `fit` holds out a fifth; the corpus is all others of all

@@ -137,15 +137,15 @@ class Decision:
             selected = np.zeros(len(keyed.keys), np.bool_)
             for number, selector in enumerate(selectors):
                 members = keyed.group == number
-                selected[members] = _of(selector, keyed, members)
+                selected[members] = _selected_of(selector, keyed, members)
             if rest_selector is not None:
                 rest = ~selected
-                selected[rest] = _of(rest_selector, keyed, rest)
+                selected[rest] = _selected_of(rest_selector, keyed, rest)
             yield keyed, selected
 
 
-def _of(selector: Selector, keyed: Keyed, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which of some segments are selected."""
+def _selected_of(selector: Selector, keyed: Keyed, members: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which of the members of a part are selected."""
     return selector.select(keyed.keys[members], keyed.costs[members], keyed.draws[members])
 
 
