@@ -476,8 +476,9 @@ def test_the_module_is_the_command(command, inputs, tmp_path):
     words = ("--out", tmp_path / "out", "--method", "random", "--workers", 1, "--json")
     done = command("select", *inputs, *words)
     assert only_json(done)["workers"] == 1
-    said = [s for s in done.err.splitlines() if not re.fullmatch(r"[a-z ]+(: .+)?\.", s)]
-    assert said == []  # but the progress of a slow stage
+    assert not re.search(
+        "warning|error", done.err, re.IGNORECASE
+    )  # a slow stage tells its progress
     refused = command("select", "--fraction", 2)
     assert refused.code == 2
     assert refused.err.startswith("Usage: python -m corpusfit select")

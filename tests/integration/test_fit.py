@@ -272,6 +272,21 @@ def test_the_corpus_may_have_its_text_in_another_field(fit, jsonl, tiny_gpt, fie
     assert (counts["rows"], counts["rejected"]) == (120, 0)
 
 
+def test_only_rows_that_a_filter_keeps_are_selected_or_drawn(fit, jsonl, tiny_gpt):
+    texts = [*prose("task", 60, 2), *prose("market", 60)]
+    rows = [{"text": text, "kept": number % 2 == 0} for number, text in enumerate(texts)]
+    run = fit(
+        task=jsonl("plain.jsonl", prose("task", 60)),
+        corpus=jsonl("marked.jsonl", rows),
+        where="kept == true",
+        model=str(tiny_gpt),
+    )
+    for name in ("selection", "random/1"):
+        counts = json.loads((run.path / name / "manifest.json").read_text())["counts"]
+        assert (counts["rows"], counts["left_out"]) == (120, 60)
+    assert "kept == true" in run.manifest["repeat"]
+
+
 def test_a_first_training_whose_loss_rises_is_repeated_at_a_lower_rate(
     fit, few, monkeypatch, inline
 ):
@@ -385,6 +400,7 @@ def test_tasks_and_models_of_every_kind(
         ({"kind": "translation"}, "task"),
         ({"corpus": "-"}, "corpus"),
         ({"objective": "none_such"}, "objective"),
+        ({"where": "score >"}, "where"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_is_trained(fit, words, named, tmp_path):

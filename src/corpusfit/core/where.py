@@ -1,8 +1,8 @@
 """The filter on rows of `read.where`: a small language of comparisons, parsed and never evaluated.
 
-What: `FIELD == VALUE`, also `!= < <= > >=`, `in [..]` and `not in [..]`, joined by `and`, `or`,
-`not` and parentheses; a value is a string in quotes, a number, `true`, `false` or `null`. A field
-is a name, a dotted one for a field within a field, or `field("any name")`.
+What: `FIELD == VALUE`, also `!= < <= > >=`, `in [..]`, `not in [..]` and `is null`, joined by
+`and`, `or`, `not` and parentheses; a value is a string in quotes, a number, `true`, `false` or
+`null`. A field is a name, a dotted one for a field within a field, or `field("any name")`.
 Why: Python's own parser gives a tree with the usual precedences; only the nodes above are taken.
 Trade-off: one side of a comparison is a value, so two fields cannot be compared.
 """
@@ -121,9 +121,9 @@ def _comparison(
         raise _RefusedError(ast.unparse(whole))
     name = field.name
     fields[name] = None
-    if kind in (ast.Eq, ast.In):
+    if kind in (ast.Eq, ast.In) or (kind is ast.Is and values == [None]):
         return lambda row: any(_same(row(name), value) for value in values)
-    if kind in (ast.NotEq, ast.NotIn):
+    if kind in (ast.NotEq, ast.NotIn) or (kind is ast.IsNot and values == [None]):
         return lambda row: not any(_same(row(name), value) for value in values)
     if kind not in _ORDERS or isinstance(values[0], bool) or values[0] is None:
         raise _RefusedError(ast.unparse(whole))
@@ -132,6 +132,8 @@ def _comparison(
 
 def _operand(node: ast.expr) -> Any:
     """A field, or a value."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitAnd | ast.BitOr):
+        raise _RefusedError(f"{ast.unparse(node)}; write `and` for `&` and `or` for `|`")
     if isinstance(node, ast.Constant) and isinstance(node.value, str | int | float | None):
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):

@@ -46,6 +46,7 @@ def _resolve(
     corpus: Inputs,
     method: str = "auto",
     corpus_field: str = "text",
+    where: str = "",
     objective: str = "",
     machine: Machine | None = None,
     **options: Any,
@@ -56,12 +57,15 @@ def _resolve(
         allowed = "a model folder, a Hugging Face hub id or minilm"
         cure = "For example `model.name=bert-base-uncased`."
         raise bad_setting("`model.name`", allowed, "nothing", cure)
+    from corpusfit.core.where import parsed
     from corpusfit.fitting.fitting import Request
     from corpusfit.scoring.names import require
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs
 
     require(method)
+    if where:
+        parsed(where)
     machine = machine_of(machine, options)
     if built.task.loss_on:  # files of both are read together
         field = built.task.text_field
@@ -78,7 +82,7 @@ def _resolve(
         raise bad_setting("`task` and `corpus`", allowed, "-", cure)
     if objective:
         one_of("`objective`", objective, (*LANGUAGE_MODELS, *EMBEDDINGS))
-    return Request(built, place, tuple(texts), method, corpus_field, objective), machine
+    return Request(built, place, tuple(texts), method, corpus_field, where, objective), machine
 
 
 @offers(FIT)
@@ -90,6 +94,7 @@ def fit(
     time: str | float = "30min",
     method: str = "auto",
     corpus_field: str = "text",
+    where: str = "",
     objective: str = "",
     overwrite: bool = False,
     machine: Machine | None = None,
@@ -106,6 +111,7 @@ def fit(
         time: about how long all of it may take, such as "20min", "2h", or seconds.
         method: how the selection scores the corpus, as for `select`.
         corpus_field: field of the corpus with the text.
+        where: rows of the corpus to use, by their fields, as for `select` (default: all).
         objective: training objective, as for `adapt` (default: that of the model).
 
     Returns:
@@ -117,6 +123,7 @@ def fit(
         corpus=corpus,
         method=method,
         corpus_field=corpus_field,
+        where=where,
         objective=objective,
         machine=machine,
         **options,

@@ -91,6 +91,7 @@ class Request:
     corpus: tuple[str, ...]
     method: str
     corpus_field: str
+    where: str = ""  # the rows of the corpus to use; empty for all
     objective: str = ""  # of the training; empty for that of the model
 
 
@@ -445,6 +446,7 @@ def _identity(request: Request, task: Task) -> dict[str, Any]:
         "corpus": dict.fromkeys(absolute(list(request.corpus)), ""),
         "method": request.method,
         "corpus_field": request.corpus_field,
+        "where": request.where,
         "objective": request.objective,
         "versions": {"corpusfit": versions()["corpusfit"]},
     }
@@ -457,6 +459,7 @@ def _repeated(request: Request, seconds: float) -> list[str]:
         "time": f"{seconds:g}s",
         "method": request.method if request.method != "auto" else "",
         "corpus-field": request.corpus_field if request.corpus_field != "text" else "",
+        "where": request.where,
         "objective": request.objective,
         "seed": plan.seed or "",
     }
@@ -517,8 +520,9 @@ class _Work:
 
     @property
     def _reading(self) -> dict[str, Any]:
-        """Arguments of every selection: the field of all files, and that chats stay whole."""
+        """Arguments of every selection: what is read, and that chats stay whole."""
         fields = dict.fromkeys(("text_field", "target_field"), self.request.corpus_field)
+        fields["where"] = self.request.where
         return {**fields, "unit": "document"} if self.chats else fields
 
     @property

@@ -48,6 +48,8 @@ ROW = {
         ("spelled == false", True),
         ("tags == true", False),
         ("none == null", True),
+        ("none is null and missing is null", True),
+        ("topic is not null", True),
         ("missing == null", True),
         ("topic != null", True),
         ("missing > 3 or missing <= 3", False),
@@ -82,7 +84,7 @@ def test_values_without_an_order_are_no_answer(text):
         "score > null",
         "score > true",
         "score + 1 > 3",
-        "score is None",
+        "score is 3",
         "'a' in tags",
         "score in [other]",
         "score > 3 if flag else 4",
@@ -102,6 +104,12 @@ def test_values_without_an_order_are_no_answer(text):
 )
 def test_what_is_no_filter_is_refused(text):
     with pytest.raises(UsageError, match=r"^`read\.where` must be .*read\.where=score"):
+        parsed(text)
+
+
+@pytest.mark.parametrize("text", ["score > 3 & flag == true", "(score > 3) | flag == true"])
+def test_the_word_for_a_sign_is_named(text):
+    with pytest.raises(UsageError, match="write `and` for `&` and `or` for `\\|`"):
         parsed(text)
 
 
