@@ -23,7 +23,7 @@ from corpusfit.core.errors import (
 )
 from corpusfit.training import adapting, tokenising
 from corpusfit.training.objectives import MaskedLM
-from corpusfit.training.tokenising import TokeniseSelected, TokeniseShard
+from corpusfit.training.tokenising import TokeniseTexts
 from listening import StoppingTraining
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
@@ -266,7 +266,7 @@ def test_stopped_it_goes_on_and_reads_nothing_again(adapt, inline, monkeypatch, 
         machine = type(inline)(cache=own, progress=StoppingTraining(after))
         with pytest.raises(InterruptedError):
             adapt("stopped", machine=machine, **words)
-        monkeypatch.setattr(TokeniseShard, "start", lambda _: pytest.fail("tokenised again"))
+        monkeypatch.setattr(TokeniseTexts, "start", lambda _: pytest.fail("tokenised again"))
     machine = type(inline)(cache=own, progress=StoppingTraining())
     again = adapt("stopped", machine=machine, **words)
     assert again.history() == whole.history()
@@ -278,8 +278,7 @@ def test_stopped_it_goes_on_and_reads_nothing_again(adapt, inline, monkeypatch, 
 def test_a_selections_texts_are_tokenised_once(adapt, inline, selections, monkeypatch, tmp_path):
     machine = type(inline)(cache=tmp_path / "cache")
     first = adapt("first", data=selections / "top", machine=machine)
-    for job in (TokeniseShard, TokeniseSelected):
-        monkeypatch.setattr(job, "start", lambda _: pytest.fail("tokenised again"))
+    monkeypatch.setattr(TokeniseTexts, "start", lambda _: pytest.fail("tokenised again"))
     again = adapt("again", data=selections / "top", machine=machine)
     assert again.manifest["weights"] == first.manifest["weights"]
 

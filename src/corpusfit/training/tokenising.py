@@ -61,19 +61,28 @@ _COUNTED = (
     *("source_tokens", "unknown_source", "unknown_target"),  # of pairs
     *("cut", "counted"),  # of conversations
 )
-Tokenise = Callable[
-    [
-        Sequence[str],
-        NDArray[np.int64],
-        Sequence[list[str]],
-        Sequence[str],
-        NDArray[np.float32],
-        Tally,
-    ],
-    tuple["Part", dict[str, Any]],
-]
-"""From the names of a shard's files, n rows, their texts (of pairs both sides), files and scores:
-the part and its counts."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """The n texts of a shard or of a range of a selection."""
+
+    names: Sequence[str]  # of their files
+    rows: NDArray[np.int64]  # [n]
+    sides: Sequence[list[str]]  # the texts; of pairs both sides
+    files: Sequence[str]  # [n], the file of each pair
+    scores: NDArray[np.float32]  # [n]
+    tally: Tally
+    documents: Sequence[Document] = ()  # [n], of conversations
+
+    def counts(self, **more: int) -> dict[str, Any]:
+        """The counts of reading them, with their characters."""
+        characters = sum(len(text) for side in self.sides for text in side)
+        return self.tally.as_dict() | {"characters": characters, "empty": 0, **more}
+
+
+Tokenise = Callable[[Read], tuple["Part", dict[str, Any]]]
+"""From texts to their part and its counts."""
 
 
 def _of_texts(path: Path, end: int | None) -> Tokenise:
@@ -92,15 +101,8 @@ def _of_texts(path: Path, end: int | None) -> Tokenise:
     largest = max((end or 0, *tokenizer.get_vocab(with_added_tokens=True).values()))
     kind: type[np.generic] = np.uint16 if largest < 2**16 else np.uint32
 
-    def tokenise(
-        names: Sequence[str],
-        rows: NDArray[np.int64],
-        sides: Sequence[list[str]],
-        files: Sequence[str],
-        scores: NDArray[np.float32],
-        tally: Tally,
-    ) -> tuple[Part, dict[str, Any]]:
-        (texts,) = sides
+    def tokenise(read: Read) -> tuple[Part, dict[str, Any]]:
+        (texts,) = read.sides
         encoded: list[NDArray[Any]] = []
         lengths = np.zeros(len(texts), np.int64)
         for owners, pieces in batches(texts):
@@ -114,13 +116,9 @@ def _of_texts(path: Path, end: int | None) -> Tokenise:
         if end is not None:
             ids = np.insert(ids, np.cumsum(lengths)[filled], end)
             lengths += filled
-        counts = tally.as_dict() | {
-            "characters": sum(map(len, texts)),
-            "tokens": len(ids),
-            "empty": int((~filled).sum()),
-        }
+        counts = read.counts(tokens=len(ids), empty=int((~filled).sum()))
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return Part(names, rows, ids, offsets, text_keys(texts), scores), counts
+        return Part(read.names, read.rows, ids, offsets, text_keys(texts), read.scores), counts
 
     return tokenise
 
@@ -142,75 +140,59 @@ def _of_pairs(folder: Path, *, tagged: bool) -> Tokenise:
             ids += [np.array(row, kind) for row in encoded["input_ids"]]
         return ids
 
-    def tokenise(
-        names: Sequence[str],
-        rows: NDArray[np.int64],
-        sides: Sequence[list[str]],
-        files: Sequence[str],
-        scores: NDArray[np.float32],
-        tally: Tally,
-    ) -> tuple[Part, dict[str, Any]]:
-        inputs = sides[0]
+    def tokenise(read: Read) -> tuple[Part, dict[str, Any]]:
+        inputs, targets = read.sides
         if tagged:
-            inputs = [f"{domain_tag(n)} {text}" for n, text in zip(files, inputs, strict=True)]
-        first, second = ids_of(inputs, "text"), ids_of(sides[1], "text_target")
+            inputs = [f"{domain_tag(n)} {text}" for n, text in zip(read.files, inputs, strict=True)]
+        first, second = ids_of(inputs, "text"), ids_of(targets, "text_target")
         begins = np.fromiter(map(len, first), np.int64, len(first))
         lengths = begins + np.fromiter(map(len, second), np.int64, len(second))
         unknown = tokenizer.unk_token_id
-        counts = tally.as_dict() | {
-            "characters": sum(len(text) for side in sides for text in side),
-            "tokens": int(lengths.sum()),
-            "empty": 0,
-            "source_tokens": int(begins.sum()),
-            "unknown_source": sum(int((ids == unknown).sum()) for ids in first),
-            "unknown_target": sum(int((ids == unknown).sum()) for ids in second),
-        }
+        counts = read.counts(
+            tokens=int(lengths.sum()),
+            source_tokens=int(begins.sum()),
+            unknown_source=sum(int((ids == unknown).sum()) for ids in first),
+            unknown_target=sum(int((ids == unknown).sum()) for ids in second),
+        )
         # interleave the sides, so that a pair is one run of ids
         both = [ids for pair in zip(first, second, strict=True) for ids in pair]
         ids = np.concatenate([np.empty(0, kind), *both])
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        keys = np.stack([text_keys(side) for side in sides], 1)
-        return Part(names, rows, ids, offsets, keys, scores, begins), counts
+        keys = np.stack([text_keys(side) for side in read.sides], 1)
+        return Part(read.names, read.rows, ids, offsets, keys, read.scores, begins), counts
 
     return tokenise
 
 
-def _of_chats(
-    encoder: ChatEncoder,
-    names: Sequence[str],
-    documents: Sequence[Document],
-    field: str,
-    scores: NDArray[np.float32],
-    tally: Tally,
-) -> tuple[Part, dict[str, Any]]:
-    """Rows of conversations as token ids; one that is refused has none and joins the rejects."""
-    encoded = []
-    for document in documents:
-        try:
-            encoded.append(encoder.encode(document.text, document.fields, field))
-        except RefusedError as e:
-            encoded.append(Encoded([], np.empty(0, np.bool_)))
-            tally.documents -= 1
-            tally.rejects.append((document.row, document.byte, str(e)))
-    tally.rejects.sort()
-    ids = np.concatenate(
-        [np.empty(0, encoder.kind), *(np.array(e.ids, encoder.kind) for e in encoded)]
-    )
-    counted = np.concatenate([np.empty(0, np.bool_), *(e.counted for e in encoded)])
-    texts = [document.text for document in documents]
-    counts = tally.as_dict() | {
-        "characters": sum(map(len, texts)),
-        "tokens": len(ids),
-        "empty": 0,
-        "cut": sum(e.cut for e in encoded),
-        "counted": int(counted.sum()),
-    }
-    offsets = np.cumsum([0, *(len(e.ids) for e in encoded)])
-    rows = np.array([document.row for document in documents], np.int64)
-    part = Part(names, rows, ids, offsets, text_keys(texts), scores)
-    if encoder.chats.loss_on != ALL:
-        part = dataclasses.replace(part, counted=counted)
-    return part, counts
+def _of_chats(folder: Path, chats: Chats, end: int | None, field: str) -> Tokenise:
+    """Open a tokenizer of conversations; a refused one has no token and joins the rejects."""
+    encoder = ChatEncoder(folder, chats, end)
+
+    def tokenise(read: Read) -> tuple[Part, dict[str, Any]]:
+        encoded = []
+        for document in read.documents:
+            try:
+                encoded.append(encoder.encode(document.text, document.fields, field))
+            except RefusedError as e:
+                encoded.append(Encoded([], np.empty(0, np.bool_)))
+                read.tally.documents -= 1
+                read.tally.rejects.append((document.row, document.byte, str(e)))
+        read.tally.rejects.sort()
+        ids = np.concatenate(
+            [np.empty(0, encoder.kind), *(np.array(e.ids, encoder.kind) for e in encoded)]
+        )
+        counted = np.concatenate([np.empty(0, np.bool_), *(e.counted for e in encoded)])
+        counts = read.counts(
+            tokens=len(ids), cut=sum(e.cut for e in encoded), counted=int(counted.sum())
+        )
+        offsets = np.cumsum([0, *(len(e.ids) for e in encoded)])
+        keys = text_keys(read.sides[0])
+        part = Part(read.names, read.rows, ids, offsets, keys, read.scores)
+        if chats.loss_on != ALL:
+            part = dataclasses.replace(part, counted=counted)
+        return part, counts
+
+    return tokenise
 
 
 def batches(texts: Sequence[str]) -> Iterator[tuple[list[int], list[str]]]:
@@ -241,60 +223,6 @@ def pieces_of(text: str) -> Iterator[str]:
         yield text[begin:end]
         begin = end
     yield text[begin:] if begin else text
-
-
-@dataclass(frozen=True)
-class TokeniseShard(Job[Shard, int]):
-    """Tokenise a shard of a corpus, with score 0 for every text; returns its number of tokens."""
-
-    read: ReadPlan
-    names: tuple[str, ...]
-    tokenizer: Path  # a `tokenizer.json`; for pairs, the folder of a transformers tokenizer
-    out: Path  # folder of the parts, on this machine
-    end: int | None  # id to append to each text, if any
-    pairs: bool = False
-    tagged: bool = False  # whether to prefix a source text with the tag of its file's domain
-    chats: Chats | None = None  # with these, `tokenizer` is a folder, too
-
-    def start(self) -> Callable[[Shard], int]:
-        """Open the tokenizer."""
-        if self.chats is not None:
-            return self._of_chats(ChatEncoder(self.tokenizer, self.chats, self.end))
-        reads = self.read.sides() if self.pairs else (self.read,)
-        tokenise = _opened(self)
-
-        def work(shard: Shard) -> int:
-            documents, tally = read_shard(shard, reads[0], self.names)
-            sides = [documents.texts.to_pylist()]
-            sides += [read_shard(shard, r, self.names)[0].texts.to_pylist() for r in reads[1:]]
-            files = [self.names[shard.source + int(n)] for n in file_of(documents.row)]
-            scores = np.zeros(len(documents), np.float32)
-            names = tally.sources(self.names)
-            part, counts = tokenise(names, documents.row, sides, files, scores, tally)
-            write_part(self.out, shard.index, part, counts)
-            return len(part.ids)
-
-        return work
-
-    def _of_chats(self, encoder: ChatEncoder) -> Callable[[Shard], int]:
-        def work(shard: Shard) -> int:
-            tally = Tally.of(shard)
-            documents = []
-            for row in corpus.rows(shard, self.read):
-                if isinstance(row, Document):
-                    documents.append(row)
-                else:
-                    tally.rejects.append((row.row, row.byte, row.reason))
-            tally.documents = len(documents)
-            names, scores = tally.sources(self.names), np.zeros(len(documents), np.float32)
-            field = self.read.text_field
-            part, counts = _of_chats(encoder, names, documents, field, scores, tally)
-            if self.read.strict:
-                require_none_rejected(tally, self.names)
-            write_part(self.out, shard.index, part, counts)
-            return len(part.ids)
-
-        return work
 
 
 @dataclass(frozen=True)
@@ -354,56 +282,83 @@ def ranges_of(sources: Sequence[Source]) -> list[Range]:
 
 
 @dataclass(frozen=True)
-class TokeniseSelected(Job[tuple[int, Range], int]):
-    """Tokenise a numbered range of the text of a run's `selected/`, with its scores."""
+class TokeniseTexts(Job[Shard | tuple[int, Range], int]):
+    """Tokenise a shard of a corpus, or a numbered range of a selection; returns its tokens.
 
-    field: str
-    tokenizer: Path
-    out: Path
-    end: int | None
+    A text of a selection has its score, and every text of a corpus 0.
+    """
+
+    read: ReadPlan
+    names: tuple[str, ...]  # of the corpus's files
+    tokenizer: Path  # a `tokenizer.json`; for pairs and chats, the folder of one of transformers
+    out: Path  # folder of the parts, on this machine
+    end: int | None  # id to append to each text, if any
     pairs: bool = False
-    tagged: bool = False
+    tagged: bool = False  # whether to prefix a source text with the tag of its file's domain
     chats: Chats | None = None
 
-    def start(self) -> Callable[[tuple[int, Range]], int]:
+    def start(self) -> Callable[[Shard | tuple[int, Range]], int]:
         """Open the tokenizer."""
         if self.chats is not None:
-            return self._of_chats(ChatEncoder(self.tokenizer, self.chats, self.end))
-        fields = ("text", "translation", "source") if self.pairs else (self.field,)
-        tokenise = _opened(self)
+            field = self.read.text_field
+            tokenise = _of_chats(self.tokenizer, self.chats, self.end, field)
+        elif self.pairs:
+            tokenise = _of_pairs(self.tokenizer, tagged=self.tagged)
+        else:
+            tokenise = _of_texts(self.tokenizer, self.end)
 
-        def work(piece: tuple[int, Range]) -> int:
-            number, part = piece
-            rows, columns, scores = read_selected(part, fields, "score")
-            # the tally refers to the source by this number
-            tally = Tally(number, len(rows))
-            tokens, counts = tokenise([part.name], rows, columns[:2], columns[-1], scores, tally)
-            write_part(self.out, number, tokens, counts)
-            return len(tokens.ids)
+        def work(piece: Shard | tuple[int, Range]) -> int:
+            if isinstance(piece, Shard):
+                number, read = piece.index, self._shard(piece)
+            else:
+                number, read = piece[0], self._selected(*piece)
+            part, counts = tokenise(read)
+            if self.read.strict and isinstance(piece, Shard):  # a chat may have been refused
+                require_none_rejected(read.tally, self.names)
+            write_part(self.out, number, part, counts)
+            return len(part.ids)
 
         return work
 
-    def _of_chats(self, encoder: ChatEncoder) -> Callable[[tuple[int, Range]], int]:
-        def work(piece: tuple[int, Range]) -> int:
-            number, part = piece
-            rows, (texts,), scores = read_selected(part, ("text",), "score")
+    def _shard(self, shard: Shard) -> Read:
+        documents: list[Document] = []
+        if self.chats is not None:
+            tally = Tally.of(shard)
+            for row in corpus.rows(shard, self.read):
+                if isinstance(row, Document):
+                    documents.append(row)
+                else:
+                    tally.rejects.append((row.row, row.byte, row.reason))
+            tally.documents = len(documents)
+            rows = np.array([document.row for document in documents], np.int64)
+            sides = [[document.text for document in documents]]
+        else:
+            plans = self.read.sides() if self.pairs else (self.read,)
+            (texts, tally), *others = (read_shard(shard, plan, self.names) for plan in plans)
+            rows = texts.row
+            sides = [side.texts.to_pylist() for side in (texts, *(other for other, _ in others))]
+        names = tally.sources(self.names)
+        files = [self.names[shard.source + int(number)] for number in file_of(rows)]
+        scores = np.zeros(len(rows), np.float32)
+        return Read(names, rows, sides, files, scores, tally, documents)
+
+    def _selected(self, number: int, part: Range) -> Read:
+        fields = [self.read.text_field]
+        if self.pairs:
+            fields = ["text", "translation", "source"]
+        elif self.chats is not None:
+            fields = ["text"]
+        rows, columns, scores = read_selected(part, fields, "score")
+        documents = []
+        if self.chats is not None:
             lines = (orjson.loads(line) for _, line in part.lines() if line != b"\n")
             documents = [
                 Document(row, 0, text, None, fields=line)
-                for row, text, line in zip(rows.tolist(), texts, lines, strict=True)
+                for row, text, line in zip(rows.tolist(), columns[0], lines, strict=True)
             ]
-            tally = Tally(number, len(documents))
-            tokens, counts = _of_chats(encoder, [part.name], documents, self.field, scores, tally)
-            write_part(self.out, number, tokens, counts)
-            return len(tokens.ids)
-
-        return work
-
-
-def _opened(job: TokeniseShard | TokeniseSelected) -> Tokenise:
-    if job.pairs:
-        return _of_pairs(job.tokenizer, tagged=job.tagged)
-    return _of_texts(job.tokenizer, job.end)
+        # the tally refers to the source by this number
+        tally = Tally(number, len(rows))
+        return Read([part.name], rows, columns[:2], columns[-1], scores, tally, documents)
 
 
 def read_selected(
@@ -452,11 +407,7 @@ class Tokenising:
     def corpus(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of a corpus."""
         out = self._folder("corpus", sources)
-        names, pairs = tuple(s.name for s in sources), bool(self.pairs)
-        job = TokeniseShard(
-            self.read, names, self.tokenizer, out, self.end, pairs, self.tagged, self.chats
-        )
-        done = finished(out)
+        job, done = self._job(out, tuple(s.name for s in sources)), finished(out)
         shards = self.context.shards_of(sources, self.read, corpus.packed)
         pieces = (shard for shard in shards if shard.index not in done)
         return self._tokens(kind, sources, out, job, pieces, sum(s.size for s in sources))
@@ -467,11 +418,15 @@ class Tokenising:
         # parts of one range have the numbers that earlier versions gave them
         how = "selected" if len(ranges) == len(sources) else f"selected in {len(ranges)}"
         out = self._folder(how, sources)
-        field, pairs = self.read.text_field, bool(self.pairs)
-        job = TokeniseSelected(field, self.tokenizer, out, self.end, pairs, self.tagged, self.chats)
-        done = finished(out)
+        job, done = self._job(out), finished(out)
         pieces = [(i, part) for i, part in enumerate(ranges) if i not in done]
         return self._tokens(kind, sources, out, job, pieces, len(pieces))
+
+    def _job(self, out: Path, names: tuple[str, ...] = ()) -> TokeniseTexts:
+        pairs = bool(self.pairs)
+        return TokeniseTexts(
+            self.read, names, self.tokenizer, out, self.end, pairs, self.tagged, self.chats
+        )
 
     def texts(self, kind: str, texts: list[str], spool: Path) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of texts in memory, which are written to a file first."""

@@ -18,7 +18,7 @@ from corpusfit.training.objectives import Network, objective
 from corpusfit.training.packing import find_packing
 from corpusfit.training.plan import ObjectivePlan
 from corpusfit.training.special_tokens import special_tokens_of
-from corpusfit.training.tokenising import ChatTokens, TokeniseShard, Tokens, read_tally
+from corpusfit.training.tokenising import ChatTokens, TokeniseTexts, Tokens, read_tally
 from corpusfit.training.trainer import Heldout
 
 tf = pytest.importorskip("transformers", reason="the extra train is not installed")
@@ -296,7 +296,7 @@ def test_the_loss_is_that_of_labels_of_minus_100(tmp_path, name, loss_on):
     tokenizer = tokenizer_of(TEMPLATES[name], begins=True)
     tokenizer.save_pretrained(tmp_path / "tokenizer")
     rows = [*CHATS[:2], said("a", "b"), said("c", "d" * 20, "e", "f"), said("no answer")]
-    job = TokeniseShard(
+    job = TokeniseTexts(
         ReadPlan(text_field="messages"),
         ("a.jsonl",),
         tmp_path / "tokenizer",
@@ -381,7 +381,7 @@ def test_strict_stops_at_a_conversation_that_is_refused(tmp_path):
     tokenizer_of(TEMPLATES["chatml"]).save_pretrained(tmp_path / "tokenizer")
     read = ReadPlan(text_field="messages", strict=True)
     chats = Chats("assistant", 100, ())
-    job = TokeniseShard(read, ("a.jsonl",), tmp_path / "tokenizer", tmp_path, None, chats=chats)
+    job = TokeniseTexts(read, ("a.jsonl",), tmp_path / "tokenizer", tmp_path, None, chats=chats)
     line = (json.dumps(CHATS[0]) + "\n" + json.dumps(said("no answer")) + "\n").encode()
     with pytest.raises(StrictError, match=r"a\.jsonl, row 1: .*without a turn"):
         job.start()(Shard(0, 0, "jsonl", 0, 0, line, (), 0))

@@ -19,8 +19,7 @@ from corpusfit.training import tokenising as tokenise
 from corpusfit.training.tokenising import (
     Part,
     Range,
-    TokeniseSelected,
-    TokeniseShard,
+    TokeniseTexts,
     Tokenising,
     Tokens,
     finished,
@@ -45,7 +44,7 @@ def shard(rows, index=0):
 
 
 def tokenised(tokenizer, out, rows, end=None, **read):
-    job = TokeniseShard(ReadPlan(**read), ("a.jsonl",), tokenizer, out, end)
+    job = TokeniseTexts(ReadPlan(**read), ("a.jsonl",), tokenizer, out, end)
     tokens, counts = job.start()(shard(rows)), read_tally(out, 0)
     assert tokens == counts["tokens"]
     return counts
@@ -182,7 +181,7 @@ def test_a_selection_keeps_scores_and_places(byte_pairs, tmp_path):
         11: [],
         12: [line(TEXTS[1], 0, 3)],
     }
-    work = TokeniseSelected("text", byte_pairs, tmp_path / "ids", None).start()
+    work = TokeniseTexts(ReadPlan(), (), byte_pairs, tmp_path / "ids", None).start()
     for number in (12, 2, 11):
         path = selected(tmp_path / "selected", number, lines[number])
         work((number, Range(path)))
@@ -208,7 +207,7 @@ def test_a_selection_keeps_scores_and_places(byte_pairs, tmp_path):
 )
 def test_an_invalid_row_of_a_selection_is_named(byte_pairs, tmp_path, bad, message):
     path = selected(tmp_path / "selected", 0, [line("fine"), bad])
-    work = TokeniseSelected("text", byte_pairs, tmp_path / "ids", None).start()
+    work = TokeniseTexts(ReadPlan(), (), byte_pairs, tmp_path / "ids", None).start()
     with pytest.raises(InputError, match=rf"^selected/part-00000.jsonl.zst, {message}"):
         work((0, Range(path)))
     assert finished(tmp_path / "ids") == set()
@@ -218,7 +217,7 @@ def test_a_selection_that_was_cut_off_is_an_error(byte_pairs, tmp_path):
     path = selected(tmp_path / "selected", 0, [line(t) for t in TEXTS])
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(InputError, match=r"selected/part-00000.jsonl.zst, row 0"):
-        TokeniseSelected("text", byte_pairs, tmp_path / "ids", None).start()((0, Range(path)))
+        TokeniseTexts(ReadPlan(), (), byte_pairs, tmp_path / "ids", None).start()((0, Range(path)))
 
 
 def test_a_part_in_ranges_is_the_part(byte_pairs, tmp_path, monkeypatch):
@@ -241,7 +240,7 @@ def test_a_part_in_ranges_is_the_part(byte_pairs, tmp_path, monkeypatch):
     monkeypatch.setattr(tokenise, "_SHORTEST", 1000)
     stored = {}
     for name, ranges in (("whole", [Range(path)]), ("ranges", ranges_of(sources))):
-        work = TokeniseSelected("text", byte_pairs, tmp_path / name, None).start()
+        work = TokeniseTexts(ReadPlan(), (), byte_pairs, tmp_path / name, None).start()
         for number, part in enumerate(ranges):
             work((number, part))
         tokens = Tokens.open(tmp_path / name)
@@ -265,7 +264,7 @@ def test_a_range_of_a_part_that_was_cut_off_is_an_error(tmp_path):
 def test_an_invalid_tokenizer_is_an_error(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
     for name in ("tokenizer.json", "missing.json"):
-        job = TokeniseSelected("text", tmp_path / name, tmp_path, None)
+        job = TokeniseTexts(ReadPlan(), (), tmp_path / name, tmp_path, None)
         with pytest.raises(ModelError, match=re.escape(name)):
             job.start()
 
