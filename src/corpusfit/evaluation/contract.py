@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -149,14 +150,15 @@ class TaskType(ABC):
         Args:
             value: as the format has it: a string, a number, a boolean, a list, or None.
         """
-        return [str(value)] if isinstance(value, str | int) and str(value).strip() else None
+        label = one_label(value) if isinstance(value, str | int) else ""
+        return [label] if label else None
 
     def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
         """The splits with labels in one form, and notes for the user on what was converted.
 
         Args:
             splits: the splits, with labels as `parse` or a format gives them.
-            names: the plan's names for label numbers, from 0; may be empty.
+            names: names for label numbers, from 0, by the plan or the data set; may be empty.
 
         Raises:
             InputError: the labels have several forms.
@@ -325,6 +327,11 @@ class TaskType(ABC):
             UsageError: no word may be replaced.
         """
         return [[split_words(text) for text in pieces] for pieces in examples.pieces]
+
+
+def one_label(value: str | int) -> str:
+    """The name of a label: white space around it and the form of its accents make no other."""
+    return unicodedata.normalize("NFC", str(value).strip())
 
 
 def in_order(labels: Collection[str]) -> list[str]:

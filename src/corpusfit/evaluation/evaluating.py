@@ -230,7 +230,7 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     del settings["model"]["name"]
     task_type = load(task.kind)
     if plan.model.frozen:
-        settings["model"]["frozen"] = "probe 2"  # raised where a probe's scores change
+        settings["model"]["frozen"] = "probe 3"  # raised where a probe's scores change
     else:  # older evaluations have no such setting
         del settings["model"]["frozen"]
     for group in {"decode", "likelihood"} - {task_type.group}:

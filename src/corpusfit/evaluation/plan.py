@@ -196,8 +196,8 @@ class TaskPlan(Group, group="task"):
     label_names: Annotated[
         str,
         Option(
-            "Names of numbered tags, or of the classes of a multi-label task, starting from "
-            "number 0 and separated by commas",
+            "Names of numbered labels, tags, or classes of a multi-label task, starting from "
+            "number 0 and separated by commas; -1 is then the number of no label",
             default="from the Hugging Face dataset",
         ),
     ] = ""

@@ -122,9 +122,14 @@ def probe(
         else:
             states[split] = _word_states(encoder, encoded, count)
     encoding_seconds = time.perf_counter() - encoding_started
+    # a word without a token, such as one behind the length, is not learned from
+    placed = {split: ~np.isnan(x[:, 0]) for split, x in states.items()}
     # models differ in the scale of their states, and the optimizer needs features of one scale
-    mean, deviation = states["train"].mean(0), states["train"].std(0)
-    scaled = {split: (x - mean) / np.maximum(deviation, 1e-6) for split, x in states.items()}
+    mean, deviation = (of(states["train"][placed["train"]], 0) for of in (np.mean, np.std))
+    scaled = {
+        split: np.nan_to_num((x - mean) / np.maximum(deviation, 1e-6))
+        for split, x in states.items()
+    }
     scaled["train"] = scaled["train"].astype(np.float64)
     gold = {split: examples.flat for split, examples in splits.items()}
     example_of_piece = np.repeat(np.arange(len(train)), train.lengths)
@@ -132,7 +137,7 @@ def probe(
     def fitted(strength: float, times: NDArray[np.int64] | None) -> Any:
         """A classifier of the training examples, each counted so many times."""
         weights = None if times is None else times[example_of_piece]
-        kept = slice(None) if weights is None else weights > 0
+        kept = placed["train"] if weights is None else placed["train"] & (weights > 0)
         labels = gold["train"][kept]
         if len(np.unique(labels)) == 1:  # a few training examples can share one label
             from sklearn.dummy import DummyClassifier
@@ -160,7 +165,8 @@ def probe(
     for strength in _STRENGTHS:
         model = fitted(strength, None)
         of_dev = likelihoods(model, "dev")
-        loss = float(-np.log(of_dev[np.arange(len(of_dev)), gold["dev"]]).mean())
+        of_gold = of_dev[placed["dev"], gold["dev"][placed["dev"]]]
+        loss = float(-np.log(of_gold).mean())
         history.append({"c": strength, "dev_loss": round(loss, 6)})
         if loss < lowest:
             lowest, rises, whole, best = loss, 0, model, len(history)
@@ -175,8 +181,9 @@ def probe(
             rng = np.random.default_rng([plan.seed, draw])
             times = np.bincount(rng.integers(0, len(train), len(train)), minlength=len(train))
             model = fitted(history[best - 1]["c"], times)
-        answers = {
-            split: likelihoods(model, split).argmax(1).astype(np.int32) for split in ("dev", "test")
+        answers = {  # a piece without a token has the answer that fine-tuning gives it
+            split: np.where(placed[split], likelihoods(model, split).argmax(1), 0).astype(np.int32)
+            for split in ("dev", "test")
         }
         outcomes.append(
             Outcome(
@@ -217,7 +224,7 @@ def learned_from(train: Examples, seed: int) -> list[int]:
 def _word_states(
     encoder: TransformerEncoder, encoded: Encoded, count: Callable[[float], None]
 ) -> Vectors:
-    """float32 [words, width]: the last state of each word's first token; zeros without a token."""
+    """float32 [words, width]: the last state of each word's first token; NaN without a token."""
     import torch
 
     width = int(encoder.dim)
@@ -233,7 +240,7 @@ def _word_states(
         last = output.last_hidden_state.float().cpu().numpy()
         for row, number in enumerate(batch):
             places = encoded.places[number]
-            states[number] = np.where((places == NOWHERE)[:, None], 0, last[row, places])
+            states[number] = np.where((places == NOWHERE)[:, None], np.nan, last[row, places])
         count(len(batch))
     return np.concatenate(states)
 

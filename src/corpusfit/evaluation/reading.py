@@ -27,6 +27,7 @@ from corpusfit.evaluation.formats.conll import (
 from corpusfit.evaluation.formats.pairs import languages_of, read_translations
 from corpusfit.evaluation.formats.rows import (
     SUFFIXES,
+    class_names,
     given_names,
     read_rows,
     read_texts,
@@ -312,10 +313,10 @@ def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
     if elsewhere is not None:
         return elsewhere
     files = find_splits(location, plan.kind)
-    task_type, splits = _read(files, plan)
+    task_type, splits, names = _read(files, plan)
     metric_of(plan, task_type.kind)
     left_out = [note for labeled in splits.values() for note in labeled.notes]
-    splits, converted = task_type.prepare(splits, given_names(plan))
+    splits, converted = task_type.prepare(splits, names)
     notes = [*left_out, *converted]
     if task_type.uses_train:
         # missing splits are drawn after labels are in one form, so that notes count what is used
@@ -359,21 +360,23 @@ def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
     )
 
 
-def _read(files: TaskFiles, plan: TaskPlan) -> tuple[TaskType, Splits]:
-    """The type of a task, and the examples of its splits."""
+def _read(files: TaskFiles, plan: TaskPlan) -> tuple[TaskType, Splits, Sequence[str]]:
+    """The type of a task, the examples of its splits, and the names of its label numbers."""
     if files.form in READERS:
         read = READERS[files.form]
         splits = {split: read(places, split, plan) for split, places in files.places.items()}
-        return load(detect(files.form, []) if plan.kind == "auto" else plan.kind), splits
+        kind = detect(files.form, []) if plan.kind == "auto" else plan.kind
+        return load(kind), splits, given_names(plan)
     rows = {split: read_rows(places, plan, split) for split, places in files.places.items()}
     if plan.kind == "auto" and rows["train"].holds_words():
         return _read(replace(files, form="tokens"), plan)
     kind = detect(files.form, rows["train"].values()) if plan.kind == "auto" else plan.kind
     task_type = load(kind)
-    return task_type, {
+    examples = {
         split: of_split.labeled(task_type.parse, task_type.wants)
         for split, of_split in rows.items()
     }
+    return task_type, examples, class_names(next(iter(files.places.values()))[0], plan)
 
 
 def _with_all(splits: Splits, plan: TaskPlan, seed: int) -> tuple[Splits, list[str]]:

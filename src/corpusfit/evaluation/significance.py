@@ -241,6 +241,10 @@ def difference(replicates: Sequence[float], error: float = 0.0, examples: int = 
     from scipy import stats
 
     mean, sd = spread(list(replicates))
+    if examples and error <= ROUNDING:
+        # All examples differ alike. With one more that does not, three of three show nothing and
+        # six of six a difference, as by a sign test.
+        error = abs(mean) * examples**0.5 / (examples + 1)
     of_replicates = (sd or 0.0) ** 2 / len(replicates)
     of_examples = error**2
     variance = of_replicates + of_examples

@@ -33,7 +33,7 @@ from corpusfit.embed.folders import find, require_extra
 from corpusfit.embed.hardware import resolve_device
 from corpusfit.evaluation.api import estimate_evaluation, evaluate
 from corpusfit.evaluation.evaluating import BASE, Evaluated
-from corpusfit.evaluation.formats.conll import read_conll
+from corpusfit.evaluation.formats.conll import read_tagged_text
 from corpusfit.evaluation.formats.rows import read_rows, row_of
 from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan, metric_of
 from corpusfit.evaluation.reading import find_splits, read_task
@@ -373,10 +373,9 @@ def _read(request: Request) -> tuple[Task, EvaluatePlan]:
         named = plan.task.label_field != TaskPlan().label_field  # then it must be there
         if files.form == "rows" and not named and not read_rows(train, plan.task, "").values():
             plan = plan.with_value("task.kind", PLAIN)
-        elif files.form == "conll" and all(map(format_of, train)):  # a .txt file is both
-            try:
-                read_conll(train, "train")
-            except InputError:
+        elif files.form == "conll" and all(map(format_of, train)):  # a .txt file may be both
+            plain = read_tagged_text(train, "train") is None
+            if plain:
                 plan = plan.with_value("task.kind", PLAIN)
         if plan.task.kind == PLAIN and list(files.places) == ["train"] and len(train) == 1:
             (place,) = train  # plain texts without splits are divided here

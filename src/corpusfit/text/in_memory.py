@@ -205,9 +205,10 @@ def _with_label_names(data: Any) -> Iterator[dict[str, Any]]:
     labels = {name: kind for name, kind in features.items() if hasattr(kind, "int2str")}
     for row in data:
         named_labels = {
-            name: kind.int2str(row[name])
+            # -1 is the number of no label
+            name: kind.int2str(row[name]) if row[name] >= 0 else None
             for name, kind in labels.items()
-            if isinstance(row[name], int) and row[name] >= 0
+            if isinstance(row[name], int)
         }
         yield {**row, **named_labels}
 

@@ -103,6 +103,26 @@ def test_words_with_tags(held, tmp_path, suffix):
     assert held(file) == {file.name: ["the test", "end"]}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Patients were vaccinated against hepatitis B",
+        "vitamin B\nvitamin E\nhepatitis B\nhepatitis E",
+        "blood type O\nblood type B\nblood type O",
+    ],
+)
+def test_lines_that_end_in_a_letter_are_not_words_with_tags(held, tmp_path, text):
+    (tmp_path / "held.txt").write_text(f"{text}\n", "utf-8")
+    assert held(tmp_path / "held.txt")["held.txt"] == [text]
+
+
+@pytest.mark.parametrize("tags", ["B I O", "B-X O O", "O O S-X"])
+def test_words_with_tags_without_tabs(held, tmp_path, tags):
+    lines = "".join(f"word {tag}\n" for tag in tags.split())
+    (tmp_path / "held.txt").write_text(lines, "utf-8")
+    assert held(tmp_path / "held.txt") == {"held.txt": ["word word word"]}
+
+
 def test_a_table_and_plain_text_are_not_words(held, tmp_path):
     table, plain = tmp_path / "held.tsv", tmp_path / "held.txt"
     table.write_text("text\tlabel\nthe kinase\tA\nthe bank\tB\n", "utf-8")

@@ -52,6 +52,20 @@ def test_sentences_are_read(write, sep, end):
     assert (task.learnable, task.notes) == (5, ())
 
 
+@pytest.mark.parametrize("begin", [0, 1])
+def test_a_first_column_that_counts_is_none_of_words(write, begin):
+    """As NeuroNLP2 and GermEval 2014 have it."""
+    lines = []
+    for sentence in SENTENCES:
+        rows = enumerate(sentence, begin)
+        lines += [*(f"{number} {word} NN {tag}\n" for number, (word, tag) in rows), "\n"]
+    task = read(three(write, "".join(lines)))
+    assert [sentences(task, s) for s in ("train", "dev", "test")] == [SENTENCES] * 3
+    assert len(task.notes) == 3
+    numbers = [[("1", "O"), ("EU", "B-ORG")], [("1", "O"), ("rejects", "O")]]
+    assert sentences(read(three(write, conll(numbers))), "train") == numbers
+
+
 def test_other_names_and_archives(write):
     write("train.iob2.xz", lzma.compress(conll(SENTENCES).encode()))
     write("valid.txt", conll(SENTENCES))

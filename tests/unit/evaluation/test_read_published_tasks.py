@@ -159,6 +159,21 @@ def test_sheets_with_a_header_and_blank_rows(tmp_path):
     assert tagged(read(tmp_path / "task")) == ["a/B-X . b", "c/B-X"]
 
 
+@pytest.mark.parametrize("header", [("Sentence #", "Word", "POS", "Tag"), None])
+def test_a_column_that_is_filled_once_a_sentence_is_none_of_words(tmp_path, header):
+    rows = [
+        *([header] if header else []),
+        ("Sentence: 1", "City", "NN", "O"),
+        (None, "of", "IN", "O"),
+        (None, "London", "NNP", "B-geo"),
+        (None, ".", ".", "O"),
+        ("Sentence: 2", "Rain", "NN", "O"),
+    ]
+    for split in CHUNK:
+        sheet(tmp_path / "task" / f"{split}.xlsx", rows)
+    assert tagged(read(tmp_path / "task")) == ["City of London/B-geo .", "Rain"]
+
+
 def test_a_sheet_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path):
     pytest.importorskip("openpyxl", reason="the extra xlsx is not installed")
     path = tmp_path / "train.xlsx"

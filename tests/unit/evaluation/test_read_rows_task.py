@@ -327,6 +327,87 @@ def test_other_lists_of_numbers_are_class_numbers(tmp_path, labels):
 
 
 @pytest.mark.parametrize(
+    ("spelled", "expected"),
+    [
+        (["['joy' 'love']", "['joy']", "['anger']"], [{"joy", "love"}, {"joy"}, {"anger"}]),
+        (["[2 5]", "[7]", "[2]"], [{"2", "5"}, {"7"}, {"2"}]),
+        (["{'x', 'y'}", "{'y', 'x'}", "set()"], [{"x", "y"}, {"x", "y"}, set()]),
+        (["('x', 'y')", "('x',)", "()"], [{"x", "y"}, {"x"}, set()]),
+        (["['x', 'y']", "x", "['y']"], [{"x", "y"}, {"x"}, {"y"}]),
+        (['["x ", " y"]', '["x", "y"]', '["e\u0301"]'], [{"x", "y"}, {"x", "y"}, {"é"}]),
+    ],
+)
+def test_lists_as_pandas_and_python_spell_them(tmp_path, spelled, expected):
+    """Of arrays of numpy, which have no commas, Python would join the strings."""
+    task = read(lists(tmp_path, {"csv": lambda own: csv_rows(own, str)}, labels=spelled))
+    assert task.kind == "multilabel"
+    assert labels_of(task) == expected
+
+
+@pytest.mark.parametrize("blank", ["", " "])
+@pytest.mark.parametrize(
+    ("values", "kind"), [([[1], ["x"], ["x", "y"]], "multilabel"), ([1.5, 2, 3], "regression")]
+)
+def test_a_blank_label_is_a_missing_one(tmp_path, values, kind, blank):
+    rows = [{"text": f"text {i}", "label": v} for i, v in enumerate([*values, blank])]
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    task = read(tmp_path)
+    assert (task.kind, len(task.train)) == (kind, 3)
+    assert sum("1 of 4 rows" in note for note in task.notes) == 3
+
+
+@pytest.mark.parametrize(
+    ("suffix", "encode"), [("jsonl", jsonl), ("csv", lambda r: separated(r, ","))]
+)
+def test_white_space_and_the_form_of_accents_make_no_other_label(write, suffix, encode):
+    rows = [("a", "pos"), ("b", "pos "), ("c", " caf\u00e9"), ("d", "cafe\u0301")]
+    for split in ("train", "dev", "test"):
+        folder = write(f"{split}.csv", separated(rows, ","))
+    assert read(folder).labels == ("caf\u00e9", "pos")
+
+
+@pytest.mark.parametrize("place", ["hub:", ""])
+def test_numbers_of_a_class_label_have_its_names_and_minus_1_is_none(tmp_path, place):
+    """SNLI has such rows in all splits: huggingface/datasets 296, 1963, 2275."""
+    datasets = pytest.importorskip("datasets", reason="the extra hub is not installed")
+    names = ["entailment", "neutral", "contradiction"]
+    features = datasets.Features(
+        text=datasets.Value("string"), label=datasets.ClassLabel(names=names)
+    )
+    rows = [{"text": f"text {i}", "label": label} for i, label in enumerate([2, -1, 0, 1, -1])]
+    for split in ("train", "validation", "test"):
+        data = datasets.Dataset.from_list(rows, features=features)
+        data.to_parquet(tmp_path / f"{split}.parquet")
+    task = read(f"{place}{tmp_path}")
+    assert task.labels == ("contradiction", "entailment", "neutral")
+    assert [task.labels[n] for n in task.train.flat] == ["contradiction", "entailment", "neutral"]
+    assert [note[:6] for note in task.notes] == ["2 of 5"] * 3
+
+
+def test_label_names_are_those_of_numbers(write):
+    for split in ("train", "dev", "test"):
+        folder = write(f"{split}.csv", separated([("a", "0"), ("b", "1"), ("c", "-1")], ","))
+    for kind in ("auto", "few_shot"):
+        assert read(folder, label_names="neg, pos", kind=kind).labels == ("neg", "pos")
+    assert read(folder).labels == ("-1", "0", "1")
+    with pytest.raises(UsageError, match=r"label_names.*'1'"):
+        read(folder, label_names="only")
+    write("train.csv", separated([("a", "x"), ("b", "y")], ","))
+    with pytest.raises(UsageError, match=r"label_names.*'x'"):
+        read(folder, label_names="neg,pos")
+
+
+@pytest.mark.parametrize(("labels", "noted"), [(["1.5", "2.0"], True), (["1.0", "2.0"], False)])
+def test_classes_that_look_like_decimals_are_noted(write, labels, noted):
+    for split in ("train", "dev", "test"):
+        folder = write(f"{split}.csv", separated([("a", labels[0]), ("b", labels[1])], ","))
+    task = read(folder)
+    assert task.kind == "classification"
+    assert any("task.kind=regression" in note for note in task.notes) is noted
+
+
+@pytest.mark.parametrize(
     "labels",
     [
         [[0, 0, 1], [1, 0]],  # of two lengths

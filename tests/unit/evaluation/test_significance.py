@@ -19,6 +19,7 @@ from corpusfit.evaluation.significance import (
     interval,
     mark,
     paired_difference,
+    scored_difference,
     verdict,
 )
 from corpusfit.evaluation.task import Examples
@@ -184,6 +185,17 @@ def test_equal_differences_get_a_sign_test():
         found = compare(ours, base, accuracy, seed=0, rounds=100)
         signs = stats.binomtest(seeds, seeds).pvalue
         assert found.p_seeds == pytest.approx(signs)
+
+
+@pytest.mark.parametrize("examples", [1, 2, 5, 6, 100])
+def test_examples_that_all_differ_alike_are_a_sign_test(examples):
+    """A bootstrap of them has no error: two of two would be a difference without doubt."""
+    gold = np.zeros(examples, np.int32)
+    ours, base = counted(gold, [gold] * 3), counted(gold, [gold + 1] * 3)
+    found = scored_difference(ours, base, accuracy, seed=0)
+    assert found.mean == 1
+    assert found.shown == int(stats.binomtest(examples, examples).pvalue < 0.05)
+    assert found.detectable > 0
 
 
 def test_tallies_of_other_examples_are_refused():

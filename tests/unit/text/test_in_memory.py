@@ -117,7 +117,7 @@ def test_the_splits_of_a_dataset_are_a_task_with_the_names_of_labels(machine):
 
     assert {file.name for file in Path(folder).iterdir()} == {"train.jsonl", "validation.jsonl"}
     found = [row["label"] for row in read(Path(folder) / "train.jsonl")]
-    assert found == ["yes", "no", -1]
+    assert found == ["yes", "no", None]  # -1 is the number of no label
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from corpusfit.core.artifacts import user_path
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.core.plan import ReadPlan
+from corpusfit.evaluation.formats.conll import read_tagged_text
 from corpusfit.evaluation.formats.pairs import both_sides
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.reading import READERS, find_splits, form_of_name, split_of
@@ -191,11 +192,15 @@ def _words(name: str, form: str, places: list[str]) -> list[str] | None:
         return None
     if form == "pairs":
         return both_sides(places, name)
+    either = all(map(format_of, places))  # plain text or rows, too
+    if form == "conll" and either:
+        labeled = read_tagged_text(places, name)
+        return None if labeled is None else list(map(" ".join, labeled.pieces))
     try:
         return list(map(" ".join, READERS[form](places, name, TaskPlan()).pieces))
     except InputError:
-        if all(map(format_of, places)):
-            return None  # plain text, or rows
+        if either:
+            return None
         raise
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -23,16 +25,47 @@ def read_conll(places: Sequence[str], split: str) -> Labeled:
     """
     # The first column is the word, the last its tag. Columns are separated by tabs if the first
     # line has one, otherwise by blanks. Lines that begin with -DOCSTART- are skipped. Comments are
-    # not supported, because `#` is a word in many texts.
+    # not supported, because `#` is a word in many texts. A first column that counts the words of
+    # each sentence is none of words.
     pieces: list[list[str]] = []
     tags: list[list[str]] = []
+    notes = []
     for file in places:
-        _read(Path(file), pieces, tags)
-    return Labeled.of_sentences(split, pieces, tags)
+        first: list[list[str]] = []
+        second: list[list[str]] = []
+        _read(Path(file), first, second, tags)
+        counted = all(
+            words in (list(map(str, range(begin, begin + len(words)))) for begin in (0, 1))
+            for words in first
+        )
+        if counted and any(second):
+            notes.append(f"{file}: the first column counts words, so the second has them.")
+        pieces += second if counted and any(second) else first
+    return dataclasses.replace(Labeled.of_sentences(split, pieces, tags), notes=tuple(notes))
 
 
-def _read(path: Path, pieces: list[list[str]], tags: list[list[str]]) -> None:
-    """Append a file's sentences."""
+def read_tagged_text(places: Sequence[str], split: str) -> Labeled | None:
+    """`read_conll` of files that may be plain text; None if they are.
+
+    Of lines without tabs, as "vitamin B" could be one, some must end in O, and others in a tag with
+    a type, or in B before one in I.
+    """
+    try:
+        labeled = read_conll(places, split)
+    except InputError:
+        return None
+    plain = f"-{_NO_TYPE}"
+    tags = [tag for of_sentence in labeled.labels for tag in of_sentence]
+    typed = any(tag != "O" and not tag.endswith(plain) for tag in tags)
+    continued = any(pair == (f"B{plain}", f"I{plain}") for pair in itertools.pairwise(tags))
+    tabs = any("\t" in line for place in places for _, line in lines_of(Path(place)))
+    return labeled if tabs or ("O" in tags and (typed or continued)) else None
+
+
+def _read(
+    path: Path, words: list[list[str]], second: list[list[str]], tags: list[list[str]]
+) -> None:
+    """Append a file's sentences: the first column, the second where it is not the last, tags."""
     first, width, between, tabs = 0, 0, True, False
     for number, line in lines_of(path):
         if not line.strip(" \t") or line.startswith(_DOCUMENT):
@@ -54,10 +87,12 @@ def _read(path: Path, pieces: list[list[str]], tags: list[list[str]]) -> None:
             fault = fault if word else "first column must be a word"
             raise InputError(f"{path}, line {number}: the {fault}; got {line[:60]!r}.")
         if between:
-            pieces.append([])
+            words.append([])
+            second.append([])
             tags.append([])
         between = False
-        pieces[-1].append(word)
+        words[-1].append(word)
+        second[-1] += [columns[1].strip(" ")] * (width > 2)
         tags[-1].append(with_type(tag))
 
 
@@ -148,13 +183,17 @@ def _only_attribute(sentences: Sequence[_Sentence], split: str) -> str:
 
 
 _STOP = "."
+_WORDS = ("word", "words", "token", "tokens")
 # Bytes that any workbook may unpack to; a larger one to `_MAX_RATIO` times its size.
 _FREE = 32 << 20
 _MAX_RATIO = 100
 
 
 def read_xlsx(places: Sequence[str], split: str) -> Labeled:
-    """Read the sentences of a split: of each row the first cell is the word, the last its tag.
+    """Read the sentences of a split: of each row the last cell is a tag, and another its word.
+
+    Words are in the column that the header calls word or token, or in the first that is filled in
+    all rows.
 
     Reference: Lopes et al. (2019), https://github.com/fabioacl/PortugueseClinicalNER; mDAPT,
     appendix B.
@@ -165,30 +204,35 @@ def read_xlsx(places: Sequence[str], split: str) -> Labeled:
     tags: list[list[str]] = []
     for file in places:
         rows = _rows(Path(file))
+        header: list[str] = []
         if rows and rows[0] and not TAG.fullmatch(rows[0][-1]):
-            rows[0] = []
+            header, rows[0] = [name.casefold() for name in rows[0]], []
+        filled = [{at for at, cell in enumerate(row) if cell} for row in rows if row]
+        named = [at for at, name in enumerate(header) if name in _WORDS]
+        column = min(named or set.intersection(*filled), default=0) if filled else 0
         stops = all(rows[1:])
         between = True
         for number, row in enumerate(rows, 1):
             if not row:
                 between = True
                 continue
-            if len(row) < 2 or not TAG.fullmatch(row[-1]):
+            word = row[column] if column < len(row) - 1 else ""
+            if not word or not TAG.fullmatch(row[-1]):
                 raise InputError(
                     f"{file}, row {number}: the last cell must be a tag such as O, B-NAME or "
-                    f"I-NAME, and the first a word; got {' | '.join(row)[:60]!r}."
+                    f"I-NAME, and one before a word; got {' | '.join(filter(None, row))[:60]!r}."
                 )
             if between:
                 pieces.append([])
                 tags.append([])
-            pieces[-1].append(row[0])
+            pieces[-1].append(word)
             tags[-1].append(with_type(row[-1]))
-            between = stops and row[0] == _STOP
+            between = stops and word == _STOP
     return Labeled.of_sentences(split, pieces, tags)
 
 
 def _rows(path: Path) -> list[list[str]]:
-    """The filled cells of each row of the first sheet, without blank rows at the end."""
+    """The cells of each row of the first sheet up to the last filled one, and rows likewise."""
     with importing(f"Reading {path.name}", "xlsx"):
         import openpyxl
         from openpyxl.utils.exceptions import InvalidFileException
@@ -207,7 +251,10 @@ def _rows(path: Path) -> list[list[str]]:
     except (InvalidFileException, OSError, KeyError, ValueError, zipfile.BadZipFile) as e:
         raise_machine_fault(e)
         raise InputError(f"{path} cannot be read as a workbook: {e}.") from e
-    rows = [[str(c).strip() for c in row if c is not None and str(c).strip()] for row in cells]
+    rows = [["" if cell is None else str(cell).strip() for cell in row] for row in cells]
+    for row in rows:
+        while row and not row[-1]:
+            row.pop()
     while rows and not rows[-1]:
         rows.pop()
     return rows

@@ -39,8 +39,9 @@ class Rows:
     cure: str = ""  # advice on a file that is not in UTF-8; empty if all are
 
     def values(self) -> list[object]:
-        """The values of the label field that are not missing."""
-        return [r.value for r in self.rows if isinstance(r, Document) and r.value is not None]
+        """The values of the label field that are neither missing nor blank."""
+        found = [r.value for r in self.rows if isinstance(r, Document) and r.value is not None]
+        return [value for value in found if not isinstance(value, str) or value.strip()]
 
     def holds_words(self) -> bool:
         """Whether each row has as many labels as strings in its text: rows of words and tags."""
@@ -211,6 +212,16 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:
     return Labeled.of_sentences(split, pieces, tags)
 
 
+def class_names(place: str, plan: TaskPlan) -> Sequence[str]:
+    """The names of label numbers, from 0: those of the plan, or of the data set's own features."""
+    names: Sequence[str] = given_names(plan)
+    if not names and place.startswith(hub.PREFIX):
+        names = getattr(hub.opened(place)[1].get(plan.label_field), "names", None) or ()
+    elif not names and unpacked_name(place)[0].lower().endswith(".parquet"):
+        names = _feature(pq.read_schema(place), plan).get("names") or ()
+    return names
+
+
 def given_names(plan: TaskPlan) -> list[str]:
     """The plan's names for label numbers, from 0; empty without them."""
     return [name.strip() for name in plan.label_names.split(",") if name.strip()]
@@ -257,10 +268,15 @@ def _parquet(source: str, plan: TaskPlan) -> _Rows:
         # batches without columns have no number of rows
         batches = table.iter_batches() if table.schema.names else ()
         rows = [row for batch in batches for row in batch.to_pylist()]
-        notes = json.loads((table.schema_arrow.metadata or {}).get(b"huggingface", b"{}"))
-        feature = notes.get("info", {}).get("features", {}).get(plan.label_field, {})
-        inner = feature.get("feature", feature) if isinstance(feature, dict) else {}
-        return rows, inner.get("names", ())
+        feature = _feature(table.schema_arrow, plan)
+        return rows, feature.get("feature", feature).get("names", ())
     except (pa.ArrowException, AttributeError, LookupError, OSError, ValueError) as e:
         raise_machine_fault(e)
         raise InputError(f"{source} cannot be read: {str(e).splitlines()[0]}.") from e
+
+
+def _feature(schema: pa.Schema, plan: TaskPlan) -> dict[str, Any]:
+    """What `datasets` wrote into a schema about the field with the labels; empty without it."""
+    notes = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
+    feature = notes.get("info", {}).get("features", {}).get(plan.label_field, {})
+    return feature if isinstance(feature, dict) else {}

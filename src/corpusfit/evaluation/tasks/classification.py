@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import InputError, bad_setting
-from corpusfit.evaluation.contract import TaskType, in_order
+from corpusfit.evaluation.contract import Splits, TaskType, in_order
 from corpusfit.evaluation.metrics import BINARY, METRICS, tallies
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.task import Examples, Task
+
+_DECIMAL = re.compile(r"-?\d+\.\d+")
+_NO_LABEL = "-1"
 
 
 class Classification(TaskType):
@@ -25,6 +31,42 @@ class Classification(TaskType):
     metrics = (*METRICS, *BINARY)
     default_metric = "macro_f1"
     probes = "text"
+
+    def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
+        """Numbers as names, if there are any; -1 is then the number of no label.
+
+        Reference: https://huggingface.co/docs/datasets/about_dataset_features (ClassLabel).
+        """
+        different = {label for labeled in splits.values() for label in labeled.different()}
+        if not names:
+            decimal = all(map(_DECIMAL.fullmatch, different)) and any(
+                not float(label).is_integer() for label in different
+            )
+            note = (
+                f"The labels are {len(different):,} classes that look like decimal numbers; "
+                "`task.kind=regression` reads them as numbers."
+            )
+            return splits, [note] if decimal else []
+        named = {str(number): name for number, name in enumerate(names)}
+        if unknown := different - {*named, _NO_LABEL}:
+            raise bad_setting(
+                "`task.label_names`",
+                f"names for the numbers from 0, and the labels are such numbers; a label is "
+                f"{min(unknown)!r}",
+                ",".join(names),
+            )
+        changed, notes = {}, []
+        for split, labeled in splits.items():
+            rows = zip(labeled.pieces, labeled.labels, strict=True)
+            kept = [(piece, named[label]) for piece, (label,) in rows if label != _NO_LABEL]
+            if lost := len(labeled) - len(kept):
+                notes.append(
+                    f"{lost:,} of {len(labeled):,} rows of {split} were left out: their label is "
+                    f"{_NO_LABEL}, the number of no class."
+                )
+            pieces, labels = [piece for piece, _ in kept], [[name] for _, name in kept]
+            changed[split] = dataclasses.replace(labeled, pieces=pieces, labels=labels)
+        return changed, notes
 
     def ordered(self, labels: tuple[str, ...], plan: TaskPlan) -> tuple[str, ...]:
         """Put the positive one of two labels second, as `BINARY` metrics measure the second."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import InputError, bad_setting
-from corpusfit.evaluation.contract import Splits, TaskType, in_order
+from corpusfit.evaluation.contract import Splits, TaskType, in_order, one_label
 from corpusfit.evaluation.metrics import from_counts, tallies
 from corpusfit.evaluation.task import Examples, Task
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import torch
 
 
+_ITEM = r"""'[^']*'|"[^"]*"|-?\d+\.?"""
+_PRINTED = re.compile(rf"\[\s*(?:{_ITEM})(?:\s+(?:{_ITEM}))+\s*\]")  # an array of numpy, as text
 # Values of a multi-hot list, and whether the example has the class.
 _SWITCH = {0: False, 1: True, "0": False, "1": True, "false": False, "true": True}
 
@@ -38,23 +41,16 @@ class Multilabel(TaskType):
     default_metric = "micro_f1"
 
     def claims(self, labels: Sequence[object]) -> bool:
-        """Whether all values are lists, or text of lists."""
-        texts = [value.strip() for value in labels if isinstance(value, str)]
-        return all(isinstance(value, list | str) for value in labels) and all(
-            text.startswith("[") and text.endswith("]") for text in texts
+        """Whether one value is a list, or text of one, and the others are lists or text."""
+        return all(isinstance(value, list | str) for value in labels) and any(
+            isinstance(_listed(value), list) for value in labels
         )
 
     def parse(self, value: object) -> list[Any] | None:
         """The items of a list, of its text, or a single one; a list may be empty."""
+        value = _listed(value)
         if isinstance(value, str) and value.lstrip().startswith("["):
-            text = value.strip()
-            try:
-                value = json.loads(text)
-            except (ValueError, RecursionError):
-                try:  # as pandas writes a list to CSV
-                    value = ast.literal_eval(text)
-                except (ValueError, SyntaxError, MemoryError, RecursionError):
-                    return None
+            return None  # a list that is cut off
         items = value if isinstance(value, list) else [value]
         usable = all(item in (0.0, 1.0) or super(Multilabel, self).parse(item) for item in items)
         return items if usable else None
@@ -147,4 +143,25 @@ def _name(label: str | int, names: Sequence[str]) -> str:
         if not 0 <= label < len(names):
             raise bad_setting("`task.label_names`", f"names up to number {label}", ",".join(names))
         return names[label]
-    return str(label)
+    return one_label(label)
+
+
+def _listed(value: object) -> object:
+    """The list that a text is in JSON, in Python or by numpy; any other value as it is."""
+    if not isinstance(value, str) or not (text := value.strip()).startswith(
+        ("[", "(", "{", "set(")
+    ):
+        return value
+    try:
+        read = json.loads(text)
+    except (ValueError, RecursionError):
+        # pandas writes an array of numpy to CSV without commas, which Python would join
+        if _PRINTED.fullmatch(text):
+            return [ast.literal_eval(item) for item in re.findall(_ITEM, text)]
+        try:
+            read = ast.literal_eval(text)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            return value
+    if isinstance(read, set):
+        return sorted(read, key=str)
+    return list(read) if isinstance(read, list | tuple) else value
