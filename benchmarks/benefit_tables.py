@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from corpusfit.evaluation.significance import Within, correlation_within
+from correlation import Within, correlation_within
 
 Numbers = NDArray[np.float64]
 BASELINE, EARLIER = "random", "domain_moore_lewis"

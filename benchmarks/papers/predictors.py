@@ -21,7 +21,6 @@ from corpusfit import Machine
 from corpusfit import text as corpora
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.evaluation.forecasting import forecast
-from corpusfit.evaluation.significance import correlation, correlation_within
 from corpusfit.evaluation.tables import Table, markdown
 from corpusfit.evaluation.tasks import load
 from corpusfit.experiments import fingerprints
@@ -35,6 +34,10 @@ from corpusfit.experiments.steps import Select
 from corpusfit.experiments.tables import row_name
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.training.plan import AdapterPlan, AdaptPlan, WeightsPlan
+
+sys.path.insert(1, str(Path(__file__).parent.parent))
+
+from correlation import correlation, correlation_within
 
 EQUAL = 0.02
 """Most nats between losses on general text that count as equal (TADPOLE, Figure 3)."""

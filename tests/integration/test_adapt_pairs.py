@@ -270,7 +270,7 @@ def test_training_of_any_encoder_decoder_goes_on(adapt, translators, kind):
     assert losses["after"]["data"] < losses["before"]["data"]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_training_ends_with_the_same_weights(cli, start, tmp_path, pairs):
     """A real process, killed once it has a checkpoint; then the same command again."""
     settings = [*ON_CPU, "model.vocabulary=400", "train.pair_tokens=400", "model.dropout=0.2"]

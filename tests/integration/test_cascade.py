@@ -262,7 +262,7 @@ def test_a_store_gets_the_same_bytes(run, task, pile, tiny_static, inline):
     assert again.manifest["cascade"]["recall"] is not None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_at_random_moments_it_ends_the_same(whole, start, cli, task, pile, tmp_path):
     """The process is killed, not stopped: nothing tidies up after it."""
     settings = (SHARDS, "cut.pieces=30", "cut.gamma=2")

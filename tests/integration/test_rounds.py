@@ -270,7 +270,7 @@ def test_ray_gives_the_same_bytes(run, own_ray, tmp_path, settings):
     assert digests(run("ray", machine=machine, settings=settings).path) == whole
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @BOTH
 def test_killed_in_its_rounds_it_ends_the_same(run, start, cli, command_line, tmp_path, settings):
     whole = digests(run("whole", settings=settings).path)

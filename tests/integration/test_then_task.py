@@ -123,7 +123,7 @@ def test_stopped_in_either_phase_it_ends_with_the_same_bytes(adapt, inline, own)
     assert adapt("stopped", **words).manifest == again.manifest  # finished: nothing runs again
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_in_both_phases_it_ends_with_the_same_bytes(
     start, cli, tiny_lm, data, own, tmp_path
 ):

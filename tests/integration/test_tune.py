@@ -105,7 +105,7 @@ def test_interrupted_anywhere_it_ends_the_same(tune, inline):
     assert outcome(run) == whole
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_after_some_trials_it_ends_the_same(tune, start, cli, tmp_path, tiny_lm, task, pile):
     expected = tune("killed")
     whole = outcome(expected)

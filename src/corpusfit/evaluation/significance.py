@@ -1,8 +1,8 @@
-"""Significance of differences: bootstrap, paired tests, Holm correction, verdicts, correlation."""
+"""Significance of differences: bootstrap, paired tests, Holm correction, verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,6 @@ ROUNDING = 1e-12  # Smaller differences of scores are rounding errors
 # A metric of sums of tallies, numbers [..., 3, k]; returns float64 [...].
 Metric = Callable[[NDArray[Any]], NDArray[np.float64]]
 LEVEL = 0.05
-ROUNDS = 9_999
 
 
 def stack_tallies(tallies: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -105,30 +104,10 @@ class Comparison:
     detectable: float | None = None
 
 
-@dataclass(frozen=True)
-class Correlation:
-    """Correlation of two variables."""
-
-    n: int  # number of observations
-    pearson: float  # Pearson's r
-    pearson_p: float  # two-sided p-value, assuming normality
-    spearman: float  # Spearman's rho
-    # two-sided p-value of permutations: all for up to 7 observations, 9,999 random ones above
-    spearman_p: float
-
-
 def spread(values: Sequence[float]) -> tuple[float, float | None]:
     """Mean and standard deviation (n - 1); the latter is None for one value."""
     mean = float(np.mean(values))
     return mean, float(np.std(values, ddof=1)) if len(values) > 1 else None
-
-
-def paired_difference(ours: Sequence[float], base: Sequence[float]) -> tuple[float, float, float]:
-    """Mean of the paired differences, and its 95 % interval by Student's t."""
-    from scipy import stats
-
-    low, high = stats.ttest_rel(ours, base).confidence_interval(1 - LEVEL)
-    return float(np.mean(np.subtract(ours, base))), float(low), float(high)
 
 
 def average_gain(
@@ -318,60 +297,3 @@ def verdict(
     if comparison.p_seeds is None:
         text += "; one seed only, variation over seeds unknown"
     return text
-
-
-def correlation(x: Sequence[float], y: Sequence[float]) -> Correlation | None:
-    """Pearson's and Spearman's correlation; None for fewer than 3 observations or a constant."""
-    # TADPOLE's Figure 3 plots the loss on the task's text against the score.
-    from scipy import stats
-
-    if len(x) < 3 or any(np.ptp(v) <= ROUNDING * np.abs(v).max() for v in (x, y)):
-        return None
-    linear = stats.pearsonr(x, y)
-    shuffled = stats.PermutationMethod(n_resamples=9_999, rng=np.random.default_rng(0))
-    ranks = stats.pearsonr(stats.rankdata(x), stats.rankdata(y), method=shuffled)
-    figures = (linear.statistic, linear.pvalue, ranks.statistic, ranks.pvalue)
-    return Correlation(len(x), *map(float, figures))
-
-
-@dataclass(frozen=True)
-class Within:
-    """Correlation of two variables within groups (partial, given the group)."""
-
-    n: int  # number of observations
-    groups: int  # number of groups
-    pearson: float  # Pearson's r of the deviations from group means
-    p: float  # two-sided p-value of 9,999 random permutations within groups
-
-
-def correlation_within(
-    groups: Sequence[Hashable], x: Sequence[float], y: Sequence[float]
-) -> Within | None:
-    """Pearson's correlation within groups; None for too few or constant values.
-
-    Reference: Simpson (1951), The Interpretation of Interaction in Contingency Tables; Phipson and
-    Smyth (2010) for the p-value.
-    """
-    # Values of several tasks correlate as soon as the tasks differ in both, so group means are
-    # subtracted and values are permuted within groups. p is at least 0.0001.
-    places: dict[Hashable, list[int]] = {}
-    for index, group in enumerate(groups):
-        places.setdefault(group, []).append(index)
-    members = [np.asarray(indices) for indices in places.values() if len(indices) > 1]
-    n = sum(map(len, members))
-    if n - len(members) < 2:
-        return None
-    centered = [
-        [np.asarray(v, float)[at] - np.mean(np.asarray(v)[at]) for at in members] for v in (x, y)
-    ]
-    first, second = map(np.concatenate, centered)
-    scale = float(np.sqrt((first @ first) * (second @ second)))
-    if any(np.abs(v).max() <= ROUNDING for v in (first, second)):
-        return None
-    rng = np.random.default_rng(0)
-    permuted = sum(
-        rng.permuted(np.tile(b, (ROUNDS, 1)), axis=1) @ a for a, b in zip(*centered, strict=True)
-    )
-    observed = float(first @ second)
-    as_large = int(np.sum(np.abs(permuted) >= abs(observed) - ROUNDING * scale))
-    return Within(n, len(members), observed / scale, (1 + as_large) / (1 + ROUNDS))

@@ -14,11 +14,9 @@ from corpusfit.evaluation.significance import (
     Comparison,
     average_gain,
     compare,
-    correlation,
     holm,
     interval,
     mark,
-    paired_difference,
     scored_difference,
     verdict,
 )
@@ -51,13 +49,6 @@ def drawn(seed, n, seeds, right, base_right):
 
 def scores(tallies_by_seed, name):
     return np.array([float(from_counts(name, t.sum(0))) for t in tallies_by_seed])
-
-
-def test_the_interval_of_a_paired_difference_is_students():
-    ours, base = np.array([3.1, 2.9, 3.4, 3.3]), np.array([2.8, 2.7, 3.3, 2.9])
-    mean, sd = np.mean(ours - base), np.std(ours - base, ddof=1)
-    half = 3.182446305 * sd / math.sqrt(4)  # t of 3 degrees of freedom in any table
-    assert paired_difference(ours, base) == pytest.approx((mean, mean - half, mean + half))
 
 
 def test_the_average_gain_is_averaged_over_tasks_before_seeds():
@@ -313,26 +304,6 @@ def test_a_verdict_warns_about_a_single_seed():
     found = verdict(dataclasses.replace(SURE, sd=None, p_seeds=None, seeds=1), 0.003)
     assert found.endswith("p = 0.003); one seed only, variation over seeds unknown")
     assert verdict(SURE, 0.03, level=0.01).startswith("no difference shown")
-
-
-def test_correlation_is_that_of_scipy():
-    rng = np.random.default_rng(15)
-    x = rng.normal(size=12)
-    y = -x + rng.normal(size=12)
-    found = correlation(x.tolist(), y.tolist())
-    pearson, spearman = stats.pearsonr(x, y), stats.spearmanr(x, y)
-    assert found.n == 12
-    assert (found.pearson, found.pearson_p) == pytest.approx(tuple(pearson))
-    assert found.spearman == pytest.approx(spearman.statistic)
-    assert found.spearman_p == pytest.approx(spearman.pvalue, abs=0.02)
-    assert correlation(x.tolist(), y.tolist()) == found
-
-
-@pytest.mark.parametrize("x", [[], [1.0, 2.0], [0.3, 0.3, 0.3], [0.1 + 0.2, 0.3, 0.3]])
-def test_too_few_or_constant_values_have_no_correlation(x):
-    y = [1.0, 2.0, 3.0][: len(x)]
-    assert correlation(x, y) is None
-    assert correlation(y, x) is None
 
 
 def test_a_difference_without_an_error_of_the_examples_is_the_t_interval():

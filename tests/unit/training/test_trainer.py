@@ -639,19 +639,6 @@ def test_only_matrices_decay(tmp_path):
         torch.testing.assert_close(weight, before[name] * factor, rtol=1e-5, atol=1e-8)
 
 
-def test_stopped_again_and_again_it_ends_the_same(tmp_path, minutes):
-    words = {"dropout": 0.2, "checkpoint_minutes": 2.0, "steps": 20}
-    whole = training_of(tmp_path / "whole", **words)
-    history = train(whole, TrainerCallback())
-    for after in (3, 4, 9, 19, 20):
-        with pytest.raises(Stopped):
-            train(training_of(tmp_path / "stopped", **words), Stopping(after))
-    again = training_of(tmp_path / "stopped", **words)
-    assert train(again, TrainerCallback()) == history
-    final = weights_of(whole)
-    assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
-
-
 def test_the_share_of_waiting_for_rows_is_told(tmp_path, monkeypatch):
     """Clocks by which each of three steps waits for a second and works for three."""
     for module, each in (("batches", 1.0), ("trainer", 3.0)):

@@ -1,9 +1,9 @@
-"""Correlation within groups against scipy on centered values, and p against enumeration."""
+"""Correlations against scipy, within groups on centered values, and p against enumeration."""
 
 import numpy as np
 import pytest
 
-from corpusfit.evaluation.significance import correlation_within
+from correlation import correlation, correlation_within
 
 stats = pytest.importorskip("scipy.stats", reason="the extra train is not installed")
 
@@ -36,3 +36,23 @@ def test_it_is_scipys_correlation_of_centered_values():
 )
 def test_too_few_or_constant_values_have_no_correlation(groups, x):
     assert correlation_within(groups, x, x) is None
+
+
+def test_correlation_is_that_of_scipy():
+    rng = np.random.default_rng(15)
+    x = rng.normal(size=12)
+    y = -x + rng.normal(size=12)
+    found = correlation(x.tolist(), y.tolist())
+    pearson, spearman = stats.pearsonr(x, y), stats.spearmanr(x, y)
+    assert found.n == 12
+    assert (found.pearson, found.pearson_p) == pytest.approx(tuple(pearson))
+    assert found.spearman == pytest.approx(spearman.statistic)
+    assert found.spearman_p == pytest.approx(spearman.pvalue, abs=0.02)
+    assert correlation(x.tolist(), y.tolist()) == found
+
+
+@pytest.mark.parametrize("x", [[], [1.0, 2.0], [0.3, 0.3, 0.3], [0.1 + 0.2, 0.3, 0.3]])
+def test_too_few_or_constant_values_have_none(x):
+    y = [1.0, 2.0, 3.0][: len(x)]
+    assert correlation(x, y) is None
+    assert correlation(y, x) is None
