@@ -287,6 +287,12 @@ path = "{name}"
     done = compose(recipe(text))
     assert sentences(done) == {("de", "general"): 12, ("fr", "general"): 8}
     assert done.manifest["copies"] == {"same_language": 0, "other_language": 4}
+    text = text.replace('"page"', '"paeg"').replace('"lang"', '"langauge"')
+    warned = compose(recipe(text), out="misspelled").manifest["warnings"]
+    assert [("paeg" in said, "langauge" in said) for said in warned] == [
+        (True, False),
+        (False, True),
+    ]
 
 
 def test_sources_of_other_formats(compose, recipe, tmp_path):

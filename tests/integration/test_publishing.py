@@ -272,3 +272,19 @@ def test_scores_without_a_selection_are_not_published(run, hub):
     scored = corpusfit.Selection(run.path, {**run.manifest, "command": "score", "selected": None})
     with pytest.raises(UsageError):
         scored.push_to_hub("me/chosen")
+
+
+def test_a_card_has_the_bits_of_an_evaluation_in_their_unit(tmp_path, hub):
+    found = evaluation(tmp_path)
+    bits = {
+        **found.manifest,
+        "unit": "bits per byte",
+        "results": [
+            {"model": name, "size": 0, "test": {"micro_f1": {"mean": -bits}}}
+            for name, bits in (("model", 0.8521), ("base", 0.95))
+        ],
+    }
+    evaluations = [Finished(found.path, bits)]
+    model(tmp_path).push_to_hub("me/adapted", evaluations=evaluations)
+    card = hub["me/adapted"]["files"]["README.md"].decode()
+    assert "| all | 0.8521 | 0.9500 | +0.1250 (+0.0100 to +0.2000) |" in card

@@ -184,6 +184,10 @@ def test_ascii_is_what_it_is_within_other_text(text):
         ("5 - 3", "5-3", "5 – 3", "5 \u2212 3"),
         ("<< Three >> men", "three men", "« Three » men"),
         ("! ! !", "!!!"),
+        ('AT&T said "no"', "AT&amp;T said &quot;no&quot;", "AT&#38;T said &ldquo;no&rdquo;"),
+        ("з'явився", "з’явився", "з\u02bcявився"),
+        ("o'z", "o\u02bbz"),
+        ("الولد", "الـولد"),
     ],
 )
 def test_the_same_text(variants):

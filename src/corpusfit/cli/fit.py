@@ -53,6 +53,10 @@ def show_fitted(manifest: dict[str, Any]) -> None:
             return f"{100 * value:{sign}.1f}"
         return f"{value:{sign}.3f}"
 
+    def mean(measure: dict[str, Any], value: float) -> str:
+        # the score of an error, such as bits per byte, is its negated value
+        return shown(measure, value if measure["unit"] == POINTS else abs(value))
+
     def compared(measure: dict[str, Any], other: str) -> str:
         found = measure[f"over_{other}"]
         ends = " to ".join(shown(measure, found[end], "+") for end in ("low", "high"))
@@ -63,8 +67,7 @@ def show_fitted(manifest: dict[str, Any]) -> None:
     rows = [
         [
             f"{measure['name']}, {measure['unit']}",
-            # the score of an error, such as bits per byte, is its negated value
-            *(shown(measure, abs(measure[name])) for name in ("base", "random", "selection")),
+            *(mean(measure, measure[name]) for name in ("base", "random", "selection")),
             compared(measure, "random"),
             compared(measure, "base"),
         ]

@@ -210,13 +210,14 @@ def show_composition(selected: Mapping[str, Any]) -> None:
     text = f"about {selected['tokens']:,} word pieces"
     if "of_tokens" in selected:
         text += f", {percent(selected['tokens'], selected['of_tokens'])} of the text"
+        text += " without copies" * bool(copies_in_words(selected.get("copies")))
     title = f"Selected: {selected['segments']:,} segments, {text}"
     _show_groups(title, "source", "words of corpus", shown, selected["tokens"])
     if len(chosen) > _ROWS:
         say(f"{len(chosen) - _ROWS:,} more sources are listed in manifest.json.")
     if len(chosen) < len(sources):
         others = _number(len(sources) - len(chosen), "other source" if chosen else "source")
-        empty = sum(n.get("of_tokens") == 0 for _, n in sources)
+        empty = sum(n.get("segments") == 0 for _, n in sources)
         without = f" ({empty:,} without a usable row)" if empty else ""
         say(f"Nothing is selected from {others}{without}.")
     copies = copies_in_words(selected.get("copies"))

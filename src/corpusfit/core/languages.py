@@ -24,6 +24,10 @@ EXTRA = "languages"
 
 _CHARACTERS = 1000
 _TAG = re.compile(r"(?:__|>>|<2)?([A-Za-z]{2,3})(?:[-_.@][A-Za-z0-9-]{1,8})*(?:__|<<|>)?")
+# tags of Wikipedia whose first part is a family or another language
+_WHOLE = {"zh-min-nan": "nan", "zh-classical": "lzh", "roa-rup": "rup", "bat-smg": "sgs",
+          "fiu-vro": "vro", "map-bms": "jv", "be-x-old": "be"}  # fmt: skip
+_EXTENDED = re.compile(r"(?:zh|ar|ms|sgn)[-_]([a-z]{3})(?![A-Za-z0-9])")
 _NO_LANGUAGE = frozenset(("und", "mis", "mul", "zxx"))
 _TWO_LETTERS = {"in": "id", "iw": "he", "ji": "yi", "jw": "jv", "mo": "ro", "nb": "no", "sh": "sr",
                 "tl": "fil", "tw": "ak", "tgl": "fil", "bih": "bho", "bh": "bho"}  # fmt: skip
@@ -58,13 +62,17 @@ LANGUAGES = frozenset(code for code in _KNOWN if len(code) == 2)
 def code_of(tag: str, setting: str = "language") -> str:
     """The shortest ISO 639 code of a language.
 
-    Bokmål counts as Norwegian, and Mandarin as Chinese. Script, region and variants are left out.
+    Bokmål counts as Norwegian, and Mandarin as Chinese. Script, region and variants are left out;
+    an extended language, as in zh-yue, is the language.
 
     Reference: ISO 639-1, 639-2 and 639-3; RFC 5646 for the shortest code and the parts of a tag;
     CLDR for macrolanguages.
     """
     match = _TAG.fullmatch(tag.strip())
     code = match[1].lower() if match else ""
+    if extended := _EXTENDED.match(tag.strip()):
+        code = extended[1]  # as zh-yue
+    code = _WHOLE.get(tag.strip().lower().replace("_", "-"), code)
     code = _SHORTEST.get(code, code)
     exists = code in _KNOWN or (len(code) == 3 and code not in _NO_LANGUAGE)
     if exists and code not in _KNOWN and find_spec("langcodes"):

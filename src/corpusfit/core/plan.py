@@ -588,7 +588,7 @@ class ChoosePlan(Group, group="choose"):
             "of a field). `choose.quota` sets each group's share",
             "balance",
             default="no balancing",
-            more="With `choose.policy=continuous`, a group gets its share of the total weight",
+            more="With `choose.policy=continuous`, the groups' shares multiply the weights",
             metavar="GROUP",
             allowed=("cluster", "source"),
             pattern=r"field:.+",

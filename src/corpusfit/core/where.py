@@ -177,6 +177,8 @@ def _same(value: Any, wanted: Any) -> bool:
         return number_of(value) == wanted
     if isinstance(value, int | float) and not isinstance(value, bool) and wanted is not None:
         return value == number_of(wanted)  # a number in quotes
+    if wanted is None and isinstance(value, str):
+        return not value.strip()  # an empty value of a CSV file
     return bool(value == wanted)
 
 

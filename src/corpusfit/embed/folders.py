@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any, NamedTuple
 
@@ -56,7 +57,7 @@ EMBEDDER = ModelSetting(
     lighter="A static model (model2vec) needs only pip install 'corpusfit[hub]'.",
 )
 ADAPTER = "adapter.json"
-PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model", "*.spm")
+PATTERNS = ("*.safetensors", "*.json", "*.txt", "*.model", "*.spm", "*.jinja")
 EXCLUDED = ("onnx/*", "openvino/*", "coreml/*")
 DECISIVE_FILES = (
     "config.json",
@@ -316,6 +317,10 @@ _LEGACY = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
 _MODE, _LENGTH = "pooling_mode", "max_seq_length"
 
 
+_STATED = "config_sentence_transformers.json"
+_KEPT = ("prompts", "default_prompt_name", "similarity_fn_name")
+
+
 @dataclass(frozen=True)
 class Pooling:
     """How the states of a transformer become an embedding."""
@@ -323,6 +328,8 @@ class Pooling:
     mode: str = "mean"  # or `cls`
     unit_length: bool = False
     max_tokens: int = 0  # most tokens of a text that sentence-transformers reads; 0 if not stated
+    # prompts and similarity, which training does not use
+    stated: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 def read_pooling(folder: Path, mode: str, setting: ModelSetting) -> Pooling:
@@ -352,7 +359,9 @@ def read_pooling(folder: Path, mode: str, setting: ModelSetting) -> Pooling:
             f"{' and '.join(stated) or 'no pooling'}. Name another model."
         )
     read = read_json(folder / "sentence_bert_config.json", {}, setting)
-    return Pooling(mode or stated[0], "Normalize" in paths, int(read.get(_LENGTH) or 0))
+    whole = read_json(folder / _STATED, {}, setting)
+    kept = {name: whole[name] for name in _KEPT if whole.get(name)}
+    return Pooling(mode or stated[0], "Normalize" in paths, int(read.get(_LENGTH) or 0), kept)
 
 
 def write_pooling(folder: Path, pooling: Pooling, dim: int) -> None:
@@ -371,5 +380,7 @@ def write_pooling(folder: Path, pooling: Pooling, dim: int) -> None:
     }
     if pooling.max_tokens:
         files["sentence_bert_config.json"] = {_LENGTH: pooling.max_tokens, "do_lower_case": False}
+    if pooling.stated:
+        files[_STATED] = dict(pooling.stated)
     for name, value in files.items():
         write_bytes(folder / name, json.dumps(value, indent=2).encode())

@@ -55,7 +55,7 @@ from corpusfit.mixing.surveying import (
 from corpusfit.scoring import registry
 from corpusfit.text import rows
 from corpusfit.text.context import Machine, RunContext
-from corpusfit.text.pairs import sampled, with_side
+from corpusfit.text.pairs import sampled, side_codes, with_side
 
 # Documents, sentences and word pieces by the numbers of source and language.
 Amounts = Mapping[tuple[int, int], tuple[int, int, int]]
@@ -167,7 +167,7 @@ def _open(recipe: CompositionPlan, folder: ComposeFolder, running: RunContext) -
         files = context.find(source.path, source.read, f"source {source.name}: path")
         read, texts = source.read, sampled(files, source.read)
         if read.side == AUTO and texts.sides:
-            named = all(source.language in names for names in texts.sides)
+            named = all(source.language in side_codes(names) for names in texts.sides)
             read = dataclasses.replace(read, side=source.language if named else FIRST)
         read = with_side(read, "", running.progress.note, texts)
         with_sides.append(dataclasses.replace(source, side=read.side))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import xxhash
@@ -183,7 +184,7 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
         pages = np.zeros(len(used), np.uint64)  # 0 for none
         if source.page:
             for i, document in enumerate(documents[i] for i in used.tolist()):
-                name = "" if document.id is None else str(document.id).strip()
+                name = "" if document.id is None else normalize("NFC", str(document.id).strip())
                 pages[i] = xxhash.xxh3_64_intdigest(name.encode()) | 1 if name else 0
         others = Counter(code or "unknown" for code in languages if code not in self.languages)
         counts["in_other_languages"] = others.total()
@@ -202,6 +203,7 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
             "counts": {**counts, **cleaned.counts},
             "others": dict(others),
             "unread": dict(unread),
+            "paged": int((pages > 0).sum()),
         }
         if shard.parts:  # documents by file, for advice on a file with many rejects
             seen["files"] = Counter(file_of(d.row) for d in documents) if rejects else {}
@@ -304,12 +306,14 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
     total = [Counter[str]() for _ in shards]
     others = [Counter[str]() for _ in shards]
     unread = [Counter[str]() for _ in shards]
+    paged = [0 for _ in shards]
     reasons = [Reasons() for _ in shards]
     losses = [cures.Losses() for _ in shards]
     for number, seen in headers(context, shards):
         total[number].update(seen["counts"])
         others[number].update(seen["others"])
         unread[number].update(seen["unread"])
+        paged[number] += seen["paged"]
         reasons[number].add(seen["rejects"])
         names, first = context.names[number], seen["file"]
         for file, documents in seen.get("files", {0: seen["counts"]["documents"]}).items():
@@ -335,6 +339,10 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
                 f"{labels.total():,} rows of {source.name} have a {source.language_field} that is "
                 f"no code of a language ({shown}), so their language is identified."
             )
+        unlabeled = counts.get("identified") == counts["documents"] and not unread[number]
+        for setting, none in (("page", not paged[number]), ("language_field", unlabeled)):
+            if (name := getattr(source, setting)) and none:
+                context.warn(f"No row of {source.name} that is used has the {setting} {name!r}.")
         counted[source.name] = {
             "rows": counts["documents"] + counts["rejected"],
             **counts,

@@ -74,7 +74,9 @@ def fitted_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
         for other, title_of in (("random", "random text"), ("base", "base")):
             gain = measure[f"over_{other}"]
             # the score of an error, such as bits per byte, is its negated value
-            means = (abs(measure[other]), abs(measure["selection"]))
+            means = [measure[other], measure["selection"]]
+            if measure["unit"] != POINTS:
+                means = list(map(abs, means))
             figures = (*means, *(gain[end] for end in _GAIN))
             shown = [rounded(scale * value, 3) for value in figures]
             rows.append((f"{measure['name']}, {measure['unit']}", title_of, *shown))

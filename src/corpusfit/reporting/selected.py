@@ -222,7 +222,8 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
     counts, selected = manifest["counts"], manifest["selected"]
     whole = selected.get("of_tokens")  # older versions did not store it
     percent = 100 * selected["tokens"] / max(1, whole or 0)
-    share = f", {percent:.1f} % of the words that are scored" if whole else ""
+    without = " without copies" if copies_in_words(selected.get("copies")) else ""
+    share = f", {percent:.1f} % of the words{without}" if whole else ""
     by_source = sorted(selected["by_source"].items(), key=lambda kv: (-kv[1]["tokens"], kv[0]))
     largest = ", ".join(
         f"{name} ({100 * n['tokens'] / max(1, selected['tokens']):.0f} %)"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.types import read_as, take_units
 from corpusfit.scoring.contract import Family, Method
+from corpusfit.scoring.heldout_bits import best_first
 
 SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)
 BINS = 40
@@ -192,7 +193,7 @@ class Separation:
     def top(self, share: float) -> NDArray[np.int64]:
         """Positions of the highest votes: the given share of all, at least one."""
         k = max(1, round(share * len(self.votes)))
-        return np.argsort(-self.votes, kind="stable")[:k]
+        return best_first(self.votes)[:k]
 
 
 def separate(
@@ -249,6 +250,8 @@ def best_threshold(inliers: NDArray[np.float32], outliers: NDArray[np.float32]) 
     order = np.argsort(-scores, kind="stable")
     hits = np.cumsum(order < len(inliers))
     f1 = 2 * hits / (np.arange(1, len(scores) + 1) + len(inliers))
+    # equal scores are accepted together
+    f1[:-1][np.diff(scores[order]) == 0] = 0
     return float(scores[order[np.argmax(f1)]])
 
 

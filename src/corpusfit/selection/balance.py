@@ -116,6 +116,13 @@ def _by_labels(run: Run, folder: SelectionFolder, copies: Copies) -> Groups:
     for _, of_shard in run.over_shards("label", job):
         amounts.update(of_shard)
     names = sorted(amounts)
+    if choose.balance == "source" and len(names) == 1 < len(run.names):
+        raise bad_setting(
+            "`choose.balance`",
+            f"a field of the rows for {len(run.names):,} files in one folder",
+            choose.balance,
+            f"More than {table.MAX_SOURCES:,} files count by their folders.",
+        )
     if len(names) > MOST_GROUPS or names == [NONE]:
         listed = ", ".join(names[:3])
         raise bad_setting(

@@ -193,17 +193,19 @@ def choose(
     thresholds = _search(
         lambda within: over(partial(_histogram, keying, len(budgets), within, None)),
         budgets,
-        over=goes_over,
+        over=goes_over and not by_group,
     )
     decision = Decision(keying, thresholds)
-    if not by_group or plan.tokens is None:
+    if not by_group or plan.counts_segments:
         return decision
-    left = plan.tokens - sum(over(partial(_spent, decision)))
-    return Decision(
-        keying,
-        thresholds,
-        _search(lambda within: over(partial(_histogram, keying, 1, within, decision)), [left]),
+    # what no segment of a group fills, the best of all others do
+    left = amount - sum(over(partial(_spent, decision)))
+    rest = _search(
+        lambda within: over(partial(_histogram, keying, 1, within, decision)),
+        [left],
+        over=goes_over,
     )
+    return Decision(keying, thresholds, rest)
 
 
 def _groups(part: ScoredPart) -> NDArray[np.int64]:

@@ -240,19 +240,25 @@ def _verdicts(evaluation: Manifest) -> Iterator[str]:
     )
     yield "| training examples | score | base | difference | |\n|---|---|---|---|---|"
     scores = {(r["model"], r["size"]): r["test"][metric]["mean"] for r in evaluation["results"]}
+    # a score is a share that is shown in points, or a negated error in its unit
+    points = evaluation.get("unit", "points") == "points"
+    sign, scale, digits = (1, 100, 1) if points else (-1, 1, 4)
     compared = {c["size"]: c for c in evaluation["comparisons"]}
     for (model, size), score in scores.items():
         if model != "model":
             continue
         base = scores.get(("base", size))
-        shown, difference, verdict = "–" if base is None else f"{100 * base:.1f}", "–", ""
+        own = f"{sign * scale * score:.{digits}f}"
+        shown = "–" if base is None else f"{sign * scale * base:.{digits}f}"
+        difference, verdict = "–", ""
         if comparison := compared.get(size):
-            difference = f"{100 * comparison['difference']:+.1f}"
+            difference = f"{scale * comparison['difference']:+.{digits}f}"
             low, high = comparison["low"], comparison["high"]
             if low is not None:
-                difference += f" ({100 * low:+.1f} to {100 * high:+.1f})"
+                ends = " to ".join(f"{scale * end:+.{digits}f}" for end in (low, high))
+                difference += f" ({ends})"
             verdict = in_markdown(comparison["verdict"])
-        yield f"| {size or 'all'} | {100 * score:.1f} | {shown} | {difference} | {verdict} |"
+        yield f"| {size or 'all'} | {own} | {shown} | {difference} | {verdict} |"
     yield ""
 
 

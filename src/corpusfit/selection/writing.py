@@ -243,6 +243,11 @@ def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
     more_than_all = (choose.segments or 0) > segments or (choose.tokens or 0) > chosen.tokens
     if chosen.segments == segments and more_than_all:
         run.warn(f"The amount is larger than the corpus: all {segments:,} segments.")
+    elif choose.tokens and 0 < chosen.tokens < 0.9 * choose.tokens:
+        run.warn(
+            f"The next best segment does not fit: {chosen.tokens:,} of {choose.tokens:,} word "
+            "pieces are selected. A share, `choose.fraction`, goes over."
+        )
     if not chosen.segments:
         more = "lower `choose.threshold`"
         if choose.threshold is None:

@@ -198,8 +198,9 @@ def from_value(
 ) -> Row:
     """Check a row whose text and id are already found.
 
-    The text must not be blank or contain NUL. An id of another type than string, integer or boolean
-    is dropped; `value` keeps it as it is, because labels are read through the id field.
+    The text must not be blank or contain NUL. An id of another type than string, integer, whole
+    number or boolean is dropped; `value` keeps it as it is, because labels are read through the id
+    field.
     """
     if text is None:
         return Reject(row, byte, rejects.NULL_TEXT)
@@ -207,7 +208,9 @@ def from_value(
         return Reject(row, byte, rejects.NUL)
     if not text or text.isspace():
         return Reject(row, byte, rejects.EMPTY_TEXT)
-    row_id = id if isinstance(id, str | int) else None
+    # pandas has whole numbers as floats where one is missing
+    whole = int(id) if isinstance(id, float) and id.is_integer() else id
+    row_id = whole if isinstance(whole, str | int) else None
     return Document(row, byte, text, row_id, value=id, fields=fields, numbers=numbers)
 
 

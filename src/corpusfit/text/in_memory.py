@@ -71,7 +71,9 @@ def inputs(inputs_or_data: Inputs, role: str, machine: Machine, field: str = "te
     parts: Mapping[Any, Any] = (
         inputs_or_data if isinstance(inputs_or_data, Mapping) else {role: inputs_or_data}
     )
-    if several and isinstance(parts.get(field), Sequence):
+    column = parts.get(field)
+    tables = ("columns", "column_names")
+    if several and hasattr(column, "__len__") and not any(hasattr(column, a) for a in tables):
         got = f"a dict with {field!r}"
         cure = "Give a list of dicts, or a data frame, in place of a dict of columns."
         raise bad_setting(f"`{role}`", "data by name in a dict", got, cure)
@@ -172,6 +174,7 @@ def _rows(data: Any) -> Iterator[Any]:
     if hasattr(data, "with_format"):  # datasets
         yield from _with_label_names(data.with_format(None))
     elif hasattr(data, "itertuples"):  # a data frame of pandas
+        data = data.loc[:, ~data.columns.duplicated()]  # of columns with one name the first
         columns = [_column(data.iloc[:, n]) for n in range(data.shape[1])]
         names = list(map(str, data.columns))
         yield from (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))

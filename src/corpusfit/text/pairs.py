@@ -9,8 +9,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from corpusfit import text as corpus
-from corpusfit.core.errors import InputError, bad_setting
-from corpusfit.core.languages import can_identify, count_words, identifier
+from corpusfit.core.errors import InputError, UsageError, bad_setting
+from corpusfit.core.languages import can_identify, code_of, count_words, identifier
 from corpusfit.core.plan import AUTO, FIRST, SECOND, ReadPlan
 from corpusfit.core.types import Document, Source
 
@@ -100,7 +100,7 @@ def with_side(
         if read.side != AUTO:
             raise bad_setting("`read.side`", "left out without aligned pairs", read.side)
         return read
-    directions = dict.fromkeys(names for sample in pairs for names in sample.sides)
+    directions = dict.fromkeys(side_codes(names) for sample in pairs for names in sample.sides)
     decided = read.side in (FIRST, SECOND)
     languages = [] if decided and len(pairs) < 2 else [_commonest(sample.rows) for sample in pairs]
     for order in (*directions, *languages):
@@ -111,7 +111,8 @@ def with_side(
     if decided:
         return read
     if read.side != AUTO:
-        positions = {names.index(read.side) if read.side in names else -1 for names in directions}
+        (side,) = side_codes((read.side,))
+        positions = {names.index(side) if side in names else -1 for names in directions}
         if len(positions) > 1 or -1 in positions:
             every = ", ".join(dict.fromkeys(name for names in directions for name in names))
             allowed = f"auto, first, second, or the name of a side of all pairs, of {every}"
@@ -128,6 +129,17 @@ def with_side(
     name, other = (FIRST, SECOND)[at], (FIRST, SECOND)[1 - at]
     note(f"The pairs are read by their {name} side: {why}. For the other: `read.side={other}`.")
     return read.sides()[at]
+
+
+def side_codes(names: Iterable[str]) -> tuple[str, ...]:
+    """The codes of the languages that sides are named by; another name as it is."""
+    codes = []
+    for name in names:
+        try:
+            codes.append(code_of(name))
+        except UsageError:
+            codes.append(name)
+    return tuple(codes)
 
 
 def is_english_only(embedder: str) -> bool:

@@ -4,7 +4,7 @@ What: a text in one Unicode form and one case, of which letters with their marks
 count, white space and ordinary punctuation do not. Next to a digit more counts, as it makes another
 number: what stands between two digits (`1.99`, `19.9`, `1 99`), a dash before a digit, and a
 decimal point; and so do the parentheses of a formula, next to an operator. A text of which nothing
-counts, such as `...`, is compared whole.
+counts, such as `...`, is compared whole. HTML entities are what they stand for.
 Why: one text is written with other quotes, spaces ("isn 't"), capitals and Unicode forms; other
 letters, numbers or operators make another text.
 Trade-off: words are not kept apart ("a nice man" is "an ice man"), so that all tokenisations of a
@@ -24,14 +24,15 @@ import xxhash
 from numpy.typing import NDArray
 
 from corpusfit.kernels.characters import is_punctuation
+from corpusfit.text.normalize import unescaped
 
-FORM = 2
+FORM = 3
 """Number of this definition, part of the identity of stored keys."""
 
 _INVISIBLE = (
-    "\u00ad\u034f\u061c\u180b-\u180f\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
+    "\u00ad\u034f\u061c\u0640\u180b-\u180f\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
     "\U000e0100-\U000e01ef"
-)  # soft hyphens, variation selectors, direction marks
+)  # soft hyphens, variation selectors, direction marks, the stroke that stretches Arabic
 # ligatures, Arabic letters by position, vertical, small, wide and narrow characters
 _PRESENTATION = "\ufb00-\ufdff\ufe10-\ufe19\ufe30-\ufefc\uff01-\uffef"
 _HIDDEN = re.compile(f"[{_INVISIBLE}]")
@@ -39,6 +40,7 @@ _HIDDEN = re.compile(f"[{_INVISIBLE}]")
 _REWRITTEN = re.compile(f"[{_INVISIBLE}{_PRESENTATION}]")
 _JOINERS = re.compile("([\u200c\u200d])[\u200c\u200d]+")
 _STRAY_JOINER = re.compile("(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])")
+_APOSTROPHES = "\u02bb\u02bc"  # the letters of Ukrainian and Uzbek that are typed as quotes
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015"
 # bounded, so that a line of dashes does not backtrack
 _MINUS = re.compile(r"-[-\s]{0,16}(?=\d)")
@@ -89,6 +91,8 @@ def folded(text: str) -> str:
 
     Word n-grams (`kernels.characters.symbol_table`) and `form_of` are made of this.
     """
+    if "&" in text:
+        text = unescaped(text)
     if not text.isascii():
         text = normalize("NFC", text)
         # most of most texts is ASCII: what is slow looks at the other characters alone
@@ -104,6 +108,8 @@ def folded(text: str) -> str:
             text = _STRAY_JOINER.sub("", _JOINERS.sub(r"\1", text))
         for dash in _DASHES:
             text = text.replace(dash, "-")
+        for letter in _APOSTROPHES:
+            text = text.replace(letter, "'")
     return _QUOTED.sub(r" \1 ", text) if "<<" in text else text
 
 

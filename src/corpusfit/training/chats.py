@@ -249,6 +249,11 @@ class ChatEncoder:
         self, messages: list[dict[str, Any]], tools: Any, text: str, spans: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
         """Which tokens of a rendered conversation belong to turns of the assistant."""
+        # a message of weight 0 is read, and not learned (OpenAI's format for fine-tuning)
+        answers: dict[bool, list[int]] = {True: [], False: []}
+        for i, message in enumerate(messages):
+            if message["role"] == "assistant":
+                answers[message.get("weight") != 0].append(i)
         if _MARKED.search(self.tokenizer.get_chat_template(None, tools)):
             marked = self.tokenizer.apply_chat_template(
                 messages,
@@ -257,22 +262,34 @@ class ChatEncoder:
                 return_assistant_tokens_mask=True,
                 tokenizer_kwargs={"verbose": False},
             )
-            return np.array(marked["assistant_masks"], np.bool_)
+            counted = np.array(marked["assistant_masks"], np.bool_)
+            for i in answers[False]:
+                counted &= ~self._turn(messages, i, tools, text, spans)
+            return counted
         counted = np.zeros(len(spans), np.bool_)
-        for i, message in enumerate(messages):
-            if message["role"] != "assistant":
-                continue
-            whole = self._render(messages[: i + 1], tools)
-            # few templates render no messages, so a first turn begins with what it says
-            before = whole[: max(0, whole.rfind(message["content"].strip()))]
-            if i:
-                before = self._render(messages[:i], tools, prompt=True)
-            if not (text.startswith(whole) and whole.startswith(before)):
-                raise self._unstable(
-                    "Or set `objective.loss_on=completion`, for the last turn of each conversation."
-                )
-            counted |= _within(spans, len(before), len(whole))
+        for i in answers[True]:
+            counted |= self._turn(messages, i, tools, text, spans)
         return counted
+
+    def _turn(
+        self,
+        messages: list[dict[str, Any]],
+        number: int,
+        tools: Any,
+        text: str,
+        spans: NDArray[np.int64],
+    ) -> NDArray[np.bool_]:
+        """Which tokens of a rendered conversation belong to the message of a number."""
+        whole = self._render(messages[: number + 1], tools)
+        # few templates render no messages, so a first turn begins with what it says
+        before = whole[: max(0, whole.rfind(messages[number]["content"].strip()))]
+        if number:
+            before = self._render(messages[:number], tools, prompt=True)
+        if not (text.startswith(whole) and whole.startswith(before)):
+            raise self._unstable(
+                "Or set `objective.loss_on=completion`, for the last turn of each conversation."
+            )
+        return _within(spans, len(before), len(whole))
 
     def _completion(self, messages: list[dict[str, Any]], tools: Any, at: int) -> Encoded:
         """A conversation with the loss on its messages from a number on."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MODEL_FILES = (
     *("*.safetensors", "*.json", "losses.jsonl", "vocab.txt", "merges.txt", "*.model"),
-    f"{POOLING}/config.json",
+    *("*.spm", "*.jinja", "additional_chat_templates/*.jinja", f"{POOLING}/config.json"),
 )
 """Files that `adapt` writes; others in the folder are the user's."""
 

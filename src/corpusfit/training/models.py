@@ -23,7 +23,7 @@ from corpusfit.core.errors import (
     machine_fault,
     raise_machine_fault,
 )
-from corpusfit.embed.contract import digest
+from corpusfit.embed.contract import digest, file_digest
 from corpusfit.embed.folders import (
     ModelSetting,
     commit_of,
@@ -68,6 +68,7 @@ AUTO = {
 _DROPOUTS = {
     *("dropout", "attention_dropout", "activation_dropout", "dropout_rate"),  # encoder-decoders
     *("hidden_dropout_prob", "attention_probs_dropout_prob"),  # BERT
+    *("hidden_dropout", "embedding_dropout", "mlp_dropout"),  # Falcon, ModernBERT
     *("resid_pdrop", "embd_pdrop", "attn_pdrop"),  # GPT-2
 }
 """Settings of a model that are a dropout."""
@@ -173,8 +174,10 @@ def open_model(
 
 
 def fingerprint(folder: Path) -> str:
-    """Hex digest of a model's files, including those of its tokenizer."""
-    return digest({"kind": "model 1", "files": file_digests(transformer_folder(folder, MODEL))})
+    """Hex digest of a model's files, including those of its tokenizer and its chat template."""
+    folder = transformer_folder(folder, MODEL)
+    templates = {path.name: file_digest(path) for path in folder.glob("*.jinja")}
+    return digest({"kind": "model 1", "files": file_digests(folder) | templates})
 
 
 def checked_model(
@@ -335,8 +338,9 @@ def save_model(
         if fields.get("tokenizer_class") == "TokenizersBackend":  # version 4's name for it
             fields["tokenizer_class"] = "PreTrainedTokenizerFast"
             config.write_bytes(json.dumps(fields, indent=2, sort_keys=True).encode())
-        for path in sorted(aside.iterdir(), key=lambda p: (p.name == "config.json", p.name)):
-            with open(path, "rb") as whole, writing(folder / path.name) as f:
+        files = [path.relative_to(aside) for path in aside.rglob("*") if path.is_file()]
+        for path in sorted(files, key=lambda p: (p.name == "config.json", p)):
+            with open(aside / path, "rb") as whole, writing(folder / path) as f:
                 shutil.copyfileobj(whole, f, 1 << 20)
     except StorageError:
         raise

@@ -45,9 +45,10 @@ class PackedDataset(IterableDataset[dict[str, torch.Tensor]]):
     """The selected texts as rows of `length` tokens, several texts in a row.
 
     A row is a dict of tensors [length]: `input_ids`; `position_ids`, which begin again at each
-    text, so that models of transformers keep texts apart if they get no attention mask; `labels`,
-    -100 for the first token of a text and for padding; `weights`, the weight of each token's text,
-    1 on average over the tokens of the selection. A text longer than a row is cut.
+    text, so that models of transformers keep texts apart if they get no attention mask and keep no
+    cache (`use_cache=False`, as the `Trainer` has it); `labels`, -100 for the first token of a text
+    and for padding; `weights`, the weight of each token's text, 1 on average over the tokens of the
+    selection. A text longer than a row is cut.
 
     Epochs have the same rows in another order, which `set_epoch` sets. Trainers that divide the
     data among processes themselves, such as `transformers.Trainer`, need no `rank`. Without such a

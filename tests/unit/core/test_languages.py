@@ -16,7 +16,9 @@ TATOEBA = Path(__file__).parents[4] / "shared" / "data" / "parallel" / "tatoeba"
 @pytest.mark.parametrize(
     ("given", "code"),
     [("de", "de"), ("deu", "de"), ("ger", "de"), ("EN", "en"), ("jpn", "ja"), ("zho", "zh"),
-     ("cmn", "zh"), ("nob", "no"), ("no", "no"), ("ron", "ro"), ("yue", "yue"), ("haw", "haw")],
+     ("cmn", "zh"), ("nob", "no"), ("no", "no"), ("ron", "ro"), ("yue", "yue"), ("haw", "haw"),
+     ("zh-yue", "yue"), ("zh-min-nan", "nan"), ("zh-cmn-Hans", "zh"), ("roa-rup", "rup"),
+     ("sgn-ase", "ase"), ("ar-EG", "ar"), ("zh-TW", "zh")],
 )  # fmt: skip
 def test_codes(given, code):
     """ISO 639-1 where there is one, else ISO 639-3."""

@@ -50,6 +50,8 @@ ROW = {
         ("none == null", True),
         ("none is null and missing is null", True),
         ("topic is not null", True),
+        ("empty is null", True),
+        ("empty != null or empty not in [null]", False),
         ("missing == null", True),
         ("topic != null", True),
         ("missing > 3 or missing <= 3", False),

@@ -17,7 +17,7 @@ from corpusfit.scoring.heldout_bits import (
     take,
 )
 from corpusfit.scoring.language_model import entropy, train
-from corpusfit.selection.choosing import Selector, find_threshold
+from corpusfit.selection.choosing import Selector, find_threshold, tie_draws
 
 
 def sentences(rng, n, words, size=12):
@@ -88,13 +88,14 @@ def test_units_are_taken_as_choose_takes_them(ties, budget):
     rng = np.random.default_rng(budget)
     scores = rng.normal(size=80).round(0 if ties else 6).astype(np.float32)
     sizes = rng.integers(1, 20, 80)
-    sample = scores, sizes, np.zeros(80, np.uint16)  # whose order is drawn
+    sample = scores, sizes, tie_draws(0, 1, 80)
     wanted = Selector(find_threshold(lambda: [sample], budget)).select(*sample)
     found = take(scores, sizes, budget)
     if wanted.any():
         assert found.tolist() == np.flatnonzero(wanted).tolist()
     else:
-        assert found.tolist() == [int(np.argmax(scores))]
+        best = np.flatnonzero(scores == scores.max())
+        assert found.tolist() == [best[np.argmin(sample[2][best])]]
 
 
 def test_the_interval_is_that_of_scipys_paired_bootstrap():
@@ -216,3 +217,10 @@ def test_a_sample_smaller_than_its_budget_is_one_unit():
     bits = held.bits(np.zeros(3, np.float32), 0, held.budget())
     assert np.isfinite(bits).all()
     assert np.count_nonzero(bits) == 1
+
+
+def test_of_equal_scores_the_first_have_no_advantage():
+    scores = np.repeat(np.float32([1, 2]), 5_000)
+    found = take(scores, np.ones(10_000, np.int64), 7_500)
+    assert (found >= 5_000).sum() == 5_000
+    assert np.mean(found[found < 5_000]) == pytest.approx(2_500, rel=0.05)

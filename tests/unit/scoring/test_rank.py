@@ -69,3 +69,8 @@ def test_a_trial_works_on_tiny_sets_and_finds_an_easy_domain(targets, corpus):
     assert len(found.top) == max(
         1, round(0.1 * len(np.array_split(np.arange(max(corpus, 3)), 3)[2]))
     )
+
+
+def test_the_best_threshold_accepts_equal_scores_together():
+    inliers, outliers = np.float32([5] * 6 + [0] * 4), np.zeros(10, np.float32)
+    assert best_threshold(inliers, outliers) == 5  # F1 of 0.75, and 0.667 at 0

@@ -106,3 +106,13 @@ def test_weights_count_the_groups(policy):
     if policy == "resample":
         only = shares[:, 0] > 0.9
         assert selected[~only].mean() > selected[only].mean()
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05, 0.2])
+def test_a_share_of_words_is_gone_over_once_and_not_by_every_group(share):
+    made = parts(k=3)
+    tokens = np.concatenate([p.tokens for p in made])
+    plan = ChoosePlan(fraction=share, balance="cluster", clusters="x")
+    selected, _ = together(choices(made, plan, seed=0, quota=np.full(3, 1 / 3)))
+    amount = round(share * tokens.sum())
+    assert amount <= tokens[selected].sum() < amount + tokens.max()

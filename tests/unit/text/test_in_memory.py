@@ -203,7 +203,17 @@ def test_on_the_command_line_strings_are_names(tmp_path):
     assert inputs([Name("two words")], "target", machine) == ["two words"]
 
 
-@pytest.mark.parametrize("given", [[1, 2], [b"bytes"], {"text": TEXTS}, [["a", "list"]]])
+@pytest.mark.parametrize(
+    "given",
+    [
+        [1, 2],
+        [b"bytes"],
+        {"text": TEXTS},
+        {"text": np.array(TEXTS), "label": np.array(["sport", "news"])},
+        dict(pd.DataFrame({"text": TEXTS, "label": TEXTS})),
+        [["a", "list"]],
+    ],
+)
 def test_what_is_no_text_is_refused(machine, given):
     with pytest.raises(UsageError):
         inputs(given, "target", machine)
@@ -234,3 +244,8 @@ def test_values_of_a_frame_that_json_lacks(machine, value, read_as):
 def test_values_of_a_narrow_column_have_no_digits_of_a_wide_one(machine):
     frame = pd.DataFrame({"n": np.array([0.1], np.float32)})
     assert read(inputs(frame, "corpus", machine, "n")[0]) == [{"n": 0.1}]
+
+
+def test_of_columns_of_a_frame_with_one_name_the_first_counts(machine):
+    frame = pd.DataFrame([["first", "second"]], columns=["text", "text"])
+    assert read(inputs(frame, "corpus", machine)[0]) == [{"text": "first"}]

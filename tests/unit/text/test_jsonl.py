@@ -127,3 +127,13 @@ def test_unicode_line_separators_are_text(read, write):
 
 def test_empty_file_has_no_rows(read, write):
     assert read(write("a.jsonl", b"")) == []
+
+
+def test_whole_numbers_keep_their_digits_and_are_ids(read, write):
+    """pandas makes integers floats where one is missing; more than 64 bits are text."""
+    numbers = ["36893488147419103233", "1.0", "1.5", "7"]
+    lines = "".join(f'{{"text": "x", "id": {number}}}\n' for number in numbers)
+    path = write("a.jsonl", lines)
+    assert [row.id for row in read(path)] == [numbers[0], 1, None, 7]
+    kept = read(path, where=f"id == {numbers[0]}")
+    assert [isinstance(row, Document) for row in kept] == [True, False, False, False]

@@ -139,3 +139,24 @@ def test_split_doubles_the_quotes(read, write, tmp_path, name):
 def test_an_escape_is_one_character():
     with pytest.raises(UsageError, match=r"read\.escape"):
         ReadPlan(escape="ab").check()
+
+
+def test_a_quote_that_opens_no_value_costs_rows_that_are_counted(read, write):
+    """As LF and CRLF alike: a value that goes on in other lines must end where a value may."""
+    lines = [
+        "id,text,label",
+        '3,"Great phone, they said',
+        "4,ok,pos",
+        '5,"Bad" phone,neg',
+        "6,end,x",
+    ]
+    for end in ("\n", "\r\n"):
+        bad, last = read(write("a.csv", end.join(lines) + end))
+        assert bad.reason.startswith("malformed CSV")
+        assert last.text == "end"
+
+
+def test_of_columns_with_one_name_the_first_counts(read, write):
+    path = write("a.csv", "text,id,text\nfirst,1,second\n")
+    for settings in ({}, {"where": 'id == "1"'}, {"text_field": "{text}"}):
+        assert texts_of(read(path, **settings)) == ["first"]

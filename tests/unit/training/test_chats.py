@@ -390,3 +390,18 @@ def test_strict_stops_at_a_conversation_that_is_refused(tmp_path):
 def test_the_setting_is_of_causal_models():
     with pytest.raises(UsageError, match=r"`objective\.loss_on`.*`objective\.name=causal`"):
         ObjectivePlan("mlm", loss_on="assistant").check()
+
+
+@pytest.mark.parametrize("template", [TEMPLATES["chatml"], unmarked(TEMPLATES["chatml"])])
+def test_the_loss_is_not_on_messages_of_weight_0(tmp_path, template):
+    """OpenAI's format for fine-tuning; they are read all the same."""
+    row = said("hello", "first", "again", "second")
+    encoder = encoder_of(tmp_path, template)
+    whole = encoder.encode("", row, "messages")
+    row["messages"][1]["weight"], row["messages"][3]["weight"] = 0, 1
+    found = encoder.encode("", row, "messages")
+    assert found.ids == whole.ids
+    counted = encoder.tokenizer.decode(np.array(found.ids)[found.counted])
+    assert "second" in counted
+    assert "first" not in counted
+    assert found.counted.sum() < whole.counted.sum()

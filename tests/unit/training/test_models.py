@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 import torch
 import transformers as tf
+from huggingface_hub.utils import filter_repo_objects
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from corpusfit.core.errors import ModelError, UsageError
-from corpusfit.training.models import NewWords, add_words, open_model, save_model
+from corpusfit.embed.folders import EXCLUDED, PATTERNS
+from corpusfit.training.folder import AdaptFolder
+from corpusfit.training.models import NewWords, add_words, open_model, save_model, set_dropout
 from corpusfit.training.plan import ModelPlan
 from corpusfit.training.special_tokens import backend_tokenizer
 
@@ -319,7 +322,10 @@ def test_the_fingerprint_is_of_the_files(bert, tmp_path):
     with torch.no_grad():
         two.model.bert.embeddings.word_embeddings.weight[7, 3] += 1
     two.model.save_pretrained(copy)
-    assert opening(copy)[0].fingerprint != one.fingerprint
+    changed = opening(copy)[0].fingerprint
+    assert changed != one.fingerprint
+    (copy / "chat_template.jinja").write_text("{{ messages }}")
+    assert opening(copy)[0].fingerprint != changed
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2"])
@@ -379,3 +385,30 @@ def test_text_is_cut_whole_and_unpadded(bert):
     assert cutter.encode("a", add_special_tokens=False).ids == [6]
     assert len(cutter.encode("the " * 50, add_special_tokens=False).ids) == 50
     assert tokenizer.backend_tokenizer.to_str() == before
+
+
+def test_a_chat_template_travels_with_its_model_alone(bert, tmp_path):
+    """Through a download, into a saved folder, and out of one that is written anew."""
+    kept = filter_repo_objects(
+        ["chat_template.jinja", "config.json", "onnx/model.onnx"],
+        allow_patterns=PATTERNS,
+        ignore_patterns=EXCLUDED,
+    )
+    assert list(kept) == ["chat_template.jinja", "config.json"]
+    opened = opening(bert)[0]
+    opened.tokenizer.chat_template = {"default": "{{ messages }}", "tool_use": "{{ tools }}"}
+    out = tmp_path / "out"
+    out.mkdir()
+    save_model(opened.model, opened.tokenizer, out)
+    written = tf.AutoTokenizer.from_pretrained(out)
+    assert written.chat_template == opened.tokenizer.chat_template
+    AdaptFolder(out)._clear()
+    assert [path for path in out.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.parametrize("kind", ["ModernBert", "Falcon", "GPTNeoX", "Bloom"])
+def test_dropout_is_that_of_all_layers(kind):
+    config = getattr(tf, f"{kind}Config")()
+    names = {name for name in vars(config) if "dropout" in name and "classifier" not in name}
+    set_dropout(config, 0.125)
+    assert {name for name in names if getattr(config, name) != 0.125} <= {"summary_first_dropout"}

@@ -285,6 +285,15 @@ def test_the_pooling_is_that_of_the_folder(tmp_path):
     assert read_pooling(tmp_path / "written", "", MODEL) == Pooling("cls", True, 48)
 
 
+def test_prompts_are_kept(tmp_path):
+    """sentence-transformers puts the prompt of a query before it; without one it says nothing."""
+    stated = {"prompts": {"query": "query: "}, "default_prompt_name": "query"}
+    file = layout(tmp_path, {"pooling_mode": "cls"}) / "config_sentence_transformers.json"
+    file.write_text(json.dumps({**stated, "__version__": {"pytorch": "1"}}), "utf-8")
+    write_pooling(tmp_path / "written", read_pooling(tmp_path, "", MODEL), 32)
+    assert json.loads((tmp_path / "written" / file.name).read_text("utf-8")) == stated
+
+
 def test_other_poolings_and_modules_are_refused(tmp_path):
     largest = layout(tmp_path / "max", {"pooling_mode_max_tokens": True})
     with pytest.raises(ModelError, match="max"):

@@ -106,7 +106,9 @@ class Csv(Format):
             elif records.unclosed and end == len(data):
                 yield Reject(row, byte, rejects.UNCLOSED_QUOTE)
             elif plan.where or plan.numbers or not 0 <= text_index < len(values):
-                record = dict(zip(names, values, strict=False))
+                record: dict[str, str] = {}
+                for name, value in zip(names, values, strict=False):
+                    record.setdefault(name, value)  # of columns with one name the first
                 yield from_mapping(row, byte, record, plan)
             else:
                 id = values[id_index] if 0 <= id_index < len(values) else None
@@ -259,7 +261,8 @@ class Dialect:
         if not self.quote or self.quote not in record:
             return record.split(self.separator), ""
         strict = self.escape or self.separator == TAB or _BACKSLASH + self.quote in record
-        if not strict and "\r" not in record:
+        # where lines are joined, a quote may not have been meant to open a value
+        if not strict and "\r" not in record and "\n" not in record:
             try:
                 reader = csv.reader((record,), delimiter=self.separator, quotechar=self.quote)
                 return next(reader, []), ""

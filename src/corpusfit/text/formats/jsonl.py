@@ -135,6 +135,12 @@ def _row(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
         return _failed(row, byte, line, plan)
+    # the parser makes integers of more than 64 bits floats
+    if isinstance(record, dict) and any(
+        isinstance(value, float) and abs(value) >= 2.0**63 for value in record.values()
+    ):
+        with contextlib.suppress(ValueError, RecursionError):
+            record = json.loads(line, parse_int=_digits)
     return from_mapping(row, byte, record, plan)
 
 

@@ -100,10 +100,12 @@ class _JsonLines:
         try:
             with _opened(self._source, self._plan) as database:
                 rows = database.execute(_statement(database, self._plan.query))
-                names = [column[0] for column in rows.description]
+                names = [column[0] for column in rows.description][::-1]
                 while batch := rows.fetchmany(_ROWS):
                     yield b"".join(
-                        as_line(dict(zip(names, r, strict=True)), self._plan) for r in batch
+                        # of columns with one name the first
+                        as_line(dict(zip(names, r[::-1], strict=True)), self._plan)
+                        for r in batch
                     )
         except (sqlite3.Error, sqlite3.Warning, UnicodeError, _UnclearError) as e:
             if getattr(e, "sqlite_errorcode", 0) & 0xFF in _OF_MACHINE:
