@@ -287,9 +287,9 @@ path = "{name}"
     done = compose(recipe(text))
     assert sentences(done) == {("de", "general"): 12, ("fr", "general"): 8}
     assert done.manifest["copies"] == {"same_language": 0, "other_language": 4}
-    text = text.replace('"page"', '"paeg"').replace('"lang"', '"langauge"')
+    text = text.replace('"page"', '"paeg"').replace('"lang"', '"langue"')
     warned = compose(recipe(text), out="misspelled").manifest["warnings"]
-    assert [("paeg" in said, "langauge" in said) for said in warned] == [
+    assert [("paeg" in said, "langue" in said) for said in warned] == [
         (True, False),
         (False, True),
     ]
