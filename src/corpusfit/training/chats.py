@@ -36,6 +36,7 @@ from corpusfit.training.plan import ALL, ASSISTANT, COMPLETION
 _MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
 _ROLES = {"human": "user", "gpt": "assistant"}  # ShareGPT's names
 _FIRST_ROWS = 1_000
+_SAID = "\ue000"  # in no text
 _NOW = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 _TODAY = date(2024, 7, 26)  # of templates that name a day
 
@@ -281,10 +282,11 @@ class ChatEncoder:
     ) -> NDArray[np.bool_]:
         """Which tokens of a rendered conversation belong to the message of a number."""
         whole = self._render(messages[: number + 1], tools)
-        # few templates render no messages, so a first turn begins with what it says
-        before = whole[: max(0, whole.rfind(messages[number]["content"].strip()))]
         if number:
             before = self._render(messages[:number], tools, prompt=True)
+        else:  # few templates render no messages, so a first turn begins where another's words do
+            other = {"role": "assistant", "content": _SAID}
+            before = self._render([other], tools).partition(_SAID)[0]
         if not (text.startswith(whole) and whole.startswith(before)):
             raise self._unstable(
                 "Or set `objective.loss_on=completion`, for the last turn of each conversation."

@@ -405,3 +405,17 @@ def test_the_loss_is_not_on_messages_of_weight_0(tmp_path, template):
     assert "second" in counted
     assert "first" not in counted
     assert found.counted.sum() < whole.counted.sum()
+
+
+@pytest.mark.parametrize("form", ["marked", "unmarked"])
+def test_a_first_turn_that_only_calls_a_tool_counts(tmp_path, form):
+    call = {"type": "function", "function": {"name": "f", "arguments": {}}}
+    first = {"role": "assistant", "content": "", "tool_calls": [call]}
+    row = {"messages": [first, *said("hello", "good day")["messages"]]}
+    template = TEMPLATES["qwen"] if form == "marked" else unmarked(TEMPLATES["qwen"])
+    encoder = encoder_of(tmp_path, template)
+    found = encoder.encode("", row, "messages")
+    counted = encoder.tokenizer.decode(np.array(found.ids)[found.counted])
+    assert '"name": "f"' in counted
+    assert "good day" in counted
+    assert "hello" not in counted
