@@ -113,7 +113,7 @@ def test_choose_leaves_copies_out_too(select, inline, tmp_path):
     assert texts(every).count(PLANTED) == 60
     other = corpusfit.choose(first.path, out=tmp_path / "o", fraction=0.5, machine=inline)
     assert digests(other.path) == before
-    shutil.rmtree(other.path / ".corpusfit/keys-2")  # as in a folder of an older version
+    shutil.rmtree(other.path / ".corpusfit/keys-3")  # as in a folder of an older version
     assert digests(corpusfit.choose(other.path, fraction=0.5, machine=inline).path) == before
 
 
