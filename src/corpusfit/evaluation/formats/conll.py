@@ -29,7 +29,7 @@ def read_conll(places: Sequence[str], split: str) -> Labeled:
     # each sentence is none of words.
     pieces: list[list[str]] = []
     tags: list[list[str]] = []
-    notes = []
+    notes: tuple[str, ...] = ()
     for file in places:
         first: list[list[str]] = []
         second: list[list[str]] = []
@@ -39,9 +39,10 @@ def read_conll(places: Sequence[str], split: str) -> Labeled:
             for words in first
         )
         if counted and any(second):
-            notes.append(f"{file}: the first column counts words, so the second has them.")
-        pieces += second if counted and any(second) else first
-    return dataclasses.replace(Labeled.of_sentences(split, pieces, tags), notes=tuple(notes))
+            notes = (f"The first column of {split} counts words; they are in the second.",)
+            first = second
+        pieces += first
+    return dataclasses.replace(Labeled.of_sentences(split, pieces, tags), notes=notes)
 
 
 def read_tagged_text(places: Sequence[str], split: str) -> Labeled | None:
