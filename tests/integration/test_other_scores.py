@@ -387,6 +387,17 @@ def test_quotas_by_a_field_and_by_source(files, tmp_path):
     assert shares == pytest.approx(words.manifest["selected"]["quota"], abs=0.1)
 
 
+def test_many_files_of_one_folder_are_no_groups(files, tmp_path, monkeypatch):
+    """They would be one group, and the selection not balanced."""
+    few = {name: [row(i) for i in range(first, first + 9)] for first, name in ((0, "a"), (9, "b"))}
+    options = {"method": "random", "segments": 4, "balance": "source", "cache": files / "cache"}
+    words = {"target": str(files / "t.jsonl"), "corpus": few, "engine": "inline", **options}
+    assert corpusfit.select(out=tmp_path / "few", **words).manifest["selected"]["groups"]
+    monkeypatch.setattr("corpusfit.scoring.table.MAX_SOURCES", 1)
+    with pytest.raises(UsageError, match=r"`choose\.balance` must be a field of the rows"):
+        corpusfit.select(out=tmp_path / "many", **words)
+
+
 @pytest.mark.parametrize("name", ["c.csv", "c.parquet", "c.arrow"])
 def test_quotas_by_a_field_of_any_format(files, tmp_path, name):
     options = {"segments": 12, "method": "field:edu", "settings": ["read.shard_mb=0.002"]}

@@ -116,12 +116,13 @@ def _by_labels(run: Run, folder: SelectionFolder, copies: Copies) -> Groups:
     for _, of_shard in run.over_shards("label", job):
         amounts.update(of_shard)
     names = sorted(amounts)
-    if choose.balance == "source" and len(names) == 1 < len(run.names):
+    # more files than `MAX_SOURCES` are grouped by folder
+    if choose.balance == "source" and len(names) == 1 and len(run.names) > table.MAX_SOURCES:
         raise bad_setting(
             "`choose.balance`",
             f"a field of the rows for {len(run.names):,} files in one folder",
             choose.balance,
-            f"More than {table.MAX_SOURCES:,} files count by their folders.",
+            f"More than {table.MAX_SOURCES:,} files are balanced by their folders.",
         )
     if len(names) > MOST_GROUPS or names == [NONE]:
         listed = ", ".join(names[:3])
