@@ -322,12 +322,14 @@ def require_groups(sources: Sequence[Source], read: ReadPlan, field: str) -> Non
         raise different_shards(field)
     plan = dataclasses.replace(read, id_field=field, where="", numbers="", strict=False)
     rows = [row for row in _first_rows(sources, plan) if isinstance(row, Document)]
-    if rows and all(row.id in (None, "") for row in rows):
+    decimals = any(isinstance(row.value, float) and row.id is None for row in rows)
+    if rows and (decimals or all(row.id in (None, "") for row in rows)):
         raise bad_setting(
             "`choose.balance`",
             "a field of words, whole numbers, or true and false",
             f"field:{field}",
-            f"None of its first {_LOOKED_AT:,} rows has such a value.",
+            f"Among its first {_LOOKED_AT:,} rows "
+            f"{'are others' if decimals else 'none has such a value'}.",
         )
 
 
