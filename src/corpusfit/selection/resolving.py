@@ -322,7 +322,7 @@ def require_groups(sources: Sequence[Source], read: ReadPlan, field: str) -> Non
         raise different_shards(field)
     plan = dataclasses.replace(read, id_field=field, where="", numbers="", strict=False)
     rows = [row for row in _first_rows(sources, plan) if isinstance(row, Document)]
-    decimals = any(isinstance(row.value, float) and row.id is None for row in rows)
+    decimals = any(isinstance(r.value, float) and r.value % 1 > 0 for r in rows)
     if rows and (decimals or all(row.id in (None, "") for row in rows)):
         raise bad_setting(
             "`choose.balance`",
