@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from corpusfit.core.languages import word_pattern
 from corpusfit.scoring.table import write_parquet
 
 _EXAMPLES = 5  # units shown for a cluster or a pair of domains
 _MAX_CHARACTERS = 2_000  # characters shown of each unit
-_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+_WORD = word_pattern("'’-")
 _PRONOUN = re.compile(
     r"\b(?:i|me|my|mine|myself|we|us|our|ours|you|your|yours|he|him|his|she|her|hers|it|its"
     r"|they|them|their|theirs)\b",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,12 +12,13 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import read_arrays, write_arrays
 from corpusfit.core.engine import Job
+from corpusfit.core.languages import word_pattern
 from corpusfit.domains.describe import confusion
 from corpusfit.domains.mixture import fit_cluster_model, read_cluster_model, write_cluster_model
 from corpusfit.kernels.word2vec import train_words
 from corpusfit.selection.fit import Sample
 
-_WORD = re.compile(r"\w+")
+_WORD = word_pattern()
 # word2vec's default settings, but more epochs and rarer words: a sample has few sentences.
 _MIN_COUNT = 2
 _WIDTH = 100

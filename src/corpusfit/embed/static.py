@@ -118,7 +118,9 @@ def static_fingerprint(folder: Path) -> str:
             "with model2vec's save_pretrained."
         )
     files = [*weights, *sorted(folder.rglob("tokenizer.json")), *folder.glob("config.json")]
-    return digest({"kind": "static 1", "files": [file_digest(p) for p in files]})
+    # 2: without a limit of tokens
+    kind = "static 1" if (folder / _WEIGHTS).is_file() else "static 2"
+    return digest({"kind": kind, "files": [file_digest(p) for p in files]})
 
 
 def load_static(folder: Path, name: str) -> StaticEncoder:
@@ -153,7 +155,7 @@ def _load(folder: Path, name: str, fingerprint: str) -> StaticEncoder:
             f"{len(table) - 1}, the rows of its vectors. Name another model."
         )
     wordpiece = WordPiece(settings) if WordPiece.reads(settings) else None
-    limit = config.get("max_length", _MAX_LENGTH)
+    limit = config.get("max_length", _MAX_LENGTH if model == folder else None)
     if limit is not None and (type(limit) is not int or limit < 0):
         raise ModelError(
             f"`embed.embedder`: max_length of the model in {folder} must be a non-negative "

@@ -165,9 +165,18 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
     what = f"`embed.embedder`: the model in {folder}"
     with loading(what):
         tokenizer = load_tokenizer(path, what)
-        model = AutoModel.from_pretrained(str(path), use_safetensors=True, dtype=dtype, **LOCAL)
+        options = {"use_safetensors": True, "dtype": dtype, **LOCAL}
+        model, info = AutoModel.from_pretrained(str(path), output_loading_info=True, **options)
+    missing = info["missing_keys"]
     if model.config.is_encoder_decoder:
+        missing = [n.removeprefix("encoder.") for n in missing if n.startswith("encoder.")]
         model = model.get_encoder()
+    # transformers fills missing weights with random numbers, others in each process
+    if lacking := missing_weights(model, missing)[1]:
+        raise ModelError(
+            f"{what} lacks weights of a {type(model).__name__}: {lacking[0]} is missing. Name a "
+            "folder with the complete model."
+        )
     model.config.use_cache = False
     model = model.eval()
     if hardware.precision == "bf16":

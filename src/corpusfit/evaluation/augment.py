@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import remove, write_bytes
 from corpusfit.core.engine import Job, Progress
 from corpusfit.core.errors import bad_setting
+from corpusfit.core.languages import word_pattern
 from corpusfit.core.manifest import digest
 from corpusfit.core.plan import CutPlan, size_for
 from corpusfit.core.types import Documents, text_array
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 LETTER = re.compile(r"[^\W_]")
 _STREAM = 2**41  # a random stream that nothing else draws from
 _MARK = r"<[^<>\s]+>|\[[^\[\]\s]+\]|@[^@$\s]+\$"
-_PARTS = re.compile(rf"{_MARK}|([^\W_]+(?:['’.\-][^\W_]+)*)")
+_WORD = word_pattern("'’.\\-").pattern
+_PARTS = re.compile(f"{_MARK}|({_WORD})")
 # Texts per piece, minutes of work; another number changes the last bits of a draw.
 TEXTS_PER_PIECE = 64
 

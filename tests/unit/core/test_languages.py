@@ -8,7 +8,7 @@ import pytest
 
 from corpusfit.core import languages
 from corpusfit.core.errors import StorageError, UsageError
-from corpusfit.core.languages import bleu_tokenizer, code_of, count_words, identifier
+from corpusfit.core.languages import bleu_tokenizer, code_of, count_words, identifier, word_pattern
 
 TATOEBA = Path(__file__).parents[4] / "shared" / "data" / "parallel" / "tatoeba"
 
@@ -130,3 +130,11 @@ def test_a_model_that_cannot_be_read_is_a_fault_of_the_machine(monkeypatch, erro
     languages._model.cache_clear()
     with pytest.raises(StorageError, match=r"Cannot read .*Check the disk"):
         identifier()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["हिन्दी भाषा में किताब", "السَّلَامُ عليكم", "தமிழ் மொழி", "cafe\u0301 noir", "don't stop"],
+)
+def test_signs_and_accents_do_not_cut_words(text):
+    assert word_pattern("'").findall(text) == text.split()

@@ -110,6 +110,9 @@ def test_a_folder_of_sentence_transformers(distilled, texts, tmp_path):
     ours = load(EmbedPlan(embedder=str(tmp_path / "m")), tmp_path)
     theirs = StaticModel.from_pretrained(tmp_path / "m")
     np.testing.assert_allclose(ours.encode(texts), theirs.encode(texts), atol=1e-6)
+    # sentence-transformers cuts no text
+    long = [" ".join(texts * 100)]
+    np.testing.assert_allclose(ours.encode(long), theirs.encode(long, max_length=None), atol=1e-6)
 
 
 def test_bits_do_not_depend_on_the_batch(plan, cache, texts):

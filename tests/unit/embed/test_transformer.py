@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.core.plan import EmbedPlan
@@ -232,3 +233,18 @@ def test_by_default_only_the_length_of_a_vector_is_lost(tiny_encoder, texts, tmp
     lengths = np.linalg.norm(raw, axis=1, keepdims=True)
     np.testing.assert_allclose(unit, raw / lengths, atol=1e-6)
     assert EmbedPlan().unit_length
+
+
+@pytest.mark.parametrize("change", ["prefix", "layer"])
+def test_missing_weights_are_refused(tiny_encoder, tmp_path, change):
+    """transformers would draw them anew in each process, without a word."""
+    folder = shutil.copytree(tiny_encoder, tmp_path / "model")
+    file = folder / "model.safetensors"
+    weights = load_file(file)
+    if change == "prefix":
+        weights = {f"0.auto_model.{name}": weight for name, weight in weights.items()}
+    else:
+        weights = {name: w for name, w in weights.items() if ".layer.1." not in name}
+    save_file(weights, file, {"format": "pt"})
+    with pytest.raises(ModelError, match="lacks weights"):
+        load(EmbedPlan(str(folder)), tmp_path)
