@@ -46,16 +46,12 @@ def fit(run: Fitted) -> None:
 
 def show_fitted(manifest: dict[str, Any]) -> None:
     """Print the measures, and the verdict."""
-    from corpusfit.evaluation.tables import POINTS
+    from corpusfit.evaluation.tables import POINTS, magnitude
 
     def shown(measure: dict[str, Any], value: float, sign: str = "") -> str:
         if measure["unit"] == POINTS:
             return f"{100 * value:{sign}.1f}"
         return f"{value:{sign}.3f}"
-
-    def mean(measure: dict[str, Any], value: float) -> str:
-        # the score of an error, such as bits per byte, is its negated value
-        return shown(measure, value if measure["unit"] == POINTS else abs(value))
 
     def compared(measure: dict[str, Any], other: str) -> str:
         found = measure[f"over_{other}"]
@@ -67,7 +63,10 @@ def show_fitted(manifest: dict[str, Any]) -> None:
     rows = [
         [
             f"{measure['name']}, {measure['unit']}",
-            *(mean(measure, measure[name]) for name in ("base", "random", "selection")),
+            *(
+                shown(measure, magnitude(measure[name], measure["unit"]))
+                for name in ("base", "random", "selection")
+            ),
             compared(measure, "random"),
             compared(measure, "base"),
         ]

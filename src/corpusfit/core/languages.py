@@ -142,7 +142,7 @@ def word_pattern(joined: str = "") -> re.Pattern[str]:
     """
     marks = (c for c in map(chr, range(0x300, 0x1E950)) if unicodedata.category(c) in ("Mn", "Mc"))
     # \w has no marks, so it cuts words of Hindi, Tamil, pointed Arabic and decomposed accents
-    word = rf"[^\W_](?:[^\W_]|[{''.join(marks)}\u200c\u200d])*"
+    word = rf"[^\W_]+(?:[{''.join(marks)}\u200c\u200d]+[^\W_]*)*"
     return re.compile(rf"{word}(?:[{joined}]{word})*" if joined else word)
 
 

@@ -20,7 +20,7 @@ from corpusfit.scoring.table import write_parquet
 
 _EXAMPLES = 5  # units shown for a cluster or a pair of domains
 _MAX_CHARACTERS = 2_000  # characters shown of each unit
-_WORD = word_pattern("'’-")
+_JOINED = "'’-"  # within a word
 _PRONOUN = re.compile(
     r"\b(?:i|me|my|mine|myself|we|us|our|ours|you|your|yours|he|him|his|she|her|hers|it|its"
     r"|they|them|their|theirs)\b",
@@ -75,7 +75,7 @@ def traits(texts: Sequence[str]) -> dict[str, float]:
     counts = np.array(
         [
             (
-                len(_WORD.findall(text)),
+                len(word_pattern(_JOINED).findall(text)),
                 bool(_NUMBER.search(text)),
                 bool(_PRONOUN.search(text)),
                 any(mark in text for mark in "?？؟"),
@@ -103,7 +103,8 @@ def characteristic_words(
     # are its relative frequencies in the cluster and in all texts. A word counts once per text.
     counts = [Counter[str]() for _ in range(k)]
     for text, cluster in zip(texts, clusters.tolist(), strict=True):
-        counts[cluster].update({word.lower() for word in _WORD.findall(text) if len(word) > 1})
+        words = word_pattern(_JOINED).findall(text)
+        counts[cluster].update({word.lower() for word in words if len(word) > 1})
     whole = sum(counts, Counter[str]())
     total = whole.total()
     ranked = []

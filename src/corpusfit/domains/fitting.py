@@ -18,7 +18,6 @@ from corpusfit.domains.mixture import fit_cluster_model, read_cluster_model, wri
 from corpusfit.kernels.word2vec import train_words
 from corpusfit.selection.fit import Sample
 
-_WORD = word_pattern()
 # word2vec's default settings, but more epochs and rarer words: a sample has few sentences.
 _MIN_COUNT = 2
 _WIDTH = 100
@@ -124,7 +123,7 @@ def word_vectors(texts: Sequence[str], seed: int) -> NDArray[np.float32]:
     Reference: Aharoni and Goldberg (2020), section 2.3; Mikolov et al. (2013).
     """
     # trained on these texts alone; the paper does not say on what its vectors were
-    words = [_WORD.findall(text.lower()) for text in texts]
+    words = [word_pattern().findall(text.lower()) for text in texts]
     counted = Counter(word for line in words for word in line)
     vocabulary = [word for word, n in counted.items() if n >= _MIN_COUNT]
     number = {word: i for i, word in enumerate(vocabulary)}

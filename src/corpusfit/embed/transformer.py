@@ -172,11 +172,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         missing = [n.removeprefix("encoder.") for n in missing if n.startswith("encoder.")]
         model = model.get_encoder()
     # transformers fills missing weights with random numbers, others in each process
-    if lacking := missing_weights(model, missing)[1]:
-        raise ModelError(
-            f"{what} lacks weights of a {type(model).__name__}: {lacking[0]} is missing. Name a "
-            "folder with the complete model."
-        )
+    _require_weights(missing_weights(model, missing)[1], model, what)
     model.config.use_cache = False
     model = model.eval()
     if hardware.precision == "bf16":
@@ -249,12 +245,16 @@ def open_complete(auto: Any, folder: Path, what: str, kind: str = "model") -> tu
         tokenizer = load_tokenizer(folder, what)
         model, info = auto.from_pretrained(str(folder), output_loading_info=True, **options)
     head, body = missing_weights(model, info["missing_keys"])
-    if lacking := head + body:
+    _require_weights(head + body, model, what, kind)
+    return tokenizer, model
+
+
+def _require_weights(lacking: Sequence[str], model: Any, what: str, kind: str = "model") -> None:
+    if lacking:
         raise ModelError(
             f"{what} lacks weights of a {type(model).__name__}: {lacking[0]} is missing. Name a "
             f"folder with the complete {kind}."
         )
-    return tokenizer, model
 
 
 @contextmanager

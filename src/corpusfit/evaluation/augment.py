@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +38,6 @@ if TYPE_CHECKING:
 LETTER = re.compile(r"[^\W_]")
 _STREAM = 2**41  # a random stream that nothing else draws from
 _MARK = r"<[^<>\s]+>|\[[^\[\]\s]+\]|@[^@$\s]+\$"
-_WORD = word_pattern("'’.\\-").pattern
-_PARTS = re.compile(f"{_MARK}|({_WORD})")
 # Texts per piece, minutes of work; another number changes the last bits of a draw.
 TEXTS_PER_PIECE = 64
 
@@ -152,10 +151,17 @@ def replace_words(
     return _with_labels(examples, pieces, plan.copies)
 
 
+@cache
+def _parts() -> re.Pattern[str]:
+    """A mark, which stays, or a word, which is the group."""
+    word = word_pattern("'’.-").pattern
+    return re.compile(f"{_MARK}|({word})")
+
+
 def split_words(text: str) -> list[str]:
     """Split a text into separators and words in turn; joining the parts restores the text."""
     parts, at = [], 0
-    for match in _PARTS.finditer(text):
+    for match in _parts().finditer(text):
         if match[1]:
             parts += [text[at : match.start()], match[1]]
             at = match.end()

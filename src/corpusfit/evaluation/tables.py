@@ -76,6 +76,11 @@ def cell(mean: float, sd: float | None, unit: str = POINTS) -> str:
     return shown(middle) if sd is None else f"{shown(middle)} ± {shown(sd)}"
 
 
+def magnitude(value: float, unit: str) -> float:
+    """A mean as it is shown: the score of an error, such as bits per byte, is stored negated."""
+    return value if unit == POINTS else abs(value)
+
+
 def plain(table: Table) -> list[list[str]]:
     """The rows as text for a terminal, without bold."""
     return [[_plain(entry) for entry in row] for row in table.rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from corpusfit.evaluation.tables import POINTS
+from corpusfit.evaluation.tables import POINTS, magnitude
 from corpusfit.reporting.charts import Spec, curve_chart, gains_chart, results_chart
 from corpusfit.reporting.part import Part, Sheet, rounded
 
@@ -73,10 +73,7 @@ def fitted_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
         scale = 100 if measure["unit"] == POINTS else 1
         for other, title_of in (("random", "random text"), ("base", "base")):
             gain = measure[f"over_{other}"]
-            # the score of an error, such as bits per byte, is its negated value
-            means = [measure[other], measure["selection"]]
-            if measure["unit"] != POINTS:
-                means = list(map(abs, means))
+            means = [magnitude(measure[of], measure["unit"]) for of in (other, "selection")]
             figures = (*means, *(gain[end] for end in _GAIN))
             shown = [rounded(scale * value, 3) for value in figures]
             rows.append((f"{measure['name']}, {measure['unit']}", title_of, *shown))

@@ -328,8 +328,8 @@ def require_groups(sources: Sequence[Source], read: ReadPlan, field: str) -> Non
             "`choose.balance`",
             "a field of words, whole numbers, or true and false",
             f"field:{field}",
-            f"Among its first {_LOOKED_AT:,} rows "
-            f"{'are others' if decimals else 'none has such a value'}.",
+            f"{'Some' if decimals else 'None'} of its first {_LOOKED_AT:,} rows "
+            f"{'have a decimal number' if decimals else 'has such a value'}.",
         )
 
 

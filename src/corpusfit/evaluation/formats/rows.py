@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -218,7 +219,8 @@ def class_names(place: str, plan: TaskPlan) -> Sequence[str]:
     if not names and place.startswith(hub.PREFIX):
         names = getattr(hub.opened(place)[1].get(plan.label_field), "names", None) or ()
     elif not names and unpacked_name(place)[0].lower().endswith(".parquet"):
-        names = _feature(pq.read_schema(place), plan).get("names") or ()
+        with contextlib.suppress(AttributeError, ValueError):  # notes that are not of `datasets`
+            names = _feature(pq.read_schema(place), plan).get("names") or ()
     return names
 
 
