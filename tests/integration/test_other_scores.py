@@ -387,6 +387,22 @@ def test_quotas_by_a_field_and_by_source(files, tmp_path):
     assert shares == pytest.approx(words.manifest["selected"]["quota"], abs=0.1)
 
 
+@pytest.mark.parametrize(("tokens", "warned"), [(1_500, True), (5_000, False)])
+def test_a_budget_that_the_next_text_does_not_fit_is_said(tmp_path, tokens, warned):
+    rows = [{"text": f"text {i} " + "word " * n, "q": 9 - i} for i, n in enumerate((40, 3_000, 40))]
+    run = corpusfit.select(
+        target=["a word"],
+        corpus=rows,
+        out=tmp_path / "out",
+        method="field:q",
+        tokens=tokens,
+        unit="document",
+        engine="inline",
+        cache=tmp_path / "cache",
+    )
+    assert any("does not fit" in warning for warning in run.manifest["warnings"]) is warned
+
+
 def test_many_files_of_one_folder_are_no_groups(files, tmp_path, monkeypatch):
     """They would be one group, and the selection not balanced."""
     few = {name: [row(i) for i in range(first, first + 9)] for first, name in ((0, "a"), (9, "b"))}

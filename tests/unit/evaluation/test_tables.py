@@ -15,6 +15,7 @@ from corpusfit.evaluation.tables import (
     cell,
     csv,
     latex,
+    magnitude,
     markdown,
     plain,
     records,
@@ -208,3 +209,8 @@ def test_rows_have_one_cell_per_column_and_columns_unique_names():
         Table("t", ("a", "a"), ((1, 2),))
     with pytest.raises(dataclasses.FrozenInstanceError):
         TABLE.title = "other"
+
+
+def test_a_mean_has_the_sign_of_a_score_and_none_of_an_error():
+    means = ((-0.1, "points"), (0.3, "points"), (-0.85, "bits per byte"), (2.5, "nats per token"))
+    assert [magnitude(*mean) for mean in means] == [-0.1, 0.3, 0.85, 2.5]
