@@ -148,7 +148,15 @@ DE_EN = {
     },
     "settings": ("model.vocabulary=4096", *PAIRS_TRAINING, "train.warmup_steps=200"),
 }
-"""The model that selections of pairs continue, of all pairs; as in examples/papers/README.md."""
+"""The model that selections of pairs continue, of all pairs; as in examples/papers/README.md.
+`en-de` is the same in the other direction."""
+CONTINUED_PAIRS = {
+    "objective": "translation",
+    "steps": 120,
+    "batch": 1,
+    "length": 100,
+    "rate": 1e-3,
+}
 SETTINGS = {
     "continued": Setting(
         LABELED,
@@ -163,15 +171,23 @@ SETTINGS = {
         ("probe",),
     ),
     "decoder": Setting(
-        ("text",),
+        ("classification", "text"),
         "",
-        {"objective": "causal", "init": "mini", "steps": 2_400, "rate": 1e-3, **BATCH},
-        ("bytes",),
+        {"objective": "causal", "init": "mini", "steps": 1_200, "rate": 2e-3, **BATCH},
+        ("bytes", "probe"),
     ),
     "translation": Setting(
         ("translation",),
         "de-en",
-        {"objective": "translation", "steps": 120, "batch": 1, "length": 100, "rate": 1e-3},
+        CONTINUED_PAIRS,
+        ("bleu",),
+        (*PAIRS_TRAINING, "train.warmup_steps=20"),
+        words=2 / 9,
+    ),
+    "into_german": Setting(
+        ("translation",),
+        "en-de",
+        CONTINUED_PAIRS,
         ("bleu",),
         (*PAIRS_TRAINING, "train.warmup_steps=20"),
         words=2 / 9,
@@ -219,6 +235,11 @@ def digest(decides: Any) -> str:
     """Hex digest of plain data."""
     text = json.dumps(decides, sort_keys=True).encode()
     return hashlib.blake2b(text, digest_size=8).hexdigest()
+
+
+def aligned(stem: Path, direction: str) -> str:
+    """Line-aligned files of pairs, the side to translate first."""
+    return "pair:" + ",".join(f"{stem}.{side}" for side in direction.split("-"))
 
 
 def file_digest(path: Path) -> str:
@@ -482,19 +503,17 @@ class Study:
     def base(self, piece: Piece) -> Path:
         """The folder of the model that a setting continues; of translation it is trained first."""
         name = SETTINGS[piece.setting].base
-        if name != "de-en":
+        if name not in ("de-en", "en-de"):
             return self.models / name if (self.models / name).is_dir() else find(name)
         out = self.pairs.folder / name
         if not (out / "manifest.json").exists():
-            sides = []
-            for side, at in zip(SIDES, (0, 1), strict=True):
+            every = [p for d in DOMAINS for i, p in enumerate(self.pairs.pairs(d)) if i % 10]
+            for at, side in enumerate(SIDES):
                 path = self.pairs.folder / f"all.{side}"
-                every = [p for d in DOMAINS for i, p in enumerate(self.pairs.pairs(d)) if i % 10]
                 write_bytes(path, "".join(pair[at] + "\n" for pair in every).encode())
-                sides.append(str(path))
             steps = max(2, round(DE_EN["options"]["steps"] * self.scale.steps))
             corpusfit.adapt(
-                data=f"pair:{','.join(sides)}",
+                data=aligned(self.pairs.folder / "all", name),
                 out=out,
                 settings=DE_EN["settings"],
                 machine=Machine(workers=1, cache=self.pairs.folder / "cache"),
@@ -505,9 +524,10 @@ class Study:
     def base_identity(self, piece: Piece) -> str:
         """What the base is, without training it."""
         name = SETTINGS[piece.setting].base
-        if name == "de-en":
+        if name in ("de-en", "en-de"):
             corpora = [self.pairs.facts(seed)["files"] for seed in (0, 1)]
-            return digest({**DE_EN, "scale": self.scale.steps, "corpora": corpora})
+            decides = {**DE_EN, "scale": self.scale.steps, "corpora": corpora}
+            return digest(decides if name == "de-en" else {**decides, "direction": name})
         return name and _fingerprint(self.base(piece))
 
     def decides(self, piece: Piece) -> Record | None:
@@ -654,9 +674,8 @@ class Study:
             if not text.exists():
                 raise CorpusfitError(f"{piece} selects another text now: {again['text']}")
         options, setting = self.options(piece), SETTINGS[piece.setting]
-        sides = ",".join(str(text.with_suffix(f".{side}")) for side in SIDES)
         run = corpusfit.adapt(
-            data=f"pair:{sides}" if isinstance(work, Pairs) else text,
+            data=aligned(text.with_suffix(""), setting.base) if isinstance(work, Pairs) else text,
             out=out,
             seed=piece.seed,
             settings=("train.evaluations=1", *setting.settings),
@@ -716,8 +735,9 @@ class Study:
     def _bleu(self, piece: Piece) -> Record:
         """BLEU of test."""
         test = self.inputs(piece).place(piece.task)
-        place = f"pair:{test}/dev.de,{test}/dev.en"
-        options = {"seeds": 1, "settings": ["decode.splits=test"], "direction": "de-en"}
+        direction = SETTINGS[piece.setting].base
+        place = aligned(test / "dev", direction)
+        options = {"seeds": 1, "settings": ["decode.splits=test"], "direction": direction}
         (outcome,) = self._evaluated(piece, place, **options).outcomes()
         task = read_task(place, TaskPlan(kind="translation"), seed=0)
         return {

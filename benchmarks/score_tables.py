@@ -49,6 +49,7 @@ class Measure:
         unit: what it is in.
         digits: decimals to show.
         examples: whether resampled test sets are stored.
+        ratio: whether differences are of 100 times the natural logarithm, so about percent.
     """
 
     rung: str
@@ -56,6 +57,7 @@ class Measure:
     unit: str
     digits: int
     examples: bool = False
+    ratio: bool = False
 
 
 def _loss(kind: str) -> Callable[[Record, str], float]:
@@ -73,6 +75,9 @@ MEASURES = {
     "probe": Measure("probe", lambda r, m: 100 * r["test"][m], "points", 1, examples=True),
     "bytes": Measure("bytes", lambda r, m: r["test"][m], "fewer bits per byte", 4, examples=True),
     "bleu": Measure("bleu", lambda r, m: 100 * r["test"][m], "points", 2, examples=True),
+    "bleu ratio": Measure(
+        "bleu", lambda r, m: 100 * r["test"][m], "100 ln of the ratio", 1, examples=True, ratio=True
+    ),
     "tune500": Measure(
         "tune500", lambda r, m: 100 * statistics.fmean(r["test"][m]), "points", 1, examples=True
     ),
@@ -81,7 +86,7 @@ MEASURES = {
     ),
 }
 """From cheap to costly."""
-SCORES = ("probe", "bytes", "bleu", "tune500", "tune")
+SCORES = ("probe", "bytes", "bleu", "bleu ratio", "tune500", "tune")
 
 
 @dataclass(frozen=True)
@@ -139,6 +144,9 @@ def values_of(found: dict[tuple[Key, str], Record], name: str) -> dict[Key, Valu
         draws = np.zeros(1)
         if measure.examples:
             draws = unpacked(result["resampled"], np.int16) * UNIT * (1 if name == "bytes" else 100)
+        if measure.ratio:
+            draws = 100 * np.log(np.maximum(number + draws, 1e-6) / number)
+            number = 100 * math.log(number)
         dev = result["dev"][metric] if name == "probe" else math.nan
         seeds = tuple(100 * x for x in result["test"][metric]) if "tune" in rung else ()
         values[key] = Value(number, draws, dev, seeds)
@@ -287,6 +295,7 @@ TITLES = {
     "sentence": "A sentence encoder, frozen",
     "decoder": "A decoder from scratch",
     "translation": "A translation model, continued",
+    "into_german": "A translation model into German, continued",
 }
 INTRODUCTION = """\
 A column is a method; each selects 900,000 words of a third of the corpus (5 %), segments by falling
@@ -311,9 +320,9 @@ def explained(setting: str) -> str:
     """What a setting trains."""
     own = SETTINGS[setting]
     train = dict(own.train)
-    if setting == "translation":
+    if "translation" in own.kinds:
         return (
-            "`de-en` is a small model of all pairs (2,400 steps from scratch), continued for "
+            f"`{own.base}` is a small model of all pairs (2,400 steps from scratch), continued for "
             f"{train['steps']} steps of 4,096 tokens a side on pairs with 200,000 English words. "
             "They are selected by their English sides from two thirds of six domains. BLEU is of "
             "the sets of Koehn and Knowles (2017), and of captions and news of pairs that are kept "
@@ -362,8 +371,11 @@ def gains_table(
                 ]
             cells.append(text)
         random = [v.number for k, v in values.items() if k[:3] == (setting, task, RANDOM)]
-        sign = "" if MEASURES[name].unit == "points" else "-"
-        level = statistics.fmean(random) * (-1 if sign else 1)
+        level = statistics.fmean(random)
+        if MEASURES[name].unit.startswith("fewer"):
+            level = -level
+        elif MEASURES[name].ratio:
+            level = math.exp(level / 100)
         lines.append(f"| {task} | {' | '.join(cells)} | {level:.{digits}f} |")
     cells = []
     best: tuple[float, str] = (-math.inf, "")
