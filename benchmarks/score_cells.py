@@ -171,10 +171,11 @@ SETTINGS = {
         ("probe",),
     ),
     "decoder": Setting(
-        ("classification", "text"),
+        ("text",),
         "",
-        {"objective": "causal", "init": "mini", "steps": 1_200, "rate": 2e-3, **BATCH},
-        ("bytes", "probe"),
+        {"objective": "causal", "init": "mini", "steps": 600, "rate": 3e-3, **BATCH},
+        ("bytes",),
+        ("mix.heldout=32", "model.vocabulary=4096"),
     ),
     "translation": Setting(
         ("translation",),
