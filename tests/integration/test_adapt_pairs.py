@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import shutil
 
 import pytest
 from journeys import kill_at, prose, write_rows
@@ -153,6 +154,22 @@ def _lines(selection):
     for part in sorted((selection / "selected").glob("*.zst")):
         data = zstandard.ZstdDecompressor().decompressobj().decompress(part.read_bytes())
         yield from data.decode().splitlines()
+
+
+def test_a_prefix_of_the_model_begins_each_source_text(adapt, translators, tmp_path):
+    """As in translating; else a model is trained on other texts than it is asked to translate."""
+    import transformers
+
+    base = tmp_path / "base"
+    shutil.copytree(translators["marian"], base)
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps({**config, "prefix": "kinase binds "}))
+    plain = adapt("plain", model=translators["marian"]).manifest["counts"]["data"]
+    prefixed = adapt("prefixed", model=base).manifest["counts"]["data"]
+    tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+    more = len(tokenizer.tokenize("kinase binds")) * plain["texts"]
+    assert prefixed["source_tokens"] == plain["source_tokens"] + more
+    assert prefixed["tokens"] == plain["tokens"] + more
 
 
 def test_tags_are_added_to_a_model_that_has_none(adapt, translators):

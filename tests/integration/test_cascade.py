@@ -205,6 +205,13 @@ def test_choosing_again_goes_on_below_the_last_stage(run, inline):
         corpusfit.choose(first.path, weights="continuous", machine=inline)
 
 
+def test_a_threshold_is_of_the_last_stages_scores(run, inline):
+    """A segment that an earlier stage dropped has no such score, however low the threshold."""
+    first = run(cascade="dsir:0.3>moore_lewis")
+    chosen = corpusfit.choose(first.path, threshold=-1e9, machine=inline)
+    assert [r["selected"] for r in scores(chosen)] == [r["stage"] == 2 for r in scores(chosen)]
+
+
 @pytest.mark.slow
 def test_a_surrogate_keeps_more_than_its_embedders_own_method(run, tiny_static, tiny_encoder):
     """The last stage reads one embedder's vectors, the first learns it from another's."""

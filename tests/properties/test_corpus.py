@@ -22,7 +22,8 @@ from corpusfit.text.shards import fingerprint
 
 GOOD = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filter(str.strip)
 SIZES = st.sampled_from([1e-6, 1e-5, 1e-4, 1e-3, 1.0])
-WORDS = [b"\n", b"\n\n", b"\r\n", b" ", b"\t", b'"', b",", b"a", b"\xff", b"\0"]
+BLANKS = [b" ", b"\t", b"\xc2\xa0", b"\xe3\x80\x80"]
+WORDS = [b"\n", b"\n\n", b"\r\n", *BLANKS, b'"', b",", b"a", b"\xff", b"\0"]
 RECORDS = [b'{"text": "b"}\n', b'"c\nd"']
 MARKED = st.lists(
     st.sampled_from(
@@ -104,6 +105,17 @@ def test_bytes_point_at_rows(texts, shard_mb):
         assert isinstance(row, Document)
         assert data[row.byte :].startswith(row.text.encode())
         assert data.count(b"\n", 0, row.byte) == row.row
+
+
+@given(
+    texts=st.lists(st.sampled_from(["a", "あ\nb", "\u3000c", "d\u00a0e\n\u00a0f"]), max_size=5),
+    blank=st.lists(st.sampled_from(BLANKS), max_size=3).map(b"".join),
+    shard_mb=SIZES,
+)
+def test_a_line_of_white_space_is_blank(texts, blank, shard_mb):
+    """No-break and ideographic spaces, too, which `str.isspace` counts and `bytes` does not."""
+    data = (b"\n" + blank + b"\n").join(text.encode() for text in texts)
+    assert [row.text for row in read(data, "txt", shard_mb=shard_mb)] == texts
 
 
 class Chunked:

@@ -31,6 +31,7 @@ from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.chance import place_keys, uniform, value_keys
 from corpusfit.text.context import Machine
 from corpusfit.text.reading import cut_units
+from corpusfit.training.special_tokens import source_prefix
 
 if TYPE_CHECKING:
     import torch
@@ -289,12 +290,11 @@ class _Translator:
         )
         device = resolve_device(device, "finetune")
         model, tokenizer = open_translator(named_by, name)
-        config = model.config
         return cls(
             model.to(device).eval(),
             tokenizer,
             min(position_limit(model), tokenizer.model_max_length),
-            getattr(config, "prefix", None) or "",
+            source_prefix(model),
             temperature,
             budget or size_for(device, _BUDGET),
         )

@@ -393,6 +393,26 @@ def _stripped(data: _Bytes, begin: int, end: int) -> int:
     return end
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _is_blank(data: _Bytes, begin: int, end: int) -> bool:
+    """Whether data[begin:end] is white space, U+00A0 and U+3000 included, which typists leave."""
+    while end > begin:
+        rest = _stripped(data, begin, end)
+        if rest - begin >= 2 and data[rest - 2] == 0xC2 and data[rest - 1] == 0xA0:
+            rest -= 2
+        elif (
+            rest - begin >= 3
+            and data[rest - 3] == 0xE3
+            and data[rest - 2] == 0x80
+            and data[rest - 1] == 0x80
+        ):
+            rest -= 3
+        if rest == end:
+            return False
+        end = rest
+    return True
+
+
 @njit(cache=True, nogil=True)
 def _copy(data: _Bytes, begin: int, end: int, out: _Bytes, j: int) -> int:
     """Copy data[begin:end] to out[j:] with plain line ends; returns its end, or -1 for a NUL."""
@@ -442,11 +462,11 @@ def document_texts(
         last = line == len(ends)
         if last and at == len(data) and begin < 0:
             break
-        blank = _stripped(data, at, end) == at
+        blank = _is_blank(data, at, end)
         if begin < 0 and (by_line or not blank):
             begin, first = at, line
         if begin >= 0 and (by_line or blank or last):
-            stop = _stripped(data, begin, end)
+            stop = _stripped(data, begin, at if blank and not by_line else end)
             rows[n], begins[n], stops[n] = first, begin, stop
             j = _copy(data, begin, stop, out, through[n])
             through[n + 1] = through[n]

@@ -408,7 +408,11 @@ def _write_report(folder: SelectionFolder, stages: Sequence[Stage], setup: _Setu
                 "units_per_second": round(units / max(seconds, 1e-9), 1),
             }
         )
-    write_bytes(folder.fit / "cascade.json", json.dumps({"stages": rows}).encode())
+    lowest = min(
+        float(of.min()) for _, _, of in _parts_of(folder, stages[-1]).read_all() if len(of)
+    )
+    report = {"stages": rows, "lowest": lowest}
+    write_bytes(folder.fit / "cascade.json", json.dumps(report).encode())
     # sampled segments that did not reach the last stage, with the scores that it gives them
     sample, _ = read_arrays(folder.fit / "last.safetensors")
     parts = _parts_of(folder, stages[-1])

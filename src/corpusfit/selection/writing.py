@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -113,9 +114,15 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
         for _ in run.engine.map(partial(gather, folder.scores, folder.gathered, copies, by), runs):
             pass
         weighted_by = by if plan.policy != "top" else None
+        amount = plan
+        cascade = folder.fit / "cascade.json"
+        if plan.threshold is not None and cascade.exists():
+            # What an earlier stage dropped has a place below these scores, and no such score.
+            lowest = json.loads(cascade.read_bytes()).get("lowest", -math.inf)
+            amount = replace(plan, threshold=max(plan.threshold, lowest))
         decision = choose(
             over_runs(run, folder.gathered, runs, weighted_by),
-            plan,
+            amount,
             seed=run.plan.seed,
             log_weights=method.log_weights,
             quota=by.quota if by is not None else None,

@@ -83,7 +83,7 @@ from corpusfit.training.presets import (
 )
 from corpusfit.training.scratch import new_model
 from corpusfit.training.sharding import launched_sharded
-from corpusfit.training.special_tokens import add_tags, backend_tokenizer
+from corpusfit.training.special_tokens import add_tags, backend_tokenizer, source_prefix
 from corpusfit.training.trainer import TrainerCallback, require_batch, start_accelerator
 
 
@@ -264,7 +264,15 @@ def _prepare(
             )
         form = Chats(plan.objective.loss_on, longest, opened.special.prefix) if chats else None
         text = training_text(
-            plan, texts, folder, longest, end, context, dropped=dropped, chats=form
+            plan,
+            texts,
+            folder,
+            longest,
+            end,
+            context,
+            dropped=dropped,
+            prefix=source_prefix(opened.model),
+            chats=form,
         )
         require_enough(plan, text)
         text.figures.update({"guard": counts} if guarded else {})

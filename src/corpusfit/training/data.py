@@ -132,6 +132,7 @@ def training_text(
     context: RunContext,
     *,
     dropped: NDArray[np.uint64],
+    prefix: str = "",
     chats: Chats | None = None,
 ) -> TrainingText:
     """Tokenise the texts, weight them, cut them into chunks, and hold some out."""
@@ -143,7 +144,7 @@ def training_text(
     pairs, tagged = plan.objective.name == TRANSLATION, plan.objective.tag_domains
     tokenizer = folder.pair_tokenizer if pairs or chats else folder.tokenizer
     tokenising = Tokenising(
-        texts.read, tokenizer, cache_place, end, context, length * pairs, tagged, chats
+        texts.read, tokenizer, cache_place, end, context, length * pairs, tagged, prefix, chats
     )
     # general text, and texts that are only measured on, need not be conversations
     plain = chats and dataclasses.replace(chats, plain=True)

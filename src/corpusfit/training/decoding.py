@@ -24,7 +24,7 @@ import numpy as np
 from corpusfit.core.plan import size_for
 from corpusfit.embed.transformer import position_limit, token_batches
 from corpusfit.training.plan import DecodePlan
-from corpusfit.training.special_tokens import known_tag
+from corpusfit.training.special_tokens import known_tag, source_prefix
 
 if TYPE_CHECKING:
     import torch
@@ -54,9 +54,9 @@ def translate(
     on_done: Callable[[int], None] | None = None,
 ) -> Translated:
     """Translate texts by beam search, each as one sentence."""
-    # T5 states a prefix; a model without tokens of domains reads the texts as they are
+    # a model without tokens of domains reads the texts as they are
     longest = min(position_limit(model), tokenizer.model_max_length)
-    prefix = known_tag(tokenizer, search.domain) or getattr(model.config, "prefix", None) or ""
+    prefix = known_tag(tokenizer, search.domain) or source_prefix(model)
     sources = [prefix + text.strip() for text in texts]
     rows = tokenizer(sources, return_attention_mask=False, verbose=False)["input_ids"]
     truncated = sum(len(row) > longest for row in rows)

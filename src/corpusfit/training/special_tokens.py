@@ -234,6 +234,11 @@ def known_tag(tokenizer: Any, domain: str) -> str:
     return f"{tag} "
 
 
+def source_prefix(model: Any) -> str:
+    """What a model's configuration puts before each text to translate, as T5's may."""
+    return getattr(model.config, "prefix", None) or ""
+
+
 def add_tags(opened: LoadedModel, tags: Sequence[str], seed: int) -> None:
     """Add special tokens to a model and its tokenizer, with random embeddings where it has none."""
     if not tags:

@@ -123,7 +123,7 @@ def _of_texts(path: Path, end: int | None) -> Tokenise:
     return tokenise
 
 
-def _of_pairs(folder: Path, *, tagged: bool) -> Tokenise:
+def _of_pairs(folder: Path, *, tagged: bool, prefix: str) -> Tokenise:
     """Open a tokenizer of both sides, which adds its special tokens and truncates nothing."""
     with importing("Training a model", "train"):
         from transformers import AutoTokenizer
@@ -144,6 +144,8 @@ def _of_pairs(folder: Path, *, tagged: bool) -> Tokenise:
         inputs, targets = read.sides
         if tagged:
             inputs = [f"{domain_tag(n)} {text}" for n, text in zip(read.files, inputs, strict=True)]
+        elif prefix:
+            inputs = [prefix + text for text in inputs]
         first, second = ids_of(inputs, "text"), ids_of(targets, "text_target")
         begins = np.fromiter(map(len, first), np.int64, len(first))
         lengths = begins + np.fromiter(map(len, second), np.int64, len(second))
@@ -295,6 +297,7 @@ class TokeniseTexts(Job[Shard | tuple[int, Range], int]):
     end: int | None  # id to append to each text, if any
     pairs: bool = False
     tagged: bool = False  # whether to prefix a source text with the tag of its file's domain
+    prefix: str = ""  # of other source texts of pairs
     chats: Chats | None = None
 
     def start(self) -> Callable[[Shard | tuple[int, Range]], int]:
@@ -303,7 +306,7 @@ class TokeniseTexts(Job[Shard | tuple[int, Range], int]):
             field = self.read.text_field
             tokenise = _of_chats(self.tokenizer, self.chats, self.end, field)
         elif self.pairs:
-            tokenise = _of_pairs(self.tokenizer, tagged=self.tagged)
+            tokenise = _of_pairs(self.tokenizer, tagged=self.tagged, prefix=self.prefix)
         else:
             tokenise = _of_texts(self.tokenizer, self.end)
 
@@ -402,6 +405,7 @@ class Tokenising:
     context: RunContext
     pairs: int = 0  # of aligned pairs, most tokens of a side; 0 for texts
     tagged: bool = False  # whether the source text of a pair begins with its domain's tag
+    prefix: str = ""  # with which it begins otherwise, as in translating
     chats: Chats | None = None  # if some texts are conversations; then `tokenizer` is a folder
 
     def corpus(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
@@ -423,9 +427,16 @@ class Tokenising:
         return self._tokens(kind, sources, out, job, pieces, len(pieces))
 
     def _job(self, out: Path, names: tuple[str, ...] = ()) -> TokeniseTexts:
-        pairs = bool(self.pairs)
         return TokeniseTexts(
-            self.read, names, self.tokenizer, out, self.end, pairs, self.tagged, self.chats
+            self.read,
+            names,
+            self.tokenizer,
+            out,
+            self.end,
+            bool(self.pairs),
+            self.tagged,
+            self.prefix,
+            self.chats,
         )
 
     def texts(self, kind: str, texts: list[str], spool: Path) -> tuple[Tokens, dict[str, Any]]:
@@ -454,6 +465,8 @@ class Tokenising:
             identity["pairs"] = 1
             if self.tagged:
                 identity["tags"] = [domain_tag(s.name) for s in sources]
+            elif self.prefix:
+                identity["prefix"] = self.prefix
         else:
             identity["tokenizer"] = file_digest(self.tokenizer)
         return self.place / digest(identity)

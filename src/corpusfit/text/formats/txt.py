@@ -22,11 +22,14 @@ from corpusfit.text.cutting import BOM, Block, Lines, Scan, Scanner, Text, cut, 
 from corpusfit.text.fields import Pick, Row, from_value
 from corpusfit.text.files import Stream
 
-_BORDER = re.compile(rb"\n(?:[ \t\r\f\v]*+\n)++")
-_LEADING = re.compile(rb"(?:[ \t\r\f\v]*+\n)*+")
+_BLANK = rb"(?:[ \t\r\f\v]|\xc2\xa0|\xe3\x80\x80)*+"  # U+00A0 and U+3000
+_BORDER = re.compile(rb"\n(?:%s(?:\n|\Z))++" % _BLANK)
+_LEADING = re.compile(rb"(?:%s(?:\n|\Z))*+" % _BLANK)
+_BLANK_LINE = re.compile(rb"%s\n" % _BLANK)
+_BLANK_SO_FAR = re.compile(rb"%s(\xc2|\xe3\x80?)?" % _BLANK)
 _CURE = "use read.txt=lines to read one document per line"
 _SPACES = np.zeros(256, np.bool_)
-_SPACES[list(b" \t\r\n\f\v")] = True
+_SPACES[list(b" \t\r\n\f\v\xc2\xe3")] = True
 
 
 class Txt(Format):
@@ -126,7 +129,8 @@ class _BlankLines:
 
     def __init__(self) -> None:
         self._row = 0
-        self._blank = True  # the open line of the previous chunk holds only white space
+        # the open line's last character, if the chunk ended within it; None if it has text
+        self._open: bytes | None = b""
 
     def __call__(self, chunk: bytes) -> Scan:
         codes = np.frombuffer(chunk, np.uint8)
@@ -135,12 +139,14 @@ class _BlankLines:
         candidates = np.flatnonzero(_SPACES[codes[starts[:-1]]])
         blank = np.zeros(len(ends), np.bool_)
         for i in candidates.tolist():
-            blank[i] = chunk[starts[i] : ends[i]].isspace()
+            blank[i] = _BLANK_LINE.fullmatch(chunk, starts[i], ends[i]) is not None
+        opened, rest = self._open, chunk[starts[-1] :]
         if len(ends):
-            blank[0] &= self._blank
-            self._blank = True
-        rest = chunk[starts[-1] :]
-        self._blank = self._blank and (not rest or rest.isspace())
+            first = None if opened is None else opened + chunk[: ends[0]]
+            blank[0] = first is not None and _BLANK_LINE.fullmatch(first) is not None
+            opened = b""
+        so_far = None if opened is None else _BLANK_SO_FAR.fullmatch(opened + rest)
+        self._open = so_far and (so_far[1] or b"")
         numbers = self._row + np.arange(1, len(ends) + 1, dtype=np.int64)
         self._row += len(ends)
         return ends[blank], numbers[blank]
