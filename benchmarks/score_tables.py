@@ -49,7 +49,7 @@ class Measure:
         unit: what it is in.
         digits: decimals to show.
         examples: whether resampled test sets are stored.
-        ratio: whether differences are of 100 times the natural logarithm, so about percent.
+        ratio: whether `number` is 100 times a logarithm, and a difference is shown in percent.
     """
 
     rung: str
@@ -76,7 +76,7 @@ MEASURES = {
     "bytes": Measure("bytes", lambda r, m: r["test"][m], "fewer bits per byte", 4, examples=True),
     "bleu": Measure("bleu", lambda r, m: 100 * r["test"][m], "points", 2, examples=True),
     "bleu ratio": Measure(
-        "bleu", lambda r, m: 100 * r["test"][m], "100 ln of the ratio", 1, examples=True, ratio=True
+        "bleu", lambda r, m: 100 * r["test"][m], "percent", 1, examples=True, ratio=True
     ),
     "tune500": Measure(
         "tune500", lambda r, m: 100 * statistics.fmean(r["test"][m]), "points", 1, examples=True
@@ -321,12 +321,18 @@ def explained(setting: str) -> str:
     own = SETTINGS[setting]
     train = dict(own.train)
     if "translation" in own.kinds:
+        first = setting == "translation"
+        stated = (
+            "The question stated in advance was of points of BLEU here; its ratio was seen afterwards."
+            if first
+            else "The question stated in advance is of the ratio of BLEU."
+        )
         return (
             f"`{own.base}` is a small model of all pairs (2,400 steps from scratch), continued for "
             f"{train['steps']} steps of 4,096 tokens a side on pairs with 200,000 English words. "
             "They are selected by their English sides from two thirds of six domains. BLEU is of "
             "the sets of Koehn and Knowles (2017), and of captions and news of pairs that are kept "
-            "out of all training."
+            f"out of all training. {stated}"
         )
     model = f"`{own.base}`" if own.base else f"`--init {train['init']}`"
     words = 900_000
@@ -342,7 +348,11 @@ def gains_table(
     values: dict[Key, Value], setting: str, columns: list[str], name: str, facts: Record
 ) -> tuple[str, list[str]]:
     """Tasks by columns, and a sentence on the best mean; empty without cells."""
-    digits = MEASURES[name].digits
+    digits, ratio = MEASURES[name].digits, MEASURES[name].ratio
+
+    def shown_as(*found: float) -> list[float]:
+        return [100 * math.expm1(x / 100) if ratio else x for x in found]
+
     others = [c for c in columns if c != RANDOM]
     by_column = {c: Gains.of(values, setting, c, RANDOM) for c in others}
     by_column = {c: g for c, g in by_column.items() if g.tasks}
@@ -361,27 +371,27 @@ def gains_table(
                 continue
             at = gains.tasks.index(task)
             own = gains.gain[at][~np.isnan(gains.gain[at])]
-            text = f"{own.mean():+.{digits}f}"
+            (gain,) = shown_as(float(own.mean()))
+            text = f"{gain:+.{digits}f}"
             if MEASURES[name].examples or len(own) > 1:
-                low, high = task_interval(own, gains.resampled[at])
+                low, high = shown_as(*task_interval(own, gains.resampled[at]))
                 mark = "¹" if len(own) == 1 else ""
                 text += f" ({low:+.{digits}f} to {high:+.{digits}f}){mark}"
                 facts.setdefault(f"{setting}/{name}/{task}", {})[column] = [
-                    round(x, 6) for x in (own.mean(), low, high, len(own))
+                    round(x, 6) for x in (gain, low, high, len(own))
                 ]
             cells.append(text)
         random = [v.number for k, v in values.items() if k[:3] == (setting, task, RANDOM)]
         level = statistics.fmean(random)
         if MEASURES[name].unit.startswith("fewer"):
             level = -level
-        elif MEASURES[name].ratio:
+        elif ratio:
             level = math.exp(level / 100)
         lines.append(f"| {task} | {' | '.join(cells)} | {level:.{digits}f} |")
     cells = []
     best: tuple[float, str] = (-math.inf, "")
     for column, gains in by_column.items():
-        low, high = mean_interval(gains.gain)
-        mean = float(gains.means().mean())
+        mean, low, high = shown_as(float(gains.means().mean()), *mean_interval(gains.gain))
         said = f"{mean:+.{digits}f}"
         if math.isfinite(low):
             said += f" ({low:+.{digits}f} to {high:+.{digits}f})"
