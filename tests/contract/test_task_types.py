@@ -268,6 +268,8 @@ def test_correlations_are_those_of_scipy_and_the_error_that_of_scikit_learn(spre
     answers = gold + 2 * spread * rng.standard_normal(200)
     if ties:
         gold, answers = (np.round(x / spread) * spread for x in (gold, answers))
+    assert registry.load("regression").unit_of("pearson") == "points"
+    assert registry.load("regression").unit_of("neg_mse") != "points"
     found = registry.load("regression").measure((), numbers(gold), answers)
     assert found == {
         "pearson": pytest.approx(stats.pearsonr(gold, answers).statistic, rel=1e-9),

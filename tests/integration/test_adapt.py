@@ -202,6 +202,14 @@ def test_a_selection_is_all_that_has_to_be_named(adapt, selections, inline, tiny
     assert not (run.path / ".corpusfit/checkpoints").exists()
 
 
+def test_a_selection_in_the_home_is_one(adapt, selections, monkeypatch):
+    """`~` stands for it in Python, and after `=` in a shell; else all files of it are read."""
+    named = adapt("named", data=selections / "top", steps=1)
+    monkeypatch.setenv("HOME", str(selections))
+    monkeypatch.setenv("USERPROFILE", str(selections))
+    assert adapt("home", data="~/top", steps=1).manifest["counts"] == named.manifest["counts"]
+
+
 @pytest.mark.parametrize("weights", ["lambda", "resample"])
 def test_weights_of_a_continuous_selection(adapt, selections, weights):
     run = adapt(data=selections / "continuous", weights=weights)

@@ -331,6 +331,8 @@ def test_a_paper_recipe_runs_to_its_end(recipe, at_hand, tmp_path, inline):
     results = table["results"]
     assert [r["error"] for r in results if r["error"]] == []
     assert {r["cell"]["selector"] for r in results} == {*read["selectors"]}
+    again = [word for name in only for word in ("--only", name)]
+    assert ran.manifest["repeat"] == ["corpusfit", "run", str(path), *again]
 
 
 @pytest.mark.slow

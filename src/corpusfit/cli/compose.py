@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +49,8 @@ def compose(done: Composition, out: str) -> None:
         f"{copies['same_language']:,} documents within a language, "
         f"{copies['other_language']:,} across languages."
     )
-    say(f"Text: {done.path / 'composed'}. To train on it: corpusfit adapt --data {out} …")
+    adapt = f"corpusfit adapt --data {shlex.quote(out)} …"
+    say(f"Text: {done.path / 'composed'}. To train on it: {adapt}")
 
 
 def show_languages(languages: Sequence[Mapping[str, Any]], unit: str) -> None:

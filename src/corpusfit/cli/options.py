@@ -117,6 +117,11 @@ def _number_of(text: str) -> float:
 
 
 _number = _parser(_number_of, "a number, such as 0.1 or 10%")
+_OF_A_UNIT = {
+    name: _parser(float, f"a number of {name}, such as 20 or 0.5, and no more")
+    for name in ("GB", "DAYS")
+}
+"""Parsers of numbers whose unit the option's help states, so `500M` and `50%` are none."""
 _PARSERS = {
     "int": _whole_number,
     "int | None": _whole_number,
@@ -337,6 +342,7 @@ def _argument(parameter: inspect.Parameter, entry: _Entry) -> tuple[Any, Any]:
     if not entry.flags:
         return Annotated[typed, typer.Argument(**declared)], default
     parser = Name if entry.metavar == "INPUT" else _PARSERS.get(kind)
+    parser = _OF_A_UNIT.get(entry.metavar or "", parser)
     return Annotated[typed, typer.Option(*entry.flags, parser=parser, **declared)], default
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -148,7 +149,8 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
         show_amount(manifest["amount"])
     selected = manifest["selected"]
     if selected is None:
-        say(f"Scores: {out / 'scores'}. To select by these scores: corpusfit choose {out}")
+        command = f"corpusfit choose {shlex.quote(str(out))}"
+        say(f"Scores: {out / 'scores'}. To select by these scores: {command}")
         return
     show_composition(selected)
     say(f"Selected text: {out / 'selected'}. All scores: {out / 'scores'}.")

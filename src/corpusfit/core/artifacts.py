@@ -40,12 +40,15 @@ _HEADER = 1024
 
 
 def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
-    """Parse a folder that the user named: a local path or the URL of a store."""
+    """Parse a folder that the user named: a local path, `~` included, or the URL of a store."""
     text = os.fspath(location) if isinstance(location, os.PathLike) else str(location)
     if isinstance(location, Path) or "://" not in text:
-        return Path(text)
+        return user_path(text)
     if text.startswith("file://"):
-        return Path(text.removeprefix("file://"))
+        local = text.removeprefix("file://").removeprefix("localhost")
+        if not local.startswith("/"):  # what stands before it is another machine
+            raise bad_setting(setting, "a folder of this machine, such as file:///tmp/out", text)
+        return Path(local)
     from upath import UPath
 
     try:

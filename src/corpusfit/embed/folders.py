@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
@@ -198,12 +199,12 @@ def transformer_folder(folder: Path, setting: ModelSetting = EMBEDDER) -> Path:
         kind = read_json(folder / "manifest.json", {}, setting).get("command")
         # the folder of a run, but not a model: say what to do with it
         if kind in ("select", "score"):
-            holds, choose = "a selection", ""
+            holds, choose, named = "a selection", "", shlex.quote(str(folder))
             if kind == "score":
-                holds, choose = "the scores of a corpus", f"corpusfit choose {folder}, then "
+                holds, choose = "the scores of a corpus", f"corpusfit choose {named}, then "
             raise ModelError(
                 f"{setting.name} must name a model; {folder} holds {holds}. First: {choose}"
-                f"corpusfit adapt --model BASE --data {folder} --out adapted/"
+                f"corpusfit adapt --model BASE --data {named} --out adapted/"
             )
         if not kind and (begun := read_json(folder / ".corpusfit/run.json", {}, setting)):
             raise ModelError(

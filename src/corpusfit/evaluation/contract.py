@@ -117,6 +117,10 @@ class TaskType(ABC):
     augmentations: ClassVar[tuple[str, ...]] = ("tfidf", "backtranslate")
     """Allowed values of `--augment`: those that keep the label."""
 
+    def unit_of(self, metric: str) -> str:
+        """What a metric's score is shown in: `unit`, unless a kind has metrics of several."""
+        return self.unit
+
     @property
     def kind(self) -> str:
         """Name of the kind, the same as its file's."""

@@ -156,7 +156,7 @@ def evaluate(
             "overlaps": common.as_dict(),
             "seeds": seeds,
             "metric": metric_of(plan.task, labeled.kind),
-            "unit": task_type.unit,
+            "unit": task_type.unit_of(metric_of(plan.task, labeled.kind)),
             "signatures": task_type.signatures(labeled.labels),
             "constant": task_type.constant(labeled),
             "results": results,
@@ -381,6 +381,7 @@ class _Evaluation:
         if BASE not in self.models:
             return []
         task_type = load(self.task.kind)
+        unit = task_type.unit_of(metric_of(self.plan.task, self.task.kind))
         compared = []
         for size in self.sizes:
             ours, of_ours = self._outcomes(OURS, size)
@@ -393,7 +394,7 @@ class _Evaluation:
         # several training sizes are several tests
         adjusted = holm([comparison.p for _, comparison, _, _ in compared])
         for (size, comparison, tests, alike), p in zip(compared, adjusted, strict=True):
-            text = verdict(comparison, comparison.p if p is None else p, unit=task_type.unit)
+            text = verdict(comparison, comparison.p if p is None else p, unit=unit)
             if alike:
                 text += "; both models give one answer to every test text: nothing is compared"
             row = {

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import is_local, write_bytes
+from corpusfit.core.artifacts import is_local, user_path, write_bytes
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.manifest import digest, locked, source_identity
@@ -326,7 +325,7 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
     with contextlib.ExitStack() as stack, machine.running() as context:
         for name in data:
             if "://" not in name:
-                work = SelectionFolder(Path(name)).work
+                work = SelectionFolder(user_path(name)).work
                 stack.enter_context(locked(work, "forecast", shared=True))
         selections = [_open_selection(name, plan, context) for name in data]
         samples: dict[str, Sample] = {}  # the first stored sample of each corpus

@@ -17,12 +17,13 @@ Mark = Literal["", "*", "†"]
 
 @dataclass(frozen=True)
 class Score:
-    """A score or a gain over seeds; every format shows it in points."""
+    """A score or a gain over seeds; every format shows it in points, or the error it negates."""
 
     mean: float  # mean over seeds, in [0, 1]; a gain can be negative
     sd: float | None = None  # standard deviation over seeds; None with one seed
     mark: Mark = ""  # result of a test against the base model
     best: bool = False  # show in bold
+    unit: str = POINTS  # of the error, if the score is a negated one
 
 
 Cell = Score | str | float | None  # A score, a text, a number, or an empty cell
@@ -88,7 +89,7 @@ def plain(table: Table) -> list[list[str]]:
 
 def records(table: Table) -> list[dict[str, Any]]:
     """The rows as dictionaries by column, for JSON."""
-    # A score becomes a dictionary of `mean` and `sd` (in points) and `mark`.
+    # A score becomes a dictionary of `mean` and `sd` (as shown) and `mark`.
     return [
         {
             name: dict(zip(("mean", "sd", "mark"), _in_csv(entry), strict=True))
@@ -135,7 +136,7 @@ def latex(table: Table) -> str:
 
 def csv(table: Table) -> str:
     """The table as CSV, without title and notes, and without formulas."""
-    # A column with scores becomes three: mean, `sd` (both in points) and `mark`.
+    # A column with scores becomes three: mean, `sd` (both as shown) and `mark`.
     wide = [any(isinstance(entry, Score) for entry in column) for column in _columns(table)]
     names: list[str] = []
     for name, has_scores in zip(table.columns, wide, strict=True):
@@ -177,14 +178,15 @@ def _plain(entry: Cell) -> str:
         return f"{entry:,}"
     if isinstance(entry, float):  # 2 decimals, or 2 digits if small
         return f"{entry:,.2f}" if entry == 0 or abs(entry) >= 0.1 else f"{entry:.2g}"
-    return f"{cell(entry.mean, entry.sd)} {entry.mark}".rstrip()
+    return f"{cell(entry.mean, entry.sd, entry.unit)} {entry.mark}".rstrip()
 
 
 def _in_csv(entry: Cell) -> list[Any]:
     if not isinstance(entry, Score):
         return [entry, None, None]
-    sd = None if entry.sd is None else round(100 * entry.sd, 6)
-    return [round(100 * entry.mean, 6), sd, entry.mark]
+    scale, middle = (100, entry.mean) if entry.unit == POINTS else (1, 0.0 - entry.mean)
+    sd = None if entry.sd is None else round(scale * entry.sd, 6)
+    return [round(scale * middle, 6), sd, entry.mark]
 
 
 def _in_markdown(entry: Cell) -> str:

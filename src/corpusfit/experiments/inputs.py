@@ -222,7 +222,7 @@ def _stored(
             task.kind,
             metric_of(plan.task, task.kind),
             key=task_digest(dataclasses.replace(task, name="", notes=())),
-            texts=digest(_target(task).texts()),
+            texts=digest(_guarded(_target(task), parallel=parallel)),
             target=digest(_scored_texts(_target(task), task.kind, read)),
             learned=digest([task.kind, task.labels, task.train.pieces, task.train.labels]),
             judged=digest(

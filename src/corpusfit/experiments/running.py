@@ -290,7 +290,8 @@ def _write_results(
     repeat = []
     if file is not None:
         overlap = ["--keep-overlap"] if recipe.keep_overlap else []
-        repeat = ["corpusfit", "run", str(file.absolute()), *overlap]
+        only = [word for name in inputs.only for word in ("--only", name)]
+        repeat = ["corpusfit", "run", str(file.absolute()), *overlap, *only]
     tables = tables_of(inputs, scored, costs, adapted)
     facts = {
         "command": "run",

@@ -24,6 +24,7 @@ from corpusfit.evaluation.significance import (
     spread,
     verdict,
 )
+from corpusfit.evaluation.tables import POINTS
 from corpusfit.evaluation.task import Outcome, Task, load_task
 from corpusfit.evaluation.tasks import load
 from corpusfit.experiments.config import Recipe
@@ -55,6 +56,7 @@ class Result:
     # score of a constant answer; None where that is meaningless
     constant: float | None = None
     error: str = ""  # error of a failed cell; empty otherwise
+    unit: str = POINTS  # of the scores, or of the error that they negate
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Pair:
     comparison: Comparison  # the figures
     adjusted: float  # p after Holm's correction over all comparisons of the same kind
     verdict: str  # the result in words
+    unit: str  # of the difference
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Gain:
     mean: float  # mean over the rows, in [-1, 1]
     # standard deviation over seeds (n - 1) of the mean over rows; None with one seed
     sd: float | None
-    rows: int  # number of rows
+    rows: int  # number of rows, all in points
 
 
 @dataclass(frozen=True)
@@ -145,10 +148,11 @@ def score_cells(inputs: RecipeInputs, graph: StepGraph, failed: Failed) -> Score
             if not row.error(ours) and not row.error(base):
                 compared.append((ours, base, from_pairs, row.compare(ours, base)))
     columns = columns_of(graph.cells)
+    units = {result.cell: result.unit for result in results}
     pairs = [
         p
         for from_pairs in (False, True)
-        for p in adjusted_pairs(compared, columns, named=from_pairs)
+        for p in adjusted_pairs(compared, columns, units, named=from_pairs)
     ]
     means = augmented_means(results)
     return ScoredCells(results, pairs, average_gains(recipe, results), means, signatures)
@@ -173,6 +177,10 @@ class _RowScorer:
     def _score(self) -> Metric:
         return partial(load(self._stored.kind).score, self._metric)
 
+    @property
+    def _unit(self) -> str:
+        return load(self._stored.kind).unit_of(self._metric)
+
     def _outcome_ids(self, cell: Cell) -> list[str]:
         """The outcomes of a cell, by name and content."""
         return [f"{t.name} {file_digest(t.out)}" for t in self._graph.cells[cell]]
@@ -186,7 +194,7 @@ class _RowScorer:
         column = self._columns[cell]
         error = self.error(cell)
         if error:
-            return Result(cell, column, self._metric, error=error)
+            return Result(cell, column, self._metric, error=error, unit=self._unit)
         outcomes = [Outcome.read(tuning.out) for tuning in self._graph.cells[cell]]
         scores = [o.scores["test"][self._metric] for o in outcomes]
         # one outcome may stand for all seeds, and then has no deviation
@@ -213,6 +221,7 @@ class _RowScorer:
             truncated=outcomes[0].truncated,
             one_answer=sum(o.one_answer for o in outcomes),
             constant=self._constant,
+            unit=self._unit,
         )
 
     @cached_property
@@ -287,7 +296,11 @@ def _nearest(cell: Cell, others: list[Cell], augment: str) -> Cell:
 
 
 def adjusted_pairs(
-    compared: list[tuple[Cell, Cell, bool, Comparison]], columns: Mapping[Cell, str], *, named: bool
+    compared: list[tuple[Cell, Cell, bool, Comparison]],
+    columns: Mapping[Cell, str],
+    units: Mapping[Cell, str],
+    *,
+    named: bool,
 ) -> list[Pair]:
     """The comparisons of one kind, with p adjusted over them (Holm, 1979)."""
     same_kind = [c for c in compared if c[2] == named]
@@ -298,13 +311,15 @@ def adjusted_pairs(
         adjusted = figures.p if p is None else p  # never None: every comparison has a p
         names = columns[ours], columns[base]
         alike = ours.adapter == base.adapter and base.augment in ("", ours.augment)
-        text = verdict(figures, adjusted)
-        pairs.append(Pair(ours.row, *names, named, alike, figures, adjusted, text))
+        unit = units[ours]
+        text = verdict(figures, adjusted, unit=unit)
+        pairs.append(Pair(ours.row, *names, named, alike, figures, adjusted, text, unit))
     return pairs
 
 
 def average_gains(recipe: Recipe, results: list[Result]) -> list[Gain]:
-    """Average gains of the columns that all rows have, for each training size if several."""
+    """Average gains of the columns that all rows in points have, for each of several sizes."""
+    results = [r for r in results if r.unit == POINTS]
     sizes = list(dict.fromkeys(r.cell.size for r in results))
     gains = []
     for size in sizes if len(sizes) > 1 else [None]:
@@ -312,7 +327,7 @@ def average_gains(recipe: Recipe, results: list[Result]) -> list[Gain]:
         for column in dict.fromkeys(r.column for r in results):
             pairs = [_scores(recipe, results, row, column) for row in rows]
             both = [pair for pair in pairs if pair]
-            if len(both) == len(rows):
+            if both and len(both) == len(rows):
                 ours, base = zip(*both, strict=True)
                 gains.append(Gain(column, size, *average_gain(ours, base), len(rows)))
     return gains

@@ -11,10 +11,12 @@ from typing import Any
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.evaluation.significance import LEVEL, mark
 from corpusfit.evaluation.tables import (
+    POINTS,
     Cell,
     Mark,
     Score,
     Table,
+    cell,
     csv,
     latex,
     markdown,
@@ -57,7 +59,8 @@ def main_table(recipe: Recipe, scored: ScoredCells) -> Table:
     for row in dict.fromkeys(r.cell.row for r in scored.results):
         keys = [(row, column) for column in columns]
         shown = [_cell_text(cells.get(key), marks.get(key, "")) for key in keys]
-        metric = next(r.metric for r in scored.results if r.cell.row == row)
+        first = next(r for r in scored.results if r.cell.row == row)
+        metric = first.metric if first.unit == POINTS else first.metric.removeprefix("neg_")
         rows.append((row_name(recipe, row), metric, *shown))
         other_metrics = dict.fromkeys(
             m for r in scored.results if r.cell.row == row for m in r.beside
@@ -76,13 +79,14 @@ def main_table(recipe: Recipe, scored: ScoredCells) -> Table:
 
 def augmented_table(recipe: Recipe, scored: ScoredCells) -> Table:
     """Means over augmentations (TADPOLE, Table 3, Data-Aug)."""
+    units = {r.cell.row: r.unit for r in scored.results}
     rows: list[tuple[Cell, ...]] = [
         (
             row_name(recipe, mean.row),
             mean.column,
             " and ".join(mean.kinds),
-            Score(mean.mean, mean.sd),
-            None if mean.gain is None else Score(*mean.gain),
+            Score(mean.mean, mean.sd, unit=units[mean.row]),
+            None if mean.gain is None else Score(*mean.gain, unit=units[mean.row]),
         )
         for mean in scored.augmented
     ]
@@ -106,6 +110,10 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
     number = recipe.adaptations if _answered(scored) else recipe.seeds
     seeds = f"{number} seeds" if number > 1 else "1 seed"
     notes = [f"Test scores in points (higher is better), mean ± standard deviation over {seeds}."]
+    errors = {row_name(recipe, r.cell.row): r.unit for r in scored.results if r.unit != POINTS}
+    if errors:
+        listed = "; ".join(f"{name}: {unit}" for name, unit in errors.items())
+        notes.append(f"Not in points, lower is better, in no average: {listed}.")
     if tested:
         notes.append(
             f"* better and † worse than {recipe.compare} (p < {LEVEL} over seeds and over "
@@ -134,21 +142,23 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
             f"The {number} seeds of a cell fine-tune {models}, so they are not independent: "
             "the deviation and the tests underestimate the variation between adaptations."
         )
-    constants = {
-        r.cell.task: f"{r.cell.task} {100 * r.constant:.2f}"
+    constants = dict.fromkeys(
+        f"{row_name(recipe, r.cell.row)} {cell(r.constant, None, r.unit)}"
         for r in scored.results
         if r.constant is not None
-    }
+    )
     if constants:
-        scores = ", ".join(constants.values())
+        scores = "; ".join(constants)
         notes.append(f"The most frequent class as the answer to every test text: {scores}.")
     one_answer = [
-        f"{r.one_answer} of {r.column} on {r.cell.task}" for r in scored.results if r.one_answer
+        f"{r.one_answer} of {r.column} on {row_name(recipe, r.cell.row)}"
+        for r in scored.results
+        if r.one_answer
     ]
     if one_answer:
         notes.append(
             "Fine-tunings and prompts that give one answer to every test text, which need more "
-            f"epochs, another rate or more examples: {', '.join(one_answer)}."
+            f"epochs, another rate or more examples: {'; '.join(one_answer)}."
         )
     notes += [f"{metric}: {signature}." for metric, signature in scored.signatures.items()]
     if scored.failed:
@@ -182,14 +192,15 @@ def _cell_text(result: Result | None, shown: Mark) -> Cell:
         return None
     if result.mean is None:
         return f"failed: {result.error[:_MAX_CHARACTERS]}"
-    return Score(result.mean, result.sd, shown)
+    return Score(result.mean, result.sd, shown, unit=result.unit)
 
 
 def _comparisons(recipe: Recipe, scored: ScoredCells) -> Table:
     rows: list[tuple[Cell, ...]] = []
     for pair in scored.pairs:
         c = pair.comparison
-        interval = f"{100 * c.low:+.1f} to {100 * c.high:+.1f}"
+        scale, digits = (100, 1) if pair.unit == POINTS else (1, 4)
+        interval = f"{scale * c.low:+.{digits}f} to {scale * c.high:+.{digits}f} {pair.unit}"
         name = row_name(recipe, pair.row)
         figures = (interval, c.p_seeds, c.p_items)
         rows.append((name, pair.column, pair.base, *figures, pair.verdict))
@@ -197,7 +208,7 @@ def _comparisons(recipe: Recipe, scored: ScoredCells) -> Table:
         "dataset",
         "column",
         "compared with",
-        "95 % interval, points",
+        "95 % interval",
         "p (seeds)",
         "p (examples)",
         "verdict",

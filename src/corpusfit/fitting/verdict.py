@@ -88,10 +88,10 @@ class Measure:
             for role, each in outcomes.items()
         }
         compared = partial(scored_difference, metric=partial(task_type.score, metric), seed=seed)
-        ours = tallies["selection"]
+        ours, unit = tallies["selection"], task_type.unit_of(metric)
         return cls(
             name,
-            task_type.unit,
+            unit,
             len(ours),
             len(ours[0]),
             means["base"],
@@ -101,7 +101,7 @@ class Measure:
             compared(ours, tallies["base"]),
             compared(tallies["random"], tallies["base"]),
             sum(o.one_answer for each in outcomes.values() for o in each),
-            metric=metric.replace("_", " ") if task_type.unit == POINTS else "",
+            metric=metric.replace("_", " ") if unit == POINTS else "",
         )
 
     def as_dict(self) -> dict[str, Any]:

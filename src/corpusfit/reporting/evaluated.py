@@ -10,7 +10,7 @@ from corpusfit.reporting.charts import Spec, curve_chart, gains_chart, results_c
 from corpusfit.reporting.part import Part, Sheet, rounded
 
 Scored = dict[str, Any]
-"""A mean in points, or in its unit: task, size, column, mean, low, high."""
+"""A mean in points, or in its unit: task, size, column, mean, low, high, unit."""
 
 
 def evaluated_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
@@ -56,9 +56,7 @@ def evaluated_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
                 for c in manifest["comparisons"]
             ],
         )
-    return Part(
-        "evaluation", name, title, sentences, _charts(scored, metric, unit), sheets, manifest
-    )
+    return Part("evaluation", name, title, sentences, _charts(scored, metric), sheets, manifest)
 
 
 _GAIN = ("mean", "low", "high", "detectable")
@@ -100,7 +98,7 @@ def recipe_part(name: str, title: str, table: dict[str, Any]) -> Part:
     results = [r for r in table["results"] if r["mean"] is not None]
     row = _named_by(table["results"])
     scored = [
-        _scored(row(r["cell"]), r["cell"]["size"], r["column"], {"mean": r["mean"]}, r)
+        _scored(row(r["cell"]), r["cell"]["size"], r["column"], r, r, r.get("unit", POINTS))
         for r in results
     ]
     sentences = _gains(table, row)
@@ -112,8 +110,8 @@ def recipe_part(name: str, title: str, table: dict[str, Any]) -> Part:
         for i, t in enumerate(table.get("tables", []))
     }
     sheets["results"] = Sheet(
-        "Mean test scores: points, 95 % interval, higher is better",
-        ["task", "training examples", "column", "mean", "low", "high"],
+        "Mean test scores and 95 % intervals: of points higher is better, of other units lower",
+        ["task", "training examples", "column", "mean", "low", "high", "unit"],
         [list(row.values()) for row in scored],
     )
     return Part("recipe", name, title, sentences, _charts(scored, ""), sheets, table)
@@ -157,7 +155,8 @@ def _scored(
     unit: str = POINTS,
 ) -> Scored:
     middle, low, high = _shown(unit, mean["mean"], *_ends(unit, interval))
-    return {"task": task, "size": size, "column": column, "mean": middle, "low": low, "high": high}
+    found = {"task": task, "size": size, "column": column, "mean": middle, "low": low, "high": high}
+    return {**found, "unit": unit}
 
 
 def _shown(unit: str, *scores: float | None) -> list[float | None]:
@@ -173,7 +172,7 @@ def _ends(unit: str, interval: dict[str, Any]) -> tuple[float, float]:
     return ends if unit == POINTS else ends[::-1]
 
 
-def _charts(scored: Sequence[Scored], metric: str, unit: str = POINTS) -> dict[str, Spec]:
+def _charts(scored: Sequence[Scored], metric: str) -> dict[str, Spec]:
     """A chart for each task, and a learning curve where it has several sizes."""
     charts: dict[str, Spec] = {}
     for i, task in enumerate(_each(row["task"] for row in scored)):
@@ -181,7 +180,7 @@ def _charts(scored: Sequence[Scored], metric: str, unit: str = POINTS) -> dict[s
         sizes = _each(row["size"] for row in of_task)
         largest = [row for row in of_task if row["size"] == (0 if 0 in sizes else max(sizes))]
         title = f"{task} ({metric})" if metric else str(task)
-        charts[f"results-{i}"] = results_chart(largest, title, unit)
+        charts[f"results-{i}"] = results_chart(largest, title, largest[0]["unit"])
         if len(sizes) > 1:
             rows = [row for row in of_task if row["size"]]
             charts[f"curve-{i}"] = curve_chart(rows, f"Learning curve: {title}")

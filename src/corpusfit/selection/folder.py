@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -53,8 +54,9 @@ class SelectionFolder(OutFolder):
 
     def _cure(self, differing: list[str]) -> str:
         if all(d.startswith("choose.") for d in differing) and self.scored_so_far() is not None:
+            named = shlex.quote(str(self.path))
             return (
-                f"To choose again from its scores, run `corpusfit choose {self.path}` (in Python "
+                f"To choose again from its scores, run `corpusfit choose {named}` (in Python "
                 f"corpusfit.choose({str(self.path)!r})) with the new settings."
             )
         return super()._cure(differing)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import io
 import json
+import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -124,7 +125,9 @@ class Selection(Finished, Sequence[dict[str, Any]]):
             cure = "Copy the folder to where the training runs."
             raise bad_setting("The selection", "a folder of this machine", str(self.path), cure)
         if not len(self):
-            cure = f"Select some with `corpusfit choose {self.path} --fraction 0.2`."
+            cure = (
+                f"Select some with `corpusfit choose {shlex.quote(str(self.path))} --fraction 0.2`."
+            )
             raise bad_setting("The selection", "one with text", str(self.path), cure)
         return str((self.path / "selected").absolute())
 

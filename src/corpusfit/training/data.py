@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -303,20 +304,18 @@ def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
     if texts.selection.get("cascade"):
         cure = "Select with one method, as scores of different stages are not comparable."
         raise bad_setting("`weights.policy`", "off for the selection of a cascade", policy, cure)
+    named = shlex.quote(str(texts.folder))
     # masks are for selections of a part; weights alone for those of everything
     everything = chosen["policy"] == "continuous"
     if policy == "mask+lambda" and chosen["policy"] == "resample":
         cure = "Use `weights.policy=off`, as the selection was drawn by the weights already."
         raise bad_setting("`weights.policy`", "off for a selection by resampling", policy, cure)
     if policy == "mask+lambda" and everything:
-        cure = f"Or choose a part: corpusfit choose {texts.folder} --fraction 0.2 --out part/"
+        cure = f"Or choose a part: corpusfit choose {named} --fraction 0.2 --out part/"
         allowed = "lambda or resample for a selection of all segments"
         raise bad_setting("`weights.policy`", allowed, policy, cure)
     if policy != "mask+lambda" and not everything:
-        cure = (
-            f"Or select all segments: corpusfit choose {texts.folder} --weights continuous "
-            "--out all/"
-        )
+        cure = f"Or select all segments: corpusfit choose {named} --weights continuous --out all/"
         allowed = "mask+lambda or off for a selection of some segments"
         raise bad_setting("`weights.policy`", allowed, policy, cure)
 

@@ -139,7 +139,7 @@ def with_task_phase(
 def _selection(data: Sequence[str]) -> SelectionFolder | None:
     """The selection's folder, if the data is a selection."""
     for name in data:
-        run = SelectionFolder(folder_path(name, "`data`") if "://" in name else Path(name))
+        run = SelectionFolder(folder_path(name, "`data`"))
         if not (run.work / "run.json").exists() or not run.scores.is_dir():
             continue
         # weights need the scores of one local selection, so it must be the only input
@@ -155,7 +155,7 @@ def _selection(data: Sequence[str]) -> SelectionFolder | None:
 
 def _composed(name: str) -> str:
     """The text folder of a finished composition; any other input is returned as it is."""
-    run = OutFolder(folder_path(name, "`data`") if "://" in name else Path(name))
+    run = OutFolder(folder_path(name, "`data`"))
     if run.command() != "compose":
         return name
     if run.finished() is None:

@@ -71,6 +71,8 @@ def test_cache_is_listed_and_pruned(tmp_path):
     assert removed["entries"] == listed["entries"][:1]
     assert (old.exists(), new.exists()) == (False, True)
     assert run(*cache, "--keep", "5").exit_code == 1
+    for text in ("500M", "50%", "20GB"):  # the unit is GB, and 500M would be 500 million of them
+        assert run(*cache, "prune", "--keep", text).exit_code == 2
     assert run(*cache, "nosuch").exit_code == 1
 
 

@@ -10,6 +10,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from corpusfit.core.artifacts import (
+    folder_path,
     read_arrays,
     restore,
     store,
@@ -19,7 +20,7 @@ from corpusfit.core.artifacts import (
     write_bytes,
     writing,
 )
-from corpusfit.core.errors import ModelError, StorageError
+from corpusfit.core.errors import ModelError, StorageError, UsageError
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,15 @@ def test_the_home_of_nobody_is_a_name_and_no_error(monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
     assert user_path("~/models") == Path("/home/me/models")
     assert user_path("~nobody-here/x") == Path("~nobody-here/x")
+
+
+def test_a_folder_may_be_in_the_home_or_a_file_url(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("USERPROFILE", "/home/me")
+    for named in ("~/out", Path("~/out"), "file:///home/me/out", "file://localhost/home/me/out"):
+        assert folder_path(named, "`out`") == Path("/home/me/out")
+    with pytest.raises(UsageError, match=r"^`out` must be .*file://elsewhere/home"):
+        folder_path("file://elsewhere/home", "`out`")
 
 
 def test_sweeping_takes_only_what_was_left_aside(tmp_path):

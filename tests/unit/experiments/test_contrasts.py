@@ -1,5 +1,7 @@
 """Which cells are compared, and average gains, against figures computed by hand."""
 
+import dataclasses
+
 import pytest
 
 from corpusfit.core.errors import UsageError
@@ -91,10 +93,10 @@ def test_holm_corrects_each_kind_separately_and_unlike_training_is_marked():
         (lora, whole, True, comparison(0.03)),
     ]
     names = columns_of([base, whole, lora])
-    first, second = adjusted_pairs(compared, names, named=False)
+    first, second = adjusted_pairs(compared, names, dict.fromkeys(names, "points"), named=False)
     assert (first.adjusted, second.adjusted) == (0.02, 0.04)
     assert (first.alike, second.alike) == (True, False)
-    (own,) = adjusted_pairs(compared, names, named=True)
+    (own,) = adjusted_pairs(compared, names, dict.fromkeys(names, "points"), named=True)
     assert own.adjusted == 0.03
 
 
@@ -121,6 +123,19 @@ def test_average_gains_are_of_tasks_first_and_then_over_seeds():
     assert (gain.column, gain.size, gain.rows) == ("knn", None, 2)
     assert gain.mean == pytest.approx(0.1)  # of 0.05 and 0.15 by seed
     assert gain.sd == pytest.approx(0.1 / 2**0.5)
+
+
+def test_an_error_is_in_no_average_of_points():
+    asked = recipe(selector("base"), selector("knn"))
+    bits = {("a", 0, "base"): [-1.5], ("a", 0, "knn"): [-1.0]}
+    scores = {("b", 0, "base"): [0.8], ("b", 0, "knn"): [0.7], **bits}
+    found = [
+        dataclasses.replace(r, unit="bits per byte" if r.cell.task == "a" else r.unit)
+        for r in results(asked, {"a": (0,), "b": (0,)}, scores)
+    ]
+    (gain,) = average_gains(asked, found)
+    assert (round(gain.mean, 6), gain.rows) == (-0.1, 1)
+    assert average_gains(asked, [r for r in found if r.cell.task == "a"]) == []
 
 
 def test_average_gains_of_a_size_are_of_the_rows_that_have_it():

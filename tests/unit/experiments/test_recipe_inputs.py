@@ -5,6 +5,7 @@ import json
 import pytest
 
 from corpusfit.core.plan import EmbedPlan, Plan
+from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan
 from corpusfit.experiments.config import Recipe, RecipeTask, Selector
 from corpusfit.experiments.folder import RecipeFolder
 from corpusfit.experiments.inputs import load_inputs
@@ -73,3 +74,23 @@ def test_encoders_and_files_have_fingerprints(store, tmp_path, tiny_encoder):
     assert not inputs.encoders
     assert set(inputs.files) == set(files.values())
     assert len(set(inputs.files.values())) == 2
+
+
+def test_a_translation_task_is_both_its_sides(tmp_path, tiny_lm):
+    """What a model trains on has a digest that a corrected translation changes."""
+
+    def texts(word):
+        for split in ("train", "dev", "test"):
+            rows = [f"{split} {i}" for i in range(4)]
+            (tmp_path / f"{split}.de").write_text("\n".join(rows) + "\n")
+            (tmp_path / f"{split}.en").write_text("\n".join(f"{word} {r}" for r in rows) + "\n")
+        own = Selector("base", Plan(), AdaptPlan(), (0.1,), ("off",), ("",), ("",))
+        task = RecipeTask("a", str(tmp_path))
+        evaluate = EvaluatePlan(task=TaskPlan(kind="translation", direction="de-en"))
+        asked = Recipe("t", (str(tiny_lm),), (task,), (own,), evaluate=evaluate)
+        machine = Machine(cache=tmp_path / "cache", progress=Listening())
+        inputs = load_inputs(asked, RecipeFolder(tmp_path / "out"), machine, store=False)
+        return inputs.first().texts
+
+    assert texts("the") != texts("this")
+    assert texts("the") == texts("the")

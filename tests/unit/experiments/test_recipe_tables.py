@@ -9,7 +9,7 @@ from test_contrasts import comparison, recipe, selector
 from test_graph import inputs
 
 from corpusfit.core.errors import ChangedInputError
-from corpusfit.evaluation.tables import csv
+from corpusfit.evaluation.tables import csv, plain, records
 from corpusfit.experiments import steps
 from corpusfit.experiments.costs import Cost
 from corpusfit.experiments.graph import build_graph
@@ -50,9 +50,47 @@ def test_a_comparison_over_different_kinds_of_training_is_noted():
     asked = recipe(selector("base"), selector("knn", adapters=("lora",)))
     base, ours = [c for c in grid(asked, SIZES) if c.task == "a"]
     names = columns_of([base, ours])
-    pairs = adjusted_pairs([(ours, base, False, comparison(0.5))], names, named=False)
+    units = dict.fromkeys(names, "points")
+    pairs = adjusted_pairs([(ours, base, False, comparison(0.5))], names, units, named=False)
     found = dataclasses.replace(scored(asked), pairs=pairs)
     assert any(n.startswith("knn lora:") and "base" in n for n in main_table(asked, found).notes)
+
+
+def test_an_error_is_shown_in_its_unit():
+    """As `evaluate` shows it: not negated, not in hundredths, lower is better."""
+    asked = recipe(selector("base"), selector("knn"))
+    cells = grid(asked, SIZES)
+    names = columns_of(cells)
+    results = [
+        Result(c, names[c], "neg_bits_per_byte", [-4.3], -4.3, 0.01, unit="bits per byte")
+        if c.task == "a"
+        else Result(c, names[c], "accuracy", [0.5], 0.5)
+        for c in cells
+    ]
+    base, ours = [c for c in cells if c.task == "a"]
+    units = {result.cell: result.unit for result in results}
+    pairs = adjusted_pairs([(ours, base, False, comparison(0.5))], names, units, named=False)
+    found = ScoredCells(results, pairs, [])
+    table = main_table(asked, found)
+    assert plain(table) == [
+        ["a", "bits_per_byte", "4.3000 ± 0.0100", "4.3000 ± 0.0100"],
+        ["b", "accuracy", "50.00", "50.00"],
+    ]
+    assert [r["base"]["mean"] for r in records(table)] == [4.3, 50.0]
+    assert any("a: bits per byte" in note for note in table.notes)
+    assert "bits per byte" in pairs[0].verdict
+
+
+def test_a_constant_answer_is_of_its_row():
+    """Training sizes may have another most frequent class each."""
+    asked = recipe(selector("base"), train_sizes=(5, 9))
+    cells = grid(asked, {"a": (5, 9), "b": ()})
+    results = [
+        Result(c, "base", "accuracy", [0.5], 0.5, one_answer=1, constant=c.size / 10) for c in cells
+    ]
+    notes = " ".join(main_table(asked, ScoredCells(results, [], [])).notes)
+    assert "a, 5 examples 50.00; a, 9 examples 90.00" in notes
+    assert "1 of base on a, 5 examples; 1 of base on a, 9 examples" in notes
 
 
 def test_the_data_table_has_sizes_and_truncated_examples(tmp_path):

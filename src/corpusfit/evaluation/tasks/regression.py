@@ -33,6 +33,10 @@ class Regression(TaskType):
     metrics = ("pearson", "spearman", "neg_mse")
     default_metric = "pearson"
 
+    def unit_of(self, metric: str) -> str:
+        """The error is in squared units of the labels."""
+        return "squared units of the labels" if metric == "neg_mse" else self.unit
+
     def claims(self, labels: Sequence[object]) -> bool:
         """Whether all are numbers and one has a decimal point."""
         numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in labels)
