@@ -197,10 +197,12 @@ def _cell_text(result: Result | None, shown: Mark) -> Cell:
 
 def _comparisons(recipe: Recipe, scored: ScoredCells) -> Table:
     rows: list[tuple[Cell, ...]] = []
+    units = list(dict.fromkeys(pair.unit for pair in scored.pairs))
     for pair in scored.pairs:
         c = pair.comparison
         scale, digits = (100, 1) if pair.unit == POINTS else (1, 4)
-        interval = f"{scale * c.low:+.{digits}f} to {scale * c.high:+.{digits}f} {pair.unit}"
+        interval = f"{scale * c.low:+.{digits}f} to {scale * c.high:+.{digits}f}"
+        interval += f" {pair.unit}" * (len(units) > 1)
         name = row_name(recipe, pair.row)
         figures = (interval, c.p_seeds, c.p_items)
         rows.append((name, pair.column, pair.base, *figures, pair.verdict))
@@ -208,7 +210,7 @@ def _comparisons(recipe: Recipe, scored: ScoredCells) -> Table:
         "dataset",
         "column",
         "compared with",
-        "95 % interval",
+        f"95 % interval{f', {units[0]}' * (len(units) == 1)}",
         "p (seeds)",
         "p (examples)",
         "verdict",
