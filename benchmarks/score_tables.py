@@ -429,7 +429,7 @@ def predictions(found: dict[tuple[Key, str], Record], setting: str) -> str:
     of = {name: matrix(found, setting, name) for name in MEASURES}
     lines = []
     for lower, upper in itertools.combinations(MEASURES, 2):
-        if upper not in SCORES or lower == "general loss":
+        if upper not in SCORES or lower == "general loss" or MEASURES[upper].ratio:
             continue
         common = sorted(of[lower].keys() & of[upper].keys())
         tasks = sorted({task for task, _ in common})
@@ -456,7 +456,7 @@ def predictions(found: dict[tuple[Key, str], Record], setting: str) -> str:
 def choices(found: dict[tuple[Key, str], Record], setting: str) -> str:
     """Regret in score of each way to choose a column."""
     lines = []
-    for score in SCORES:
+    for score in (name for name in SCORES if not MEASURES[name].ratio):
         outcome = matrix(found, setting, score)
         columns = sorted({column for _, column in outcome})
         tasks = [t for t in TASKS if all((t, c) in outcome for c in columns)]

@@ -14,6 +14,7 @@ from corpusfit.cli.fit import show_fitted
 from corpusfit.cli.options import command, write_report
 from corpusfit.cli.select import show_run
 from corpusfit.cli.show import as_json, percent, say
+from corpusfit.core.artifacts import user_path
 from corpusfit.core.offers import Offer
 from corpusfit.core.plan import Plan
 from corpusfit.demo import FAMILIES, TARGET_FAMILY, write_demo_text
@@ -76,7 +77,7 @@ def demo(
         --out FOLDER: Folder for the demo (default: demo-out)
     """
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a tiny model is slower on several threads
-    folder = Path(out)
+    folder = user_path(out)
     task, corpus = write_demo_text(folder / "text", seed=seed)
     say(
         f"Task: {_rows(task / 'train.jsonl')} docstrings of Python's {TARGET_FAMILY} modules, and "

@@ -66,7 +66,8 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
     metric, task = manifest["metric"], manifest["task"]
     learned = any(r["size"] for r in manifest["results"])
     unit = manifest.get("unit", POINTS)  # older evaluations lack it
-    more = [name for name in manifest["results"][0]["test"] if name != metric][:1]
+    # one more, if the title's unit is its own
+    more = [m for m in manifest["results"][0]["test"] if m != metric and unit == POINTS][:1]
     rows = [
         [
             manifest["models"][r["model"]]["name"],
@@ -80,7 +81,7 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
     ]
     if constant := manifest["constant"]:
         empty = [""] if learned else []
-        row = [_CONSTANT, *empty, cell(constant[metric], None), "–", "–"]
+        row = [_CONSTANT, *empty, cell(constant[metric], None, unit), "–", "–"]
         rows.append([*row, *(cell(constant[name], None) for name in more)])
     seeds = manifest["seeds"]
     columns = ["model", *(["training examples"] if learned else [])]

@@ -8,13 +8,13 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 import corpusfit
 from corpusfit.cli.show import as_json, say, with_flags
+from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.offers import MACHINE, Offer
 from corpusfit.core.options import amount
@@ -118,7 +118,7 @@ def _number_of(text: str) -> float:
 
 _number = _parser(_number_of, "a number, such as 0.1 or 10%")
 _OF_A_UNIT = {
-    name: _parser(float, f"a number of {name}, such as 20 or 0.5, and no more")
+    name: _parser(float, f"a number of {name} without a unit, such as 20 or 0.5")
     for name in ("GB", "DAYS")
 }
 """Parsers of numbers whose unit the option's help states, so `500M` and `50%` are none."""
@@ -289,7 +289,7 @@ class Command:
             else:
                 as_json(facts if isinstance(facts, dict) else dataclasses.asdict(facts))
             return
-        places = [Path(values[name]) for name in ("out", "folder") if name in values]
+        places = [user_path(values[name]) for name in ("out", "folder") if name in values]
         reports = [report for place in places if (report := place / "report.html").exists()]
         result = function(**values)
         # of several processes only the first prints

@@ -327,7 +327,7 @@ def average_gains(recipe: Recipe, results: list[Result]) -> list[Gain]:
         for column in dict.fromkeys(r.column for r in results):
             pairs = [_scores(recipe, results, row, column) for row in rows]
             both = [pair for pair in pairs if pair]
-            if both and len(both) == len(rows):
+            if len(both) == len(rows):
                 ours, base = zip(*both, strict=True)
                 gains.append(Gain(column, size, *average_gain(ours, base), len(rows)))
     return gains

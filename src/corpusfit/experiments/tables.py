@@ -86,7 +86,7 @@ def augmented_table(recipe: Recipe, scored: ScoredCells) -> Table:
             mean.column,
             " and ".join(mean.kinds),
             Score(mean.mean, mean.sd, unit=units[mean.row]),
-            None if mean.gain is None else Score(*mean.gain, unit=units[mean.row]),
+            _gain(mean.gain, units[mean.row]),
         )
         for mean in scored.augmented
     ]
@@ -95,7 +95,25 @@ def augmented_table(recipe: Recipe, scored: ScoredCells) -> Table:
         "Points: means over the augmentations, then mean ± standard deviation over seeds. Gain: "
         "over the same column without augmentation."
     )
-    return Table("Mean of the augmentations", columns, tuple(rows), (note,))
+    notes = (note, *_in_other_units(recipe, scored))
+    return Table("Mean of the augmentations", columns, tuple(rows), notes)
+
+
+def _gain(gain: tuple[float, float | None] | None, unit: str) -> Cell:
+    """A gain; that of an error is positive where the error falls, as in a verdict."""
+    if gain is None:
+        return None
+    mean, sd = gain
+    return Score(mean if unit == POINTS else -mean, sd, unit=unit)
+
+
+def _in_other_units(recipe: Recipe, scored: ScoredCells) -> list[str]:
+    """A note on the rows that are not in points, if any."""
+    errors = {row_name(recipe, r.cell.row): r.unit for r in scored.results if r.unit != POINTS}
+    if not errors:
+        return []
+    listed = "; ".join(f"{name}: {unit}" for name, unit in errors.items())
+    return [f"Not in points, lower is better, in no average: {listed}."]
 
 
 def _other(result: Result | None, metric: str) -> Cell:
@@ -109,11 +127,10 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
     tested = sum(not p.named for p in scored.pairs)
     number = recipe.adaptations if _answered(scored) else recipe.seeds
     seeds = f"{number} seeds" if number > 1 else "1 seed"
-    notes = [f"Test scores in points (higher is better), mean ± standard deviation over {seeds}."]
-    errors = {row_name(recipe, r.cell.row): r.unit for r in scored.results if r.unit != POINTS}
-    if errors:
-        listed = "; ".join(f"{name}: {unit}" for name, unit in errors.items())
-        notes.append(f"Not in points, lower is better, in no average: {listed}.")
+    notes = [
+        f"Test scores in points (higher is better), mean ± standard deviation over {seeds}.",
+        *_in_other_units(recipe, scored),
+    ]
     if tested:
         notes.append(
             f"* better and † worse than {recipe.compare} (p < {LEVEL} over seeds and over "

@@ -159,11 +159,11 @@ def gains_chart(rows: Rows, measure: str, unit: str) -> Spec:
     )
 
 
-def curve_chart(rows: Rows, title: str) -> Spec:
-    """Scores by number of training examples: rows of column, size, mean, low, high, in points."""
+def curve_chart(rows: Rows, title: str, unit: str = "points") -> Spec:
+    """Scores by number of training examples: rows of column, size, mean, low, high, in a unit."""
     x = channel("size:Q", scale={"type": "log"}, title="training examples")
     color = channel("column:N", title=None)
-    low = channel("low:Q", **CLOSE, title="test score, points")
+    low = channel("low:Q", **CLOSE, title=f"test score, {unit}")
     band = {
         "mark": {"type": "area", "opacity": 0.2},
         "encoding": {"x": x, "y": low, "y2": channel("high"), "color": color},
@@ -171,7 +171,8 @@ def curve_chart(rows: Rows, title: str) -> Spec:
     mean = {"x": x, "y": channel("mean:Q", **CLOSE), "color": color}
     return spec(
         title,
-        "Mean test scores with 95 % intervals by number of training examples; higher is better.",
+        "Mean test scores with 95 % intervals by number of training examples; "
+        f"{'higher' if unit == 'points' else 'lower'} is better.",
         rows,
         layer=[band, {"mark": LINE, "encoding": mean}],
     )

@@ -183,7 +183,7 @@ def _charts(scored: Sequence[Scored], metric: str) -> dict[str, Spec]:
         charts[f"results-{i}"] = results_chart(largest, title, largest[0]["unit"])
         if len(sizes) > 1:
             rows = [row for row in of_task if row["size"]]
-            charts[f"curve-{i}"] = curve_chart(rows, f"Learning curve: {title}")
+            charts[f"curve-{i}"] = curve_chart(rows, f"Learning curve: {title}", rows[0]["unit"])
     return charts
 
 

@@ -96,8 +96,8 @@ def score_cascade(run: Run, folder: SelectionFolder, resolved: Resolved) -> Scor
     stages = _with_last_method(resolved.stages, setup.method)
     for stage in stages:
         _run_stage(run, folder, stages, stage, setup)
-    _join(run, folder, stages)
-    _write_report(folder, stages, setup)
+    lowest = _join(run, folder, stages)
+    _write_report(folder, stages, setup, lowest)
     return Scored(setup.method, setup.reason, setup.remark)
 
 
@@ -361,8 +361,12 @@ def _run_stage(
             run.machine.progress.advance(0, units)
 
 
-def _join(run: Run, folder: SelectionFolder, stages: Sequence[Stage]) -> None:
-    """Write every segment to `scores/`, ordered by the last stage it reached, then by score."""
+def _join(run: Run, folder: SelectionFolder, stages: Sequence[Stage]) -> float:
+    """Write every segment to `scores/`, ordered by the last stage it reached, then by score.
+
+    Returns:
+        the lowest score of the last stage.
+    """
 
     def score_range(stage: Stage) -> tuple[float, float]:
         parts = _parts_of(folder, stage).read_all()
@@ -372,6 +376,7 @@ def _join(run: Run, folder: SelectionFolder, stages: Sequence[Stage]) -> None:
     # backwards from the last stage, map each stage's scores below those of the next
     placings = [Placing()]
     floor, _ = score_range(stages[-1])
+    lowest_of_last = floor
     for stage in reversed(stages[:-1]):
         lowest, highest = score_range(stage)
         placings.insert(0, Placing.below(floor, lowest, highest))
@@ -383,9 +388,12 @@ def _join(run: Run, folder: SelectionFolder, stages: Sequence[Stage]) -> None:
     missing = [i for i in parts[0].finished() if mark_path(folder.scored, i).name not in done]
     for _ in run.over("join", job, missing):
         pass
+    return lowest_of_last
 
 
-def _write_report(folder: SelectionFolder, stages: Sequence[Stage], setup: _Setup) -> None:
+def _write_report(
+    folder: SelectionFolder, stages: Sequence[Stage], setup: _Setup, lowest: float
+) -> None:
     """Write counts and times of the stages, and the sampled segments that they dropped."""
     rows = []
     for stage, received, passed, share in zip(
@@ -408,9 +416,6 @@ def _write_report(folder: SelectionFolder, stages: Sequence[Stage], setup: _Setu
                 "units_per_second": round(units / max(seconds, 1e-9), 1),
             }
         )
-    lowest = min(
-        float(of.min()) for _, _, of in _parts_of(folder, stages[-1]).read_all() if len(of)
-    )
     report = {"stages": rows, "lowest": lowest}
     write_bytes(folder.fit / "cascade.json", json.dumps(report).encode())
     # sampled segments that did not reach the last stage, with the scores that it gives them

@@ -24,7 +24,7 @@ from corpusfit.selection.fit import Sample
 from corpusfit.text.context import Run
 from corpusfit.text.reading import Reasons, Tally, read_units
 
-RECIPE = 3
+RECIPE = 4
 """Raised when reading or cutting changes, so that older embeddings are not reused."""
 _BATCH = 128
 

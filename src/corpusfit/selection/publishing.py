@@ -47,7 +47,8 @@ def require_pushable(run: Finished, name: str, evaluations: Sequence[Finished] =
         if evaluation.manifest["command"] == "evaluate":
             model = command[command.index("--model") + 1]
         if Path(model).resolve() != run.path.resolve():
-            cure = f"Evaluate {run.path} with `corpusfit evaluate --model {run.path}`."
+            named = shlex.quote(str(run.path))
+            cure = f"Evaluate {run.path} with `corpusfit evaluate --model {named}`."
             raise bad_setting("`evaluations`", f"an evaluation of {run.path}", f"of {model}", cure)
     if not hub_is_reachable():
         raise StorageError(

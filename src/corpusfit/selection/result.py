@@ -15,7 +15,7 @@ import orjson
 import pyarrow as pa
 import zstandard
 
-from corpusfit.core.artifacts import is_local, restore, write_bytes
+from corpusfit.core.artifacts import is_local, restore, user_path, write_bytes
 from corpusfit.core.errors import InputError, bad_setting, importing
 from corpusfit.core.manifest import Finished
 from corpusfit.scoring import registry, table
@@ -101,7 +101,7 @@ class Selection(Finished, Sequence[dict[str, Any]]):
         # YAML can hold JSON; a path may have characters that mean something in YAML
         folder = json.dumps(self._text_folder(), ensure_ascii=False)
         entry = f"  - path: {folder}\n    type: completion\n    field: text\n    split: train\n"
-        write_bytes(Path(path), f"datasets:\n{entry}".encode())
+        write_bytes(user_path(str(path)), f"datasets:\n{entry}".encode())
 
     def to_llama_factory(self, folder: Path | str, name: str = "corpusfit") -> None:
         """Add the selected text as a dataset to `dataset_info.json` of LLaMA-Factory.
@@ -110,7 +110,7 @@ class Selection(Finished, Sequence[dict[str, Any]]):
             folder: the `dataset_dir` of LLaMA-Factory, which may have datasets already.
             name: the name for `dataset` in its YAML file, with `stage: pt`.
         """
-        path = Path(folder) / "dataset_info.json"
+        path = user_path(str(folder)) / "dataset_info.json"
         try:
             known = json.loads(path.read_bytes()) if path.exists() else {}
         except ValueError as e:

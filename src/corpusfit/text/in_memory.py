@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from corpusfit.core.artifacts import is_local, writing
+from corpusfit.core.artifacts import is_local, user_path, writing
 from corpusfit.core.errors import EmptyInputError, bad_setting
 from corpusfit.core.offers import Inputs
 from corpusfit.text.context import Machine
@@ -158,13 +158,13 @@ def _is_input(name: str) -> bool:
     if format_of(name) or named(name) or _URL.match(name):
         return True
     if _WHITE.search(name):  # a text may have marks of a pattern
-        return bool(glob.glob(name))  # noqa: PTH207  it may be absolute
+        return bool(glob.glob(str(user_path(name))))  # noqa: PTH207  it may be absolute
     return glob.has_magic(name)
 
 
 def _exists(name: str) -> bool:
     try:
-        return Path(name).exists()
+        return user_path(name).exists()
     except (OSError, ValueError):  # too long, or with a null byte
         return False
 

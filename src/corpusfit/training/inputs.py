@@ -179,7 +179,7 @@ def finished_selection(run: SelectionFolder, role: str) -> dict[str, Any]:
     if empty:
         raise EmptyInputError(
             f"`{role}={run.path}` is an empty selection. Select more with `corpusfit choose "
-            f"{run.path} --fraction 0.2`."
+            f"{shlex.quote(str(run.path))} --fraction 0.2`."
         )
     return manifest
 

@@ -448,7 +448,7 @@ class Tokenising:
     def _folder(self, how: str, sources: list[Source]) -> Path:
         """The folder of token ids, named by all that decides them."""
         identity: dict[str, Any] = {
-            "how": f"{how} 2",  # 2: with keys
+            "how": f"{how} 3",  # raised when reading changes
             "keys": [FORM, unicodedata.unidata_version],
             "sources": source_identity(sources),
             "read": self.read.stated(),

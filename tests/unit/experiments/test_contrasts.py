@@ -7,15 +7,18 @@ import pytest
 from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import Plan
 from corpusfit.evaluation.significance import Comparison
+from corpusfit.evaluation.tables import plain
 from corpusfit.experiments.config import Recipe, RecipeTask, Selector
 from corpusfit.experiments.grid import columns_of, grid
 from corpusfit.experiments.scoring import (
     Result,
+    ScoredCells,
     adjusted_pairs,
     augmented_means,
     average_gains,
     comparison_pairs,
 )
+from corpusfit.experiments.tables import augmented_table
 from corpusfit.training.plan import AdaptPlan
 
 
@@ -173,4 +176,9 @@ def test_the_mean_of_two_augmentations_is_over_seeds():
     assert one.scores == pytest.approx([0.7, 0.8])
     assert (one.mean, one.sd) == pytest.approx((0.75, 0.1 / 2**0.5))
     assert one.gain == pytest.approx((0.15, 0.1 / 2**0.5))
+    found = ScoredCells(results, [], [], [one])
+    assert plain(augmented_table(asked, found))[0][-2:] == ["75.00 ± 7.07", "15.00 ± 7.07"]
+    errors = [dataclasses.replace(r, unit="bits per byte") for r in results]
+    found = dataclasses.replace(found, results=errors)
+    assert plain(augmented_table(asked, found))[0][-1].startswith("0.1500")  # as in a verdict
     assert augmented_means([r for r in results if r.cell.augment != "tfidf"]) == []

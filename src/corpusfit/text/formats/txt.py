@@ -1,6 +1,7 @@
 """Plain text: documents between blank lines, one document per line, or one per file.
 
-What: `row` is the line on which a document begins, in every mode; a line of white space is blank.
+What: `row` is the line on which a document begins, in every mode; a line of ASCII white
+space, no-break and ideographic spaces is blank.
 Why: an editor shows line numbers, so a document can be found by its row.
 Trade-off: in the mode `blocks` row numbers have gaps, and blank lines are borders, not rows; in the
 mode `lines` a blank line is a rejected row.
@@ -50,7 +51,7 @@ class Txt(Format):
         no_ends = np.empty(0, np.int64), np.empty(0, np.int64)
         scanner: Scanner = (lambda _: no_ends) if plan.txt == "file" else _BlankLines()
         for block in cut(text, scanner, plan, cure=_CURE):
-            if block.rejects or not block.data.isspace():
+            if block.rejects or not _LEADING.fullmatch(block.data):
                 yield block
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
