@@ -332,7 +332,8 @@ def test_a_paper_recipe_runs_to_its_end(recipe, at_hand, tmp_path, inline):
     assert [r["error"] for r in results if r["error"]] == []
     assert {r["cell"]["selector"] for r in results} == {*read["selectors"]}
     again = [word for name in only for word in ("--only", name)]
-    assert ran.manifest["repeat"] == ["corpusfit", "run", str(path), *again]
+    repeat = json.loads((ran.path / "manifest.json").read_bytes())["repeat"]
+    assert repeat == ["corpusfit", "run", str(path), *again]
 
 
 @pytest.mark.slow

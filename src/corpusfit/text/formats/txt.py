@@ -51,7 +51,7 @@ class Txt(Format):
         no_ends = np.empty(0, np.int64), np.empty(0, np.int64)
         scanner: Scanner = (lambda _: no_ends) if plan.txt == "file" else _BlankLines()
         for block in cut(text, scanner, plan, cure=_CURE):
-            if block.rejects or not _LEADING.fullmatch(block.data):
+            if block.rejects or not block.data.isspace():
                 yield block
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
