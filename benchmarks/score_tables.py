@@ -109,10 +109,12 @@ class Value:
 def consistent(records: Iterable[Record]) -> dict[tuple[Key, str], Record]:
     """The records of the newest selection of each cell, by cell and rung.
 
-    A selection belongs to all settings; so do the rungs above it only if they are of its text.
+    A selection belongs to all settings. The rungs above it are those of its text, or of the one
+    before it, where a setting has adapted on that alone.
     """
     every = sorted(records, key=lambda r: r["made"]["date"])
     text_of_model = {r["digest"]: r["text"] for r in every if r["rung"] == "adapt"}
+    adapted = {(r["setting"], r["text"]) for r in every if r["rung"] == "adapt"}
     newest = {
         (r["task"], r["column"], r["seed"]): r["result"]["text"]
         for r in every
@@ -126,7 +128,9 @@ def consistent(records: Iterable[Record]) -> dict[tuple[Key, str], Record]:
                 if TASKS[r["task"]].kind in known.kinds:
                     found[(setting, *cell), "select"] = r
         elif r["rung"] != "adapt" and (
-            r["column"] == BASE or text_of_model.get(r["model"]) == newest.get(cell, "no selection")
+            r["column"] == BASE
+            or text_of_model.get(r["model"]) == newest.get(cell, "no selection")
+            or (r["setting"], newest.get(cell)) not in adapted
         ):
             found[(r["setting"], *cell), r["rung"]] = r
     return found
