@@ -150,13 +150,6 @@ DE_EN = {
 }
 """The model that selections of pairs continue, of all pairs; as in examples/papers/README.md.
 `en-de` is the same in the other direction."""
-CONTINUED_PAIRS = {
-    "objective": "translation",
-    "steps": 120,
-    "batch": 1,
-    "length": 100,
-    "rate": 1e-3,
-}
 SETTINGS = {
     "continued": Setting(
         LABELED,
@@ -180,20 +173,13 @@ SETTINGS = {
     "translation": Setting(
         ("translation",),
         "de-en",
-        CONTINUED_PAIRS,
-        ("bleu",),
-        (*PAIRS_TRAINING, "train.warmup_steps=20"),
-        words=2 / 9,
-    ),
-    "into_german": Setting(
-        ("translation",),
-        "en-de",
-        CONTINUED_PAIRS,
+        {"objective": "translation", "steps": 120, "batch": 1, "length": 100, "rate": 1e-3},
         ("bleu",),
         (*PAIRS_TRAINING, "train.warmup_steps=20"),
         words=2 / 9,
     ),
 }
+SETTINGS["into_german"] = replace(SETTINGS["translation"], base="en-de")
 
 FINETUNE = {"epochs": 10, "rate": 1e-4, "batch": 8, "length": LENGTH, "warmup": 0.1}
 """As in examples/papers/tadpole_table3_cpu.toml."""

@@ -46,7 +46,7 @@ def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
         return user_path(text)
     if text.startswith("file://"):
         local = text.removeprefix("file://").removeprefix("localhost")
-        if not local.startswith("/"):  # what stands before it is another machine
+        if not local.startswith("/"):  # a host's name, or a relative path
             raise bad_setting(setting, "a folder of this machine, such as file:///tmp/out", text)
         return Path(local)
     from upath import UPath

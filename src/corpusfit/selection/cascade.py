@@ -375,8 +375,8 @@ def _join(run: Run, folder: SelectionFolder, stages: Sequence[Stage]) -> float:
 
     # backwards from the last stage, map each stage's scores below those of the next
     placings = [Placing()]
-    floor, _ = score_range(stages[-1])
-    lowest_of_last = floor
+    lowest_of_last, _ = score_range(stages[-1])
+    floor = lowest_of_last
     for stage in reversed(stages[:-1]):
         lowest, highest = score_range(stage)
         placings.insert(0, Placing.below(floor, lowest, highest))

@@ -66,3 +66,11 @@ def test_chart_is_drawn_and_escaped(name):
 def test_png_is_a_png():
     chart, *arguments = CHARTS["overlap"]
     assert as_png(chart(*arguments)).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("chart", [charts.results_chart, charts.curve_chart])
+def test_a_chart_of_an_error_names_its_unit(chart):
+    in_bits, in_points = chart([MEAN], "a", "bits per byte"), chart([MEAN], "a")
+    assert "bits per byte" in json.dumps(in_bits)
+    assert "points" not in json.dumps(in_bits)
+    assert in_bits["description"] != in_points["description"]
