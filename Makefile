@@ -57,10 +57,9 @@ quick-and-slow: install
 	$(PYTEST) -n $(shell expr $(CORES) + 1) -m "not long" --hypothesis-profile more
 
 # Before a release: what takes minutes and seldom breaks, such as every paper's recipe to its end,
-# new random examples, and the tests of the benchmarks.
+# new random examples, and the promises tried at random.
 long: install
 	$(PYTEST) -m "long or hypothesis" --hypothesis-profile new
-	$(PYTEST) benchmarks/tests
 
 # Lines and branches of the readers and artifacts that the quick tests reach, as a table.
 coverage: install

@@ -59,6 +59,10 @@ class Measure:
     examples: bool = False
     ratio: bool = False
 
+    def shown_as(self, *found: float) -> list[float]:
+        """Numbers as a reader sees them."""
+        return [100 * math.expm1(x / 100) if self.ratio else x for x in found]
+
 
 def _loss(kind: str) -> Callable[[Record, str], float]:
     def value(result: Record, _: str) -> float:
@@ -109,8 +113,8 @@ class Value:
 def consistent(records: Iterable[Record]) -> dict[tuple[Key, str], Record]:
     """The records of the newest selection of each cell, by cell and rung.
 
-    A selection belongs to all settings. The rungs above it are those of its text, or of the one
-    before it, where a setting has adapted on that alone.
+    A selection belongs to all settings. The rungs above it are those of its text, whichever column
+    they were computed for, or of the text before it, where a setting has adapted on that alone.
     """
     every = sorted(records, key=lambda r: r["made"]["date"])
     text_of_model = {r["digest"]: r["text"] for r in every if r["rung"] == "adapt"}
@@ -120,6 +124,9 @@ def consistent(records: Iterable[Record]) -> dict[tuple[Key, str], Record]:
         for r in every
         if r["rung"] == "select"
     }
+    same: dict[tuple[str, int, str], list[str]] = {}  # columns that selected one text
+    for (task, column, seed), text in newest.items():
+        same.setdefault((task, seed, text), []).append(column)
     found: dict[tuple[Key, str], Record] = {}
     for r in every:
         cell = (r["task"], r["column"], r["seed"])
@@ -127,10 +134,12 @@ def consistent(records: Iterable[Record]) -> dict[tuple[Key, str], Record]:
             for setting, known in SETTINGS.items():
                 if TASKS[r["task"]].kind in known.kinds:
                     found[(setting, *cell), "select"] = r
-        elif r["rung"] != "adapt" and (
-            r["column"] == BASE
-            or text_of_model.get(r["model"]) == newest.get(cell, "no selection")
-            or (r["setting"], newest.get(cell)) not in adapted
+            continue
+        text = text_of_model.get(r["model"], "")
+        for column in same.get((r["task"], r["seed"], text), ()):
+            found[(r["setting"], r["task"], column, r["seed"]), r["rung"]] = r
+        if r["column"] == BASE or (
+            r["rung"] != "adapt" and (r["setting"], newest.get(cell)) not in adapted
         ):
             found[(r["setting"], *cell), r["rung"]] = r
     return found
@@ -241,11 +250,11 @@ def mean_interval(gain: np.ndarray) -> tuple[float, float]:
 
 
 def write(cells: Cells, out: Path, wanted: Sequence[Piece]) -> None:
-    """score.md, and score.json with its numbers."""
+    """score.md, score_tasks.md with the tables of tasks, and score.json with their numbers."""
     found = consistent(cells.records.values())
     facts: Record = {"gains": {}}
-    page = tables(found, list(cells.records.values()), wanted, facts)
-    write_bytes(out / "score.md", page.encode())
+    for name, page in tables(found, list(cells.records.values()), wanted, facts).items():
+        write_bytes(out / f"{name}.md", ("\n\n".join(page) + "\n").encode())
     lines = (f"{json.dumps(key)}: {json.dumps(of)}" for key, of in facts["gains"].items())
     write_bytes(out / "score.json", ("{\n" + ",\n".join(lines) + "\n}\n").encode())
 
@@ -255,14 +264,11 @@ def tables(
     records: list[Record],
     wanted: Sequence[Piece],
     facts: Record,
-) -> str:
-    """score.md: what was measured, and what follows from it."""
+) -> dict[str, list[str]]:
+    """The paragraphs of score.md, which says what follows, and of score_tasks.md."""
     asked = [p for p in wanted if p.rung != "adapt"]
     done = sum(((p.setting, p.task, p.column, p.seed), p.rung) in found for p in asked)
-    state = f"{done:,} of {len(asked):,} measurements are finished"
-    parts = ["# Which selections raise the score?", ""]
     sections: list[str] = []
-    said: list[str] = []
     with_bits: set[str] = set()
     for setting in SETTINGS:
         columns = [
@@ -280,24 +286,68 @@ def tables(
                 if tasks <= with_bits:
                     continue
                 with_bits |= tasks
-            made, best = gains_table(values, setting, columns, name, facts["gains"])
-            if made:
+            if made := gains_table(values, setting, columns, name, facts["gains"]):
                 sections += [f"### {name}: {measure.unit}, against `{RANDOM}`", made]
-                said += best
-        sections += [x for x in (predictions(found, setting), choices(found, setting)) if x]
-    conclusion = " ".join(said) or "No score has three tasks yet, so nothing is shown of the mean."
-    parts = [
-        "# Which selections raise the score?",
-        f"**So far {state}. {conclusion}**" if done < len(asked) else f"**{conclusion}**",
-        INTRODUCTION,
-        "## What each measure can show, stated before running",
-        power(),
-        "## What it shows by now",
-        reached(found, records),
-        *sections,
-        made_by(records),
+    rows, conclusion = means(facts["gains"])
+    return {
+        "score": [
+            "# Which selections raise the score?",
+            f"**{conclusion}**",
+            f"{done:,} of {len(asked):,} measurements are finished. The tables of single tasks are "
+            "on [a page of their own](score_tasks.md).",
+            INTRODUCTION,
+            "## Means over tasks",
+            rows,
+            *predictions(found),
+            *choices(found),
+            "## What each measure can show, stated before running",
+            power(),
+            "## What it shows by now",
+            reached(found, records),
+            made_by(records),
+        ],
+        "score_tasks": [
+            "# Scores after selections, by task",
+            f"How they are made is told [with the means](score.md). {HOW_TO_READ}",
+            *sections,
+        ],
+    }
+
+
+def means(gains: Record) -> tuple[str, str]:
+    """Every column's mean score, and a sentence on those that are shown to differ from random."""
+    lines = [
+        f"| setting | score | column | mean over tasks, against `{RANDOM}` | shown higher "
+        "| shown lower | tasks |",
+        "|---|---|---|---|---|---|---|",
     ]
-    return "\n\n".join(parts) + "\n"
+    higher, lower = [], []
+    for setting, name in itertools.product(SETTINGS, SCORES):
+        measure = MEASURES[name]
+        unit = "%" if measure.ratio else measure.unit
+        for column, (mean, low, high, _) in gains.get(f"{setting}/{name}/mean", {}).items():
+            of = [
+                gains[key][column]
+                for task in TASKS
+                if column in gains.get(key := f"{setting}/{name}/{task}", {})
+            ]
+            above, below = sum(c[1] > 0 for c in of), sum(c[2] < 0 for c in of)
+            said = "{:+.{d}f} {} ({:+.{d}f} to {:+.{d}f})".format(
+                mean, unit, low, high, d=measure.digits
+            )
+            lines.append(
+                f"| {setting} | {name} | `{column}` | {said} | {above} | {below} | {len(of)} |"
+            )
+            if column != BASE and low > 0:
+                higher.append(f"`{column}` {said} ({setting}, {name})")
+            if column != BASE and (high < 0 or below):
+                lower.append(f"`{column}` ({setting}, {name})")
+    conclusion = (
+        f"Shown to score higher than `{RANDOM}` in the mean over tasks: "
+        f"{', '.join(higher) or 'none'}. Shown to score lower in the mean or on a task: "
+        f"{', '.join(lower) or 'none'}."
+    )
+    return "\n".join(lines), conclusion
 
 
 TITLES = {
@@ -321,11 +371,15 @@ INTRODUCTION = (
     "corpus, the texts to select by and the training; `random` is one model for all tasks of "
     "a seed."
     "\n\n"
+    "The interval of a mean is that of a crossed random-effects model, for other tasks and other "
+    "thirds of the corpus; *shown higher* and *shown lower* count the tasks whose own 95 % "
+    "interval is on one side of zero. No interval is corrected for the number of comparisons. "
+    "Settings, and which question each was asked in advance, are on the page of tasks."
+)
+HOW_TO_READ = (
     "Tables have differences to `random`, in its last column as it is; positive is better. A "
     "task's 95 % interval is a bootstrap over adaptations and test examples (with one "
-    "adaptation, marked ¹, over examples alone: another adaptation may differ by more). The "
-    "interval of the mean is that of a crossed random-effects model, for other tasks and "
-    "other thirds of the corpus. No interval is corrected for the number of comparisons."
+    "adaptation, marked ¹, over examples alone: another adaptation may differ by more)."
 )
 
 
@@ -356,18 +410,15 @@ def explained(setting: str) -> str:
 
 def gains_table(
     values: dict[Key, Value], setting: str, columns: list[str], name: str, facts: Record
-) -> tuple[str, list[str]]:
-    """Tasks by columns, and a sentence on the best mean; empty without cells."""
-    digits, ratio = MEASURES[name].digits, MEASURES[name].ratio
-
-    def shown_as(*found: float) -> list[float]:
-        return [100 * math.expm1(x / 100) if ratio else x for x in found]
-
+) -> str:
+    """Tasks by columns; empty without cells."""
+    measure = MEASURES[name]
+    digits, shown_as = measure.digits, measure.shown_as
     others = [c for c in columns if c != RANDOM]
     by_column = {c: Gains.of(values, setting, c, RANDOM) for c in others}
     by_column = {c: g for c, g in by_column.items() if g.tasks}
     if not by_column:
-        return "", []
+        return ""
     tasks = [t for t in TASKS if any(t in g.tasks for g in by_column.values())]
     lines = [
         f"| task | {' | '.join(f'`{c}`' for c in by_column)} | `{RANDOM}` |",
@@ -383,7 +434,7 @@ def gains_table(
             own = gains.gain[at][~np.isnan(gains.gain[at])]
             (gain,) = shown_as(float(own.mean()))
             text = f"{gain:+.{digits}f}"
-            if MEASURES[name].examples or len(own) > 1:
+            if measure.examples or len(own) > 1:
                 low, high = shown_as(*task_interval(own, gains.resampled[at]))
                 mark = "¹" if len(own) == 1 else ""
                 text += f" ({low:+.{digits}f} to {high:+.{digits}f}){mark}"
@@ -393,13 +444,12 @@ def gains_table(
             cells.append(text)
         random = [v.number for k, v in values.items() if k[:3] == (setting, task, RANDOM)]
         level = statistics.fmean(random)
-        if MEASURES[name].unit.startswith("fewer"):
+        if measure.unit.startswith("fewer"):
             level = -level
-        elif ratio:
+        elif measure.ratio:
             level = math.exp(level / 100)
         lines.append(f"| {task} | {' | '.join(cells)} | {level:.{digits}f} |")
     cells = []
-    best: tuple[float, str] = (-math.inf, "")
     for column, gains in by_column.items():
         mean, low, high = shown_as(float(gains.means().mean()), *mean_interval(gains.gain))
         said = f"{mean:+.{digits}f}"
@@ -408,21 +458,10 @@ def gains_table(
             facts.setdefault(f"{setting}/{name}/mean", {})[column] = [
                 round(x, 6) for x in (mean, low, high, len(gains.tasks))
             ]
-            if column != BASE:
-                best = max(
-                    best,
-                    (
-                        mean,
-                        f"`{column}` {said} {MEASURES[name].unit} over "
-                        f"{counted(len(gains.tasks), 'task')}",
-                    ),
-                )
         fewer = len(gains.tasks) < len(tasks)
         cells.append(f"{said}, {counted(len(gains.tasks), 'task')}" if fewer else said)
     lines.append(f"| **mean** | {' | '.join(cells)} | |")
-    compared = counted(len(by_column.keys() - {BASE}), "column")
-    sentence = f"{TITLES[setting]}, {name}, the best of {compared} against `{RANDOM}`: {best[1]}."
-    return "\n".join(lines), [sentence] if best[1] and name in SCORES else []
+    return "\n".join(lines)
 
 
 def matrix(
@@ -437,39 +476,44 @@ def matrix(
     return {key: statistics.fmean(numbers) for key, numbers in of.items()}
 
 
-def predictions(found: dict[tuple[Key, str], Record], setting: str) -> str:
+def predictions(found: dict[tuple[Key, str], Record]) -> list[str]:
     """Which rung predicts which: Spearman's correlation over columns within tasks."""
-    of = {name: matrix(found, setting, name) for name in MEASURES}
     lines = []
-    for lower, upper in itertools.combinations(MEASURES, 2):
-        if upper not in SCORES or lower == "general loss" or MEASURES[upper].ratio:
-            continue
-        common = sorted(of[lower].keys() & of[upper].keys())
-        tasks = sorted({task for task, _ in common})
-        columns = sorted({column for _, column in common})
-        if len(columns) < 4 or not tasks:
-            continue
-        known, score = np.full((2, len(tasks), len(columns)), np.nan)
-        for task, column in common:
-            at = tasks.index(task), columns.index(column)
-            known[at], score[at] = of[lower][task, column], of[upper][task, column]
-        lines.append(
-            f"| {lower} | {upper} | {shown(within_targets(known, score))} "
-            f"| {counted(len(tasks), 'task')} |"
-        )
+    for setting in SETTINGS:
+        of = {name: matrix(found, setting, name) for name in MEASURES}
+        for lower, upper in itertools.combinations(MEASURES, 2):
+            if upper not in SCORES or lower == "general loss" or MEASURES[upper].ratio:
+                continue  # a ratio has the ranks of its score
+            common = sorted(of[lower].keys() & of[upper].keys())
+            tasks = sorted({task for task, _ in common})
+            columns = sorted({column for _, column in common})
+            if len(columns) < 4 or not tasks:
+                continue
+            known, score = np.full((2, len(tasks), len(columns)), np.nan)
+            for task, column in common:
+                at = tasks.index(task), columns.index(column)
+                known[at], score[at] = of[lower][task, column], of[upper][task, column]
+            lines.append(
+                f"| {setting} | {lower} | {upper} | {shown(within_targets(known, score))} "
+                f"| {counted(len(tasks), 'task')} |"
+            )
     if not lines:
-        return ""
-    return (
-        "### What predicts what\n\nSpearman's correlation over columns within tasks (positive: the "
-        "better by the lower rung is the better by the higher); p of permutations within tasks.\n\n"
-        "| rung | predicts | correlation | over |\n|---|---|---|---|\n" + "\n".join(lines)
-    )
+        return []
+    return [
+        "## What predicts what",
+        "Spearman's correlation over columns within tasks (positive: the better by the lower rung "
+        "is the better by the higher); p of permutations within tasks.",
+        "| setting | rung | predicts | correlation | over |\n|---|---|---|---|---|\n"
+        + "\n".join(lines),
+    ]
 
 
-def choices(found: dict[tuple[Key, str], Record], setting: str) -> str:
+def choices(found: dict[tuple[Key, str], Record]) -> list[str]:
     """Regret in score of each way to choose a column."""
     lines = []
-    for score in (name for name in SCORES if not MEASURES[name].ratio):
+    for setting, score in itertools.product(SETTINGS, SCORES):
+        if score == "bleu":  # its ratio: in points, the task with the highest scores decides
+            continue
         outcome = matrix(found, setting, score)
         columns = sorted({column for _, column in outcome})
         tasks = [t for t in TASKS if all((t, c) in outcome for c in columns)]
@@ -495,22 +539,23 @@ def choices(found: dict[tuple[Key, str], Record], setting: str) -> str:
         ways |= {f"by {name}": chosen(by) for name, by in known.items() if by is not None}
         lost = {name: regret(got, picked) for name, picked in ways.items()}
         for name, of in sorted(lost.items(), key=lambda item: float(item[1].mean())):
-            low, high = over_targets(of)
-            digits = MEASURES[score].digits
+            measure = MEASURES[score]
+            mean, low, high, most = measure.shown_as(of.mean(), *over_targets(of), of.max())
+            d = measure.digits
             lines.append(
-                f"| {score} | {name} | {of.mean():.{digits}f} "
-                f"({low:.{digits}f} to {high:.{digits}f}) | {of.max():.{digits}f} "
-                f"| {counted(len(tasks), 'task')} |"
+                f"| {setting} | {score} | {name} | {mean:.{d}f} ({low:.{d}f} to {high:.{d}f}) "
+                f"| {most:.{d}f} | {counted(len(tasks), 'task')} |"
             )
     if not lines:
-        return ""
-    return (
-        "### Regret of each way to choose\n\nHow much higher the best column of a task scores than "
-        "the chosen one, mean over tasks with a 95 % interval over tasks. The best is best on the "
-        "same test set, so part of every regret is noise.\n\n"
-        "| score | column chosen | regret | largest | over |\n|---|---|---|---|---|\n"
-        + "\n".join(lines)
-    )
+        return []
+    return [
+        "## Regret of each way to choose",
+        "How much higher the best column of a task scores than the chosen one, mean over tasks "
+        "with a 95 % interval over tasks. The best is best on the same test set, so part of every "
+        "regret is noise.",
+        "| setting | score | column chosen | regret | largest | over |\n|---|---|---|---|---|---|\n"
+        + "\n".join(lines),
+    ]
 
 
 def pooled(groups: Iterable[Sequence[float]]) -> float:

@@ -117,21 +117,35 @@ def test_resampled_scores_of_fine_tunings_are_averaged():
     assert found.tolist() == [3, -2]
 
 
-def test_a_new_selection_outdates_what_was_measured_on_the_old_one():
+def test_a_new_selection_that_is_adapted_on_outdates_what_was_measured_on_the_old_one():
     records = [
         record("select", "s", date="1", result={"text": "old"}),
         record("adapt", "m1", text="old"),
         record("probe", "p1", model="m1"),
         record("probe", "b", column="base", model="base"),
     ]
-    kept = score_tables.consistent(records)
     cell = ("continued", "chemprot", "cynical", 0)
-    assert kept[cell, "probe"]["digest"] == "p1"
+    selected = [record("select", "s", date="2", result={"text": "new"}), *records[1:]]
+    adapted = [*selected, record("adapt", "m2", text="new")]
 
-    again = [record("select", "s", date="2", result={"text": "new"}), *records[1:]]
+    assert score_tables.consistent(records)[cell, "probe"]["digest"] == "p1"
+    assert score_tables.consistent(selected)[cell, "probe"]["digest"] == "p1"
+    assert (cell, "probe") not in score_tables.consistent(adapted)
+    assert (("continued", "chemprot", "base", 0), "probe") in score_tables.consistent(adapted)
 
-    assert (cell, "probe") not in score_tables.consistent(again)
-    assert (("continued", "chemprot", "base", 0), "probe") in score_tables.consistent(again)
+
+def test_columns_that_select_the_same_text_share_its_scores():
+    records = [
+        record("select", "s", result={"text": "one"}),
+        record("select", "a", column="auto", result={"text": "one"}),
+        record("select", "b", column="bm25", result={"text": "another"}),
+        record("adapt", "m", text="one"),
+        record("probe", "p", model="m"),
+    ]
+
+    kept = score_tables.consistent(records)
+
+    assert {key[2] for key, rung in kept if rung == "probe"} == {"cynical", "auto"}
 
 
 def test_one_random_model_serves_all_tasks():

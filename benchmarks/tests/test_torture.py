@@ -14,6 +14,8 @@ import mistakes
 import pairs
 from running import broken
 
+pytestmark = pytest.mark.long
+
 FOES = (
     *("tables", "messages", "command line", "model: auto_map", "static: a token below zero"),
     "run: files to delete above",

@@ -13,7 +13,7 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.selection import examples, folder
 from corpusfit.text import files
 from corpusfit.text.sources import current_sources, find
-from store import CountedStore
+from counted_store import CountedStore
 
 
 @pytest.fixture
