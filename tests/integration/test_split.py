@@ -366,6 +366,9 @@ def test_the_command_line(cli, pairs, rows, tmp_path):
     assert wrong.code == 2
     assert "--check" in wrong.err
     assert "got '--dev'" in wrong.err
+    for percent in ("100%", "300%"):  # 1.0 and 3.0, which are rows
+        wrong = cli("split", "--data", pairs, "--dev", percent, "--out", tmp_path / "no")
+        assert (wrong.code, (tmp_path / "no").exists()) == (2, False)
     wrong = cli("split", "--dev", 3)
     assert "--data" in wrong.err
     assert "--out" in wrong.err

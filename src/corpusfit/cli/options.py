@@ -116,12 +116,23 @@ def _number_of(text: str) -> float:
     return float(text[:-1]) / 100 if text.endswith("%") else float(text)
 
 
+def _rows_of(text: str) -> float:
+    """A number of rows, or their share if below 1; so 100%, which would be one row, is none."""
+    number = _number_of(text)
+    if text.endswith("%") and number >= 1:
+        raise ValueError
+    return number
+
+
 _number = _parser(_number_of, "a number, such as 0.1 or 10%")
-_OF_A_UNIT = {
-    name: _parser(float, f"a number of {name} without a unit, such as 20 or 0.5")
-    for name in ("GB", "DAYS")
+_BY_METAVAR = {
+    "ROWS": _parser(_rows_of, "a number of rows, such as 2000, or a share below 100%"),
+    **{
+        name: _parser(float, f"a number of {name} without a unit, such as 20 or 0.5")
+        for name in ("GB", "DAYS")
+    },
 }
-"""Parsers of numbers whose unit the option's help states, so `500M` and `50%` are none."""
+"""Parsers of numbers whose unit the option's help states, so 500M and 50% of them are none."""
 _PARSERS = {
     "int": _whole_number,
     "int | None": _whole_number,
@@ -341,9 +352,12 @@ def _argument(parameter: inspect.Parameter, entry: _Entry) -> tuple[Any, Any]:
         default, typed = None, typed | None
     if not entry.flags:
         return Annotated[typed, typer.Argument(**declared)], default
-    parser = Name if entry.metavar == "INPUT" else _PARSERS.get(kind)
-    parser = _OF_A_UNIT.get(entry.metavar or "", parser)
+    parser = Name if entry.metavar == "INPUT" else _parser_of(kind, entry.metavar)
     return Annotated[typed, typer.Option(*entry.flags, parser=parser, **declared)], default
+
+
+def _parser_of(kind: str, metavar: str | None) -> Callable[[Any], Any] | None:
+    return _BY_METAVAR.get(metavar or "", _PARSERS.get(kind))
 
 
 def _run_option(kind: Any, entry: _Entry) -> tuple[Any, Any]:
@@ -376,7 +390,9 @@ def _option(setting: Any, flags: Mapping[str, str], *, required: bool) -> Any:
     declared = typer.Option(
         f"--{setting.option.word.replace('_', '-')}",
         metavar=setting.metavar,
-        parser=_PARSERS.get(" | ".join(kind for kind in setting.types if kind != "None")),
+        parser=_parser_of(
+            " | ".join(kind for kind in setting.types if kind != "None"), setting.metavar
+        ),
         help=text,
         rich_help_panel=next(title for title, groups in _HEADINGS.items() if group in groups),
     )

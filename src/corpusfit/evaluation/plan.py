@@ -423,13 +423,13 @@ class SizesPlan(Group, group="split"):
     dev: Annotated[
         float,
         Option(
-            "Number of rows in dev, or their share if below 1", "dev", metavar="NUMBER", minimum=0
+            "Number of rows in dev, or their share if below 1", "dev", metavar="ROWS", minimum=0
         ),
     ] = 0.0
     test: Annotated[
         float,
         Option(
-            "Number of rows in test, or their share if below 1", "test", metavar="NUMBER", minimum=0
+            "Number of rows in test, or their share if below 1", "test", metavar="ROWS", minimum=0
         ),
     ] = 0.0
     near: Annotated[
