@@ -55,6 +55,7 @@ BASE, RANDOM = "base", "random"
 SPLITS, SIDES = ("train", "dev", "test"), ("de", "en")
 DOMAINS = ("it", "law", "medical", "captions", "news", "koran")
 KEPT = ("accuracy", "micro_f1", "macro_f1")
+PER_BYTE = "neg_bits_per_byte"
 STRENGTHS = tuple(10.0 ** (e / 2) for e in range(-9, 3))
 """Inverse strengths of the probe's L2 penalty, on features of variance 1."""
 ITERATIONS = 5_000
@@ -95,9 +96,9 @@ TASKS = {
     "bc5cdr": StudyTask("tagging", "micro_f1", "bio_"),
     "ag_news": StudyTask("classification", "accuracy", "news_"),
     "acl_arc": StudyTask("classification", "macro_f1", "cs_"),
-    "text_it": StudyTask("text", "neg_bits_per_byte", "it_"),
-    "text_law": StudyTask("text", "neg_bits_per_byte", "legal_"),
-    "text_medical": StudyTask("text", "neg_bits_per_byte", "bio_"),
+    "text_it": StudyTask("text", PER_BYTE, "it_"),
+    "text_law": StudyTask("text", PER_BYTE, "legal_"),
+    "text_medical": StudyTask("text", PER_BYTE, "bio_"),
     "bleu_it": StudyTask("translation", "bleu", "it"),
     "bleu_law": StudyTask("translation", "bleu", "law"),
     "bleu_medical": StudyTask("translation", "bleu", "medical"),
@@ -164,7 +165,7 @@ SETTINGS = {
         ("probe",),
     ),
     "decoder": Setting(
-        ("text",),
+        ("text", "classification"),
         "",
         {"objective": "causal", "init": "mini", "steps": 600, "rate": 3e-3, **BATCH},
         ("bytes",),
@@ -707,16 +708,15 @@ class Study:
         return probe(self._model(piece), task, TASKS[piece.task].metric)
 
     def _bytes(self, piece: Piece) -> Record:
-        """Bits per byte of test."""
+        """Bits per byte of the texts of test."""
         run = self._evaluated(piece, kind="language_modeling", seeds=1)
         (outcome,) = run.outcomes()
-        metric = TASKS[piece.task].metric
         task = _read(self.pile.place(piece.task), "language_modeling")
         eighths = np.round(np.asarray(outcome.predicted["test"]) * 8)
         return {
-            "test": {metric: outcome.scores["test"][metric]},
+            "test": {PER_BYTE: outcome.scores["test"][PER_BYTE]},
             "eighths": packed(np.minimum(eighths, 2**16 - 1).astype(np.uint16)),
-            "resampled": resampled(metric, load(task.kind), outcome.tallies(task)),
+            "resampled": resampled(PER_BYTE, load(task.kind), outcome.tallies(task)),
         }
 
     def _bleu(self, piece: Piece) -> Record:

@@ -29,7 +29,18 @@ from scipy.stats import t as student
 from benefit_tables import chosen, counted, regret, shown, within_targets
 from benefit_tables import interval as over_targets
 from corpusfit.core.artifacts import write_bytes
-from score_cells import BASE, RANDOM, SETTINGS, TASKS, UNIT, Cells, Piece, Record, unpacked
+from score_cells import (
+    BASE,
+    PER_BYTE,
+    RANDOM,
+    SETTINGS,
+    TASKS,
+    UNIT,
+    Cells,
+    Piece,
+    Record,
+    unpacked,
+)
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 ROUNDS = 2_000
@@ -77,7 +88,9 @@ MEASURES = {
     "general loss": Measure("loss", _loss("general"), "fewer nats, general text", 3),
     "probe bits": Measure("probe", lambda r, _: -r["bits"], "fewer bits per label", 3),
     "probe": Measure("probe", lambda r, m: 100 * r["test"][m], "points", 1, examples=True),
-    "bytes": Measure("bytes", lambda r, m: r["test"][m], "fewer bits per byte", 4, examples=True),
+    "bytes": Measure(
+        "bytes", lambda r, _: r["test"][PER_BYTE], "fewer bits per byte", 4, examples=True
+    ),
     "bleu": Measure("bleu", lambda r, m: 100 * r["test"][m], "points", 2, examples=True),
     "bleu ratio": Measure(
         "bleu", lambda r, m: 100 * r["test"][m], "percent", 1, examples=True, ratio=True

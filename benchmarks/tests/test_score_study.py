@@ -208,7 +208,7 @@ def test_every_column_of_a_task_comes_before_the_next_and_dear_rungs_last():
     blocks = list(dict.fromkeys((p.rung == "tune", p.seed, p.setting, p.task) for p in found))
     assert blocks == sorted(blocks)
     assert [p for p in found if p.column == "base" and (p.seed or p.rung == "select")] == []
-    assert sum(p.rung == "bytes" for p in found) == 4
+    assert sum(p.rung == "bytes" for p in found) == 12
     assert len(found) == len(set(found))
 
 
