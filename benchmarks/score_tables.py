@@ -464,9 +464,10 @@ def gains_table(
         lines.append(f"| {task} | {' | '.join(cells)} | {level:.{digits}f} |")
     cells = []
     for column, gains in by_column.items():
-        mean, low, high = shown_as(float(gains.means().mean()), *mean_interval(gains.gain))
+        bounds = mean_interval(gains.gain)
+        mean, low, high = shown_as(float(gains.means().mean()), *bounds)
         said = f"{mean:+.{digits}f}"
-        if math.isfinite(low):
+        if math.isfinite(bounds[0]):
             said += f" ({low:+.{digits}f} to {high:+.{digits}f})"
             facts.setdefault(f"{setting}/{name}/mean", {})[column] = [
                 round(x, 6) for x in (mean, low, high, len(gains.tasks))
