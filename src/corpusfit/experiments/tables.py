@@ -125,8 +125,16 @@ def _other(result: Result | None, metric: str) -> Cell:
 def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
     """Notes for readers of the main table."""
     tested = sum(not p.named for p in scored.pairs)
-    number = recipe.adaptations if _answered(scored) else recipe.seeds
+    by_row = {row_name(recipe, r.cell.row): len(r.scores) for r in scored.results if not r.error}
+    number = max(by_row.values(), default=recipe.seeds)
     seeds = f"{number} seeds" if number > 1 else "1 seed"
+    models = (
+        f"{recipe.adaptations} adapted models" if recipe.adaptations > 1 else "one adapted model"
+    )
+    # no model is trained on the examples of these, so each seed is an adapted model
+    answered = [name for name, of in by_row.items() if of < number]
+    if answered:
+        seeds += f" (of {', '.join(answered)}: over {models})"
     notes = [
         f"Test scores in points (higher is better), mean ± standard deviation over {seeds}.",
         *_in_other_units(recipe, scored),
@@ -150,11 +158,6 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
             "standard deviation over seeds."
         )
     if recipe.adaptations < number and any(s.strategy != BASE for s in recipe.selectors):
-        models = (
-            f"{recipe.adaptations} adapted models"
-            if recipe.adaptations > 1
-            else "one adapted model"
-        )
         notes.append(
             f"The {number} seeds of a cell fine-tune {models}, so they are not independent: "
             "the deviation and the tests underestimate the variation between adaptations."
@@ -181,12 +184,6 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
     if scored.failed:
         notes.append("The folder failures has the full errors.")
     return tuple(notes)
-
-
-def _answered(scored: ScoredCells) -> bool:
-    """Whether no task trains a model, so that each seed is an adapted model."""
-    results = [r for r in scored.results if not r.error]
-    return bool(results) and all(r.beside for r in results)
 
 
 def row_name(recipe: Recipe, row: tuple[str, int, str]) -> str:

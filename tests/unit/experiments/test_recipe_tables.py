@@ -31,7 +31,9 @@ def scored(asked, error=""):
     cells = grid(asked, SIZES)
     names = columns_of(cells)
     return ScoredCells(
-        [Result(c, names[c], "accuracy", [0.5], 0.5, error=error) for c in cells], [], []
+        [Result(c, names[c], "accuracy", [0.5] * asked.seeds, 0.5, error=error) for c in cells],
+        [],
+        [],
     )
 
 
@@ -44,6 +46,16 @@ def test_seeds_that_share_adapted_models_are_noted(adaptations, seeds, words):
     notes = " ".join(main_table(asked, scored(asked)).notes)
     assert ("not independent" in notes) == bool(words)
     assert words in notes
+
+
+def test_a_row_that_trains_no_model_has_the_number_of_adapted_models():
+    asked = recipe(selector("base"), selector("knn"), adaptations=2, seeds=8)
+    found = scored(asked)
+    for result in found.results:
+        if result.cell.task == "b":
+            result.scores[:] = [0.5, 0.6]
+    (note, *_) = main_table(asked, found).notes
+    assert "over 8 seeds (of b: over 2 adapted models)" in note
 
 
 def test_a_comparison_over_different_kinds_of_training_is_noted():
