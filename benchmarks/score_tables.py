@@ -321,7 +321,7 @@ def tables(
         ],
         "score_tasks": [
             "# Scores after selections, by task",
-            f"How they are made is told [with the means](score.md). {HOW_TO_READ}",
+            f"[The page of means](score.md) says how they are made. {HOW_TO_READ}",
             *sections,
         ],
     }
