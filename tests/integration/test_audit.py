@@ -34,7 +34,7 @@ def _rows():
 def write_jsonl(path, rows):
     rows = [dict(r) for r in rows]
     del rows[7]["kind"]
-    rows[8]["kind"] = 0.5
+    rows[8]["kind"] = [0.5]  # neither is a label
     path.write_text("".join(json.dumps(r) + "\n" for r in rows))
 
 

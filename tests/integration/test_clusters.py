@@ -104,7 +104,7 @@ def test_every_segment_is_assigned_as_a_selection_cuts_it(find, pile, task, tiny
     assert [[r[k] for k in place] for r in rows] == [[r[k] for k in place] for r in scores(run)]
     for row in rows:
         assert sum(row["shares"]) == pytest.approx(1.0, abs=1e-4)
-        assert row["cluster"] == int(np.argmax(row["shares"]))
+        assert row["cluster"] == int(np.argmax(row["shares"])) + 1  # as in the report
 
 
 def test_assigned_later_and_only_once(find):
@@ -130,6 +130,14 @@ def test_domains_by_a_field(jsonl, find):
     said = find(corpus=jsonl("mixed.jsonl", rows), truth="kind", per_source=None, sample=120).manifest  # fmt: skip  # noqa: E501
     assert set(said["domains"]) == set(WORDS)
     assert said["tried"][0]["purity"] is not None
+
+
+def test_a_domain_is_a_number_with_its_fraction_or_a_long_name(jsonl, find):
+    wanted = [4, 4.5, 5, "x" * 250 + "a", "x" * 250 + "b"]
+    texts = [text for topic in WORDS for text in prose(topic, 50, seed=9)]
+    rows = [{"text": text, "stars": wanted[i % 5]} for i, text in enumerate(texts)]
+    said = find(corpus=jsonl("stars.jsonl", rows), truth="stars", per_source=None, sample=120).manifest  # fmt: skip  # noqa: E501
+    assert set(said["domains"]) == set(map(str, wanted))
 
 
 def test_one_source_has_no_purity(jsonl, find):

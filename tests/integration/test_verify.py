@@ -1,13 +1,15 @@
-"""`--verify`: content that changed while size and times stayed is found, by every command."""
+"""Content that changed: of which size and times stayed (`--verify`), or while it was read."""
 
 import os
 import re
 
 import pytest
+from journeys import scores
 
 import corpusfit
 from corpusfit.core.errors import ChangedInputError
 from corpusfit.text import surveyed
+from corpusfit.text.context import Run
 
 
 @pytest.mark.parametrize(
@@ -42,3 +44,35 @@ def test_a_command_on_an_earlier_run_finds_the_change(
     command(out, words)
     with pytest.raises(ChangedInputError, match=r"market\.jsonl"):
         command(out, words | {"machine": type(inline)(verify=True)})
+
+
+def test_a_corpus_that_changed_while_it_was_encoded_leaves_no_vectors(
+    jsonl, task, tiny_static, tmp_path, inline, monkeypatch
+):
+    """A later run on the restored file took the vectors of the other content."""
+    rows = [{"text": f"{word} " * 12 + str(i)} for i in range(40) for word in ("stock", "zebra")]
+    words = {
+        "target": task,
+        "corpus": jsonl("corpus.jsonl", rows),
+        "method": "centroid_distance",
+        "embedder": str(tiny_static),
+        "machine": inline,
+    }
+    whole = words["corpus"].read_bytes()
+    lines = whole.splitlines(keepends=True)
+    stage = Run.stage
+
+    def swapping(self, name, total=0):
+        if name == "embed":  # the same size and borders of lines
+            words["corpus"].write_bytes(b"".join([*lines[2:], *lines[:2]]))
+        return stage(self, name, total)
+
+    monkeypatch.setattr(Run, "stage", swapping)
+    with pytest.raises(ChangedInputError, match=r"corpus\.jsonl"):
+        corpusfit.select(out=tmp_path / "one", **words)
+    monkeypatch.undo()
+    words["corpus"].write_bytes(whole)
+    again = corpusfit.select(out=tmp_path / "two", **words)
+    machine = type(inline)(engine="inline", cache=tmp_path / "fresh")
+    fresh = corpusfit.select(out=tmp_path / "three", **words | {"machine": machine})
+    assert scores(again) == scores(fresh)

@@ -49,6 +49,9 @@ def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
         if not local.startswith("/"):  # a host's name, or a relative path
             raise bad_setting(setting, "a folder of this machine, such as file:///tmp/out", text)
         return Path(local)
+    if "::" in text or set("*?[") & set(text.partition("://")[2]):
+        # fsspec takes them for patterns and chains, also where it removes files
+        raise bad_setting(setting, "the URL of a folder without *, ?, [ and ::", text)
     from upath import UPath
 
     try:

@@ -140,6 +140,7 @@ class OutFolder:
         self.path = path
         self.work = path / ".corpusfit"
         self.report = path / "report.html"
+        self._begun: bytes | None = None  # the content of run.json, if this command wrote it
 
     def claim(self) -> None:
         """Check that the command can write to the folder."""
@@ -229,7 +230,8 @@ class OutFolder:
     @no_collection()
     def _write_identity(self, identity: Mapping[str, Any]) -> None:
         data = json.dumps(_stated(identity), default=str)
-        write_bytes(self.work / "run.json", data.encode())
+        self._begun = data.encode()
+        write_bytes(self.work / "run.json", self._begun)
 
     def _clear(self) -> None:
         """Delete an earlier run: completion marks first, then the files they mark."""
@@ -261,6 +263,12 @@ class OutFolder:
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
         """Write the manifest, which marks the run as finished; deletes an older report."""
+        # a store has no lock that keeps another command with `overwrite` out
+        if self._begun is not None and read_bytes(self.work / "run.json") != self._begun:
+            raise OutputFolderError(
+                f"Another command has begun a run in {self.path} meanwhile, so its files are of "
+                "both. Run this one again with another `out`."
+            )
         sweep(self.path)
         self.report.unlink(missing_ok=True)
         write_bytes(self.path / "manifest.json", as_json(manifest))

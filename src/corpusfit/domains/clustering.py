@@ -50,7 +50,6 @@ _MAX_COVARIANCE_ENTRIES = (
 )  # most numbers in the covariances of all clusters: half a GB, times several copies
 _MAX_DOMAINS = 200  # known domains that clusters are compared with
 _SPARE = 2  # units drawn per unit wanted, so that copies can be left out
-_MAX_LABEL_CHARACTERS = 200  # characters of a domain's name
 
 
 class Clustered(Finished):
@@ -143,8 +142,9 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
     names = sorted({unit.domain for unit in units})
     if plan.draw.truth != SOURCE and names == [NONE]:
         run.warn(
-            f"No unit of the sample has the field {plan.draw.truth!r}, so clusters are not "
-            "compared with domains. Name another field with `draw.truth`."
+            f"No unit of the sample has a string, a number or a boolean in the field "
+            f"{plan.draw.truth!r}, so clusters are not compared with domains. Name another field "
+            "with `draw.truth`."
         )
     if len(names) > _MAX_DOMAINS:
         run.warn(
@@ -235,7 +235,7 @@ def _draw_from_shard(
     if truth != SOURCE and len(chosen):
         domains = labels_at(shard, read, row[chosen])
     units = [
-        LabeledUnit(texts[i], file, int(in_file(row[i])), domain[:_MAX_LABEL_CHARACTERS])
+        LabeledUnit(texts[i], file, int(in_file(row[i])), domain)
         for i, file, domain in zip(chosen.tolist(), files, domains, strict=True)
     ]
     return Drawn(shard.index, keys[chosen], units), tally
@@ -387,6 +387,7 @@ def _baselines(
     of_words = dataclasses.replace(job, sample=word_sample, out=folder.fits / "words")
     fits = run.over("word2vec", of_words, [(k, seed) for k in numbers for seed in seeds])
     done += [("word2vec", fit) for fit in fits]
+    done.sort(key=lambda named: named[1].seed)  # workers end in any order, and sums depend on it
     return [
         {"of": which, **_figures([f for name, f in done if name == which and f.k == number], job.t)}
         for which in ("random", "lda", "word2vec")

@@ -333,7 +333,8 @@ class Assign(Job[int, int]):
                     "start": column(segments.start, pa.int64()),
                     "end": column(segments.end, pa.int64()),
                     "tokens": column(segments.tokens, pa.int64()),
-                    "cluster": column(shares.argmax(axis=1).astype(np.int32), pa.int32()),
+                    # numbered from 1, as everywhere a reader sees clusters
+                    "cluster": column(shares.argmax(axis=1).astype(np.int32) + 1, pa.int32()),
                     "shares": pa.FixedSizeListArray.from_arrays(
                         column(shares.ravel(), pa.float32()), model.k
                     ),
@@ -347,16 +348,12 @@ class Assign(Job[int, int]):
 
 def read_shares(path: Path) -> NDArray[np.float32]:
     """The shares of a part's segments: float32 [m, k]."""
-    shares = _column(path, "shares").combine_chunks()
+    opened = path if is_local(path) else pa.BufferReader(path.read_bytes())
+    shares = columns_of(pq.ParquetFile(opened), ["shares"]).column("shares").combine_chunks()
     flat = np.asarray(shares.flatten().to_numpy(), np.float32)
     return flat.reshape(-1, shares.type.list_size)
 
 
 def read_clusters(path: Path) -> NDArray[np.int64]:
     """The main cluster of a part's segments, from 0: int64 [m]."""
-    return np.asarray(_column(path, "cluster").to_numpy(), np.int64)
-
-
-def _column(path: Path, name: str) -> pa.ChunkedArray:
-    opened = path if is_local(path) else pa.BufferReader(path.read_bytes())
-    return columns_of(pq.ParquetFile(opened), [name]).column(name)
+    return np.asarray(read_shares(path).argmax(axis=1), np.int64)

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import names_in, read_arrays, write_arrays, write_bytes
+from corpusfit.core.artifacts import names_in, read_arrays, remove, write_arrays, write_bytes
 from corpusfit.core.engine import Job, counting
+from corpusfit.core.errors import changed_input
 from corpusfit.core.manifest import digest, source_identity
 from corpusfit.core.plan import CutPlan, EmbedPlan, ReadPlan
 from corpusfit.core.types import Shard, Vectors
@@ -52,6 +53,10 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
         units[shard] = tally.units
         rejected.add(tally.rejects)
         run.machine.progress.advance(0, tally.units)
+    # a source that changed since it was fingerprinted would poison the cache
+    if changed := corpus.changed(run.sources, everywhere=True):
+        remove(folder)
+        raise changed_input(changed.name)
     # shards that an interrupted run has stored
     for shard in range(run.shard_count):
         if shard not in units:

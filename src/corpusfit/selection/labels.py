@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
@@ -15,7 +16,7 @@ from corpusfit.core.types import Document, Shard
 from corpusfit.text import load_format, rows
 
 NONE = "(none)"
-"""Label of rows whose field is missing, empty, or not a string, a whole number or a boolean."""
+"""Label of rows whose field is missing, empty, or not a string, a number or a boolean."""
 
 
 def labels_of(
@@ -46,7 +47,10 @@ def _labeled(shard: Shard, read: ReadPlan) -> Iterator[tuple[int, str]]:
     try:
         for row in rows(shard, read):
             if isinstance(row, Document):
-                yield row.row, NONE if row.id in (None, "") else str(row.id)
+                label: object = row.id
+                if isinstance(row.value, float) and math.isfinite(row.value) and row.value % 1:
+                    label = row.value  # a fraction, which is no id
+                yield row.row, NONE if label in (None, "") else str(label)
     except ChangedInputError:
         if load_format(shard.format).cut_by_text:
             raise

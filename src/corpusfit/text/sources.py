@@ -634,6 +634,11 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
         if "/." not in path[len(folder) :] and not any(path.startswith(f"{o}/") for o in outputs)
     ]
     urls = {path: fs.unstrip_protocol(path) for path in remote_paths}
+    if chained := [url for url in urls.values() if "::" in url]:
+        raise InputError(
+            f"{setting} must have no file with :: in its name, by which fsspec opens another; got "
+            f"{chained[0]}. Rename it."
+        )
     if reports_digest(input_name):
         known |= {url: paths[path] for path, url in urls.items() if "size" in paths[path]}
     files = ((url, path, path) for path, url in urls.items())

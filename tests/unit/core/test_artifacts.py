@@ -128,6 +128,15 @@ def test_a_folder_may_be_in_the_home_or_a_file_url(monkeypatch):
         folder_path("file://elsewhere/home", "`out`")
 
 
+@pytest.mark.parametrize("name", ["run*", "run?", "run[1]", "a::b", "a::s3://c"])
+def test_a_url_that_fsspec_takes_for_a_pattern_or_a_chain_is_refused(name):
+    """Removing `run?` removed a neighbor, `run1`."""
+    with pytest.raises(UsageError, match="`out`"):
+        folder_path(f"memory://bucket/{name}", "`out`")
+    if "://" not in name:
+        assert folder_path(f"/home/me/{name}", "`out`") == Path(f"/home/me/{name}")
+
+
 def test_sweeping_takes_only_what_was_left_aside(tmp_path):
     (tmp_path / "scores").mkdir()
     for name in (

@@ -129,6 +129,17 @@ def test_a_damaged_manifest_marks_no_complete_run(tmp_path):
     assert folder.finished() is None
 
 
+def test_a_run_that_another_command_took_over_does_not_finish(tmp_path):
+    """As in a store, which has no lock."""
+    ours, other = SelectionFolder(tmp_path), SelectionFolder(tmp_path)
+    ours.begin(IDENTITY, overwrite=False)
+    other.begin({**IDENTITY, "seed": 1}, overwrite=True)
+    with pytest.raises(OutputFolderError, match=re.escape(str(tmp_path))):
+        ours.finish({})
+    other.finish({})
+    assert other.finished() == {}
+
+
 def test_only_files_of_the_folder_are_deleted(tmp_path):
     """A folder of a stranger may list any path as a file that it wrote."""
     folder, beside = SelectionFolder(tmp_path / "out"), tmp_path / "mine"

@@ -46,6 +46,16 @@ def test_the_cluster_of_this_process_is_used_and_left_as_it_is(ray):
     assert ray.is_initialized()
 
 
+def test_a_later_engine_opens_its_jobs_anew(ray, answer):
+    """As the files that a job has read may have changed."""
+
+    def opened():
+        with RayEngine() as engine:
+            return {when for _, when in engine.map(answer(), ["where"] * 20)}
+
+    assert opened().isdisjoint(opened())
+
+
 def test_a_worker_that_dies_costs_only_its_pieces(ray, answer, tmp_path):
     with RayEngine() as engine:
         done = list(engine.map(answer(), [1, tmp_path / "death", *range(2, 21)]))
