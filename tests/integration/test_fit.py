@@ -71,7 +71,10 @@ def test_it_ends_with_a_verdict_on_all_measures(fit, tmp_path):
     assert run.keep == models[run.manifest["kept"]]
     rows = run.rows()
     assert len(rows) == 6
-    for row in rows:
+    # models that give one answer to every text do not differ, and say nothing
+    varied = [row for row in rows if row["over_replicates"] or row["over_examples"]]
+    assert len(varied) >= 5
+    for row in varied:
         assert row["low"] <= row["mean"] <= row["high"] < row["mean"] + row["detectable"]
 
 
@@ -329,6 +332,56 @@ def test_both_trainings_of_a_replicate_have_equal_steps_and_text(fit, few):
     ]
     assert facts[0]["training"] == facts[1]["training"]
     assert facts[0]["losses"]["before"]["task"] == facts[1]["losses"]["before"]["task"]
+
+
+def test_random_text_as_the_selection_is_other_text_than_the_one_it_is_compared_with(
+    fit, few, tmp_path
+):
+    run = fit(method="random")
+    selected, drawn = (
+        {segment["text"] for segment in corpusfit.open(run.path / name)}
+        for name in ("selection", "random/0")
+    )
+    assert len(selected & drawn) < 0.5 * len(selected)
+    other = fit("other", seed=1)
+    assert {s["text"] for s in corpusfit.open(other.path / "random/1")} != {
+        s["text"] for s in corpusfit.open(run.path / "random/1")
+    }
+    moved = (tmp_path / "out").rename(tmp_path / "moved")
+    kept = corpusfit.open(moved)
+    if kept.manifest["kept"] != "base":
+        assert kept.keep == str(moved / "models" / f"{kept.manifest['kept']}-0")
+
+
+def test_another_corpus_in_its_place_begins_anew_where_overwrite_is_asked_for(fit, few, jsonl):
+    """Also where the command is stopped, and goes on without it."""
+    corpus = jsonl("own.jsonl", [*prose("task", 20, 2), *prose("market", 20)])
+    before = fit(corpus=corpus)
+    jsonl("own.jsonl", [*prose("task", 200, 5), *prose("market", 200, 6)])
+    with pytest.raises(ChangedInputError, match=r"own\.jsonl"):
+        fit(corpus=corpus)
+    train = fitting._Work._train
+
+    def stopping(self, schedule, out, *words, **others):
+        if out.name == "random-2":
+            raise KeyboardInterrupt
+        return train(self, schedule, out, *words, **others)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting._Work, "_train", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            fit(corpus=corpus, overwrite=True)
+    again, fresh = fit(corpus=corpus), fit("fresh", corpus=corpus)
+    assert again.manifest["schedule"]["tokens"] == fresh.manifest["schedule"]["tokens"]
+    assert again.manifest["schedule"]["tokens"] > before.manifest["schedule"]["tokens"]
+    assert again.manifest["measures"] == fresh.manifest["measures"]
+
+
+def test_a_selection_of_most_of_the_corpus_is_said_to_be_so(fit, few, jsonl):
+    once = fit("once", corpus=jsonl("once.jsonl", [*prose("task", 60, 2), *prose("market", 60)]))
+    assert "much the same text" not in once.manifest["selected"]
+    rows = [*prose("task", 10, 2), *prose("market", 10)] * 12
+    assert "much the same text" in fit(corpus=jsonl("copies.jsonl", rows)).manifest["selected"]
 
 
 def test_the_command_that_repeats_it_is_the_same_run(fit, few, cli, labeled):

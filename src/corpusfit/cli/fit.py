@@ -41,7 +41,7 @@ def fit(run: Fitted) -> None:
         --where FILTER: Rows of the corpus to use, such as 'score > 0.8' (default: all)
         --objective NAME: Training objective, as for `corpusfit adapt` (default: that of the model)
     """
-    show_fitted(run.manifest)
+    show_fitted({**run.manifest, "keep": run.keep})
 
 
 def show_fitted(manifest: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,7 +27,7 @@ from corpusfit.core.artifacts import remove, write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import InputError, bad_setting, importing, require_one_process
-from corpusfit.core.manifest import Finished, OutFolder, locked, read_object, versions
+from corpusfit.core.manifest import Finished, OutFolder, digest, locked, read_object, versions
 from corpusfit.core.plan import size_for
 from corpusfit.embed.folders import find, require_extra
 from corpusfit.embed.hardware import resolve_device
@@ -75,6 +75,8 @@ _CHANGED = 0.1
 """Share of the test texts that two models answer differently, about, before it is known."""
 _NAMED = 3
 """Sources of a selection that are named."""
+_MUCH = 1 / 3
+"""Share of the corpus from which a selection and random text are much the same."""
 _HELD_OUT = 0.2
 """Share of plain texts that is held out where there is no test split."""
 _LOWER, _TRIES = 1 / 3, 3
@@ -113,6 +115,12 @@ class FitFolder(OutFolder):
         """The model after `selection` or `random` text, by the seed of its replicate."""
         return self.models / f"{name}-{seed}"
 
+    def begin(self, identity: Mapping[str, Any], *, overwrite: bool) -> None:
+        """Begin or resume; `overwrite` replaces the run, also where only corpus files changed."""
+        if self.differs(identity, overwrite=overwrite) or overwrite:
+            self._clear()
+        self._write_identity(identity)
+
     def _has_work(self) -> bool:
         return self.schedule.exists()
 
@@ -139,7 +147,10 @@ class Fitted(Finished):
     @property
     def keep(self) -> str:
         """The model to use: a folder in `path`, or the base as it was named."""
-        return str(self.manifest["keep"])
+        kept, seed = self.manifest["kept"], self.manifest["plan"]["seed"]
+        if kept == "base":
+            return str(self.manifest["keep"])
+        return str(FitFolder(self.path).model(kept, seed))  # also where the folder was moved
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat row for each measure and comparison."""
@@ -260,7 +271,9 @@ def fit(
     folder = FitFolder(out)
     folder.claim()
     planned: tuple[Schedule, Costs, float | None] | None = fixed
-    begun = not folder.differs(identity, overwrite=overwrite) and folder.schedule.exists()
+    begun = folder.schedule.exists() and not (
+        overwrite or folder.differs(identity, overwrite=False)
+    )
     if planned is None and not begun:
         # before anything is written, as the time may be too short
         with machine.scratch() as scratch:
@@ -270,7 +283,7 @@ def fit(
         planned = schedule, work.costs, None
     with locked(folder.work, "fit", make=True):
         folder.begin(identity, overwrite=overwrite)
-        work = _Work(request, plan, task, folder, machine, overwrite=overwrite)
+        work = _Work(request, plan, task, folder, machine)
         # another command may have begun the fit while this one measured
         if planned is not None and (fixed is not None or not folder.schedule.exists()):
             schedule, work.costs, work.rate = planned
@@ -371,7 +384,8 @@ def _read(request: Request) -> tuple[Task, EvaluatePlan]:
         files = find_splits(place, "auto")
         train = files.places.get("train", [])
         named = plan.task.label_field != TaskPlan().label_field  # then it must be there
-        if files.form == "rows" and not named and not read_rows(train, plan.task, "").values():
+        every = [path for paths in files.places.values() for path in paths]
+        if files.form == "rows" and not named and not read_rows(every, plan.task, "").values():
             plan = plan.with_value("task.kind", PLAIN)
         elif files.form == "conll" and all(map(format_of, train)):  # a .txt file may be both
             plain = read_tagged_text(train, "train") is None
@@ -428,9 +442,16 @@ def _selected_by(folder: Path) -> str:
     if rest := whole - sum(sources[name] for name in most):
         shares.append(f"others {100 * rest / whole:.0f} %")
     named = f"; tokens by source: {', '.join(shares)}" if len(sources) > 1 else ""
+    share = whole / max(1, selected["of_tokens"])  # copies count once
+    shared = (
+        f" That is {100 * share:.0f} % of the corpus without its copies, so random text is much "
+        "the same text, and little can be shown. Take a larger corpus, or less `time`."
+        if share > _MUCH
+        else ""
+    )
     return (
         f"The method {manifest['method']['name']} selected {selected['segments']:,} of "
-        f"{manifest['counts']['segments']:,} texts{named}."
+        f"{manifest['counts']['segments']:,} texts{named}.{shared}"
     )
 
 
@@ -488,10 +509,7 @@ class _Work:
         task: Task,
         folder: FitFolder,
         machine: Machine,
-        *,
-        overwrite: bool = False,
     ) -> None:
-        self.overwrite = overwrite
         self.request, self.plan, self.task, self.folder = request, plan, task, folder
         self.chats = bool(plan.task.loss_on)
         self.target, self.heldout = _write_texts(task, folder.texts, plan, request.corpus_field)
@@ -766,7 +784,6 @@ class _Work:
             method=method,
             tokens=tokens,
             seed=seed,
-            overwrite=self.overwrite,
             machine=machine,
             **self._reading,
         )
@@ -782,15 +799,17 @@ class _Work:
         """Draw random text, train on it and on the selection; returns whether both were there."""
         seed = self.plan.seed + number
         drawn = self.folder.random / str(seed)
+        # other text than `--method random` and fits with other seeds draw
+        chance = int(digest(["random text", self.plan.seed, number])[:7], 16)
         with self._part(f"random-{number}", self.costs.random) as machine:
-            self._select(drawn, "random", seed, schedule.tokens, machine)
+            self._select(drawn, "random", chance, schedule.tokens, machine)
         for name, data in (("selection", self.folder.selection), ("random", drawn)):
             expected = self.costs.around + schedule.steps * self.costs.step
             with self._part(f"adapt-{name}-{number}", expected) as machine:
                 again = number == 0 and name == "selection"
                 done = f"adapt-{name}-{number}" in self._seconds
                 out = self.folder.model(name, seed)
-                if not done or self.overwrite or not (out / "manifest.json").exists():
+                if not done or not (out / "manifest.json").exists():
                     self._train(schedule, out, data, seed, machine, again=again and not done)
         return done
 
@@ -813,7 +832,6 @@ class _Work:
                 batch=schedule.batch,
                 length=schedule.length,
                 seed=seed,
-                overwrite=self.overwrite,
                 machine=machine,
                 **self._training,
             )
@@ -879,7 +897,6 @@ class _Work:
             out=out,
             seeds=seeds,
             frozen=frozen or None,
-            overwrite=self.overwrite,
             machine=machine,
             **self._evaluation,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from dataclasses import dataclass, field
 from statistics import NormalDist
@@ -14,6 +15,7 @@ from corpusfit.core.plan import CutPlan, EmbedPlan, FitPlan, Plan, ReadPlan
 from corpusfit.core.settings import SEED, Group, Settings
 from corpusfit.scoring.names import require
 from corpusfit.training.plan import (
+    ALL,
     FREE,
     LANGUAGE_MODELS,
     AdapterPlan,
@@ -230,6 +232,11 @@ class TunePlan(Settings):
             raise bad_setting(
                 "`objective.name`", "mlm, mlm+nsp or causal", self.objective.name, cure
             )
+        if self.objective.loss_on != ALL:
+            cure = "Leave it out: a search measures the loss on all tokens of the target's texts."
+            raise bad_setting(
+                "`objective.loss_on`", f"{ALL} with tune", self.objective.loss_on, cure
+            )
         if self.fit.shares:
             cure = "Leave it out: tune divides all texts of `target` at random."
             raise bad_setting("`fit.shares`", "left out with tune", self.fit.shares, cure)
@@ -273,7 +280,8 @@ class TunePlan(Settings):
                 values["then_task"] |= {"steps": second, "batch": batch, **short}
         plan = AdaptPlan(
             model=self.model,
-            read=self.read,
+            # selections have the rows that `read.where` chose, and texts of the target no field
+            read=dataclasses.replace(self.read, where=""),
             objective=self.objective,
             mix=self.mix,
             train=self.train,

@@ -322,7 +322,9 @@ def conclude(trials: Sequence[Trial], rungs: Sequence[Rung], margin: float) -> l
     level = [
         trial.setting.label
         for trial in trials[1:]
-        if trial.rung == len(rungs) and trial.loss <= winner.loss + margin
+        # a trial that was stopped has the loss of fewer steps
+        if trial.rung == len(rungs) and not (trial.stopped or trial.error)
+        if trial.loss <= winner.loss + margin
     ]
     if level:
         conclusions.append(f"No difference shown, within {margin:g}: {', '.join(level)}.")
@@ -334,7 +336,7 @@ def conclude(trials: Sequence[Trial], rungs: Sequence[Rung], margin: float) -> l
             f"At {chance.done:,} steps the loss is {at:.3f} with {winner.setting.label}, and "
             f"{chance.loss:.3f} with random text."
         )
-    if winner.setting.method == RANDOM:
+    if winner.setting.method == RANDOM and not level:
         conclusions.append("Random text was best: no method tried helps this model at this budget.")
     if winner.loss >= base:
         conclusions.append("No setting lowered the loss of the model before adaptation.")

@@ -40,13 +40,16 @@ class Setting:
     @property
     def label(self) -> str:
         """A short label."""
+        return self._named(f"{self.fraction:g}")
+
+    def _named(self, fraction: str) -> str:
         weights = f" {self.weights}" * (self.weights != "off")
-        return f"{self.method} {self.fraction:g}{weights}" + " then task" * self.then_task
+        return f"{self.method} {fraction}{weights}" + " then task" * self.then_task
 
     @property
     def key(self) -> str:
         """A file name for the setting."""
-        return self.label.replace(" ", "-").replace(":", "-")
+        return self._named(str(self.fraction)).replace(" ", "-").replace(":", "-")
 
 
 def grid(plan: SearchPlan, methods: Sequence[str]) -> list[Setting]:

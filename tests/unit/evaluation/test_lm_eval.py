@@ -82,7 +82,8 @@ def stand_in(monkeypatch):
                     logged(name, number, k) for k in ("first", "other") for number in chosen[name]
                 ]
                 for name, _ in tasks
-            }
+            },
+            "configs": {name: {} for name, _ in tasks},
         }
 
     class TaskManager:
@@ -94,7 +95,7 @@ def stand_in(monkeypatch):
             return {"tasks": {name: (name, n) for name, n in (("a", 6), ("b", 4))}}
 
     for name, content in {
-        "lm_eval": {"simple_evaluate": simple_evaluate},
+        "lm_eval": {"simple_evaluate": simple_evaluate, "__version__": "0"},
         "lm_eval.tasks": {"TaskManager": TaskManager},
         "lm_eval.models": {},
         "lm_eval.models.huggingface": {"HFLM": lambda _, **settings: settings},
@@ -117,6 +118,11 @@ def test_two_models_answer_the_same_examples(stand_in, tiny_gpt, tmp_path, inlin
     right = [own[0] for own in run.outcomes()[0].predicted["test"]]
     assert right == [1, 0, 0, 0, 0, 0, 1, 0, 0, 0]
     assert corpusfit.evaluate(**words, out=tmp_path / "out").manifest == manifest
+    for ignored in ("task.test_size=3", "likelihood.shots=5"):
+        with pytest.raises(UsageError, match=ignored.partition("=")[0].replace(".", r"\.")):
+            corpusfit.evaluate(
+                **{**words, "settings": [*words["settings"], ignored]}, out=tmp_path / "no"
+            )
 
 
 def test_a_recipe_has_no_such_task(tiny_gpt, jsonl, tmp_path, inline):
@@ -180,6 +186,7 @@ class TestWithTheLibrary:
         (tmp_path / "mine.yaml").rename(tmp_path / "elsewhere/mine.yaml")
         assert task_digest(read(str(tmp_path / "elsewhere/mine.yaml"))) == digest
         assert task_digest(read(task(asked="{{text}}"))) != digest
+        assert task_digest(read(task(metrics=["acc"]))) != digest  # another way to score
 
     def test_a_metric_that_the_task_lacks(self, task):
         with pytest.raises(UsageError, match=r"^`task\.metric` must be acc_bytes; got 'acc'"):

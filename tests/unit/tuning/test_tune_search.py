@@ -218,6 +218,8 @@ def test_conclusions_say_what_is_not_shown():
     assert "a 0.1; held-out loss on the target 5.000 → 4.000" in text
     assert "No difference shown, within 0.01: b 0.1." in text
     assert "4.400 with a 0.1, and 4.900 with random text" in text
+    early = dataclasses.replace(trials[1], losses=((0, 5.0), (5, 4.005)), stopped=True)
+    assert "No difference" not in " ".join(conclude([trials[0], early, *trials[2:]], rungs, 0.01))
     stopped = dataclasses.replace(trials[-1], losses=((0, 5.0), (5, 4.95)), stopped=True)
     halfway = dataclasses.replace(trials[2], losses=((0, 5.0), (5, 4.7), (10, 4.4)))
     text = " ".join(conclude([*trials[:2], halfway, trials[3], stopped], rungs, 0.01))
@@ -226,4 +228,14 @@ def test_conclusions_say_what_is_not_shown():
     text = " ".join(conclude(worse, rungs, 0.01))
     assert "Random text was best" in text
     assert "No setting lowered the loss" in text
+    level = [trial(RANDOM, 4.0, rung=2), trial("a", 4.001, rung=2), trial(RANDOM, 4.0)]
+    text = " ".join(conclude(level, rungs, 0.01))
+    assert "No difference shown, within 0.01: a 0.1." in text
+    assert "no method" not in text
+
+
+def test_a_trial_is_known_by_all_digits_of_its_fraction():
+    keys = {Setting("a", fraction, "off").key for fraction in (0.1, 0.12345671, 0.12345672)}
+    assert len(keys) == 3
+    assert "a-0.1" in keys
     assert math.isinf(Trial(Setting("a", 0.1, "off"), 1, 9, (), 0, 0.0, 0.0, error="x").loss)

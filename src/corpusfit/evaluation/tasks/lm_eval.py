@@ -15,15 +15,18 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import CorpusfitError, InputError, TrainingError, bad_setting
+from corpusfit.core.manifest import digest
 from corpusfit.embed.hardware import Hardware
 from corpusfit.evaluation.contract import Answering, TaskType
 from corpusfit.evaluation.likelihood import open_causal
-from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan, metric_of
+from corpusfit.evaluation.plan import EvaluatePlan, LikelihoodPlan, TaskPlan, metric_of
 from corpusfit.evaluation.task import Examples, Task
 from corpusfit.text.files import first_line
 from corpusfit.training.schedule import naming_memory_errors
 
 _BATCH = 8
+_SCORING = ("output_type", "metric_list", "filter_list", "process_results", "repeats")
+"""Fields of a task's configuration that decide on scores; functions are stated by their source."""
 _OUT_OF_MEMORY = TrainingError("Out of memory. Set a smaller `likelihood.context`.")
 # A task of lm-eval, of several in a group, and the number of an example in it.
 _Key = tuple[str, int]
@@ -50,7 +53,7 @@ class LmEval(TaskType):
         file = user_path(source).absolute()
         name, source = (file.stem, str(file)) if file.is_file() else (source, source)
         try:
-            logged = _evaluated(source, "dummy")
+            logged, scored_by = _evaluated(source, "dummy")
         except CorpusfitError:
             raise
         except Exception as e:
@@ -64,8 +67,17 @@ class LmEval(TaskType):
             metrics = ", ".join(next(iter(logged.values()))["metrics"])
             cure = f"{name} has {metrics}."
             raise bad_setting("`task.metric`", " or ".join(has) or "of another task", wanted, cure)
+        if plan.test_size:
+            cure = "Leave it out: all examples of the task are answered."
+            raise bad_setting("`task.test_size`", "0 with lm_eval", plan.test_size, cure)
+        # all that decides on the answers and their scores, as the digest of a task is of these
         examples = [
-            {"example": key, "asked": sample["arguments"], "target": sample["target"]}
+            {
+                "example": key,
+                "asked": sample["arguments"],
+                "target": sample["target"],
+                "scored_by": scored_by[key[0]],
+            }
             for key, sample in logged.items()
         ]
         pieces = [[json.dumps(e, ensure_ascii=False, default=str)] for e in examples]
@@ -76,6 +88,11 @@ class LmEval(TaskType):
         self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
     ) -> Answering:
         """Answer by lm-eval's own HFLM, around the model that is opened as for other kinds."""
+        if plan.likelihood.shots != LikelihoodPlan.shots:
+            cure = "Set `num_fewshot` in the task's YAML file."
+            raise bad_setting(
+                "`likelihood.shots`", "left out with lm_eval", plan.likelihood.shots, cure
+            )
         model, tokenizer = open_causal(plan.model.name, hardware)
 
         def answer(examples: Examples, on_done: Callable[[float], None]) -> tuple[list[Any], int]:
@@ -92,7 +109,7 @@ class LmEval(TaskType):
             examples_of = [json.loads(text)["example"] for text in examples.texts()]
             keys = [(name, number) for name, number in examples_of]
             with naming_memory_errors(_OUT_OF_MEMORY):
-                logged = _evaluated(task.place, opened, keys)
+                logged, _ = _evaluated(task.place, opened, keys)
             on_done(len(examples))
             values = [[logged[key].get(metric) for metric in self.metrics] for key in keys]
             return [[None if v is None else float(v) for v in row] for row in values], 0
@@ -116,8 +133,8 @@ class LmEval(TaskType):
 
 def _evaluated(
     source: str, model: Any, keys: list[_Key] | None = None
-) -> dict[_Key, Mapping[str, Any]]:
-    """What lm-eval logs of each example, by the first of its task's filters."""
+) -> tuple[dict[_Key, Mapping[str, Any]], dict[str, str]]:
+    """What lm-eval logs of each example, by the first filter, and how each task scores them."""
     try:
         import lm_eval
         from lm_eval.tasks import TaskManager
@@ -133,16 +150,20 @@ def _evaluated(
         wanted.setdefault(name, []).append(number)
     manager = TaskManager(**options)
     loaded = manager.load([source])["tasks"]
-    logged = lm_eval.simple_evaluate(
+    found = lm_eval.simple_evaluate(
         model,
         tasks=[task for name, task in loaded.items() if not wanted or name in wanted],
         samples=wanted or None,
         task_manager=manager,
         bootstrap_iters=0,
-    )["samples"]
+    )
     by_example: dict[_Key, Mapping[str, Any]] = {}
     # a task logs an example once per filter: the first one counts
-    for name, samples in logged.items():
+    for name, samples in found["samples"].items():
         for sample in samples:
             by_example.setdefault((name, sample["doc_id"]), sample)
-    return by_example
+    scored_by = {
+        name: digest([lm_eval.__version__, [config.get(field) for field in _SCORING]])
+        for name, config in found["configs"].items()
+    }
+    return by_example, scored_by
