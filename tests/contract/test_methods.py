@@ -1,6 +1,8 @@
 """Every scoring method that the registry lists meets the contract of `scoring/contract.py`."""
 
 import dataclasses
+import itertools
+import unicodedata
 import zlib
 from typing import get_args
 
@@ -10,7 +12,7 @@ import pytest
 
 from corpusfit.core import artifacts
 from corpusfit.core.errors import CorpusfitError, InputError, UnknownMethodError, UsageError
-from corpusfit.core.types import Paired, Reads, WithNumbers, read_as, take_units
+from corpusfit.core.types import Paired, Reads, WithNumbers, read_as, take_units, text_array
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Family, Method
 from corpusfit.scoring.names import names as method_names
@@ -281,6 +283,36 @@ def test_settings_are_checked(name):
         if isinstance(field.default, int | float) and not isinstance(field.default, bool):
             with pytest.raises(UsageError, match=rf"method\.{field.name}\b.*-1"):
                 registry.build(name, {field.name: type(field.default)(-1)})
+
+
+ON_WORDS = [n for n in NAMES if registry.load(n).family == "lexical"] + ["cross_entropy"]
+ON_WORDS.remove("conditional_loss")
+
+
+@pytest.mark.parametrize("name", ON_WORDS)
+def test_a_word_is_one_word_whether_its_marks_are_characters_or_not(name):
+    """As texts of one corpus may have either form, NFC and NFD."""
+    rng = seeded("forms")
+    law = ["tòa", "án", "luật", "sư", "bị", "cáo"]
+    medicine = ["bệnh", "nhân", "thuốc", "điều", "trị"]
+
+    def sentences(words, n, form):
+        rows = [" ".join(rng.choice(words, 9)) for _ in range(n)]
+        return [unicodedata.normalize(form, row) for row in rows]
+
+    target, background = sentences(law, 40, "NFC"), sentences(law + medicine, 60, "NFC")
+    texts = [*sentences(law, 5, "NFC"), *sentences(medicine, 5, "NFC")]
+    scores = []
+    for forms in itertools.product(("NFC", "NFD"), repeat=3):
+        given = zip((target, background, texts), forms, strict=True)
+        one, other, batch = (
+            text_array([unicodedata.normalize(form, text) for text in of]) for of, form in given
+        )
+        fitted_on = registry.build(name, {}).fit(one, other, seed=3)
+        scores.append(fitted_on.score(batch))
+        named = {effect.part for effect in fitted_on.explain(batch.to_pylist()[0]) or ()}
+        assert named == {unicodedata.normalize("NFC", n) for n in named}
+    assert all((own == scores[0]).all() for own in scores)
 
 
 def test_an_unknown_method_is_answered_with_the_nearest():

@@ -14,13 +14,14 @@ from corpusfit.core.artifacts import is_local, user_path, write_bytes
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.manifest import digest, locked, source_identity
-from corpusfit.core.types import Source, Texts, buffers, take_texts, text_array
+from corpusfit.core.types import Source, Texts, take_texts, text_array
 from corpusfit.embed.folders import require_extra
 from corpusfit.embed.hardware import resolve
 from corpusfit.embed.prediction import Predictor
 from corpusfit.kernels import characters, grams, hashed
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.scoring.methods.dsir import Dsir
+from corpusfit.scoring.tokens import word_buffers
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import Machine, RunContext
@@ -46,7 +47,7 @@ _LAYER_STREAM = 2**43  # stream of random numbers that assigns texts to layers
 
 def count(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """Number of n-grams in each hash bucket."""
-    data, offsets = buffers(texts)
+    data, offsets = word_buffers(texts)
     counts: NDArray[np.float64] = hashed.count(
         data,
         offsets,
@@ -130,7 +131,7 @@ class TaskNgrams:
 
 def _ngrams_by_order(texts: Texts) -> list[NDArray[np.uint64]]:
     """Ids of the n-grams of texts, uint64 [m], for each order from 1."""
-    data, offsets = buffers(texts)
+    data, offsets = word_buffers(texts)
     orders = range(1, FEATURES.order + 1)
     return [grams.grams_of(data, offsets, characters.table(), order)[0] for order in orders]
 

@@ -24,8 +24,8 @@ KIND_SHIFT = 24
 LAST = 0x20000
 """First code point that is not in the table; see `kind_of`."""
 
-VERSION = 2
-"""Raised when the kind of a character changes, so that stored scores and scorers are not mixed."""
+VERSION = 3
+"""Raised when the words of a text change, so that stored scores and scorers are not mixed."""
 
 IDEOGRAPHIC = (
     *("CJK UNIFIED", "CJK COMPAT", "HIRAGANA", "KATAKANA", "HALFWIDTH KATAKANA"),

@@ -71,7 +71,7 @@ def _lead(first: Any) -> tuple[Any, Any]:
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _character(data: NDArray[np.uint8], i: int, end: int) -> tuple[int, int]:
+def character(data: NDArray[np.uint8], i: int, end: int) -> tuple[int, int]:
     """The code point at i and its length in bytes, cut at `end`."""
     length, code = _lead(np.int64(data[i]))
     length = min(length, end - i)
@@ -126,7 +126,7 @@ def _any_token(
     held: Any = np.int64(0)  # a literal would be a type of its own
     first = -1
     while i < end:
-        code, length = _character(data, i, end)
+        code, length = character(data, i, end)
         kind, lower = _entry(code, characters)
         if first >= 0 and kind != first:
             break

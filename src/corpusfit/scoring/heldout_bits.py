@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Texts, buffers, read_as, take_texts
+from corpusfit.core.types import Texts, read_as, take_texts
 from corpusfit.kernels.backoff import log_probabilities
 from corpusfit.kernels.chance import place_keys
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.scoring.contract import AnyMethod, CorpusMethod, Method, Scorer
+from corpusfit.scoring.tokens import word_buffers
 
 ORDER = 3
 FOLDS = 4
@@ -77,7 +78,7 @@ class HeldOut:
         text_bits = np.zeros(len(self.texts))
         places = np.flatnonzero((self.folds == fold) & (self.tokens > 0))
         model = self._model(take(scores, self.sizes, budget))
-        evaluated = buffers(take_texts(self.texts, places))
+        evaluated = word_buffers(take_texts(self.texts, places))
         text_bits[places] = (
             -_BITS * log_probabilities(model, ORDER, *evaluated, characters(), False)[0]
         )
@@ -117,7 +118,7 @@ def held_out(
     if len(np.unique(documents)) < FOLDS:
         documents = np.arange(n)
     folds = _folds(documents, seed)
-    everything = buffers(pa.concat_arrays([sample, target]))
+    everything = word_buffers(pa.concat_arrays([sample, target]))
     words, identities = number_words(*everything, characters(), False)
     begins = np.append(np.flatnonzero(words == _BEGIN), len(words))
     split, lengths = int(begins[len(sample)]), np.diff(begins[len(sample) :]) - 1

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Texts, buffers
+from corpusfit.core.types import Texts
 from corpusfit.kernels.backoff import fits, log_probabilities, token_probabilities
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.kernels.tokens import END
 from corpusfit.scoring.contract import Effect, Scorer, require_fit, sum_by_part
-from corpusfit.scoring.tokens import OWN, in_words, written_tokens
+from corpusfit.scoring.tokens import OWN, in_words, word_buffers, written_tokens
 
 _BITS = float(np.log2(10.0))
 
@@ -27,7 +27,7 @@ def train(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[
     # A word that a sample lacks gets the probability of an unknown word from its model. In each
     # model the unknown words share the probability that discounting removed from the known words,
     # so the models' scores are comparable.
-    read = [number_words(*buffers(texts), characters(), signs) for texts in samples]
+    read = [number_words(*word_buffers(texts), characters(), signs) for texts in samples]
     everything = np.unique(np.concatenate([words for _, words in read]))
     return [estimate(text, words, order, len(everything)) for text, words in read]
 
@@ -36,7 +36,7 @@ def entropy(
     table: NDArray[np.uint64], order: int, texts: Texts, *, signs: bool
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Cross-entropy of n texts in bits per token; the end of a text is a token."""
-    log10, tokens = log_probabilities(table, order, *buffers(texts), characters(), signs)
+    log10, tokens = log_probabilities(table, order, *word_buffers(texts), characters(), signs)
     return -_BITS * log10 / tokens, tokens
 
 
@@ -57,7 +57,7 @@ def equal_sample(
 
 def _lengths(texts: Texts, signs: bool) -> NDArray[np.int64]:
     """Number of tokens of each text, begin and end included; int64 [n]."""
-    words, identities = number_words(*buffers(texts), characters(), signs)
+    words, identities = number_words(*word_buffers(texts), characters(), signs)
     return np.diff(np.flatnonzero(identities[words] == END), prepend=-1)
 
 

@@ -12,12 +12,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Corpus, Texts, buffers, text_array
+from corpusfit.core.types import Corpus, Texts, text_array
 from corpusfit.kernels import cynical
 from corpusfit.kernels.backoff import find, keys_of
 from corpusfit.kernels.characters import table as characters
 from corpusfit.scoring.contract import CorpusMethod, Effect, Scorer, require_fit, sum_by_part
-from corpusfit.scoring.tokens import written_tokens
+from corpusfit.scoring.tokens import word_buffers, written_tokens
 
 UNTAKEN_SCORE = -1.0
 """Score of a text without a word, which is taken last; all others have 0 or more."""
@@ -63,7 +63,7 @@ class Features:
 
     def count(self, texts: Texts, first: NDArray[np.int64] | None = None) -> Counted:
         """Count the features of texts; with `first`, int64 [m], of texts joined from these on."""
-        data, offsets = buffers(texts)
+        data, offsets = word_buffers(texts)
         if first is not None:
             offsets = np.append(offsets[first], offsets[-1])
         counted = cynical.count(

@@ -6,6 +6,7 @@ import importlib.util
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import InputError, MissingDependencyError, bad_setting
 from corpusfit.core.settings import one_of
 from corpusfit.core.types import Texts, buffers, text_array
+from corpusfit.kernels.canonical import composed
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, grams_of, table_of
 from corpusfit.kernels.tokens import tokenise
@@ -32,6 +34,11 @@ def check_words(words: str, **others: object) -> None:
             raise MissingDependencyError(f"`method.words={NLTK}`", NLTK)
 
 
+def word_buffers(texts: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """`buffers` of texts in NFC, for kernels of words: a letter and its marks are one character."""
+    return composed(*buffers(texts))
+
+
 def in_words(texts: Texts, words: str) -> Texts:
     """Return the texts; for `nltk`, with NLTK's tokens encoded so that kernels keep them."""
     # NLTK keeps case, splits contractions, and makes each sign a token. In hexadecimal, a token's
@@ -41,7 +48,10 @@ def in_words(texts: Texts, words: str) -> Texts:
         return texts
     tokenize = _tokenizer().tokenize
     return text_array(
-        [" ".join(token.encode().hex() for token in tokenize(text)) for text in texts.to_pylist()]
+        [
+            " ".join(token.encode().hex() for token in tokenize(normalize("NFC", text)))
+            for text in texts.to_pylist()
+        ]
     )
 
 
@@ -56,7 +66,7 @@ def written_tokens(
     text: str, *, signs: bool = False, words: str = OWN
 ) -> tuple[NDArray[np.uint64], list[str]]:
     """The t tokens of one text: identities uint64 [t], and their spellings, ours in lower case."""
-    data = buffers(in_words(text_array([text]), words))[0]
+    data = word_buffers(in_words(text_array([text]), words))[0]
     ids = np.empty(len(data), np.uint64)
     starts, ends = np.empty((2, len(data)), np.int64)
     count = tokenise(data, 0, len(data), table(), signs, ids, starts, ends)
@@ -70,7 +80,7 @@ def written_tokens(
 
 def count_words(texts: Texts) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """The different words of every text with their counts and bounds; see `count_each`."""
-    words, counts, ends = count_each(*grams_of(*buffers(texts), table(), 1))
+    words, counts, ends = count_each(*grams_of(*word_buffers(texts), table(), 1))
     return words, counts, ends
 
 
@@ -99,7 +109,7 @@ class Listed:
 
 def most_frequent(texts: Texts, role: str, order: int, top: int) -> Listed:
     """List the `top` most frequent n-grams of `order` tokens; ties go by identity."""
-    counted = grams_of(*buffers(texts), table(), order)[0]
+    counted = grams_of(*word_buffers(texts), table(), order)[0]
     if not len(counted):
         cure = "Set a lower order, or use longer texts." if order > 1 else "Use texts with words."
         raise InputError(

@@ -309,7 +309,11 @@ def _finish(
     return Selection(folder.path, finished)
 
 
-_TEXTS = ("A few words of a text.", "Other words, and a number: 42.", "The third one has words.")
+_TEXTS = (
+    "A few words of a text.",
+    "Other words, and a number: 42.",
+    "The third one has words: cafe\u0301.",
+)
 
 
 def compile_method(plan: MethodPlan) -> None:

@@ -16,12 +16,13 @@ from corpusfit.core.artifacts import read_arrays, read_bytes, restore, store, wr
 from corpusfit.core.engine import Call, Engine
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.core.plan import EmbedPlan, MethodPlan
-from corpusfit.core.types import Paired, WithNumbers, buffers, take_units, text_array
+from corpusfit.core.types import Paired, WithNumbers, take_units, text_array
 from corpusfit.embed import commit, is_of_hub, prepare
 from corpusfit.kernels import characters
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.scoring import registry
 from corpusfit.scoring.rank import Trial, trial
+from corpusfit.scoring.tokens import word_buffers
 from corpusfit.text.context import RunContext
 
 
@@ -130,7 +131,7 @@ def common_words(
     """Numbers of a sample's different words, and of those that another sample has too."""
     # without the first three: the unknown word, begin and end
     target, others = (
-        number_words(*buffers(s.batch("text")), characters.table(), signs)[1][3:]
+        number_words(*word_buffers(s.batch("text")), characters.table(), signs)[1][3:]
         for s in (sample, other)
     )
     return len(target), len(np.intersect1d(target, others))

@@ -26,7 +26,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Paired, Reads, Texts, Vectors, buffers
+from corpusfit.core.types import Paired, Reads, Texts, Vectors
 from corpusfit.kernels import characters, hashed
 from corpusfit.kernels.scores import balanced, logistic, rows
 from corpusfit.kernels.vectors import lengths, products
@@ -40,7 +40,7 @@ from corpusfit.scoring.contract import (
     setting,
     sum_by_part,
 )
-from corpusfit.scoring.tokens import written_tokens
+from corpusfit.scoring.tokens import word_buffers, written_tokens
 
 _ORDER = 2
 _BLOCK = 256
@@ -63,7 +63,9 @@ class BetrScorer(Scorer[Texts]):
 
         A text without tokens scores like the n-gram with the lowest weight.
         """
-        sums, grams = hashed.score(*buffers(batch), characters.table(), False, _ORDER, self.table)
+        sums, grams = hashed.score(
+            *word_buffers(batch), characters.table(), False, _ORDER, self.table
+        )
         scores = np.where(grams > 0, sums / np.maximum(grams, 1), self.table.min()) + self.bias
         return np.asarray(scores, np.float32)
 
@@ -115,7 +117,7 @@ class Betr(Method[Paired]):
         best = np.lexsort((-cosine, rank))[:count]
         positive = np.zeros(n, bool)
         positive[best] = True
-        text, size = buffers(background.texts), self.buckets
+        text, size = word_buffers(background.texts), self.buckets
         ends, columns, values = hashed.shares(*text, characters.table(), False, _ORDER, size)
         x = rows(ends, columns, values, size)
         weight = self.c * balanced(positive)

@@ -27,12 +27,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Reads, Texts, buffers, take_texts
+from corpusfit.core.types import Reads, Texts, take_texts
 from corpusfit.kernels import similar
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, find_each, grams_of, table_of
 from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit, setting
-from corpusfit.scoring.tokens import count_target_words, count_words, written_tokens
+from corpusfit.scoring.tokens import count_target_words, count_words, word_buffers, written_tokens
 
 _TAIL = 0.01  # share of the background, highest for a query, from which its ranks are estimated
 _MIN_TAIL = 5  # fewest background texts in that tail, if there are that many
@@ -72,12 +72,12 @@ class Bm25Scorer(Scorer[Texts]):
         A text that shares no word with a query scores lowest.
         """
         return np.asarray(
-            similar.bm25_best(*buffers(batch), table(), *self._index(), self.shift, self.scale)
+            similar.bm25_best(*word_buffers(batch), table(), *self._index(), self.shift, self.scale)
         )
 
     def matches(self, batch: Texts) -> NDArray[np.float32]:
         """The BM25 score of n texts for each of m queries, float32 [n, m]."""
-        return np.asarray(similar.bm25_scores(*buffers(batch), table(), *self._index()))
+        return np.asarray(similar.bm25_scores(*word_buffers(batch), table(), *self._index()))
 
     def explain(self, text: str) -> list[Effect]:
         """How much each word adds to the score for the text's best query.
@@ -142,7 +142,7 @@ class Bm25(Method[Texts]):
         words, counts, ends = count_words(take_texts(target, np.sort(drawn)))
         every, terms = np.unique(words, return_inverse=True)
         keys, places = table_of(every)
-        grams, bounds = grams_of(*buffers(background), table(), 1)
+        grams, bounds = grams_of(*word_buffers(background), table(), 1)
         known = find_each(keys, places, count_each(grams, bounds)[0])
         n, m = len(background), len(ends) - 1
         df = np.bincount(known[known >= 0], minlength=len(every))

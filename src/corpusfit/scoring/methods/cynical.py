@@ -30,7 +30,7 @@ from typing import ClassVar
 import numpy as np
 
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.types import Reads, Texts, buffers
+from corpusfit.core.types import Reads, Texts
 from corpusfit.kernels.backoff import keys_of
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.cynical import number_features
@@ -38,6 +38,7 @@ from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.kernels.tokens import BEGIN, END
 from corpusfit.scoring.contract import Family, setting
 from corpusfit.scoring.rounds import Features, RoundMethod, RoundScorer, Taken
+from corpusfit.scoring.tokens import word_buffers
 
 _FIRST_SHARE = 0.00001  # of the corpus, selected in the first round
 
@@ -73,7 +74,7 @@ class Cynical(RoundMethod):
 
     def learn(self, target: Texts) -> Features:
         """The words and bigrams of the target, weighted by their shares."""
-        numbers, vocabulary = number_words(*buffers(target), characters(), False)
+        numbers, vocabulary = number_words(*word_buffers(target), characters(), False)
         tokens = vocabulary[numbers]
         is_word = (tokens != BEGIN) & (tokens != END)
         is_bigram = is_word[:-1] & is_word[1:]

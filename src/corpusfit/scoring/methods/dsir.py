@@ -23,10 +23,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Texts, buffers
+from corpusfit.core.types import Texts
 from corpusfit.kernels import characters, hashed
 from corpusfit.scoring.contract import Effect, Method, Scorer, require_fit, setting, sum_by_part
-from corpusfit.scoring.tokens import written_tokens
+from corpusfit.scoring.tokens import word_buffers, written_tokens
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class DsirScorer(Scorer[Texts]):
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Log importance weights, per n-gram with `per_token`; a text without tokens is lowest."""
         sums, grams = hashed.score(
-            *buffers(batch), characters.table(), self.signs, self.order, self.table
+            *word_buffers(batch), characters.table(), self.signs, self.order, self.table
         )
         scores: NDArray[np.float32] = sums.astype(np.float32)
         if self.per_token:
@@ -97,7 +97,7 @@ class Dsir(Method[Texts]):
     def _shares(self, texts: Texts) -> NDArray[np.float64]:
         """float64 [buckets]: each bucket's share of all n-grams; equal shares if there are none."""
         counts = hashed.count(
-            *buffers(texts),
+            *word_buffers(texts),
             characters.table(),
             self.signs,
             self.order,

@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Reads, Texts, buffers
+from corpusfit.core.types import Reads, Texts
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
 from corpusfit.kernels.grams import find_each, fits, grams_in
@@ -30,6 +30,7 @@ from corpusfit.scoring.tokens import (
     check_words,
     in_words,
     most_frequent,
+    word_buffers,
     written_tokens,
 )
 
@@ -50,7 +51,7 @@ class NgramCoverageScorer(Scorer[Texts]):
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts: mean or summed frequency, float32 [n] in [0, 1]."""
-        text = (*buffers(in_words(batch, self.words)), table())
+        text = (*word_buffers(in_words(batch, self.words)), table())
         index = (self.keys, self.places, self.frequency)
         return np.asarray(coverage(*text, *index, self.order, self.per_token))
 

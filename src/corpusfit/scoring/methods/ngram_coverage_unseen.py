@@ -24,11 +24,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Corpus, Reads, Texts, buffers
+from corpusfit.core.types import Corpus, Reads, Texts
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import greedy_order, listed_in
 from corpusfit.scoring.contract import CorpusMethod, Family, setting
-from corpusfit.scoring.tokens import Listed, most_frequent
+from corpusfit.scoring.tokens import Listed, most_frequent, word_buffers
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class NgramCoverageUnseen(CorpusMethod):
         for shard, texts in corpus:
             shards.append((shard, len(texts)))
             index = (table(), listed.keys, listed.places, len(listed.counts), self.order)
-            parts.append(listed_in(*buffers(texts), *index))
+            parts.append(listed_in(*word_buffers(texts), *index))
         empty = (np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int32))
         grams, counts, lengths = map(np.concatenate, zip(empty, *parts, strict=True))
         return shards, grams, counts, lengths

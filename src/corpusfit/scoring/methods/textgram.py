@@ -25,12 +25,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Corpus, Paired, Reads, Texts, buffers
+from corpusfit.core.types import Corpus, Paired, Reads, Texts
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.coverage import coverage
 from corpusfit.scoring.contract import CorpusMethod, Family, setting
 from corpusfit.scoring.similarity import Graph
-from corpusfit.scoring.tokens import OWN, check_words, in_words, most_frequent
+from corpusfit.scoring.tokens import OWN, check_words, in_words, most_frequent, word_buffers
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class TextGram(CorpusMethod):
         """Positions of the target units that join the graph, int64 [a]; copies repeat."""
         texts = in_words(texts, self.words)
         listed = most_frequent(texts, "target", self.order, self.top)
-        text = (*buffers(texts), table(), listed.keys, listed.places)
+        text = (*word_buffers(texts), table(), listed.keys, listed.places)
         share = coverage(*text, listed.counts / listed.total, self.order, True)
         best = np.argsort(-share, kind="stable")
         if self.copies:

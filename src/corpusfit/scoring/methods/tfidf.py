@@ -23,13 +23,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Reads, Texts, buffers
+from corpusfit.core.types import Reads, Texts
 from corpusfit.kernels import grams, similar
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import find_each, table_of
 from corpusfit.kernels.similar import cosines, inverted, nearest_cosines
 from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit, setting
-from corpusfit.scoring.tokens import count_target_words, count_words, written_tokens
+from corpusfit.scoring.tokens import count_target_words, count_words, word_buffers, written_tokens
 
 _COMPARE = ("centroid", "nearest")
 _IDF = ("log", "ratio")
@@ -67,7 +67,7 @@ class TfidfScorer(Scorer[Texts]):
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts: the (mean) cosine, float32 [n] in [0, 1]; 0 without a known word."""
-        texts = (*buffers(batch), table())
+        texts = (*word_buffers(batch), table())
         if self.k == 0:
             cosine = cosines(*texts, self.keys, self.places, self.idf, self.centroid)
         else:
