@@ -257,6 +257,11 @@ path = "mixed.jsonl"
     counts = done.manifest["counts"]["mixed"]
     assert (counts["identified"], counts["in_other_languages"]) == (12, 4)
     assert counts["others"] == {"en": 4}
+    jsonl("french.jsonl", documents(FRENCH, 4))
+    text += '[[sources]]\nname = "left"\nkind = "general"\nlanguage = "fr"\npath = "french.jsonl"\n'
+    done = compose(recipe(text.replace('"fra", ', "").replace("24", "16")), "without")
+    (warning,) = (w for w in done.manifest["warnings"] if w.startswith("No document of left "))
+    assert "fr" in warning.rpartition("they are in")[2]
 
 
 @pytest.mark.parametrize("name", ["pages.jsonl", "pages.parquet"])

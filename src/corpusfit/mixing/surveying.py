@@ -339,6 +339,12 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
                 f"{labels.total():,} rows of {source.name} have a {source.language_field} that is "
                 f"no code of a language ({shown}), so their language is identified."
             )
+        if counts["in_other_languages"] == counts["documents"]:
+            shown = ", ".join(language for language, _ in others[number].most_common(3))
+            context.warn(
+                f"No document of {source.name} is in a language of the composition; they are in "
+                f"{shown}."
+            )
         unlabeled = counts.get("identified") == counts["documents"] and not unread[number]
         for setting, none in (("page", not paged[number]), ("language_field", unlabeled)):
             if (name := getattr(source, setting)) and none:
