@@ -338,13 +338,16 @@ def means(gains: Record) -> tuple[str, str]:
     for setting, name in itertools.product(SETTINGS, SCORES):
         measure = MEASURES[name]
         unit = "%" if measure.ratio else measure.unit
-        for column, (mean, low, high, _) in gains.get(f"{setting}/{name}/mean", {}).items():
-            of = [
-                gains[key][column]
-                for task in TASKS
-                if column in gains.get(key := f"{setting}/{name}/{task}", {})
-            ]
+        by_task = [gains.get(f"{setting}/{name}/{task}", {}) for task in TASKS]
+        means_of = gains.get(f"{setting}/{name}/mean", {})
+        for column in dict.fromkeys(column for of in by_task for column in of):
+            of = [found[column] for found in by_task if column in found]
             above, below = sum(c[1] > 0 for c in of), sum(c[2] < 0 for c in of)
+            if column != BASE and below:
+                lower.append(f"`{column}` on {counted(below, 'task')} ({setting}, {name})")
+            if column not in means_of:  # two tasks say nothing of others
+                continue
+            mean, low, high, _ = means_of[column]
             said = "{:+.{d}f} {} ({:+.{d}f} to {:+.{d}f})".format(
                 mean, unit, low, high, d=measure.digits
             )
@@ -353,8 +356,8 @@ def means(gains: Record) -> tuple[str, str]:
             )
             if column != BASE and low > 0:
                 higher.append(f"`{column}` {said} ({setting}, {name})")
-            if column != BASE and (high < 0 or below):
-                lower.append(f"`{column}` ({setting}, {name})")
+            if column != BASE and high < 0:
+                lower.append(f"`{column}` {said} ({setting}, {name})")
     conclusion = (
         f"Shown to score higher than `{RANDOM}` in the mean over tasks: "
         f"{', '.join(higher) or 'none'}. Shown to score lower in the mean or on a task: "

@@ -377,7 +377,7 @@ def test_another_corpus_in_its_place_begins_anew_where_overwrite_is_asked_for(fi
     assert again.manifest["measures"] == fresh.manifest["measures"]
 
 
-def test_a_selection_of_most_of_the_corpus_is_said_to_be_so(fit, few, jsonl):
+def test_a_selection_of_much_of_the_distinct_text_is_said_to_be_so(fit, few, jsonl):
     once = fit("once", corpus=jsonl("once.jsonl", [*prose("task", 60, 2), *prose("market", 60)]))
     assert "much the same text" not in once.manifest["selected"]
     rows = [*prose("task", 10, 2), *prose("market", 10)] * 12

@@ -14,6 +14,8 @@ import corpusfit
 from corpusfit import Machine
 from corpusfit.core.artifacts import folder_path, write_bytes
 from corpusfit.core.errors import ChangedInputError, OutputFolderError, StorageError, UsageError
+from corpusfit.core.plan import ReadPlan
+from corpusfit.training.inputs import find_training_inputs
 
 
 @pytest.fixture
@@ -71,6 +73,14 @@ def test_a_run_in_a_store_is_resumed_finished_and_overwritten(select, store, inl
     other = select(f"{store}/out", machine, seed=1, overwrite=True, **words)
     assert digests(other.path) == digests(select(f"{store}/fresh", machine, seed=1, **words).path)
     assert digests(other.path) != whole
+
+
+def test_a_pattern_of_a_store_is_trained_on(store, inline):
+    for name in ("part-0", "part-1", "other"):
+        write_bytes(folder_path(f"{store}/{name}.jsonl", ""), b'{"text": "a"}\n')
+    with inline.running() as context:
+        found = find_training_inputs([f"{store}/part-*.jsonl"], (), (), ReadPlan(), context)
+    assert [source.name for source in found.data] == ["part-0.jsonl", "part-1.jsonl"]
 
 
 def test_a_place_with_something_else_is_refused(select, store, inline):

@@ -7,7 +7,7 @@ import pytest
 from journeys import scores
 
 import corpusfit
-from corpusfit.core.errors import ChangedInputError
+from corpusfit.core.errors import ChangedInputError, InputError
 from corpusfit.text import surveyed
 from corpusfit.text.context import Run
 
@@ -46,32 +46,37 @@ def test_a_command_on_an_earlier_run_finds_the_change(
         command(out, words | {"machine": type(inline)(verify=True)})
 
 
+@pytest.mark.parametrize("cut", [False, True], ids=["same borders", "another file is cut"])
 def test_a_corpus_that_changed_while_it_was_encoded_leaves_no_vectors(
-    jsonl, task, tiny_static, tmp_path, inline, monkeypatch
+    jsonl, task, tiny_static, tmp_path, inline, monkeypatch, cut
 ):
-    """A later run on the restored file took the vectors of the other content."""
-    rows = [{"text": f"{word} " * 12 + str(i)} for i in range(40) for word in ("stock", "zebra")]
+    """A later run on the restored files took the vectors of the other content."""
+    rows = [{"text": f"{word} {cut} " * 6 + str(i)} for i in range(40) for word in ("ox", "fund")]
+    one, other = jsonl("corpus/a.jsonl", rows), jsonl("corpus/b.jsonl", rows[:30])
     words = {
         "target": task,
-        "corpus": jsonl("corpus.jsonl", rows),
+        "corpus": one.parent,
         "method": "centroid_distance",
         "embedder": str(tiny_static),
         "machine": inline,
     }
-    whole = words["corpus"].read_bytes()
-    lines = whole.splitlines(keepends=True)
+    before = {path: path.read_bytes() for path in (one, other)}
+    lines = before[one].splitlines(keepends=True)
     stage = Run.stage
 
     def swapping(self, name, total=0):
-        if name == "embed":  # the same size and borders of lines
-            words["corpus"].write_bytes(b"".join([*lines[2:], *lines[:2]]))
+        if name == "embed":
+            one.write_bytes(b"".join([*lines[2:], *lines[:2]]))  # the same size and borders
+            if cut:  # so that reading it fails, behind vectors of the first file
+                other.write_bytes(before[other][:-20])
         return stage(self, name, total)
 
-    monkeypatch.setattr(Run, "stage", swapping)
-    with pytest.raises(ChangedInputError, match=r"corpus\.jsonl"):
-        corpusfit.select(out=tmp_path / "one", **words)
-    monkeypatch.undo()
-    words["corpus"].write_bytes(whole)
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "stage", swapping)
+        with pytest.raises((InputError, ChangedInputError), match=r"[ab]\.jsonl"):
+            corpusfit.select(out=tmp_path / "one", **words)
+    for path, content in before.items():
+        path.write_bytes(content)
     again = corpusfit.select(out=tmp_path / "two", **words)
     machine = type(inline)(engine="inline", cache=tmp_path / "fresh")
     fresh = corpusfit.select(out=tmp_path / "three", **words | {"machine": machine})

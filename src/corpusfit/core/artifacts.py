@@ -49,9 +49,6 @@ def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
         if not local.startswith("/"):  # a host's name, or a relative path
             raise bad_setting(setting, "a folder of this machine, such as file:///tmp/out", text)
         return Path(local)
-    if "::" in text or set("*?[") & set(text.partition("://")[2]):
-        # fsspec takes them for patterns and chains, also where it removes files
-        raise bad_setting(setting, "the URL of a folder without *, ?, [ and ::", text)
     from upath import UPath
 
     try:
@@ -62,6 +59,17 @@ def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
         cure = f"{e}. Install the library of the store, for instance `pip install s3fs` for s3://."
         raise bad_setting(setting, "a folder or a URL that fsspec can write to", text, cure) from e
     return cast("Path", path)
+
+
+def require_plain(folder: Path, setting: str) -> Path:
+    """Refuse to write below a URL that fsspec takes for a pattern or a chain; returns the folder.
+
+    It does so where it removes files, too: those of `run?` are those of `run1`.
+    """
+    text = str(folder)
+    if not is_local(folder) and ("::" in text or set("*?[") & set(text.partition("://")[2])):
+        raise bad_setting(setting, "the URL of a folder without *, ?, [ and ::", text)
+    return folder
 
 
 def user_path(name: str) -> Path:

@@ -18,7 +18,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corpusfit.core.artifacts import is_local, no_collection, read_bytes, sweep, write_bytes
+from corpusfit.core.artifacts import (
+    is_local,
+    no_collection,
+    read_bytes,
+    require_plain,
+    sweep,
+    write_bytes,
+)
 from corpusfit.core.errors import (
     ChangedInputError,
     InputError,
@@ -144,6 +151,7 @@ class OutFolder:
 
     def claim(self) -> None:
         """Check that the command can write to the folder."""
+        require_plain(self.path, "`out`")
         self.refuse_links()
         if (self.work / "run.json").exists() or not self.path.exists():
             return
@@ -264,10 +272,11 @@ class OutFolder:
     def finish(self, manifest: Mapping[str, Any]) -> None:
         """Write the manifest, which marks the run as finished; deletes an older report."""
         # a store has no lock that keeps another command with `overwrite` out
-        if self._begun is not None and read_bytes(self.work / "run.json") != self._begun:
+        begun = self.work / "run.json"
+        if self._begun and not (begun.exists() and read_bytes(begun) == self._begun):
             raise OutputFolderError(
-                f"Another command has begun a run in {self.path} meanwhile, so its files are of "
-                "both. Run this one again with another `out`."
+                f"Another command has begun a run in {self.path} meanwhile, or removed this one, "
+                "so its files are of both. Run this one again with another `out`."
             )
         sweep(self.path)
         self.report.unlink(missing_ok=True)

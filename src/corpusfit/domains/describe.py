@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
@@ -103,7 +104,7 @@ def characteristic_words(
     # are its relative frequencies in the cluster and in all texts. A word counts once per text.
     counts = [Counter[str]() for _ in range(k)]
     for text, cluster in zip(texts, clusters.tolist(), strict=True):
-        words = word_pattern(_JOINED).findall(text)
+        words = word_pattern(_JOINED).findall(normalize("NFC", text))
         counts[cluster].update({word.lower() for word in words if len(word) > 1})
     whole = sum(counts, Counter[str]())
     total = whole.total()

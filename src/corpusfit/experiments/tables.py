@@ -131,10 +131,10 @@ def _notes(recipe: Recipe, scored: ScoredCells) -> tuple[str, ...]:
     models = (
         f"{recipe.adaptations} adapted models" if recipe.adaptations > 1 else "one adapted model"
     )
-    # no model is trained on the examples of these, so each seed is an adapted model
-    answered = [name for name, of in by_row.items() if of < number]
-    if answered:
-        seeds += f" (of {', '.join(answered)}: over {models})"
+    # where no model is trained on a task's examples, a seed is an adapted model
+    untrained = [name for name, of in by_row.items() if of < number]
+    if untrained:
+        seeds += f" (of {', '.join(untrained)}: over {models})"
     notes = [
         f"Test scores in points (higher is better), mean ± standard deviation over {seeds}.",
         *_in_other_units(recipe, scored),

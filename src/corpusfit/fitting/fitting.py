@@ -117,9 +117,10 @@ class FitFolder(OutFolder):
 
     def begin(self, identity: Mapping[str, Any], *, overwrite: bool) -> None:
         """Begin or resume; `overwrite` replaces the run, also where only corpus files changed."""
-        if self.differs(identity, overwrite=overwrite) or overwrite:
+        super().begin(identity, overwrite=overwrite)  # refuses a folder of another command
+        if overwrite:
             self._clear()
-        self._write_identity(identity)
+            self._write_identity(identity)
 
     def _has_work(self) -> bool:
         return self.schedule.exists()
@@ -147,10 +148,10 @@ class Fitted(Finished):
     @property
     def keep(self) -> str:
         """The model to use: a folder in `path`, or the base as it was named."""
-        kept, seed = self.manifest["kept"], self.manifest["plan"]["seed"]
-        if kept == "base":
-            return str(self.manifest["keep"])
-        return str(FitFolder(self.path).model(kept, seed))  # also where the folder was moved
+        keep = str(self.manifest["keep"])
+        if self.manifest["kept"] == "base":
+            return keep
+        return str(FitFolder(self.path).models / Path(keep).name)  # the folder may have been moved
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat row for each measure and comparison."""

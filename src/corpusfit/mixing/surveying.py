@@ -342,8 +342,7 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
         if counts["in_other_languages"] == counts["documents"]:
             shown = ", ".join(language for language, _ in others[number].most_common(3))
             context.warn(
-                f"No document of {source.name} is in a language of the composition; they are in "
-                f"{shown}."
+                f"No document of {source.name} is in a language of the composition (but {shown})."
             )
         unlabeled = counts.get("identified") == counts["documents"] and not unread[number]
         for setting, none in (("page", not paged[number]), ("language_field", unlabeled)):

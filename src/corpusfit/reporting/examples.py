@@ -5,16 +5,17 @@ from __future__ import annotations
 import io
 import json
 import math
-import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from corpusfit.core.languages import word_pattern
 from corpusfit.scoring.table import columns_of
 
 MAX_MAP_CHARACTERS = 160
@@ -23,8 +24,6 @@ MAX_MAP_CHARACTERS = 160
 _NEAREST = 3
 _WORDS = 3_000
 """Vocabulary size of the TF-IDF vectors: the most frequent words that two or more texts share."""
-
-_WORD = re.compile(r"\w+")
 
 Array = NDArray[np.float64]
 
@@ -104,7 +103,7 @@ _SMALLER = ((1, 2_000), (1, 1_000), (1, 500), (2, 500), (4, 400), (8, 300), (16,
 
 def _of_words(texts: list[str]) -> Array:
     """TF-IDF vectors [n, v] over the most frequent words that two or more texts share."""
-    counts = [Counter(_WORD.findall(text.lower())) for text in texts]
+    counts = [Counter(word_pattern().findall(normalize("NFC", text.lower()))) for text in texts]
     having = Counter(word for count in counts for word in count)
     common = sorted((w for w, n in having.items() if n > 1), key=lambda w: (-having[w], w))
     column_of = {word: i for i, word in enumerate(common[:_WORDS])}

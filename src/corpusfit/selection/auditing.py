@@ -245,7 +245,7 @@ def _check(run: Run, truth: str, domain: Sequence[str], labels: list[str]) -> No
         fields = next((f for r in refused if (f := r.partition("fields are ")[2])), "")
         raise bad_setting(
             "`truth`",
-            f"{SOURCE}, or a field that holds a string, a whole number or a boolean",
+            f"{SOURCE}, or a field that holds a string, a number or a boolean",
             truth,
             f"The first row without this field has the fields {fields}." if fields else "",
         )

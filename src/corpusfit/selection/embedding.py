@@ -14,7 +14,7 @@ import numpy as np
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import names_in, read_arrays, remove, write_arrays, write_bytes
 from corpusfit.core.engine import Job, counting
-from corpusfit.core.errors import changed_input
+from corpusfit.core.errors import ChangedInputError, InputError, changed_input
 from corpusfit.core.manifest import digest, source_identity
 from corpusfit.core.plan import CutPlan, EmbedPlan, ReadPlan
 from corpusfit.core.types import Shard, Vectors
@@ -46,17 +46,25 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
     if complete.exists():
         counts: list[int] = json.loads(complete.read_bytes())
         return folder, counts
+    # vectors of files that changed since they were fingerprinted would poison the cache, also
+    # those of an interrupted run
+    states, now = folder / "states.json", json.dumps([source.state for source in run.sources])
+    if not states.exists() or states.read_text("utf-8") != now:
+        remove(folder)
+        write_bytes(states, now.encode())
     store = VectorStore(folder)
     job = EmbedShards(run.plan.read, run.plan.cut, run.pinned(embed), run.cache, folder, run.names)
     rejected, units = Reasons(), {}
-    for shard, tally in run.over_shards("embed", job, store.finished().__contains__):
-        units[shard] = tally.units
-        rejected.add(tally.rejects)
-        run.machine.progress.advance(0, tally.units)
-    # a source that changed since it was fingerprinted would poison the cache
-    if changed := corpus.changed(run.sources, everywhere=True):
+    try:
+        for shard, tally in run.over_shards("embed", job, store.finished().__contains__):
+            units[shard] = tally.units
+            rejected.add(tally.rejects)
+            run.machine.progress.advance(0, tally.units)
+        if changed := corpus.changed(run.sources, everywhere=True):
+            raise changed_input(changed.name)
+    except (InputError, ChangedInputError):
         remove(folder)
-        raise changed_input(changed.name)
+        raise
     # shards that an interrupted run has stored
     for shard in range(run.shard_count):
         if shard not in units:

@@ -25,6 +25,7 @@ from corpusfit.core.artifacts import (
     folder_path,
     no_collection,
     remove,
+    require_plain,
     user_cache,
     user_path,
     write_bytes,
@@ -87,7 +88,7 @@ def default_cache() -> Path:
     """Folder for embeddings and distilled models: $CORPUSFIT_CACHE, or the user's cache."""
     folder = os.environ.get("CORPUSFIT_CACHE")
     if folder:
-        return folder_path(folder, "CORPUSFIT_CACHE")
+        return require_plain(folder_path(folder, "CORPUSFIT_CACHE"), "CORPUSFIT_CACHE")
     return user_cache()
 
 
@@ -122,7 +123,9 @@ class Machine:
 
     def cache_folder(self) -> Path:
         """The cache folder."""
-        return folder_path(self.cache, "`cache`") if self.cache else default_cache()
+        if not self.cache:
+            return default_cache()
+        return require_plain(folder_path(self.cache, "`cache`"), "`cache`")
 
     @contextlib.contextmanager
     def running(self, work: Path | None = None) -> Iterator[RunContext]:

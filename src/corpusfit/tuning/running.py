@@ -320,14 +320,15 @@ def conclude(trials: Sequence[Trial], rungs: Sequence[Rung], margin: float) -> l
         f"{winner.loss:.3f} nats per token after {winner.done:,} steps (lower is better)."
     ]
     level = [
-        trial.setting.label
+        trial.setting
         for trial in trials[1:]
-        # a trial that was stopped has the loss of fewer steps
-        if trial.rung == len(rungs) and not (trial.stopped or trial.error)
-        if trial.loss <= winner.loss + margin
+        if trial.rung == len(rungs)
+        and not (trial.stopped or trial.error)  # one that was stopped has the loss of fewer steps
+        and trial.loss <= winner.loss + margin
     ]
     if level:
-        conclusions.append(f"No difference shown, within {margin:g}: {', '.join(level)}.")
+        labels = ", ".join(setting.label for setting in level)
+        conclusions.append(f"No difference shown, within {margin:g}: {labels}.")
     chance = next(t for t in trials if t.setting.method == RANDOM)
     rival = next((t for t in trials if t.rung == chance.rung and t.setting == winner.setting), None)
     at = rival.at(chance.done) if rival is not None and not chance.error else None
@@ -336,7 +337,7 @@ def conclude(trials: Sequence[Trial], rungs: Sequence[Rung], margin: float) -> l
             f"At {chance.done:,} steps the loss is {at:.3f} with {winner.setting.label}, and "
             f"{chance.loss:.3f} with random text."
         )
-    if winner.setting.method == RANDOM and not level:
+    if all(setting.method == RANDOM for setting in (winner.setting, *level)):
         conclusions.append("Random text was best: no method tried helps this model at this budget.")
     if winner.loss >= base:
         conclusions.append("No setting lowered the loss of the model before adaptation.")

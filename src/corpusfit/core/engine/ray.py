@@ -229,7 +229,8 @@ class RayEngine(Engine):
         self._look_at = 0.0  # when to look again
         self._worked_at = 0.0  # when there was a worker, or a map began
         self._told = False  # whether the user was told of a wait for workers
-        self._session = uuid.uuid4().hex
+        # workers outlive this engine, and the files of the job they keep open may change after it
+        self._id = uuid.uuid4().hex
 
     def __enter__(self) -> RayEngine:
         with importing("`engine=ray`", "ray"):
@@ -259,9 +260,7 @@ class RayEngine(Engine):
         self._worked_at = time.monotonic()
         name, data = packed(job)
         shared = {folder: setting for folder, setting in self._shared.items() if folder.exists()}
-        # a worker outlives this engine, and the files of its open job may have changed since
-        name = f"{self._session} {name}"
-        order = _Order(name, str(Path.cwd()), shared, self._ray.put(data))
+        order = _Order(f"{self._id} {name}", str(Path.cwd()), shared, self._ray.put(data))
         results = (self._on_actors if job.encodes else self._as_tasks)(order, enumerate(pieces))
         with contextlib.closing(results):
             for number, result in results:

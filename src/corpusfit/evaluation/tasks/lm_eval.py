@@ -5,6 +5,7 @@ Reference: Gao et al. (2021), A framework for few-shot language model evaluation
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -26,7 +27,7 @@ from corpusfit.training.schedule import naming_memory_errors
 
 _BATCH = 8
 _SCORING = ("output_type", "metric_list", "filter_list", "process_results", "repeats")
-"""Fields of a task's configuration that decide on scores; functions are stated by their source."""
+"""Fields of a task's configuration that decide on scores."""
 _OUT_OF_MEMORY = TrainingError("Out of memory. Set a smaller `likelihood.context`.")
 # A task of lm-eval, of several in a group, and the number of an example in it.
 _Key = tuple[str, int]
@@ -163,7 +164,16 @@ def _evaluated(
         for sample in samples:
             by_example.setdefault((name, sample["doc_id"]), sample)
     scored_by = {
-        name: digest([lm_eval.__version__, [config.get(field) for field in _SCORING]])
+        name: digest([lm_eval.__version__, [_stated(config.get(field)) for field in _SCORING]])
         for name, config in found["configs"].items()
     }
     return by_example, scored_by
+
+
+def _stated(value: Any) -> Any:
+    """A part of a configuration, with functions as their source."""
+    if isinstance(value, Mapping):
+        return {key: _stated(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_stated(each) for each in value]
+    return inspect.getsource(value) if callable(value) else value

@@ -61,7 +61,7 @@ function marked(text, effects) {
   let at = 0;
   for (let i = 0; i < words.length; i++) {
     for (let n = Math.min(longest, words.length - i); n > 0; n--) {
-      const effect = known.get(words.slice(i, i + n).map((w) => w[0].toLowerCase()).join(" "));
+      const effect = known.get(words.slice(i, i + n).map((w) => w[0].normalize("NFC").toLowerCase()).join(" "));
       if (effect === undefined) continue;
       const last = words[i + n - 1], end = last.index + last[0].length;
       const label = `${effect > 0 ? "raised" : "lowered"} the score by ${score(Math.abs(effect))}`;
@@ -183,10 +183,11 @@ function browse(section) {
   });
   list.after(more);
   const show = () => {
-    const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const plain = (text) => text.normalize("NFC").toLowerCase();
+    const wanted = plain(words.value).split(/\s+/).filter(Boolean);
     found = run.examples.filter((e) => (!source.value || e.source === source.value)
       && (!taken.value || String(e.selected) === taken.value)
-      && wanted.every((word) => e.text.toLowerCase().includes(word)));
+      && wanted.every((word) => plain(e.text).includes(word)));
     list.replaceChildren();
     add(10);
     section.querySelector("[data-found]").textContent = `${found.length} of ${run.examples.length}`;
