@@ -305,12 +305,13 @@ def tables(
     return {
         "score": [
             "# Which selections raise the score?",
-            f"**{conclusion}**",
+            conclusion,
             f"{done:,} of {len(asked):,} measurements are finished. The tables of single tasks are "
             "on [a page of their own](score_tasks.md).",
             INTRODUCTION,
             "## Means over tasks",
             rows,
+            *replays(found),
             *predictions(found),
             *choices(found),
             "## What each measure can show, stated before running",
@@ -328,13 +329,14 @@ def tables(
 
 
 def means(gains: Record) -> tuple[str, str]:
-    """Every column's mean score, and a sentence on those that are shown to differ from random."""
+    """Every column's mean score, and a list of those that are shown to differ from random."""
     lines = [
         f"| setting | score | column | mean over tasks, against `{RANDOM}` | shown higher "
         "| shown lower | tasks |",
         "|---|---|---|---|---|---|---|",
     ]
-    higher, lower = [], []
+    higher: dict[tuple[str, str], list[str]] = {}
+    lower = []
     for setting, name in itertools.product(SETTINGS, SCORES):
         measure = MEASURES[name]
         unit = "%" if measure.ratio else measure.unit
@@ -348,22 +350,24 @@ def means(gains: Record) -> tuple[str, str]:
             if column not in means_of:  # two tasks say nothing of others
                 continue
             mean, low, high, _ = means_of[column]
-            said = "{:+.{d}f} {} ({:+.{d}f} to {:+.{d}f})".format(
-                mean, unit, low, high, d=measure.digits
-            )
+            d = measure.digits
+            said = f"{mean:+.{d}f} {unit} ({low:+.{d}f} to {high:+.{d}f})"
             lines.append(
                 f"| {setting} | {name} | `{column}` | {said} | {above} | {below} | {len(of)} |"
             )
             if column != BASE and low > 0:
-                higher.append(f"`{column}` {said} ({setting}, {name})")
+                higher.setdefault((setting, name), []).append(f"`{column}` {said}")
             if column != BASE and high < 0:
                 lower.append(f"`{column}` {said} ({setting}, {name})")
-    conclusion = (
-        f"Shown to score higher than `{RANDOM}` in the mean over tasks: "
-        f"{', '.join(higher) or 'none'}. Shown to score lower in the mean or on a task: "
-        f"{', '.join(lower) or 'none'}."
-    )
-    return "\n".join(lines), conclusion
+    shown_higher = [
+        f"- {TITLES[setting]}, {name}: {', '.join(of)}." for (setting, name), of in higher.items()
+    ]
+    conclusion = [
+        f"**Shown to score higher than `{RANDOM}` in the mean over tasks:**\n",
+        *(shown_higher or ["- nothing yet."]),
+        f"\n**Shown to score lower, in the mean or on a task:** {', '.join(lower) or 'none'}.",
+    ]
+    return "\n".join(lines), "\n".join(conclusion)
 
 
 TITLES = {
@@ -390,7 +394,8 @@ INTRODUCTION = (
     "The interval of a mean is that of a crossed random-effects model, for other tasks and other "
     "thirds of the corpus; *shown higher* and *shown lower* count the tasks whose own 95 % "
     "interval is on one side of zero. No interval is corrected for the number of comparisons. "
-    "Settings, and which question each was asked in advance, are on the page of tasks."
+    "Settings are on the page of tasks; which questions were stated before they ran, and their "
+    "answers, in the [log](../log.md)."
 )
 HOW_TO_READ = (
     "Tables have differences to `random`, in its last column as it is; positive is better. A "
@@ -481,6 +486,32 @@ def gains_table(
     return "\n".join(lines)
 
 
+def replays(found: dict[tuple[Key, str], Record]) -> list[str]:
+    """What a share of general text in the selection does to its scores."""
+    lines = []
+    for setting, name in itertools.product(SETTINGS, SCORES):
+        values, measure = values_of(found, name), MEASURES[name]
+        for column in sorted({c for own, _, c, _ in values if own == setting and "+" in c}):
+            plain = column.partition("+")[0]
+            gains = Gains.of(values, setting, column, plain)
+            if len(gains.tasks) < 3:
+                continue
+            mean, low, high = measure.shown_as(gains.means().mean(), *mean_interval(gains.gain))
+            unit, d = "%" if measure.ratio else measure.unit, measure.digits
+            lines.append(
+                f"| {setting} | {name} | `{column}` against `{plain}` | {mean:+.{d}f} {unit} "
+                f"({low:+.{d}f} to {high:+.{d}f}) | {len(gains.tasks)} |"
+            )
+    if not lines:
+        return []
+    return [
+        "## General text in the selection",
+        "`+0.25`: a quarter of the words is random text.",
+        "| setting | score | columns | mean over tasks | tasks |\n|---|---|---|---|---|\n"
+        + "\n".join(lines),
+    ]
+
+
 def matrix(
     found: dict[tuple[Key, str], Record], setting: str, name: str, dev: bool = False
 ) -> dict[tuple[str, str], float]:
@@ -503,7 +534,9 @@ def predictions(found: dict[tuple[Key, str], Record]) -> list[str]:
                 continue  # a ratio has the ranks of its score
             common = sorted(of[lower].keys() & of[upper].keys())
             tasks = sorted({task for task, _ in common})
-            columns = sorted({column for _, column in common})
+            # the text that `auto` chose is that of another column
+            columns = sorted({column for _, column in common} - {"auto"})
+            common = [cell for cell in common if cell[1] in columns]
             if len(columns) < 4 or not tasks:
                 continue
             known, score = np.full((2, len(tasks), len(columns)), np.nan)
