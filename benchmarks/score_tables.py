@@ -88,8 +88,8 @@ MEASURES = {
     "general loss": Measure("loss", _loss("general"), "fewer nats, general text", 3),
     "probe bits": Measure("probe", lambda r, _: -r["bits"], "fewer bits per label", 3),
     "probe": Measure("probe", lambda r, m: 100 * r["test"][m], "points", 1, examples=True),
-    "bytes": Measure(
-        "bytes", lambda r, _: r["test"][PER_BYTE], "fewer bits per byte", 4, examples=True
+    "bits per byte": Measure(
+        "bytes", lambda r, _: r["test"][PER_BYTE], "fewer bits per byte", 3, examples=True
     ),
     "bleu": Measure("bleu", lambda r, m: 100 * r["test"][m], "points", 2, examples=True),
     "bleu ratio": Measure(
@@ -103,7 +103,7 @@ MEASURES = {
     ),
 }
 """From cheap to costly."""
-SCORES = ("probe", "bytes", "bleu", "bleu ratio", "tune500", "tune")
+SCORES = ("probe", "bits per byte", "bleu", "bleu ratio", "tune500", "tune")
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,11 @@ def values_of(found: dict[tuple[Key, str], Record], name: str) -> dict[Key, Valu
         number = measure.value(result, metric)
         draws = np.zeros(1)
         if measure.examples:
-            draws = unpacked(result["resampled"], np.int16) * UNIT * (1 if name == "bytes" else 100)
+            draws = (
+                unpacked(result["resampled"], np.int16)
+                * UNIT
+                * (1 if measure.rung == "bytes" else 100)
+            )
         if measure.ratio:
             draws = 100 * np.log(np.maximum(number + draws, 1e-6) / number)
             number = 100 * math.log(number)
@@ -306,8 +310,9 @@ def tables(
         "score": [
             "# Which selections raise the score?",
             conclusion,
-            f"{done:,} of {len(asked):,} measurements are finished. The tables of single tasks are "
-            "on [a page of their own](score_tasks.md).",
+            f"The study is not finished: it has {done:,} of {len(asked):,} measurements. Tables of "
+            "single tasks are on [a page of their own](score_tasks.md). Bits per byte are a loss and "
+            "no score, but all that a small decoder can be asked for.",
             INTRODUCTION,
             "## Means over tasks",
             rows,
@@ -350,26 +355,34 @@ def means(gains: Record) -> tuple[str, str]:
             if column not in means_of:  # two tasks say nothing of others
                 continue
             mean, low, high, _ = means_of[column]
-            d = measure.digits
-            said = f"{mean:+.{d}f} {unit} ({low:+.{d}f} to {high:+.{d}f})"
+            d, sign = measure.digits, "" if unit.startswith("fewer") else "+"
+            said = f"{mean:{sign}.{d}f} {unit} ({low:{sign}.{d}f} to {high:{sign}.{d}f})"
             lines.append(
                 f"| {setting} | {name} | `{column}` | {said} | {above} | {below} | {len(of)} |"
             )
             if column != BASE and low > 0:
-                higher.setdefault((setting, name), []).append(f"`{column}` {said}")
+                text = f"`{column}` {said}, {counted(len(of), 'task')}"
+                higher.setdefault((setting, name), []).append(text)
             if column != BASE and high < 0:
                 lower.append(f"`{column}` {said} ({setting}, {name})")
     shown_higher = [
-        f"- {TITLES[setting]}, {name}: {', '.join(of)}." for (setting, name), of in higher.items()
+        f"- {TITLES[setting]}, {name}{', not asked in advance' * (key in UNASKED)}: "
+        f"{'; '.join(of)}."
+        for key, of in higher.items()
+        for setting, name in [key]
     ]
     conclusion = [
         f"**Shown to score higher than `{RANDOM}` in the mean over tasks:**\n",
         *(shown_higher or ["- nothing yet."]),
-        f"\n**Shown to score lower, in the mean or on a task:** {', '.join(lower) or 'none'}.",
+        "\n**Selections that are shown to score lower, in the mean or on a task:** "
+        f"{', '.join(lower) or 'none'}. (`base`, the model without continued training, is lower on "
+        "some tasks.)",
     ]
     return "\n".join(lines), "\n".join(conclusion)
 
 
+UNASKED = {("translation", "bleu ratio")}
+"""Seen after the question stated in advance, in points, was answered."""
 TITLES = {
     "continued": "Continued pre-training",
     "sentence": "A sentence encoder, frozen",
