@@ -311,8 +311,8 @@ def tables(
             "# Which selections raise the score?",
             conclusion,
             f"The study is not finished: it has {done:,} of {len(asked):,} measurements. Tables of "
-            "single tasks are on [a page of their own](score_tasks.md). Bits per byte are a loss and "
-            "no score, but all that a small decoder can be asked for.",
+            "single tasks are on [a page of their own](score_tasks.md). Bits per byte are a loss, "
+            "not a score, but all that a small decoder can be asked for.",
             INTRODUCTION,
             "## Means over tasks",
             rows,
