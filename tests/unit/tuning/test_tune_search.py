@@ -247,3 +247,15 @@ def test_a_trial_is_known_by_all_digits_of_its_fraction():
     keys = {Setting("a", fraction, "off").key for fraction in (0.1, 0.12345671, 0.12345672)}
     assert len(keys) == 3
     assert "a-0.1" in keys
+
+
+def test_a_loss_that_is_not_measured_is_not_trained_on():
+    causal = PLAN.with_value("objective.name", "causal")
+    with pytest.raises(UsageError, match=r"`objective\.loss_on`"):
+        causal.with_value("objective.loss_on", "assistant").check()
+
+
+def test_a_filter_is_of_the_corpus_and_not_of_what_was_selected_by_it():
+    plan = PLAN.with_value("read.where", "kept == true")
+    assert plan.selection("dsir").read.where == "kept == true"
+    assert plan.adaptation(10).read.where == ""
