@@ -169,11 +169,8 @@ def values_of(found: dict[tuple[Key, str], Record], name: str) -> dict[Key, Valu
         number = measure.value(result, metric)
         draws = np.zeros(1)
         if measure.examples:
-            draws = (
-                unpacked(result["resampled"], np.int16)
-                * UNIT
-                * (1 if measure.rung == "bytes" else 100)
-            )
+            scale = UNIT if measure.rung == "bytes" else 100 * UNIT
+            draws = unpacked(result["resampled"], np.int16) * scale
         if measure.ratio:
             draws = 100 * np.log(np.maximum(number + draws, 1e-6) / number)
             number = 100 * math.log(number)
@@ -366,10 +363,9 @@ def means(gains: Record) -> tuple[str, str]:
             if column != BASE and high < 0:
                 lower.append(f"`{column}` {said} ({setting}, {name})")
     shown_higher = [
-        f"- {TITLES[setting]}, {name}{', not asked in advance' * (key in UNASKED)}: "
+        f"- {TITLES[setting]}, {name}{', not asked in advance' * ((setting, name) in UNASKED)}: "
         f"{'; '.join(of)}."
-        for key, of in higher.items()
-        for setting, name in [key]
+        for (setting, name), of in higher.items()
     ]
     conclusion = [
         f"**Shown to score higher than `{RANDOM}` in the mean over tasks:**\n",
@@ -564,8 +560,9 @@ def predictions(found: dict[tuple[Key, str], Record]) -> list[str]:
         return []
     return [
         "## What predicts what",
-        "Spearman's correlation over columns within tasks (positive: the better by the lower rung "
-        "is the better by the higher); p of permutations within tasks.",
+        "Spearman's correlation within tasks over the columns except `auto`, with `random` "
+        "(positive: the better by the lower rung is the better by the higher); p of permutations "
+        "within tasks.",
         "| setting | rung | predicts | correlation | over |\n|---|---|---|---|---|\n"
         + "\n".join(lines),
     ]

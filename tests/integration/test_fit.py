@@ -9,7 +9,7 @@ import zstandard
 from journeys import chats, digests, prose
 
 import corpusfit
-from corpusfit.core.errors import ChangedInputError
+from corpusfit.core.errors import ChangedInputError, EmptyInputError
 from corpusfit.fitting import fitting, schedule
 from listening import Listening
 
@@ -461,6 +461,14 @@ def test_what_cannot_be_done_is_refused_before_anything_is_trained(fit, words, n
         fit(**words)
     assert isinstance(error.value, corpusfit.CorpusfitError)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_task_with_labels_in_its_test_split_alone_is_no_plain_text(fit, jsonl):
+    jsonl("half/train.jsonl", [{"text": text, "label": None} for text in prose("task", 30)])
+    tested = [{"text": text, "label": "ab"[i % 2]} for i, text in enumerate(prose("market", 30))]
+    folder = jsonl("half/test.jsonl", tested).parent
+    with pytest.raises(EmptyInputError, match="label"):
+        fit(task=folder)
 
 
 def test_another_task_in_the_same_folder_is_refused(fit, few, jsonl):

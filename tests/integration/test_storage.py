@@ -13,7 +13,13 @@ from journeys import digests, scores
 import corpusfit
 from corpusfit import Machine
 from corpusfit.core.artifacts import folder_path, write_bytes
-from corpusfit.core.errors import ChangedInputError, OutputFolderError, StorageError, UsageError
+from corpusfit.core.errors import (
+    ChangedInputError,
+    InputError,
+    OutputFolderError,
+    StorageError,
+    UsageError,
+)
 from corpusfit.core.plan import ReadPlan
 from corpusfit.training.inputs import find_training_inputs
 
@@ -188,3 +194,13 @@ def test_object_storage_gets_the_same_bytes_from_two_workers(
     )
     with pytest.raises(StorageError, match="s3://nowhere/"):
         write_bytes(folder_path("s3://nowhere/x", ""), b"x")
+
+
+def test_a_file_that_fsspec_would_take_for_another_is_refused(select, store, inline):
+    """Of `a::b.jsonl` it opens `a`."""
+    folder = f"{store}/corpus"
+    write_bytes(folder_path(f"{folder}/plain.jsonl", ""), b'{"text": "a b"}\n')
+    target = folder_path(f"{folder}/plain.jsonl", "")
+    target.fs.pipe_file(f"{target.path.rpartition('/')[0]}/a::b.jsonl", b'{"text": "a b"}\n')
+    with inline.running() as context, pytest.raises(InputError, match=r"a::b\.jsonl"):
+        context.find([folder], ReadPlan(), "corpus")

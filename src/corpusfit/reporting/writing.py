@@ -9,7 +9,6 @@ from typing import Any
 
 from corpusfit.core.artifacts import sweep, write_bytes
 from corpusfit.core.manifest import undamaged
-from corpusfit.fitting.fitting import Fitted
 from corpusfit.reporting.charts import Spec
 from corpusfit.reporting.clusters import clusters_part
 from corpusfit.reporting.comparison import beside_part
@@ -54,6 +53,8 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
     for i, run in enumerate(numbered["run"], 1):
         yield recipe_part(f"recipe-{i}", run.title, run.manifest)
     for i, run in enumerate(numbered["fit"], 1):
+        from corpusfit.fitting.fitting import Fitted  # it imports all that a fit does
+
         keep = Fitted(run.path, run.manifest).keep
         yield fitted_part(f"fit-{i}", f"Verdict: {run.title}", {**run.manifest, "keep": keep})
     for i, run in enumerate(numbered["evaluate"], 1):
