@@ -101,6 +101,7 @@ def test_every_segment_is_there_and_ordered_by_stage_then_score(whole, last):
     assert all(o["stage"] == 1 for o in others)
 
 
+@pytest.mark.slow
 def test_a_last_stage_with_settings_of_its_own(run, tiny_lm, monkeypatch):
     """With `method.name`, `method.*` are its settings, here a model without which it cannot be."""
     monkeypatch.setattr("corpusfit.scoring.methods.conditional_loss.READ", 50)

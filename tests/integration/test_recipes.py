@@ -137,6 +137,7 @@ def finished(out):
     }
 
 
+@pytest.mark.slow
 def test_from_tasks_and_a_pile_to_the_tables(recipe, run, copied):
     """Every cell has its scores; the files say the same; a second run makes nothing anew."""
     inputs = finished(copied("small"))
@@ -283,6 +284,7 @@ def tasks(ran):
     return json.loads((ran.path / "table.json").read_text("utf-8"))["tasks"]
 
 
+@pytest.mark.slow
 def test_the_oracle_takes_its_domain_and_nothing_else(recipe, run):
     ran = run(recipe('["base", "oracle", "dsir"]', pairs="", seeds=1))
     assert not list((ran.path / "failures").glob("*"))  # the oracle keeps no sample
@@ -294,6 +296,7 @@ def test_the_oracle_takes_its_domain_and_nothing_else(recipe, run):
     assert sorted(taken, key=str) == [{"kitchen.jsonl"}, {"task.jsonl"}]
 
 
+@pytest.mark.slow
 def test_a_control_is_adapted_on_the_other_domain(recipe, run):
     """mDAPT, Table 5: the other task's selection, without held-out texts of both tasks."""
     own = '[selector.other]\nof = "dsir"\n'
@@ -530,6 +533,7 @@ evaluate = {{ finetune.length = 24 }}
 """
 
 
+@pytest.mark.slow
 def test_models_compositions_and_a_search(recipe, run, data, tiny_lm, tmp_path):
     """The parts of mDAPT's Table 4: models of one language as a column, compositions as steps,
     and settings that dev chooses for each task."""

@@ -80,6 +80,7 @@ def test_the_scorer_places_texts_as_the_rounds_did(run, inline, rounds):
     )
 
 
+@pytest.mark.slow
 @BOTH
 def test_stopped_in_any_step_it_ends_the_same(run, monkeypatch, settings):
     whole = digests(run("whole", settings=settings).path)

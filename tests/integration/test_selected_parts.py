@@ -71,6 +71,7 @@ def stop_after(patch, owner, name, count):
     patch.setattr(owner, name, counted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("owner", "name", "count"),
     [

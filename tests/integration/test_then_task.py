@@ -46,6 +46,7 @@ def adapt(tmp_path, inline, tiny_lm, data):
     return adapt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [{}, {"replay": True}, {"objective": "mlm+nsp"}, {"lora": True}])
 def test_both_phases_are_the_two_commands_run_by_hand(adapt, jsonl, own, words):
     """The reference: `adapt`, then `adapt --data task` on the model that it leaves."""
@@ -77,6 +78,7 @@ def test_both_phases_are_the_two_commands_run_by_hand(adapt, jsonl, own, words):
     assert not (both.path / ".corpusfit/first").exists()
 
 
+@pytest.mark.slow
 def test_a_selection_needs_no_task_and_its_sample_is_measured_in_both_phases(
     adapt, inline, own, pile, tmp_path, cli
 ):
@@ -100,6 +102,7 @@ def test_a_selection_needs_no_task_and_its_sample_is_measured_in_both_phases(
     assert page.count("task&#39;s text</td>") + page.count("task's text</td>") == 1
 
 
+@pytest.mark.slow
 def test_stopped_in_either_phase_it_ends_with_the_same_bytes(adapt, inline, own):
     words = {"task": own, "then_task": True, "settings": [*THEN, OFTEN]}
     whole = adapt("whole", **words)

@@ -236,6 +236,7 @@ def trained(model, data, out, *callbacks, resume=False, weighted=True, **argumen
     return trainer
 
 
+@pytest.mark.slow
 def test_a_killed_training_with_the_trainer_resumes_with_the_rows_of_its_epoch(
     packed, llama, tmp_path
 ):

@@ -43,6 +43,7 @@ def outcome(run):
     return trials, run.manifest["conclusions"], digests(run.path, *KEPT)
 
 
+@pytest.mark.slow
 def test_it_leaves_the_winners_selection_model_and_every_trial(tune):
     """The corpus has a third of texts like the task, which a fifth of it can be made of."""
     run = tune(train=True, steps=4)
@@ -148,6 +149,7 @@ def test_guarded_texts_are_neither_selected_by_nor_measured_nor_trained_on(tune,
     assert 0 < run.model.manifest["counts"]["guard"]["data"]["held"] <= 6
 
 
+@pytest.mark.slow
 def test_a_target_with_a_field_of_its_own(tune, jsonl):
     """Also a guard, which has the target's field unless it is named."""
     rows = [{"abstract": text, "text": "of no use"} for text in prose("task", 40)]
