@@ -47,7 +47,7 @@ quick: install
 
 # Slow tests often wait for a process, so one more of them runs than there are cores.
 slow: install
-	$(PYTEST) -n $(shell expr $(CORES) + 1) --dist worksteal -m "(slow or hypothesis) and not long" --hypothesis-profile more
+	$(PYTEST) -n $(shell expr $(CORES) + 1) --dist worksteal -m "slow and not long"
 
 # Before a release: what takes minutes and seldom breaks, such as every paper's recipe to its end,
 # new random examples, and the promises tried at random.

@@ -21,10 +21,9 @@ from corpusfit.embed import hardware
 from corpusfit.text.context import Machine
 from fake_hub import Hub
 
-# The same few examples in the loop and more in `make slow`, so that a run says what it said before;
-# `make long` draws new ones.
+# The same few examples in the loop, so that a run says what it said before; `make long` draws new
+# ones.
 hypothesis.settings.register_profile("few", max_examples=60, deadline=None, derandomize=True)
-hypothesis.settings.register_profile("more", max_examples=200, deadline=None, derandomize=True)
 hypothesis.settings.register_profile("new", max_examples=2000, deadline=None)
 hypothesis.settings.load_profile("few")
 

@@ -497,7 +497,7 @@ def test_what_a_table_was_made_of_may_be_thrown_away(recipe, run, copied):
     assert not (ran.path / "models").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_on_ray_it_gives_the_same(recipe, run, own_ray, tmp_path):
     """Adaptations and fine-tunings as Ray's actors: the same scores."""
     path = recipe('["base", "random"]', pairs="", seeds=1)

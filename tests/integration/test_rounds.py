@@ -263,7 +263,7 @@ def test_any_number_of_workers_gives_the_same_bytes(run, settings):
     assert digests(two.path) == whole
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @BOTH
 def test_ray_gives_the_same_bytes(run, own_ray, tmp_path, settings):
     whole = digests(run("inline", settings=settings).path)

@@ -134,6 +134,7 @@ class Machine:
             raise bad_setting("`cache`", "a folder or a URL", str(self.cache))
         downloaded.clear()  # each command asks the hub again
         note_once = functools.cache(lambda: self.progress.note(_COMPILING))
+        frozen = gc.get_freeze_count()
         with self.start() as engine, on_compile(note_once), contextlib.ExitStack() as stack:
             engine.on_compile = note_once
             engine.on_wait = self.progress.warn
@@ -143,7 +144,8 @@ class Machine:
             try:
                 yield RunContext(self, engine, work)
             finally:
-                gc.unfreeze()
+                if not frozen:  # else by the caller, whose objects stay so
+                    gc.unfreeze()
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:
