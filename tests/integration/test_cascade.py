@@ -16,6 +16,7 @@ from corpusfit.core.errors import UsageError
 from corpusfit.scoring import registry
 from corpusfit.selection.cascade import ScoreStage
 
+pytestmark = pytest.mark.slow
 SHARDS = "read.shard_mb=0.02"
 TEXTS = "dsir>tfidf>moore_lewis"
 

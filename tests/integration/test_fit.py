@@ -403,8 +403,11 @@ def test_the_command_that_repeats_it_is_the_same_run(fit, few, cli, labeled):
 @pytest.mark.parametrize(
     "form",
     [
-        *("conll", "txt", "multilabel", "regression"),
-        *(pytest.param(form, marks=pytest.mark.slow) for form in ("brat", "decoder", "encoder")),
+        *("txt", "multilabel", "regression"),
+        *(
+            pytest.param(form, marks=pytest.mark.slow)
+            for form in ("conll", "brat", "decoder", "encoder")
+        ),
     ],
 )
 def test_tasks_and_models_of_every_kind(
@@ -492,6 +495,7 @@ def test_a_dry_run_writes_nothing(fit, tmp_path, labeled, pile, tiny_lm, inline)
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_test_texts_that_are_trained_on_are_told_before_anything(labeled, pile, tiny_lm, inline):
     words = {"task": labeled, "corpus": pile, "model": str(tiny_lm), "machine": inline}
     before = corpusfit.fit.dry_run(**words)["words"]

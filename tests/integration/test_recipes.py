@@ -178,6 +178,7 @@ def test_from_tasks_and_a_pile_to_the_tables(recipe, run, copied):
     assert html.escape(command) in told
 
 
+@pytest.mark.slow
 def test_the_loss_before_adapting_is_that_of_forecast(done, tiny_lm, inline):
     """In the manifests of a recipe's models, and by `corpusfit forecast`."""
     out = done / "small"
@@ -315,6 +316,7 @@ def test_a_control_is_adapted_on_the_other_domain(recipe, run):
     assert watched == {"dsir": 40, "other": 80}
 
 
+@pytest.mark.slow
 def test_an_adapter_is_trained_on_and_fine_tuned_as_one(recipe, run):
     """An adapted adapter is opened with its model, for fine-tuning; it is not looked at before."""
     own = '[selector.random]\nadapters = ["pfeiffer"]\n'
@@ -425,6 +427,7 @@ def test_killed_it_goes_on_and_repeats_nothing(recipe, run, start, tmp_path):
     assert found["costs"]["unrecorded"] == scores - recorded  # a cost is written after its score
 
 
+@pytest.mark.slow
 def test_a_planted_test_text_is_not_trained_on(recipe, run, data):
     """A test text in the pile is left out of what a model is trained on, unless that is off."""
     (data / "planted").mkdir(exist_ok=True)

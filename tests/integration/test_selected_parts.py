@@ -121,6 +121,7 @@ def test_a_part_that_is_gone_is_written_again(run, inline):
     assert made.items() <= stamps(chosen.path / "selected", "*").items()
 
 
+@pytest.mark.slow
 def test_stopped_between_two_amounts_either_can_follow(run, inline, monkeypatch):
     first, other = run(fraction=0.1), run("other", fraction=0.5)
     wholes = {0.1: digests(first.path), 0.5: digests(other.path)}
@@ -150,6 +151,7 @@ def as_older(folder):
     (folder / ".corpusfit/parts.json").unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fraction", [0.2, 0.1, 0.6])
 def test_a_selection_with_a_file_for_each_shard_is_read_and_chosen_again(
     run, inline, tmp_path, fraction

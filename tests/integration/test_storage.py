@@ -60,6 +60,7 @@ def test_a_store_gets_the_same_bytes(select, store, tmp_path, inline):
     assert digests(chosen[0].path) == digests(chosen[1].path)
 
 
+@pytest.mark.slow
 def test_a_run_in_a_store_is_resumed_finished_and_overwritten(select, store, inline):
     machine = type(inline)(cache=f"{store}/cache")
     words = {"method": "random", "settings": ["read.shard_mb=0.003"]}

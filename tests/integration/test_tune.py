@@ -15,6 +15,7 @@ from corpusfit.training.phases import PhaseRunner
 from corpusfit.tuning import search
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
+pytestmark = pytest.mark.slow
 ON_CPU = ["train.device=cpu", "train.precision=fp32", "search.least=3", "search.evaluations=2"]
 SIZE = {"train.batch": 4, "train.length": 32, "train.rate": 1e-2}
 KEPT = ("selection/scores", "selection/selected")
@@ -43,7 +44,6 @@ def outcome(run):
     return trials, run.manifest["conclusions"], digests(run.path, *KEPT)
 
 
-@pytest.mark.slow
 def test_it_leaves_the_winners_selection_model_and_every_trial(tune):
     """The corpus has a third of texts like the task, which a fifth of it can be made of."""
     run = tune(train=True, steps=4)
@@ -149,7 +149,6 @@ def test_guarded_texts_are_neither_selected_by_nor_measured_nor_trained_on(tune,
     assert 0 < run.model.manifest["counts"]["guard"]["data"]["held"] <= 6
 
 
-@pytest.mark.slow
 def test_a_target_with_a_field_of_its_own(tune, jsonl):
     """Also a guard, which has the target's field unless it is named."""
     rows = [{"abstract": text, "text": "of no use"} for text in prose("task", 40)]
