@@ -69,7 +69,7 @@ def join(*parts):
 
 SETTINGS = {
     "domain_finetune": {"epochs": 1, "rate": 1e-3, "batch": 16},
-    "conditional_loss": {"steps": 4, "rate": 1e-3},
+    "conditional_loss": {"steps": 20, "rate": 1e-3},
     "model": {"label": "LABEL_1"},
 }
 """Where the defaults would take minutes, or suit no tiny model."""
