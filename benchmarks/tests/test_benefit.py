@@ -164,6 +164,7 @@ def change_by_formula(words, taken, share, total):
     return gain + np.log((n + 0.02) / 0.01 if total == 0 else (total + n) / total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_word", [False, True])
 def test_cynical_peer_takes_what_a_search_by_the_formula_takes(by_word):
     rng = np.random.default_rng(1)

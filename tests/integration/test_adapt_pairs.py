@@ -60,6 +60,7 @@ def translators(tmp_path_factory, word_pieces):
     return {kind: built(folder / kind, word_pieces, kind, 0) for kind in ("marian", "t5")}
 
 
+@pytest.mark.slow
 def test_a_model_from_nothing_opens_with_transformers(adapt, inline, pairs):
     """Its folder is a model and a tokenizer of both sides; the loss on held-out pairs falls."""
     import transformers

@@ -403,10 +403,10 @@ def test_the_command_that_repeats_it_is_the_same_run(fit, few, cli, labeled):
 @pytest.mark.parametrize(
     "form",
     [
-        *("txt", "multilabel", "regression"),
+        "multilabel",
         *(
             pytest.param(form, marks=pytest.mark.slow)
-            for form in ("conll", "brat", "decoder", "encoder")
+            for form in ("conll", "brat", "txt", "regression", "decoder", "encoder")
         ),
     ],
 )
@@ -486,6 +486,7 @@ def test_a_task_with_labels_in_its_test_split_alone_is_no_plain_text(fit, jsonl)
         fit(task=folder)
 
 
+@pytest.mark.slow
 def test_a_dry_run_writes_nothing(fit, tmp_path, labeled, pile, tiny_lm, inline):
     facts = corpusfit.fit.dry_run(
         task=labeled, corpus=pile, model=str(tiny_lm), time="10min", machine=inline
@@ -518,6 +519,7 @@ def test_a_dry_run_of_too_short_a_time_shows_the_least_that_can_be_done(
         corpusfit.fit(time="1s", out="never", **words)
 
 
+@pytest.mark.slow
 def test_the_command(fit, few, cli, labeled, pile, tiny_lm, tmp_path):
     done = cli(
         "fit", "--task", labeled, "--corpus", pile, "--model", tiny_lm, "--time", "10min",

@@ -47,6 +47,7 @@ def test_other_samples_are_ranked_anew(selected, words):
         selected("two", **words)
 
 
+@pytest.mark.slow
 def test_the_samples_of_a_cascade_are_encoded_once(
     task, pile, tmp_path, inline, tiny_static, tiny_encoder, monkeypatch
 ):

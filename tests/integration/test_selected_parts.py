@@ -97,6 +97,7 @@ def test_stopped_anywhere_it_ends_the_same(run, monkeypatch, owner, name, count)
     assert not (chosen.path.parent / "out/.corpusfit/pieces").exists()
 
 
+@pytest.mark.slow
 def test_a_piece_that_a_power_cut_damaged_is_written_anew(run, monkeypatch, tmp_path):
     whole = digests(run("whole").path)
     with monkeypatch.context() as patch:

@@ -158,6 +158,7 @@ def test_killed_in_both_phases_it_ends_with_the_same_bytes(
         assert files[0] == files[1]
 
 
+@pytest.mark.slow
 def test_a_tasks_dev_and_test_are_never_trained_on(adapt, jsonl, tmp_path):
     """Of a task's folder only train is used, without the texts that dev, test or a guard have."""
     texts = prose("task", 60, seed=7)
@@ -226,6 +227,7 @@ def test_one_text_is_enough_to_keep_the_last_model(adapt, jsonl):
     assert run.manifest["phases"][1]["losses"]["after"].keys() == {"data"}
 
 
+@pytest.mark.slow
 def test_a_dry_run_counts_both_phases(cli, data, own, tiny_lm, tmp_path, adapt):
     words = [
         *("adapt", "--model", tiny_lm, "--data", data, "--task", own, "--then-task", "--dry-run"),
