@@ -16,9 +16,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What is imported stays, so it is not looked through for garbage: an eighth of the time."""
+    """Imports leave no garbage to look for, which takes a fifth of the time of collecting."""
     gc.disable()
     found = yield
-    gc.freeze()
     gc.enable()
     return found

@@ -134,7 +134,6 @@ class Machine:
             raise bad_setting("`cache`", "a folder or a URL", str(self.cache))
         downloaded.clear()  # each command asks the hub again
         note_once = functools.cache(lambda: self.progress.note(_COMPILING))
-        frozen = gc.get_freeze_count()
         with self.start() as engine, on_compile(note_once), contextlib.ExitStack() as stack:
             engine.on_compile = note_once
             engine.on_wait = self.progress.warn
@@ -144,8 +143,7 @@ class Machine:
             try:
                 yield RunContext(self, engine, work)
             finally:
-                if not frozen:  # else by the caller, whose objects stay so
-                    gc.unfreeze()
+                gc.unfreeze()
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Path]:

@@ -1,6 +1,5 @@
 """What the steps of a command share."""
 
-import gc
 import gzip
 from pathlib import Path
 
@@ -212,17 +211,3 @@ def test_what_a_folder_has_beside_its_texts_is_in_the_warnings_of_a_run(run, jso
     found = context.find([str(tmp_path / "pile")], run.plan.read, "corpus")
     assert [source.name for source in found] == ["a.jsonl"]
     assert "1 .lz4" in Run.of(context, run.plan, [], found).warnings[0]
-
-
-def test_what_the_caller_froze_stays_frozen(inline):
-    """As a server does before it forks; what a command froze itself does not stay."""
-    gc.freeze()
-    before = gc.get_freeze_count()
-    with inline.running():
-        pass
-    assert gc.get_freeze_count() > before / 2
-    gc.unfreeze()
-    with inline.running():
-        gc.freeze()
-    assert gc.get_freeze_count() == 0
-    gc.freeze()
