@@ -9,6 +9,7 @@ import gc
 import json
 import os
 import re
+import secrets
 import shutil
 import sys
 import tempfile
@@ -32,7 +33,10 @@ if TYPE_CHECKING:  # the command line imports this module, and numpy takes long 
 
 T = TypeVar("T")
 
-_TEMPORARY = re.compile(r"\.\d+\.part$")
+_TEMPORARY = re.compile(r"\.[0-9a-f]{12}\.part$")
+# not followed by name or handle into other programs, and no line ends changed on Windows
+_NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+_NEW_FILE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 # files fetched concurrently from a store
 _AT_ONCE = 256
 # bytes of a safetensors file that have its header, mostly
@@ -152,7 +156,7 @@ def remove(*paths: Path) -> None:
             fs, key = _store(path)
             with contextlib.suppress(FileNotFoundError):
                 fs.rm(key, recursive=True)
-        elif path.is_dir():
+        elif path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -173,6 +177,17 @@ def _store(path: Any) -> tuple[Any, str]:
     return path.fs, path.path
 
 
+def open_temporary(path: Path) -> tuple[Path, BinaryIO]:
+    """Open a new local file beside a path, to be renamed to it when it is complete.
+
+    Its name is random and it must not exist, so that neither a planted link nor a process with the
+    same number in another container decides what is written; the umask decides its permissions.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(6)}.part")
+    return temporary, os.fdopen(os.open(temporary, _NEW_FILE, 0o666), "wb")
+
+
 @contextlib.contextmanager
 def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
     """Open a file for an atomic write; not `synced`, a power cut can leave it damaged or empty."""
@@ -187,10 +202,10 @@ def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
             except Exception as e:  # whatever the store's library raises
                 raise _write_error(path, e) from e
         return
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
+        temporary, file = open_temporary(path)
+        with file:
             yield file
             file.flush()
             if synced:
@@ -211,8 +226,9 @@ def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
             finally:
                 os.close(handle)
     except BaseException as e:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
         if not isinstance(e, OSError):
             raise
         raise _write_error(path, e) from e

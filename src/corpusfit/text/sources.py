@@ -18,7 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TextIO, cast
 
-from corpusfit.core.artifacts import is_local, no_collection, user_path
+from corpusfit.core.artifacts import is_local, no_collection, open_temporary, user_path
 from corpusfit.core.engine import Engine
 from corpusfit.core.errors import (
     EmptyInputError,
@@ -337,11 +337,11 @@ def _spool(input_name: str, spool: Path, role: str) -> Source:
         )
     name = "stdin" if input_name == "-" else Path(input_name).name
     copy = spool / f"{role}-{name}"
-    incoming = copy.with_name(f"{copy.name}.{os.getpid()}.part")
     stdin = _standard_input(f"`{role}`") if input_name == "-" else None
+    incoming = None
     try:
-        spool.mkdir(parents=True, exist_ok=True)
-        with incoming.open("wb") as out:
+        incoming, out = open_temporary(copy)
+        with out:
             with contextlib.nullcontext(stdin) if stdin else Path(input_name).open("rb") as pipe:
                 shutil.copyfileobj(pipe, out, 1 << 20)
             out.flush()
@@ -352,8 +352,9 @@ def _spool(input_name: str, spool: Path, role: str) -> Source:
             copy = copy.with_name(f"{copy.name}-{source.fingerprint[:8]}")
         incoming.replace(copy)
     except OSError as e:
-        with contextlib.suppress(OSError):
-            incoming.unlink()
+        if incoming is not None:
+            with contextlib.suppress(OSError):
+                incoming.unlink()
         what = f"{input_name} cannot be copied to {copy}"
         raise (machine_fault(e, what) or StorageError(f"{what}: {e.strerror or e}.")) from e
     return replace(source, url=str(copy.absolute()))

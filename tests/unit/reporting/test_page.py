@@ -82,7 +82,7 @@ def test_bidirectional_controls_are_shown():
 
 def test_csv_cells_are_no_formulas(tmp_path):
     sheet = Sheet("c", ["=1+1", "n"], [("@sum", -1.5), ("-2+3", 2), ("plain", None)])
-    left = tmp_path / "one-t.csv.12345.part"  # by a killed process
+    left = tmp_path / "one-t.csv.0123456789ab.part"  # by a killed process
     left.write_bytes(b"")
     write_figures([Part("training", "one", "t", [], {}, {"t": sheet})], tmp_path)
     assert not left.exists()
