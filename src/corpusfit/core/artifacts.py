@@ -204,8 +204,8 @@ def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
         return
     temporary = None
     try:
-        temporary, file = open_temporary(path)
-        with file:
+        temporary, opened = open_temporary(path)
+        with opened as file:
             yield file
             file.flush()
             if synced:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from corpusfit.core.errors import importing
 from corpusfit.core.languages import EXTRA
 from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, Texts, take_texts, text_array
+from corpusfit.kernels.normal_form import normalized
 from corpusfit.text.normalize import unescaped
 from corpusfit.text.reading import cut_units
 
@@ -71,7 +71,7 @@ def cyrillic(text: str) -> str:
     """Transliterate Russian from Latin to Cyrillic letters; a text with Cyrillic is unchanged."""
     if _CYRILLIC.search(text):
         return text
-    latin = _TIES.sub("", unicodedata.normalize("NFC", text))
+    latin = _TIES.sub("", normalized(text))
     latin = _SHORT_I.sub(lambda m: _cased("j", m[0]), latin)
     latin = _YE.sub(lambda m: _cased("e", m[0]), latin)
     letters = _LETTERS | _SIGNS
