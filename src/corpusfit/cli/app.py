@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 import corpusfit
 from corpusfit.cli import (
     STOPPED,
+    TERMINATED,
     adapt,
     audit,
     clusters,
@@ -225,6 +226,6 @@ def run() -> None:
         say(f"Error: {str(e.filename)[:80]}… is too long for a name. Name a file that exists.")
         sys.exit(UsageError.exit_code)
     except SystemExit as e:
-        if e.code == STOPPED:
+        if e.code in (STOPPED, TERMINATED):
             say("Stopped. Run the same command to resume: finished work is kept.")
         raise

@@ -18,8 +18,13 @@ ENVIRONMENT = {
     "VECLIB_MAXIMUM_THREADS": "1",
     "NUMBA_NUM_THREADS": "1",
     "TOKENIZERS_PARALLELISM": "false",
+    "PYTHONSAFEPATH": "1",
 }
-"""One compute thread, so that results do not depend on the engine; set before imports."""
+"""Set before a worker imports anything.
+
+One compute thread, so that results do not depend on the engine; and no module from the current
+folder, which may be one of data.
+"""
 
 # share of a prepared piece; `Pace` measures the time from then on
 _PREPARED = 2**-20
