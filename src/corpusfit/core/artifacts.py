@@ -19,12 +19,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 
+from corpusfit.core.credentials import entrusted, with_credentials
 from corpusfit.core.errors import (
     ModelError,
     StorageError,
     bad_setting,
     machine_fault,
     raise_machine_fault,
+    tellable,
 )
 
 if TYPE_CHECKING:  # the command line imports this module, and numpy takes long to import
@@ -49,15 +51,22 @@ def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
         if not local.startswith("/"):  # a host's name, or a relative path
             raise bad_setting(setting, "a folder of this machine, such as file:///tmp/out", text)
         return Path(local)
+    from fsspec.core import get_filesystem_class
     from upath import UPath
 
+    text = entrusted(text)
     try:
+        given = with_credentials(text)
+        kind = get_filesystem_class(given.partition("://")[0])
+        options = kind._get_kwargs_from_urls(given) if given != text else {}
         # other workers write there too, so a listing may be out of date
-        path = UPath(text, use_listings_cache=False)
+        path = UPath(text, **{**options, "use_listings_cache": False})
         _ = path.fs
     except (ImportError, ValueError) as e:
         cure = f"{e}. Install the library of the store, for instance `pip install s3fs` for s3://."
-        raise bad_setting(setting, "a folder or a URL that fsspec can write to", text, cure) from e
+        raise bad_setting(
+            setting, "a folder or a URL that fsspec can write to", text, cure
+        ) from tellable(e)
     return cast("Path", path)
 
 
@@ -185,7 +194,7 @@ def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
             try:
                 fs.put_file(str(whole), key)
             except Exception as e:  # whatever the store's library raises
-                raise _write_error(path, e) from e
+                raise _write_error(path, e) from tellable(e)
         return
     temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
     try:
@@ -245,7 +254,7 @@ def write_bytes(path: Path, data: bytes, *, synced: bool = True) -> None:
     try:
         fs.pipe_file(key, data)
     except Exception as e:  # whatever the store's library raises
-        raise _write_error(path, e) from e
+        raise _write_error(path, e) from tellable(e)
 
 
 def copy(file: Path, to: Path) -> None:
