@@ -16,6 +16,7 @@ import hypothesis
 import numpy as np
 import pytest
 
+from corpusfit.core import credentials
 from corpusfit.core.engine import InlineEngine
 from corpusfit.embed import hardware
 from corpusfit.text.context import Machine
@@ -77,6 +78,18 @@ class InlineMachine(Machine):
 def inline():
     """A machine that does everything in this process."""
     return InlineMachine()
+
+
+@pytest.fixture
+def forget(monkeypatch):
+    """Make this process forget the credentials of URLs, as if it were a new one."""
+
+    def forget():
+        for name, empty in (("_given", {}), ("_users", {}), ("_secrets", set())):
+            monkeypatch.setattr(credentials, name, empty)
+        monkeypatch.setattr(credentials, "_variable", [""])
+
+    return forget
 
 
 @pytest.fixture(autouse=True, scope="session")

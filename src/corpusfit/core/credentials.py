@@ -39,6 +39,9 @@ _LONG = 16
 _SECRET = re.compile("sig|token|key|secret|pass|auth|cred|policy|code|session", re.I)
 """Names of parameters with secrets."""
 
+_TOKENS = ("HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_STORAGE_KEY")
+"""Variables of the environment whose values stores get, and may quote if they are damaged."""
+
 _given: dict[str, str] = {}
 """URLs as they were given, by public name."""
 _users: dict[str, str] = {}
@@ -165,8 +168,10 @@ def _hide(secret: str) -> None:
 
 
 def hidden(text: str) -> str:
-    """A text without secrets of the URLs that this process knows."""
-    for secret in sorted(_secrets, key=len, reverse=True):
+    """A text without secrets of the URLs that this process knows, and without tokens."""
+    tokens = {os.environ.get(name, "").strip() for name in _TOKENS}
+    secrets = _secrets | {token for token in tokens if len(token) >= _LEAST}
+    for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, _HIDDEN)
     return text
 

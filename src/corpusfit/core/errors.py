@@ -45,7 +45,7 @@ class CorpusfitError(Exception):
 
     exit_code = 1
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str = "") -> None:
         super().__init__(public_text(text))
 
 

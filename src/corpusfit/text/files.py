@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, cast
 
@@ -43,8 +44,8 @@ _LISTED = 8
 """Files of a folder of a store that are listed rather than asked for one by one."""
 _ASKED = 32
 """Files that are asked for at a time."""
-_REFUSED = {401, 403}
-"""Answers of a server to someone unknown; some also say that there is no such page."""
+_REFUSED = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+"""Answers of a server to someone unknown; some say instead that there is no such page."""
 _REPORTS_DIGEST = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hf"}
 
 # bytes to unpack before the bomb limit applies, as small files may compress very well
@@ -214,12 +215,20 @@ def states_of(urls: Iterable[str]) -> list[os.stat_result | None]:
     return states
 
 
+def reason_of(error: Exception) -> BaseException:
+    """The error that a store has for a file, or what it hides behind a missing file."""
+    # the store of web pages calls every answer but the page missing, with the URL for a text
+    found: BaseException = error
+    while isinstance(found, FileNotFoundError) and not isinstance(found.errno, int):
+        found = found.__cause__ or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if getattr(found, "status", 0) == HTTPStatus.NOT_FOUND:
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return found
+
+
 def raise_unreadable(url: str, error: Exception) -> NoReturn:
     """Raise the error for bytes that cannot be read."""
-    # the store of web pages calls every answer but the page a missing file, whose text is the URL
-    found: BaseException = error
-    while isinstance(found, FileNotFoundError) and found.strerror is None:
-        found = found.__cause__ or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    found = reason_of(error)
     reason = getattr(found, "strerror", None) or first_line(found)
     cure = machine_cure(found) or "Check that it can be reached, then run the same command again."
     refused = isinstance(found, FileNotFoundError) or getattr(found, "status", 0) in _REFUSED

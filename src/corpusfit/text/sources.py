@@ -53,6 +53,7 @@ from corpusfit.text.files import (
     infos,
     is_url,
     raise_unreadable,
+    reason_of,
     reports_digest,
     stated_digest,
     states_of,
@@ -630,7 +631,7 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
     except InputError:
         raise
     except FileNotFoundError as e:
-        if not isinstance(e.__cause__, FileNotFoundError | None):
+        if not isinstance(reason_of(e), FileNotFoundError):
             raise_unreadable(input_name, e)
         raise _missing(input_name, setting, ", which does not exist") from tellable(e)
     except Exception as e:
