@@ -16,6 +16,8 @@ import corpusfit
 from corpusfit.core.credentials import URLS
 from corpusfit.core.errors import InputError
 from corpusfit.core.manifest import source_as_dict
+from corpusfit.core.plan import ReadPlan
+from corpusfit.training.inputs import find_training_inputs
 from signed_pages import SECRETS, SIGNATURES, Pages, Web
 
 if sys.version_info >= (3, 14):
@@ -74,7 +76,9 @@ def is_clean(done):
 
 
 @pytest.mark.slow
-def test_no_file_and_no_line_of_a_run_has_a_secret(cli, web, pages, forget, tmp_path, monkeypatch):
+def test_no_file_and_no_line_of_a_run_has_a_secret(
+    cli, web, pages, forget, tmp_path, monkeypatch, inline
+):
     out, cache = tmp_path / "out", tmp_path / "cache"
     monkeypatch.setenv("CORPUSFIT_CACHE", str(cache))
 
@@ -113,11 +117,13 @@ def test_no_file_and_no_line_of_a_run_has_a_secret(cli, web, pages, forget, tmp_
         ("explain", out, "--row", f"{row['source']}:{row['row']}"),
         ("audit", out),
         ("report", out),
-        ("adapt", "--data", out, "--init", "tiny", "--dry-run", "--out", tmp_path / "model"),
     ):
         done = cli(*again)
         assert done.code == 0, (again, done.err)
         assert is_clean(done), again
+    with inline.running() as context:  # as `adapt` does
+        texts = find_training_inputs([str(out)], (), (), ReadPlan(), context)
+    assert [source.url for source in texts.task] == [f"http://{web.host}/d/task.jsonl"]
     found, files = with_secrets(tmp_path)
     assert found == []
     assert files > 10
@@ -156,7 +162,7 @@ def test_no_traceback_has_a_secret(web, pages, tmp_path, inline):
 
 def test_a_page_is_of_the_kind_that_its_path_says(web, pages, inline, tmp_path):
     with inline.running(tmp_path) as context:
-        (source,) = context.find([web.url("/d/pile.jsonl.gz")], corpusfit.Plan().read, "corpus")
+        (source,) = context.find([web.url("/d/pile.jsonl.gz")], ReadPlan(), "corpus")
     assert (source.format, source.compression) == ("jsonl", "gz")
     assert source_as_dict(source)["url"] == f"http://{web.host}/d/pile.jsonl.gz"
     assert source.name == "pile.jsonl.gz"
