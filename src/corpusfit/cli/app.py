@@ -162,7 +162,7 @@ class _Commands(TyperGroup):
                 with tokenizing(alone=False):
                     return super().invoke(ctx)
             except Exception as e:
-                stores = [word for word in sys.argv if "://" in word]
+                stores = [public_text(word) for word in sys.argv if "://" in word]
                 what = f"Cannot use {' or '.join(stores)}" if stores else ""
                 raise_machine_fault(e, what)
                 raise_torn_file(e, what)

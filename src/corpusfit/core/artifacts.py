@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import errno
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from urllib.parse import unquote, urlsplit
 
 from corpusfit.core.credentials import entrusted, with_credentials
 from corpusfit.core.errors import (
@@ -51,16 +53,12 @@ def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
         if not local.startswith("/"):  # a host's name, or a relative path
             raise bad_setting(setting, "a folder of this machine, such as file:///tmp/out", text)
         return Path(local)
-    from fsspec.core import get_filesystem_class
     from upath import UPath
 
     text = entrusted(text)
     try:
-        given = with_credentials(text)
-        kind = get_filesystem_class(given.partition("://")[0])
-        options = kind._get_kwargs_from_urls(given) if given != text else {}
         # other workers write there too, so a listing may be out of date
-        path = UPath(text, **{**options, "use_listings_cache": False})
+        path = UPath(text, **{**_credentials(text), "use_listings_cache": False})
         _ = path.fs
     except (ImportError, ValueError) as e:
         cure = f"{e}. Install the library of the store, for instance `pip install s3fs` for s3://."
@@ -68,6 +66,22 @@ def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
             setting, "a folder or a URL that fsspec can write to", text, cure
         ) from tellable(e)
     return cast("Path", path)
+
+
+def _credentials(public: str) -> dict[str, Any]:
+    """The options of a store's file system that the URL of a folder was given with."""
+    from fsspec.core import get_filesystem_class
+
+    given = with_credentials(public)
+    if given == public:
+        return {}
+    protocol = given.partition("://")[0]
+    if protocol in ("http", "https"):
+        user = unquote(urlsplit(given).netloc.rpartition("@")[0])
+        token = base64.b64encode(user.encode()).decode()
+        return {"headers": {"Authorization": f"Basic {token}"}} if user else {}
+    options: dict[str, Any] = get_filesystem_class(protocol)._get_kwargs_from_urls(given)
+    return options
 
 
 def require_plain(folder: Path, setting: str) -> Path:

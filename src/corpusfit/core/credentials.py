@@ -30,7 +30,8 @@ _PATHS = {"file", "local", "memory", "zip", "tar", "libarchive", "github", "git"
 """What follows their `://` is no host, and an `@` belongs to the path or names a revision."""
 _ACCOUNTS = {"abfs", "abfss", "wasb", "wasbs", "ftp", "hdfs", "sftp", "smb", "ssh", "webhdfs"}
 """The name before the `@` says which container or account is meant, and is no secret."""
-_IN_TEXT = re.compile(rf"{_SCHEME}://[^\s'\"<>`]+", re.I)
+_IN_TEXT = re.compile(rf"({_SCHEME}(?<=..)):/{{1,2}}([^\s'\"<>`/][^\s'\"<>`]*)", re.I)
+"""A URL, or what a path makes of it, which has one slash."""
 _HIDDEN = "***"
 _LEAST = 6
 """Letters of a secret, as a shorter one is also a part of words."""
@@ -178,6 +179,12 @@ def hidden(text: str) -> str:
 
 def public_text(text: str) -> str:
     """`hidden`, and every URL in the text by its public name; for what libraries say."""
-    if "://" in text:
-        text = _IN_TEXT.sub(lambda match: public_name(match[0]), text)
+    if ":/" in text:
+        text = _IN_TEXT.sub(_named, text)
     return hidden(text)
+
+
+def _named(match: re.Match[str]) -> str:
+    url = f"{match[1]}://{match[2]}"
+    public = public_name(url)
+    return match[0] if public == url else public

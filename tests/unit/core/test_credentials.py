@@ -161,12 +161,24 @@ def test_texts_lose_secrets_in_every_form():
         "login as me:SEC/RET failed",
         "wrong password: SEC/RET",
         "wrong signature SIG+NATURE",
+        "cannot open http:/me:SEC/RET@host/a.jsonl?X-Amz-Signature=another",  # of a path
         "redirected to https://cdn.host/x?X-Amz-Signature=another",
     ):
         shown = public_text(text)
         assert not any(secret in shown for secret in ("RET", "NATURE", "another"))
         assert len(shown) > 5
     assert hidden("a german text") == "a german text"
+
+
+def test_texts_keep_what_is_no_secret():
+    for text in (
+        "C:/Users/me@home?x=1",
+        "/data/a?b=c",
+        "hub:owner/name@main",
+        "see https://host/page, then",
+        "`out` must be a URL without *, ?, [ and ::; got 's3://bucket/run?'.",
+    ):
+        assert public_text(text) == text
 
 
 def test_texts_lose_tokens_of_the_environment(monkeypatch):
@@ -204,3 +216,10 @@ def test_a_folder_of_a_store_has_a_public_name(guarded_store):
     assert "SECRETpw" not in f"{folder} {folder!r}"
     assert pickle.loads(pickle.dumps(folder)) / "a" == folder / "a"
     assert guarded_store.seen == {"SECRETpw"}
+
+
+def test_a_folder_of_web_pages_is_asked_for_with_its_password():
+    pytest.importorskip("aiohttp")
+    folder = folder_path("http://me:SECRETpw@host/out", "`out`")
+    assert str(folder) == "http://host/out"
+    assert folder.storage_options["headers"] == {"Authorization": "Basic bWU6U0VDUkVUcHc="}
