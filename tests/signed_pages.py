@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 from fsspec.spec import AbstractFileSystem
 
 USER = "me:SECRETpw"
-SIGNATURES = ("SIGNATUREone", "SIGNATUREtwo")
+SIGNATURES = ("SIGNATURE-one", "SIGNATURE-two")
 SECRETS = ("SECRET", "SIGNATURE", base64.b64encode(USER.encode()).decode())
 
 
@@ -35,7 +35,7 @@ class Web:
                 path, _, query = self.path.partition("?")
                 if path.startswith("/moved/"):
                     self.send_response(302)
-                    self.send_header("Location", f"{path[6:]}?X-Amz-Signature=SIGNATUREmoved")
+                    self.send_header("Location", f"{path[6:]}?X-Amz-Signature=SIGNATURE-moved")
                     self.end_headers()
                     return
                 token = base64.b64encode(USER.encode()).decode()
@@ -66,7 +66,6 @@ class Pages(AbstractFileSystem):
     """Web pages for fsspec, with the errors of its own store for them but without its library."""
 
     protocol = ("http", "https")
-    cachable = False
 
     @classmethod
     def _strip_protocol(cls, path):

@@ -144,7 +144,7 @@ def test_no_error_has_a_secret(cli, web, pages, tmp_path, path, words):
     inputs = ("--target", web.url("/d/task.jsonl"), "--corpus", url)
     done = cli("select", *inputs, "--method", "random", "--out", tmp_path / "out")
     if path.startswith("/moved"):  # from where the server asks for another signature
-        assert "SIGNATUREmoved" not in done.err
+        assert "SIGNATURE-moved" not in done.err
     assert done.code == 1
     assert f"{words.get('host', web.host)}{path}" in done.err
     assert is_clean(done)
@@ -172,7 +172,7 @@ def test_an_unknown_error_has_no_secret_either():
     """Of a bug: the traceback that ends the command."""
     code = (
         "import sys; from corpusfit.cli import app\n"
-        "def bug(): raise RuntimeError('http://me:SECRETpw@host/a?X-Amz-Signature=SIGNATUREone')\n"
+        "def bug(): raise RuntimeError('http://me:SECRETpw@host/a?X-Amz-Signature=SIGNATURE-one')\n"
         "app.app = bug; app.run()"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

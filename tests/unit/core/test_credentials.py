@@ -33,7 +33,6 @@ class Guarded(MemoryFileSystem):
 
     protocol = "ftp"
     seen: ClassVar = set()
-    cachable = False
 
     def __init__(self, host="", username="", password="", **others):
         super().__init__(**others)
