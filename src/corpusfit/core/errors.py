@@ -94,7 +94,7 @@ _COMPARED = 1000
 
 def near_name(path: str | pathlib.Path) -> str:
     """The entry that a path which does not exist may mean, in brackets; empty without one."""
-    if not isinstance(path, str | pathlib.Path):  # in a store, which may list millions
+    if hasattr(path, "fs"):  # in a store, which may list millions
         return ""
     missing = pathlib.Path(path).expanduser().absolute()
     while not missing.parent.exists():
