@@ -16,7 +16,7 @@ SECRETS = ("SECRET", "SIGNATURE", base64.b64encode(USER.encode()).decode())
 
 
 class Web:
-    """The server; `pages` are its files by path.
+    """The server; `pages` are its files by path, or by path and the last part of the query.
 
     Anyone is sent from `/moved/PATH` to `/PATH` of a host with a signature of its own.
     """
@@ -43,22 +43,23 @@ class Web:
                 if not known or not any(signature in query for signature in SIGNATURES):
                     self.send_error(403)
                     return
-                if path not in web.pages:
+                page = web.pages.get(f"{path}?{query.rpartition('&')[2]}", web.pages.get(path))
+                if page is None:
                     self.send_error(404)
                     return
                 self.send_response(200)
-                self.send_header("Content-Length", str(len(web.pages[path])))
+                self.send_header("Content-Length", str(len(page)))
                 self.end_headers()
                 if self.command == "GET":
-                    self.wfile.write(web.pages[path])
+                    self.wfile.write(page)
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.host = f"127.0.0.1:{self.server.server_port}"
 
-    def url(self, path, *, user=USER, signature=SIGNATURES[0], host=""):
-        """A signed URL, whose query ends as no table does."""
-        query = f"X-Amz-Signature={signature}&X-Amz-Credential=A%2Fs3%2Faws4&n=other.csv"
+    def url(self, path, *, user=USER, signature=SIGNATURES[0], host="", last="n=other.csv"):
+        """A signed URL, whose query ends as the file does not."""
+        query = f"X-Amz-Signature={signature}&X-Amz-Credential=A%2Fs3%2Faws4&{last}"
         return f"http://{user}@{host or self.host}{path}?{query}"
 
 

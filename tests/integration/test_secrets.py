@@ -1,23 +1,26 @@
 """Names, passwords and signatures of URLs are in no file, no line and no error."""
 
+import dataclasses
 import gzip
 import json
 import subprocess
 import sys
 import traceback
 
-import fsspec
 import pyarrow.parquet as pq
 import pytest
-from fsspec.registry import _registry
-from journeys import WORDS, digests, prose
+from journeys import WORDS, Done, digests, prose
 
 import corpusfit
+from corpusfit.cli.bar import Bar
 from corpusfit.core.credentials import URLS
-from corpusfit.core.errors import InputError
+from corpusfit.core.engine.logged import Logged
+from corpusfit.core.errors import CorpusfitWarning, InputError
 from corpusfit.core.manifest import source_as_dict
 from corpusfit.core.plan import ReadPlan
+from corpusfit.text.context import Run
 from corpusfit.training.inputs import find_training_inputs
+from listening import Listening
 from signed_pages import SECRETS, SIGNATURES, Pages, Web
 
 if sys.version_info >= (3, 14):
@@ -38,23 +41,13 @@ def web():
         "/d/pile.jsonl.gz": gzip.compress(pile),
         "/d/task.jsonl": lines_of(prose("task", 40, seed=1)),
         "/d/page": b"<html>",
+        "/d/part.jsonl?part=1": lines_of(prose("task", 3)),
+        "/d/part.jsonl?part=2": lines_of(prose("market", 3)),
     }
     web = Web(pages)
     yield web
     web.server.shutdown()
     web.server.server_close()
-
-
-@pytest.fixture
-def pages(forget):
-    """In this process, web pages without fsspec's library for them."""
-    before = _registry.get("http")
-    fsspec.register_implementation("http", Pages, clobber=True)
-    forget()
-    yield
-    del _registry["http"]
-    if before:
-        _registry["http"] = before
 
 
 def with_secrets(folder):
@@ -110,6 +103,10 @@ def test_no_file_and_no_line_of_a_run_has_a_secret(
     assert f"http://{web.host}/d/pile.jsonl.gz" in done.err
     assert URLS in done.err
     assert is_clean(done)
+    listening = Listening()
+    with dataclasses.replace(inline, progress=listening).running() as context:  # as `adapt` does
+        assert find_training_inputs([str(out)], (), (), ReadPlan(), context).task == []
+    assert [URLS in warning for warning in listening.warnings] == [True]
     monkeypatch.setenv(URLS, " ".join(urls))
     row = pq.read_table(next((out / "scores").glob("*.parquet"))).to_pylist()[0]
     for again in (
@@ -121,7 +118,7 @@ def test_no_file_and_no_line_of_a_run_has_a_secret(
         done = cli(*again)
         assert done.code == 0, (again, done.err)
         assert is_clean(done), again
-    with inline.running() as context:  # as `adapt` does
+    with inline.running() as context:
         texts = find_training_inputs([str(out)], (), (), ReadPlan(), context)
     assert [source.url for source in texts.task] == [f"http://{web.host}/d/task.jsonl"]
     found, files = with_secrets(tmp_path)
@@ -166,6 +163,46 @@ def test_a_page_is_of_the_kind_that_its_path_says(web, pages, inline, tmp_path):
     assert (source.format, source.compression) == ("jsonl", "gz")
     assert source_as_dict(source)["url"] == f"http://{web.host}/d/pile.jsonl.gz"
     assert source.name == "pile.jsonl.gz"
+
+
+def test_files_that_differ_in_their_queries_are_named_by_content(web, pages, inline, tmp_path):
+    urls = [web.url("/d/part.jsonl", last=f"part={n}") for n in (1, 2)]
+    with inline.running(tmp_path) as context:
+        found = [context.find(inputs, ReadPlan(), "corpus") for inputs in (urls, urls[::-1])]
+    names = [{source.name: source.fingerprint for source in sources} for sources in found]
+    assert list(names[0]) == ["part.jsonl", "part.jsonl~2"]
+    assert len(set(names[0].values())) == 2
+    assert names[0] == names[1]
+    assert not any(secret in f"{found}" for secret in SECRETS)
+
+
+def test_links_of_a_page_have_public_names(web, pages, inline, tmp_path, monkeypatch):
+    link = web.url("/d/task.jsonl")
+    listed = {link: {"name": link, "size": None, "type": "file"}}
+    monkeypatch.setattr(Pages, "isfile", lambda *_: False)
+    monkeypatch.setattr(Pages, "isdir", lambda *_: True)
+    monkeypatch.setattr(Pages, "find", lambda *_, **__: listed)
+    with inline.running(tmp_path) as context:
+        (source,) = context.find([f"http://me:SECRETpw@{web.host}/d"], ReadPlan(), "corpus")
+    assert (source.name, source.url) == ("task.jsonl", f"http://{web.host}/d/task.jsonl")
+    assert source.size == len(web.pages["/d/task.jsonl"])
+
+
+def test_what_is_shown_and_kept_has_no_secret(cli, web, pages, capsys, caplog, inline, tmp_path):
+    url = web.url("/d/task.jsonl")
+    assert is_clean(done := cli("select", url))
+    assert done.code == 2
+    Bar().warn(f"{url} is odd.")
+    assert is_clean(Done(0, *capsys.readouterr()))
+    with pytest.warns(CorpusfitWarning) as warned:
+        Logged().warn(f"{url} is odd.")
+    with caplog.at_level("INFO", "corpusfit"):
+        Logged().note(f"{url} is odd.")
+    with inline.running(tmp_path) as context:
+        run = Run.of(context, corpusfit.Plan(), [], [])
+        run.warn(f"{url} is odd.")
+    said = [str(warned[0].message), *caplog.messages, *run.all_warnings()]
+    assert said == [f"http://{web.host}/d/task.jsonl is odd."] * 3
 
 
 def test_an_unknown_error_has_no_secret_either():

@@ -217,8 +217,7 @@ def test_a_folder_of_a_store_has_a_public_name(guarded_store):
     assert guarded_store.seen == {"SECRETpw"}
 
 
-def test_a_folder_of_web_pages_is_asked_for_with_its_password():
-    pytest.importorskip("aiohttp")
+def test_a_folder_of_web_pages_is_asked_for_with_its_password(pages):
     folder = folder_path("http://me:SECRETpw@host/out", "`out`")
     assert str(folder) == "http://host/out"
     assert folder.storage_options["headers"] == {"Authorization": "Basic bWU6U0VDUkVUcHc="}
