@@ -165,10 +165,15 @@ def test_a_page_is_of_the_kind_that_its_path_says(web, pages, inline, tmp_path):
     assert source.name == "pile.jsonl.gz"
 
 
-def test_files_that_differ_in_their_queries_are_named_by_content(web, pages, inline, tmp_path):
+def test_files_that_differ_in_their_queries_are_named_by_content(
+    web, pages, forget, inline, tmp_path
+):
     urls = [web.url("/d/part.jsonl", last=f"part={n}") for n in (1, 2)]
-    with inline.running(tmp_path) as context:
-        found = [context.find(inputs, ReadPlan(), "corpus") for inputs in (urls, urls[::-1])]
+    found = []
+    for inputs in (urls, urls[::-1]):
+        forget()
+        with inline.running(tmp_path) as context:
+            found.append(context.find(inputs, ReadPlan(), "corpus"))
     names = [{source.name: source.fingerprint for source in sources} for sources in found]
     assert list(names[0]) == ["part.jsonl", "part.jsonl~2"]
     assert len(set(names[0].values())) == 2
@@ -190,7 +195,7 @@ def test_links_of_a_page_have_public_names(web, pages, inline, tmp_path, monkeyp
 
 def test_what_is_shown_and_kept_has_no_secret(cli, web, pages, capsys, caplog, inline, tmp_path):
     url = web.url("/d/task.jsonl")
-    assert is_clean(done := cli("select", url))
+    assert is_clean(done := cli("split", url))
     assert done.code == 2
     Bar().warn(f"{url} is odd.")
     assert is_clean(Done(0, *capsys.readouterr()))
