@@ -11,6 +11,8 @@ import pathlib
 import re
 from typing import TYPE_CHECKING
 
+from corpusfit.core.credentials import public_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,7 +25,8 @@ class CorpusfitError(Exception):
     """Root of the tree; the text is for the user, and the command line exits with `exit_code`.
 
     Any other exception is a bug and keeps its traceback. The text names settings by their paths in
-    backticks, such as `choose.fraction=0.1`; the command line adds their flags.
+    backticks, such as `choose.fraction=0.1`; the command line adds their flags. URLs in it, which
+    libraries quote in full, get their public names.
 
         CorpusfitError                 exit 1
         ├── UsageError                 exit 2
@@ -41,6 +44,9 @@ class CorpusfitError(Exception):
     """
 
     exit_code = 1
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(public_text(text))
 
 
 class UsageError(CorpusfitError):
@@ -88,6 +94,8 @@ _COMPARED = 1000
 
 def near_name(path: str | pathlib.Path) -> str:
     """The entry that a path which does not exist may mean, in brackets; empty without one."""
+    if hasattr(path, "fs"):  # in a store, which may list millions
+        return ""
     missing = pathlib.Path(path).expanduser().absolute()
     while not missing.parent.exists():
         missing = missing.parent
@@ -188,10 +196,20 @@ def machine_fault(error: BaseException, what: str = "") -> StorageError | None:
     return StorageError(f"{what}: {reason}. {cure}" if what else f"{reason}. {cure}")
 
 
+def tellable(error: BaseException) -> BaseException | None:
+    """The error as the cause of ours; None if a traceback of it would show a secret."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if public_text(text := f"{seen} {seen!r}") != text:
+            return None
+        seen = seen.__cause__ or seen.__context__
+    return error
+
+
 def raise_machine_fault(error: BaseException, what: str = "") -> None:
     """Raise `machine_fault(error, what)`, if it is one."""
     if fault := machine_fault(error, what):
-        raise fault from error
+        raise fault from tellable(error)
 
 
 def machine_cure(error: BaseException) -> str:

@@ -30,6 +30,7 @@ from corpusfit.core.artifacts import (
     user_path,
     write_bytes,
 )
+from corpusfit.core.credentials import public_text
 from corpusfit.core.engine import (
     Engine,
     InlineEngine,
@@ -445,6 +446,7 @@ class Run(RunContext):
 
     def warn(self, message: str) -> None:
         """Show a warning once, and store it for the manifest."""
+        message = public_text(message)
         if message not in self.warnings:
             self.warnings.append(message)
             self.machine.progress.warn(message)

@@ -33,7 +33,7 @@ from corpusfit.text import rejects
 from corpusfit.text.contract import Format
 from corpusfit.text.cutting import MIB, Block
 from corpusfit.text.fields import TOOLS, Row, fields_in, from_mapping, records
-from corpusfit.text.files import Stream, open_stored, unreadable
+from corpusfit.text.files import Stream, open_stored, raise_unreadable
 from corpusfit.text.formats.jsonl import line_of
 
 _BATCH = 256  # rows
@@ -75,7 +75,7 @@ class Batches:
         # a damaged schema raises ValueError
         except (pa.ArrowException, OSError, LookupError, ValueError) as e:
             if getattr(e, "errno", None):
-                raise unreadable(self._source.url, e) from e
+                raise_unreadable(self._source.url, e)
             self.problem = rejects.unreadable(self.form, e)
 
     def read(self, file: BinaryIO) -> Iterator[tuple[Any, Any]]:
