@@ -310,7 +310,8 @@ class Stream:
             if size > _FREE and size > self._plan.max_ratio * self.position:
                 self.problem = rejects.bomb(self._plan)
                 break
-            parts.append(part)
+            if part:  # an archive may have any number of members that hold nothing
+                parts.append(part)
             length += len(part)
             if length >= CHUNK:
                 yield b"".join(parts)
