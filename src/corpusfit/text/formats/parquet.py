@@ -9,8 +9,8 @@ such as the files of a data set saved to disk.
 Trade-off: pyarrow keeps whole pages in memory, and an Arrow batch whole, so a huge value or batch
 needs its size in memory, unlike in the other formats. A row group of Parquet is measured as an
 archive is: it ends the file if it holds, or says that it holds, more than `read.max_ratio` times
-its stored size. Offsets and UTF-8 of Arrow are checked, because pyarrow trusts them; a batch that
-fails ends the file. A compressed `.parquet.gz` is
+its stored size; so does what is read of an Arrow file. Offsets and UTF-8 of Arrow are checked,
+because pyarrow trusts them; a batch that fails ends the file. A compressed `.parquet.gz` is
 unpacked into a temporary file first, because the format needs seeking.
 Reference: https://parquet.apache.org/docs/file-format,
 https://arrow.apache.org/docs/format/Columnar.html
@@ -161,17 +161,28 @@ class _ArrowBatches(Batches):
         """Batches with the wanted columns, each with the schema of the whole file."""
         is_file = file.read(len(_MAGIC)) == _MAGIC
         file.seek(0)
-        opened = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(file)
-        outer = {n for name in self.wanted(opened.schema.names) for n in (name, name.split(".")[0])}
-        columns = [name for name in opened.schema.names if name in outer]
+        form = pa.ipc.open_file if is_file else pa.ipc.open_stream
+        schema = form(file).schema
+        outer = {n for name in self.wanted(schema.names) for n in (name, name.split(".")[0])}
+        columns = [schema.names.index(n) for n in dict.fromkeys(schema.names) if n in outer]
+        file.seek(0)
+        # other columns are not unpacked; an empty list would be all of them
+        columns = columns or [*range(len(schema))][:1]
+        alone = pa.ipc.IpcReadOptions(included_fields=columns)
+        opened = form(file, options=alone)
         stored = map(opened.get_batch, range(opened.num_record_batches)) if is_file else opened
+        held, most = 0, max(FREE, self._plan.max_ratio * self._source.size)
         try:
             for batch in stored:
-                wanted = batch.select(columns)
-                wanted.validate(full=True)
+                batch.validate(full=True)
                 self._file_position = file.tell()
                 for begin in range(0, batch.num_rows, _BATCH):
-                    yield wanted.slice(begin, _BATCH), opened.schema
+                    part = batch.slice(begin, _BATCH)
+                    held += sum(map(_decoded_size, part.columns))
+                    if held > most:
+                        self.problem = rejects.bomb(self._plan)
+                        return
+                    yield part, schema
         except MemoryError as e:  # a damaged length
             raise pa.ArrowInvalid("a batch is larger than memory") from e
 
@@ -290,10 +301,13 @@ def _plain(batch: Any, names: list[str]) -> Any:
 
 def _decoded_size(column: Any) -> int:
     """The bytes of a column when its dictionary is decoded, in which a value may be repeated."""
-    if not pa.types.is_dictionary(column.type) or not _is_string(column.type.value_type):
+    if not pa.types.is_dictionary(column.type):
         return int(column.nbytes)
-    lengths = pc.binary_length(column.dictionary.cast(pa.large_binary())).take(column.indices)
-    return int(column.nbytes) + (pc.sum(lengths).as_py() or 0)
+    indices = column.indices  # alone, as batches share the dictionary
+    if not _is_string(column.type.value_type):
+        return int(indices.nbytes)
+    lengths = pc.binary_length(column.dictionary.cast(pa.large_binary())).take(indices)
+    return int(indices.nbytes) + (pc.sum(lengths).as_py() or 0)
 
 
 def _is_string(kind: Any) -> bool:
