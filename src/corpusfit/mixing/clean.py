@@ -55,8 +55,14 @@ _SURE = re.compile(
     re.I,
 )
 _INVISIBLE = re.compile(
-    r"<!--.*?-->|<(script|style)\b[^<>]*>.*?</\1\s*>|<!doctype[^<>]*>|<\?[^<>]*\?>", re.S | re.I
+    r"<(!--)|<(script|style)\b[^<>]*>|<!doctype[^<>]*>|<\?[^<>]*\?>", re.IGNORECASE
 )
+# where those end that may hold tags
+_ENDS = {
+    "!--": re.compile("-->"),
+    "script": re.compile(r"</script\s*>", re.IGNORECASE),
+    "style": re.compile(r"</style\s*>", re.IGNORECASE),
+}
 _BLOCKS = re.compile(
     r"address|article|aside|blockquote|body|br|caption|d[dlt]|div|fieldset|fig(?:caption|ure)|footer"
     r"|form|h[1-6r]|head(?:er)?|html|li|main|nav|[ou]l|option|p|pre|section|table|t(?:body|foot|head)"
@@ -109,7 +115,7 @@ def without_markup(text: str) -> str:
     # partner must be in the text. So `a < b`, `vector<float>`, `<unk>` and `cp <source> <target>`
     # stay; so does `<s>`, unless there is other markup.
     if "<" in text:
-        text = _INVISIBLE.sub(" ", text)
+        text = _visible(text)
         tags = {match[0]: match.groups() for match in _TAG.finditer(text)}
         names = {(bool(slash), name) for slash, name in tags.values()}
         markup = {
@@ -126,6 +132,25 @@ def without_markup(text: str) -> str:
         shown = {tag: "\n\n" if _BLOCKS.fullmatch(tags[tag][1]) else "" for tag in markup}
         text = _TAG.sub(lambda match: shown.get(match[0], match[0]), text)
     return unescaped(text)
+
+
+def _visible(text: str) -> str:
+    """The text with a space for each comment, script, style sheet and declaration."""
+    parts: list[str] = []
+    begin = at = 0
+    # looked for once, as a text may begin any number of comments
+    without_end = set[str]()
+    while found := _INVISIBLE.search(text, at):
+        kind, at = (found[1] or found[2] or "").lower(), found.end()
+        if kind in without_end:
+            continue
+        end = _ENDS[kind].search(text, at) if kind else found
+        if end is None:
+            without_end.add(kind)
+            continue
+        parts += (text[begin : found.start()], " ")
+        begin = at = end.end()
+    return "".join((*parts, text[begin:]))
 
 
 def clean(

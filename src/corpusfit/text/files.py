@@ -48,8 +48,8 @@ _REFUSED = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 """Answers of a server to someone unknown; some say instead that there is no such page."""
 _REPORTS_DIGEST = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hf"}
 
-# bytes to unpack before the bomb limit applies, as small files may compress very well
-_FREE = 32 << 20
+FREE = 32 << 20
+"""Bytes to unpack before the bomb limit applies, as small files may compress very well."""
 # bytes into one call
 _PART = 1 << 16
 # bytes out of one call; the output of a failing call is lost
@@ -336,10 +336,11 @@ class Stream:
         length = size = 0
         for part in self._unpacked():
             size += len(part)
-            if size > _FREE and size > self._plan.max_ratio * self.position:
+            if size > FREE and size > self._plan.max_ratio * self.position:
                 self.problem = rejects.bomb(self._plan)
                 break
-            parts.append(part)
+            if part:  # an archive may have any number of members that hold nothing
+                parts.append(part)
             length += len(part)
             if length >= CHUNK:
                 yield b"".join(parts)

@@ -401,8 +401,9 @@ def _expand(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
     A file that is named itself must have a known suffix; in folders and globs other files are
     passed over, as are hidden files and folders. Output folders of runs below the named folder
     (those with `.corpusfit/run.json`) are left out too, so that no run reads another's output.
-    Linked folders are read; a file or a folder that is reached twice counts once, under its own
-    name if it has one there.
+    Links are followed within the named folder, and out of it to the blobs of the hub's cache
+    (`_stays`). A file or a folder that is reached twice counts once, under its own name if it has
+    one there.
     """
     try:
         if is_url(input_name):
@@ -471,7 +472,7 @@ def _walk(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Foun
     top = os.path.realpath(root)
     waiting, links = [(root, top, states, "")], list[tuple[str, str, _States, str]]()
     entered, files, others = set[tuple[str, _States]](), dict[str, str](), list[str]()
-    linked_files = list[str]()
+    linked_files = list[tuple[str, str]]()
     while waiting or links:
         # follow links last, so that a file reached twice gets its own name, not the link's
         if not waiting:
@@ -479,10 +480,11 @@ def _walk(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Foun
             waiting.append(links.pop())
         folder, known, states, beside = waiting.pop()
         real = known or os.path.realpath(folder)
+        if not known and not _stays(real, top, beside):
+            others.append(folder)
+            continue
         # a link to an enclosing folder
-        if not known and (_holds(real, top) or _holds(real, beside)):
-            if not _holds(top, real):
-                others.append(folder)
+        if not known and _holds(real, beside):
             continue
         # enter a folder once per remaining pattern, so that loops of links end
         if (real, states) in entered:
@@ -507,10 +509,11 @@ def _walk(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Foun
                     (entry.path, "" if linked else path, inner, real)
                 )
             elif matches and entry.is_symlink():
-                linked_files.append(entry.path)
-    for path in sorted(linked_files):
-        if os.path.isfile(path):  # noqa: PTH113 (never raises)
-            files.setdefault(os.path.realpath(path), path)
+                linked_files.append((entry.path, real))
+    for path, beside in sorted(linked_files):
+        to = os.path.realpath(path)
+        if os.path.isfile(to) and _stays(to, top, beside):  # noqa: PTH113 (never raises)
+            files.setdefault(to, path)
         else:
             others.append(path)
     skipped += others
@@ -535,6 +538,22 @@ def _with_formats(
         else:
             skipped.append(url)
     return readable
+
+
+def _stays(to: str, top: str, beside: str) -> bool:
+    """Whether a link leads no further than a data set may.
+
+    Args:
+        to: the real path of what it links to.
+        top: the real path of the named folder.
+        beside: the real path of the folder that has the link.
+    """
+    if _holds(top, to):
+        return True
+    # In the hub's cache, files in `snapshots/REVISION` are links to `blobs`. A link elsewhere may
+    # be a stranger's, to a private file whose text would be selected and published.
+    home, blobs = os.path.split(os.path.dirname(to))  # noqa: PTH120
+    return blobs == "blobs" and _holds(os.path.join(home, "snapshots"), beside)  # noqa: PTH118
 
 
 def _holds(folder: str, other: str) -> bool:
