@@ -10,10 +10,11 @@ import importlib.util
 import json
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any
 
 from corpusfit.core.errors import ModelError
+from corpusfit.core.manifest import is_inside
 
 _IMPLEMENTATION = re.compile(r"_?(attn|experts)_implementation(_internal)?")
 _KNOWN = {"eager", "sdpa", "flex_attention", "batched_mm", "grouped_mm"}
@@ -88,18 +89,6 @@ def require_own_weights(folder: Path, what: str) -> None:
                 f"{what}: its config.json claims {name}={value}, and its weights are {tensors} "
                 "tensors. Name another model."
             )
-
-
-def is_inside(name: object) -> bool:
-    """Whether a name that a file of a folder gives leads to a file of that folder, on any system.
-
-    Args:
-        name: the name, relative to the folder.
-    """
-    if not isinstance(name, str) or "\0" in name:
-        return False
-    paths = (PurePosixPath(name), PureWindowsPath(name))
-    return not any(p.anchor or ".." in p.parts for p in paths)
 
 
 def _entries(value: Any) -> Iterator[tuple[str, Any]]:

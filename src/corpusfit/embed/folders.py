@@ -21,7 +21,8 @@ from corpusfit.core.errors import (
     raise_machine_fault,
 )
 from corpusfit.core.hub import HubName, downloaded
-from corpusfit.embed.claims import is_inside, require_own_weights
+from corpusfit.core.manifest import is_inside
+from corpusfit.embed.claims import require_own_weights
 from corpusfit.embed.contract import file_digest
 
 MINILM = "minilm"
