@@ -102,6 +102,23 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
+def read_kept(path: Path, right: Callable[[Any], bool]) -> Any:
+    """The JSON value of a file of the cache; None if there is none, or it is not `right`.
+
+    What is missing is made again, so a file that is damaged, or of others, changes no answer.
+
+    Args:
+        path: the file.
+        right: whether a value has the form that the command expects; it may raise what it likes.
+    """
+    if not path.exists():
+        return None
+    with contextlib.suppress(*_DAMAGE):
+        value = json.loads(read_bytes(path))
+        return value if right(value) else None
+    return None
+
+
 _DAMAGE = (
     *(AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError),
     NotImplementedError,  # Arrow's, of a type that has no numbers

@@ -15,7 +15,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import names_in, read_arrays, remove, write_arrays, write_bytes
 from corpusfit.core.engine import Job, counting
 from corpusfit.core.errors import ChangedInputError, InputError, changed_input
-from corpusfit.core.manifest import digest, source_identity
+from corpusfit.core.manifest import digest, read_kept, source_identity
 from corpusfit.core.plan import CutPlan, EmbedPlan, ReadPlan
 from corpusfit.core.types import Shard, Vectors
 from corpusfit.domains.mixture import Assign, assigned_path
@@ -42,9 +42,12 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
         **corpus.layout(run.sources, run.plan.read),
     }
     folder = run.cache / "embeddings" / digest(identity)
+    store, shards = VectorStore(folder), range(run.shard_count)
     complete = folder / "complete.json"
-    if complete.exists():
-        counts: list[int] = json.loads(complete.read_bytes())
+    counts: list[int] | None = read_kept(
+        complete, lambda value: [type(n) for n in value] == [int for _ in shards]
+    )
+    if counts and store.finished().issuperset(shards):
         return folder, counts
     # vectors of files that changed since they were fingerprinted would poison the cache, also
     # those of an interrupted run
@@ -52,7 +55,6 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
     if not states.exists() or states.read_text("utf-8") != now:
         remove(folder)
         write_bytes(states, now.encode())
-    store = VectorStore(folder)
     job = EmbedShards(run.plan.read, run.plan.cut, run.pinned(embed), run.cache, folder, run.names)
     rejected, units = Reasons(), {}
     try:
@@ -66,14 +68,14 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
         remove(folder)
         raise
     # shards that an interrupted run has stored
-    for shard in range(run.shard_count):
+    for shard in shards:
         if shard not in units:
             tally = Tally(**store.tally(shard))
             units[shard] = tally.units
             rejected.add(tally.rejects)
     if not sum(units.values()):
         raise run.nothing_read(rejected)
-    counts = [units[i] for i in range(run.shard_count)]
+    counts = [units[i] for i in shards]
     write_bytes(complete, json.dumps(counts).encode())
     write_bytes(folder / "about.json", json.dumps(identity, indent=1).encode())
     return folder, counts
