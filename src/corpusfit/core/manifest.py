@@ -111,12 +111,14 @@ def read_kept(path: Path, right: Callable[[Any], bool]) -> Any:
         path: the file.
         right: whether a value has the form that the command expects; it may raise what it likes.
     """
-    if not path.exists():
-        return None
-    with contextlib.suppress(*_DAMAGE):
+    try:
         value = json.loads(read_bytes(path))
         return value if right(value) else None
-    return None
+    except FileNotFoundError:
+        return None
+    except _DAMAGE as e:
+        raise_machine_fault(e, f"Cannot read {path}")
+        return None
 
 
 _DAMAGE = (

@@ -42,12 +42,10 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
         **corpus.layout(run.sources, run.plan.read),
     }
     folder = run.cache / "embeddings" / digest(identity)
-    store, shards = VectorStore(folder), range(run.shard_count)
+    store = VectorStore(folder)
     complete = folder / "complete.json"
-    counts: list[int] | None = read_kept(
-        complete, lambda value: [type(n) for n in value] == [int for _ in shards]
-    )
-    if counts and store.finished().issuperset(shards):
+    counts: list[int] | None = read_kept(complete, lambda value: {int} == set(map(type, value)))
+    if counts is not None and store.finished().issuperset(range(len(counts))):
         return folder, counts
     # vectors of files that changed since they were fingerprinted would poison the cache, also
     # those of an interrupted run
@@ -68,14 +66,14 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
         remove(folder)
         raise
     # shards that an interrupted run has stored
-    for shard in shards:
+    for shard in range(run.shard_count):
         if shard not in units:
             tally = Tally(**store.tally(shard))
             units[shard] = tally.units
             rejected.add(tally.rejects)
     if not sum(units.values()):
         raise run.nothing_read(rejected)
-    counts = [units[i] for i in shards]
+    counts = [units[i] for i in range(run.shard_count)]
     write_bytes(complete, json.dumps(counts).encode())
     write_bytes(folder / "about.json", json.dumps(identity, indent=1).encode())
     return folder, counts

@@ -1,13 +1,14 @@
 """The run folder: what it contains, and which differences are named."""
 
+import errno
 import json
 import re
 
 import pytest
 
 import corpusfit
-from corpusfit.core.errors import ChangedInputError, InputError, OutputFolderError
-from corpusfit.core.manifest import OutFolder, is_inside, undamaged
+from corpusfit.core.errors import ChangedInputError, InputError, OutputFolderError, StorageError
+from corpusfit.core.manifest import OutFolder, is_inside, read_kept, undamaged
 from corpusfit.evaluation.evaluating import EvaluateFolder
 from corpusfit.evaluation.overlap import SplitFolder, split_input
 from corpusfit.selection.folder import SelectionFolder
@@ -222,3 +223,24 @@ def test_outcomes_are_those_of_the_folder(tmp_path):
     folder = EvaluateFolder(tmp_path)
     assert folder.outcome("../../outside", 0, 1).parent == folder.outcomes
     assert folder.outcome("abc", 0, 1).name == "abc-0-1.json"
+
+
+def test_a_kept_value_is_the_right_one_or_none(tmp_path, monkeypatch):
+    path = tmp_path / "kept.json"
+
+    def kept():
+        return read_kept(path, lambda value: value["n"] > 1)
+
+    assert kept() is None
+    for damaged in ("", "[", "3", "[1]", "null", '{"m": 2}', '{"n": "2"}', '{"n": 1}', "[" * 9999):
+        path.write_text(damaged)
+        assert kept() is None
+    path.write_text('{"n": 2}')
+    assert kept() == {"n": 2}
+
+    def closed(_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("corpusfit.core.manifest.read_bytes", closed)
+    with pytest.raises(StorageError, match=r"kept\.json"):
+        kept()
