@@ -71,6 +71,15 @@ _BLOCKS = re.compile(
 )
 _COMMENT = re.compile(r"^[ \t]*#.*(?:\n|\Z)", re.M)
 _LETTER = re.compile(r"[^\W\d_]")
+# characters that are cut into sentences at once, as sentencex takes the square of the quotation
+# marks in a paragraph; a longer text is divided at a blank line, else where a sentence ends, else
+# at a blank
+_MOST = 1 << 15
+_STRETCH = re.compile(
+    rf".{{1,{_MOST}}}(?:\Z|(?<=\n\n))|.{{1,{_MOST}}}(?<=[.!?。।]\s)|.{{1,{_MOST}}}(?<=\s)"
+    rf"|.{{1,{_MOST}}}",
+    re.DOTALL,
+)
 
 
 def cyrillic(text: str) -> str:
@@ -187,7 +196,8 @@ def _sentences(text: str, language: str, transliterated: bool, counts: Counter[s
     if transliterated and language == "ru":
         plain = cyrillic(plain)
     sentences = []
-    for part in segment(language, plain):
+    stretches = _STRETCH.findall(plain) if len(plain) > _MOST else [plain]
+    for part in (part for stretch in stretches for part in segment(language, stretch)):
         sentence = " ".join(part.split())
         if _LETTER.search(sentence):
             sentences.append(sentence)
