@@ -10,7 +10,7 @@ BIN := .venv/bin
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(CORES) --durations 15
 
-.PHONY: demo test test-all install lint types quick slow long coverage docs bench torture clean
+.PHONY: demo test test-all install lint types quick slow long versions coverage docs bench torture clean
 
 demo: install
 	$(BIN)/corpusfit demo
@@ -53,6 +53,13 @@ slow: install
 # new random examples, and the promises tried at random.
 long: install
 	$(PYTEST) -m "long or hypothesis" --hypothesis-profile new
+
+# Before a release: the lowest and the newest versions that pyproject.toml allows are installed and
+# used; with the oldest Python, as PYTHON=python3.11. PIN=torch==2.13.0 is taken in place of either.
+PIN ?=
+versions: install
+	$(BIN)/python .ci/versions.py $(addprefix --pin ,$(PIN))
+	$(BIN)/python .ci/versions.py --newest $(addprefix --pin ,$(PIN))
 
 # Lines and branches of the readers and artifacts that the quick tests reach, as a table.
 coverage: install

@@ -7,6 +7,15 @@ for segment in run:
     print(segment["score"], segment["source"], segment["text"][:80])
 """
 
+import os
+import sys
+
+# `python -m corpusfit` looks for every module in the current folder first, which may be one of data
+if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].endswith("corpusfit"):
+    _here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
+    if sys.path[0] == os.getcwd() != _here:  # noqa: PTH109 (pathlib would be imported from there)
+        del sys.path[0]
+
 import lazy_loader
 
 __version__ = "0.2.0"

@@ -302,9 +302,9 @@ def test_a_split_that_was_stopped_is_made_whole(split, pairs):
     whole_split = digests(done.path, *files)
     for name in ("manifest.json", "dev.de", "train.en"):
         (done.path / name).unlink()
-    (done.path / "train.de.123.part").write_text("half of")
+    (done.path / "train.de.0123456789ab.part").write_text("half of")
     assert digests(split(pairs, **words).path, *files) == whole_split
-    assert not (done.path / "train.de.123.part").exists()
+    assert not (done.path / "train.de.0123456789ab.part").exists()
 
 
 def test_a_finished_split_is_not_made_again_and_another_needs_to_be_told(split, rows):

@@ -96,6 +96,11 @@ def test_a_place_with_something_else_is_refused(select, store, inline):
         select(f"{store}/thesis", inline)
 
 
+def test_a_place_that_does_not_exist_is_named(store, inline):
+    with pytest.raises(InputError, match=r"memory://.*nothing"):
+        corpusfit.choose(f"{store}/nothing", machine=inline, segments=3)
+
+
 def test_methods_are_ranked_with_a_cache_in_a_store(store, task, pile, tiny_static, inline):
     machine = type(inline)(engine="ray", cache=f"{store}/cache")  # so that workers share it
     found = corpusfit.rank(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import errno
@@ -9,6 +10,7 @@ import gc
 import json
 import os
 import re
+import secrets
 import shutil
 import sys
 import tempfile
@@ -18,13 +20,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from urllib.parse import unquote, urlsplit
 
+from corpusfit.core.credentials import entrusted, with_credentials
 from corpusfit.core.errors import (
     ModelError,
     StorageError,
     bad_setting,
     machine_fault,
     raise_machine_fault,
+    tellable,
 )
 
 if TYPE_CHECKING:  # the command line imports this module, and numpy takes long to import
@@ -32,7 +37,10 @@ if TYPE_CHECKING:  # the command line imports this module, and numpy takes long 
 
 T = TypeVar("T")
 
-_TEMPORARY = re.compile(r"\.\d+\.part$")
+_TEMPORARY = re.compile(r"\.[0-9a-f]{12}\.part$")
+# not followed by name or handle into other programs, and no line ends changed on Windows
+_NEW_FILE = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+_NEW_FILE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 # files fetched concurrently from a store
 _AT_ONCE = 256
 # bytes of a safetensors file that have its header, mostly
@@ -51,14 +59,33 @@ def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
         return Path(local)
     from upath import UPath
 
+    text = entrusted(text)
     try:
         # other workers write there too, so a listing may be out of date
-        path = UPath(text, use_listings_cache=False)
+        path = UPath(text, **{**_credentials(text), "use_listings_cache": False})
         _ = path.fs
     except (ImportError, ValueError) as e:
         cure = f"{e}. Install the library of the store, for instance `pip install s3fs` for s3://."
-        raise bad_setting(setting, "a folder or a URL that fsspec can write to", text, cure) from e
+        raise bad_setting(
+            setting, "a folder or a URL that fsspec can write to", text, cure
+        ) from tellable(e)
     return cast("Path", path)
+
+
+def _credentials(public: str) -> dict[str, Any]:
+    """The options of a store's file system that the URL of a folder was given with."""
+    from fsspec.core import get_filesystem_class
+
+    given = with_credentials(public)
+    if given == public:
+        return {}
+    protocol = given.partition("://")[0]
+    if protocol in ("http", "https"):
+        user = unquote(urlsplit(given).netloc.rpartition("@")[0])
+        token = base64.b64encode(user.encode()).decode()
+        return {"headers": {"Authorization": f"Basic {token}"}} if user else {}
+    options: dict[str, Any] = get_filesystem_class(protocol)._get_kwargs_from_urls(given)
+    return options
 
 
 def require_plain(folder: Path, setting: str) -> Path:
@@ -152,7 +179,7 @@ def remove(*paths: Path) -> None:
             fs, key = _store(path)
             with contextlib.suppress(FileNotFoundError):
                 fs.rm(key, recursive=True)
-        elif path.is_dir():
+        elif path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -173,6 +200,17 @@ def _store(path: Any) -> tuple[Any, str]:
     return path.fs, path.path
 
 
+def open_temporary(path: Path) -> tuple[Path, BinaryIO]:
+    """Open a new local file beside a path, to be renamed to it when it is complete.
+
+    Its name is random and it must not exist, so that neither a planted link nor a process with the
+    same number in another container decides what is written; the umask decides its permissions.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(6)}.part")
+    return temporary, os.fdopen(os.open(temporary, _NEW_FILE, 0o666), "wb")
+
+
 @contextlib.contextmanager
 def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
     """Open a file for an atomic write; not `synced`, a power cut can leave it damaged or empty."""
@@ -185,12 +223,12 @@ def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
             try:
                 fs.put_file(str(whole), key)
             except Exception as e:  # whatever the store's library raises
-                raise _write_error(path, e) from e
+                raise _write_error(path, e) from tellable(e)
         return
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
+    temporary = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
+        temporary, opened = open_temporary(path)
+        with opened as file:
             yield file
             file.flush()
             if synced:
@@ -211,8 +249,9 @@ def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
             finally:
                 os.close(handle)
     except BaseException as e:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
         if not isinstance(e, OSError):
             raise
         raise _write_error(path, e) from e
@@ -245,7 +284,7 @@ def write_bytes(path: Path, data: bytes, *, synced: bool = True) -> None:
     try:
         fs.pipe_file(key, data)
     except Exception as e:  # whatever the store's library raises
-        raise _write_error(path, e) from e
+        raise _write_error(path, e) from tellable(e)
 
 
 def copy(file: Path, to: Path) -> None:

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.core.languages import word_pattern
+from corpusfit.kernels.normal_form import normalized
 from corpusfit.scoring.table import write_parquet
 
 _EXAMPLES = 5  # units shown for a cluster or a pair of domains
@@ -104,7 +104,7 @@ def characteristic_words(
     # are its relative frequencies in the cluster and in all texts. A word counts once per text.
     counts = [Counter[str]() for _ in range(k)]
     for text, cluster in zip(texts, clusters.tolist(), strict=True):
-        words = word_pattern(_JOINED).findall(normalize("NFC", text))
+        words = word_pattern(_JOINED).findall(normalized(text))
         counts[cluster].update({word.lower() for word in words if len(word) > 1})
     whole = sum(counts, Counter[str]())
     total = whole.total()

@@ -13,17 +13,17 @@ import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
-from unicodedata import category, normalize
+from typing import Any, get_args
+from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.types import buffers, text_array
+from corpusfit.kernels.normal_form import Form, normalized
 from corpusfit.kernels.pieces import Pieces, cut_words, index_pieces, piece_ids
 
-_Form = Literal["NFC", "NFD", "NFKC", "NFKD"]
-_FORMS: tuple[_Form, ...] = ("NFC", "NFD", "NFKC", "NFKD")
+_FORMS: tuple[Form, ...] = get_args(Form)
 _OTHERS = ("BertNormalizer", "Lowercase", "StripAccents")
 _CHINESE = (
     (0x3400, 0x4DBF),
@@ -115,7 +115,7 @@ def _steps(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _changes(steps: Sequence[Mapping[str, Any]]) -> list[Change]:
     """The changes from a text to its words, whole texts in turn."""
-    forms: dict[str, Change] = {form: partial(normalize, form) for form in _FORMS}
+    forms: dict[str, Change] = {form: partial(normalized, form=form) for form in _FORMS}
     whole: list[Change] = []
     each: list[Change] = []
     for change in [change for step in steps for change in _named(step)]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,6 +19,7 @@ from corpusfit.evaluation.metrics import METRICS, from_counts
 from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, TaskPlan
 from corpusfit.evaluation.tables import POINTS
 from corpusfit.evaluation.task import Examples, Task
+from corpusfit.kernels.normal_form import normalized
 from corpusfit.training.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:
@@ -335,7 +335,7 @@ class TaskType(ABC):
 
 def one_label(value: str | int) -> str:
     """The name of a label: white space around it and the form of its accents make no other."""
-    return unicodedata.normalize("NFC", str(value).strip())
+    return normalized(str(value).strip())
 
 
 def in_order(labels: Collection[str]) -> list[str]:

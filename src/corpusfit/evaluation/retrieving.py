@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,7 @@ from corpusfit.core.plan import EmbedPlan, ReadPlan
 from corpusfit.core.types import Document, Vectors
 from corpusfit.evaluation.metrics import accuracy
 from corpusfit.evaluation.significance import ROUNDING, Comparison, compare, finding, holm, interval
+from corpusfit.kernels.normal_form import normalized
 from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.fit import commits_of, prepare_encoder
 from corpusfit.text.context import Machine, RunContext, at_commit
@@ -110,7 +110,7 @@ class UniqueSentences:
 
 def deduplicate(texts: Sequence[str]) -> UniqueSentences:
     """Deduplicate n sentences; one in two Unicode forms is one."""
-    forms = [normalize("NFC", text) for text in texts]
+    forms = [normalized(text) for text in texts]
     first = dict(zip(reversed(forms), reversed(texts), strict=True))
     numbers = {form: number for number, form in enumerate(dict.fromkeys(forms))}
     places = [numbers[form] for form in forms]

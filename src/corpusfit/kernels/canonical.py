@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from functools import cache
 from typing import Any, NamedTuple
-from unicodedata import combining, decomposition, is_normalized, normalize
+from unicodedata import combining, decomposition, is_normalized
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from corpusfit.kernels.normal_form import normalized
 from corpusfit.kernels.tokens import character
 
 _END = 0x30000
@@ -136,7 +137,7 @@ def composed(data: NDArray[Any], offsets: NDArray[Any]) -> tuple[NDArray[Any], N
     changed: dict[int, bytes] = {}
     for text in np.flatnonzero(_suspects(data, offsets, *_watched())).tolist():
         spelled = bytes(data[offsets[text] : offsets[text + 1]]).decode()
-        one = normalize("NFC", spelled)
+        one = normalized(spelled)
         if one != spelled:
             changed[text] = one.encode()
     if not changed:

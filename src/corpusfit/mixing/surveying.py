@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 import xxhash
@@ -33,6 +32,7 @@ from corpusfit.core.manifest import OutFolder, digest, source_identity, versions
 from corpusfit.core.plan import SECOND, CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.core.types import FILE_BITS, Document, Shard, Source, file_of
 from corpusfit.kernels.chance import place_keys, uniform
+from corpusfit.kernels.normal_form import normalized
 from corpusfit.mixing.amounts import Pool, quantiles
 from corpusfit.mixing.clean import Sentences, clean, without_markup
 from corpusfit.mixing.plan import RANDOM, SENTENCES, CompositionPlan, TextSource
@@ -184,7 +184,7 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
         pages = np.zeros(len(used), np.uint64)  # 0 for none
         if source.page:
             for i, document in enumerate(documents[i] for i in used.tolist()):
-                name = "" if document.id is None else normalize("NFC", str(document.id).strip())
+                name = "" if document.id is None else normalized(str(document.id).strip())
                 pages[i] = xxhash.xxh3_64_intdigest(name.encode()) | 1 if name else 0
         others = Counter(code or "unknown" for code in languages if code not in self.languages)
         counts["in_other_languages"] = others.total()

@@ -9,13 +9,13 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from corpusfit.core.languages import word_pattern
+from corpusfit.kernels.normal_form import normalized
 from corpusfit.scoring.table import columns_of
 
 MAX_MAP_CHARACTERS = 160
@@ -103,7 +103,7 @@ _SMALLER = ((1, 2_000), (1, 1_000), (1, 500), (2, 500), (4, 400), (8, 300), (16,
 
 def _of_words(texts: list[str]) -> Array:
     """TF-IDF vectors [n, v] over the most frequent words that two or more texts share."""
-    counts = [Counter(word_pattern().findall(normalize("NFC", text.lower()))) for text in texts]
+    counts = [Counter(word_pattern().findall(normalized(text.lower()))) for text in texts]
     having = Counter(word for count in counts for word in count)
     common = sorted((w for w, n in having.items() if n > 1), key=lambda w: (-having[w], w))
     column_of = {word: i for i, word in enumerate(common[:_WORDS])}

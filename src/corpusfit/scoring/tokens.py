@@ -6,7 +6,6 @@ import importlib.util
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +16,7 @@ from corpusfit.core.types import Texts, buffers, text_array
 from corpusfit.kernels.canonical import composed
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import count_each, grams_of, table_of
+from corpusfit.kernels.normal_form import normalized
 from corpusfit.kernels.tokens import tokenise
 
 OWN, NLTK = "own", "nltk"
@@ -49,7 +49,7 @@ def in_words(texts: Texts, words: str) -> Texts:
     tokenize = _tokenizer().tokenize
     return text_array(
         [
-            " ".join(token.encode().hex() for token in tokenize(normalize("NFC", text)))
+            " ".join(token.encode().hex() for token in tokenize(normalized(text)))
             for text in texts.to_pylist()
         ]
     )

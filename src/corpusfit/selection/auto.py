@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from corpusfit.core.artifacts import write_bytes
-from corpusfit.core.manifest import digest, versions
+from corpusfit.core.manifest import digest, read_kept, versions
 from corpusfit.core.plan import DEFAULT_FRACTION, MethodPlan
 from corpusfit.kernels.chance import bottom_k
 from corpusfit.kernels.characters import VERSION as TOKENS
@@ -21,7 +21,7 @@ from corpusfit.scoring.heldout_bits import compare
 from corpusfit.selection.embedding import require_vectors
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder, tallies
-from corpusfit.selection.ranking import BASELINE, EvaluateBits, evaluate, rank_methods
+from corpusfit.selection.ranking import BASELINE, EvaluateBits, Ranked, evaluate, rank_methods
 from corpusfit.selection.resolving import check_fraction
 from corpusfit.selection.samples import read_background
 from corpusfit.text.context import Run
@@ -73,11 +73,18 @@ def _ranking(run: Run, target: Sample, background: Sample, *, alone: bool) -> li
         "version": [versions()["corpusfit"], TOKENS],
     }
     cached = run.cache / "rankings" / f"{digest(identity)}.json"
-    if cached.exists():
+    fields = {field.name for field in dataclasses.fields(Ranked)}
+    stored = read_kept(
+        cached,
+        lambda value: (
+            isinstance(value["warnings"], list)
+            and all(verdict.keys() == fields for verdict in value["ranking"])
+        ),
+    )
+    if stored is not None:
         run.progress.note(
             "The ranking of methods is from the cache: the same target and sample of the corpus."
         )
-        stored = json.loads(cached.read_bytes())
         for warning in stored["warnings"]:
             run.warn(warning)
         ranking: list[dict[str, Any]] = stored["ranking"]

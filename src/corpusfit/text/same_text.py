@@ -17,13 +17,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache, lru_cache
-from unicodedata import category, normalize
+from unicodedata import category
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
 from corpusfit.kernels.characters import is_punctuation
+from corpusfit.kernels.normal_form import normalized
 from corpusfit.text.normalize import unescaped
 
 FORM = 3
@@ -94,15 +95,15 @@ def folded(text: str) -> str:
     if "&" in text:
         text = unescaped(text)
     if not text.isascii():
-        text = normalize("NFC", text)
+        text = normalized(text)
         # most of most texts is ASCII: what is slow looks at the other characters alone
         data = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
         others = data.decode("utf-8", "surrogatepass")
         if _REWRITTEN.search(others):
-            text = _REWRITTEN.sub(lambda m: normalize("NFKC", _HIDDEN.sub("", m[0])), text)
-            text = others = normalize("NFC", text)
+            text = _REWRITTEN.sub(lambda m: normalized(_HIDDEN.sub("", m[0]), "NFKC"), text)
+            text = others = normalized(text)
         if others.casefold() != others:
-            text = normalize("NFC", text.casefold())
+            text = normalized(text.casefold())
         # joiners count between letters, and within an emoji
         if "\u200c" in text or "\u200d" in text:
             text = _STRAY_JOINER.sub("", _JOINERS.sub(r"\1", text))
@@ -154,6 +155,6 @@ def exact_key(data: bytes, seed: int = 0) -> int:
     """The XXH3 hash of a UTF-8 text; equal in every canonical Unicode form (NFC, NFD)."""
     if not data.isascii():
         text = data.decode("utf-8", "surrogatepass")
-        composed = normalize("NFC", text)
+        composed = normalized(text)
         data = data if composed == text else composed.encode("utf-8", "surrogatepass")
     return xxhash.xxh3_64_intdigest(data, seed)

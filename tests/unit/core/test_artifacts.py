@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 from corpusfit.core.artifacts import (
     folder_path,
     read_arrays,
+    remove,
     require_plain,
     restore,
     store,
@@ -65,11 +66,12 @@ def test_a_file_that_cannot_be_finished_never_appears(tmp_path):
 
 def test_a_file_is_on_the_disk_before_it_has_its_name_and_then_the_name_is(tmp_path, monkeypatch):
     seen = []
+    monkeypatch.setattr("secrets.token_hex", lambda n: "5" * 2 * n)
     monkeypatch.setattr(
         "os.fsync", lambda _: seen.append(sorted(p.name for p in tmp_path.iterdir()))
     )
     write_bytes(tmp_path / "x", b"new")
-    assert seen == [[f"x.{os.getpid()}.part"], ["x"]]
+    assert seen == [["x.555555555555.part"], ["x"]]
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 
@@ -83,6 +85,47 @@ def test_an_old_file_stays_until_the_new_one_is_whole(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         replace()
     assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("x", b"old")]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_what_is_written_does_not_go_through_a_planted_link(tmp_path, monkeypatch):
+    """A stranger's folder holds links with the names of temporary files, or of the file itself."""
+    monkeypatch.setattr("secrets.token_hex", lambda n: "5" * 2 * n)
+    outside, out = tmp_path / "outside", tmp_path / "out"
+    outside.write_bytes(b"mine")
+    out.mkdir()
+    (out / "report.html").symlink_to(outside)
+    (out / f"x.{os.getpid()}.part").symlink_to(outside)
+    (out / "x.555555555555.part").symlink_to(outside)
+    write_bytes(out / "report.html", b"new")
+    with pytest.raises(StorageError, match=r"x: File exists"):
+        write_bytes(out / "x", b"new")
+    assert outside.read_bytes() == b"mine"
+    assert (out / "report.html").read_bytes() == b"new"
+    assert not (out / "report.html").is_symlink()
+    monkeypatch.undo()
+    write_bytes(out / "x", b"new")
+    assert (outside.read_bytes(), (out / "x").read_bytes()) == (b"mine", b"new")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+def test_a_link_is_removed_and_not_what_it_leads_to(tmp_path):
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept/file").write_bytes(b"")
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    remove(tmp_path / "link")
+    assert [p.name for p in tmp_path.rglob("*")] == ["kept", "file"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="other permissions there")
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
+def test_the_umask_decides_who_may_read_and_write(tmp_path, mask, mode):
+    before = os.umask(mask)
+    try:
+        write_bytes(tmp_path / "x", b"")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "x").stat().st_mode & 0o777 == mode
 
 
 @pytest.mark.parametrize("times", [2, 9])
@@ -145,8 +188,8 @@ def test_sweeping_takes_only_what_was_left_aside(tmp_path):
     (tmp_path / "scores").mkdir()
     for name in (
         "a.parquet",
-        "a.parquet.123.part",
-        "scores/b.json.9.part",
+        "a.parquet.0123456789ab.part",
+        "scores/b.json.ba9876543210.part",
         "my.part",
         "7.part.txt",
     ):
@@ -157,10 +200,10 @@ def test_sweeping_takes_only_what_was_left_aside(tmp_path):
 
 
 def test_sweeping_beside_a_file_takes_only_its_own(tmp_path):
-    for name in ("page.html", "page.html.12.part", "other.html.13.part"):
+    for name in ("page.html", "page.html.0123456789ab.part", "other.html.0123456789ab.part"):
         (tmp_path / name).write_bytes(b"")
     sweep(tmp_path, "page.html.*")
-    assert {p.name for p in tmp_path.iterdir()} == {"page.html", "other.html.13.part"}
+    assert {p.name for p in tmp_path.iterdir()} == {"page.html", "other.html.0123456789ab.part"}
 
 
 @pytest.mark.parametrize("keep", [0, 4, 20, 200, -1])

@@ -3,6 +3,7 @@
 import errno
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,57 @@ def test_workers_have_one_thread_and_not_the_callers_script(engine):
     assert set(engine.map(Answer(), ["threads"] * 8)) == {("1", "1")}
     assert set(engine.map(Answer(), ["main"] * 8)) == {("__main__", False)}
     assert (dict(os.environ), sys.modules["__main__"]) == before
+
+
+INTERACTIVE = """
+import os, sys
+from answers import Answer
+from corpusfit.core.engine import LocalEngine
+from corpusfit.core.errors import StorageError
+for name in {name.partition('.')[0] for name in sys.modules} - {'corpusfit', 'answers'}:
+    with open(f'{name}.py', 'w') as file:
+        file.write("open('ran', 'w').close()")
+sys.path.insert(0, '')
+try:
+    with LocalEngine(1) as engine:
+        print(list(engine.map(Answer(1), [1])), sys.path[0] == '', os.path.exists('ran'))
+except StorageError as e:
+    print(e)
+"""
+
+
+def interactive(folder, *before):
+    """What a Python prints that looks for modules in the current folder, which has traps."""
+    path = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    done = subprocess.run(
+        [*before, sys.executable, "-P", "-c", INTERACTIVE],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path), "TMPDIR": str(folder)},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
+
+
+@pytest.mark.slow
+def test_workers_import_nothing_from_the_current_folder(tmp_path):
+    assert interactive(tmp_path) == "[2] True False"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("unshare") or os.geteuid(), reason="only root may mount")
+@pytest.mark.parametrize("mount", ["-o ro", "-o size=4k"])
+def test_without_room_for_locks_a_sentence_says_what_works(tmp_path, mount):
+    fill = "(head -c 4096 /dev/zero > /dev/shm/full) 2> /dev/null"
+    line = f'mount -t tmpfs {mount} none /dev/shm; {fill}; exec "$@"'
+    if subprocess.run(["unshare", "-m", "true"], check=False).returncode:
+        pytest.skip("needs a mount namespace")
+    said = interactive(tmp_path, "unshare", "-m", "sh", "-c", line, "sh")
+    assert "/dev/shm" in said
+    assert "`engine=inline`" in said
+    assert [path for path in tmp_path.iterdir() if path.suffix != ".py"] == []
 
 
 def test_windows_has_at_most_61_workers(monkeypatch):

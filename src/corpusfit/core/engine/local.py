@@ -33,13 +33,14 @@ from corpusfit.core.engine.worker import (
     packed,
     report_received,
 )
-from corpusfit.core.errors import WorkerError, raise_machine_fault
+from corpusfit.core.errors import StorageError, WorkerError, raise_machine_fault
 
 _MOST_ON_WINDOWS = 61  # processes that Python can wait for there
 _PIECES_PER_WORKER = 2  # in flight: one in progress, one waiting
 _POLL = 0.5  # seconds between two polls of the workers' progress
 _ALMOST = 1 - 2**-20  # maximum share of an unfinished piece
 _BUFFERS = 64 << 20  # bytes, twice the buffer of OpenBLAS
+_LOCKS = "/dev/shm"  # noqa: S108 (a name for a message)
 _COMPILES = -1.0  # value for a worker that compiles kernels; no piece has this number
 
 
@@ -66,14 +67,27 @@ class LocalEngine(Engine):
         self._jobs = Path(tempfile.mkdtemp(prefix="corpusfit-jobs-"))
         context = multiprocessing.get_context("spawn")
         taken = None
-        with contextlib.suppress(OSError):  # on a full disk, report whole pieces only
-            self._shares, taken = context.RawArray("d", self.workers + 1), context.Value("i", 0)
-        self._pool = ProcessPoolExecutor(
-            self.workers,
-            context,
-            initializer=_prepare_worker,
-            initargs=(self._jobs, self._shares, taken),
-        )
+        try:
+            with starting_processes():  # the first lock starts a process that tracks them
+                # on a full disk, report whole pieces only
+                with contextlib.suppress(OSError):
+                    shares = context.RawArray("d", self.workers + 1)
+                    taken = context.Value("i", 0)
+                    self._shares = shares
+                self._pool = ProcessPoolExecutor(
+                    self.workers,
+                    context,
+                    initializer=_prepare_worker,
+                    initargs=(self._jobs, self._shares, taken),
+                )
+        except (ImportError, NotImplementedError, OSError) as e:
+            shutil.rmtree(self._jobs, ignore_errors=True)
+            raise StorageError(
+                "Worker processes cannot be started: their locks cannot be made "
+                f"({getattr(e, 'strerror', None) or e}). On Linux these are files in {_LOCKS}: "
+                "mount it with room and write access, or use `engine=inline`, which needs no other "
+                "process."
+            ) from e
         return self
 
     def __exit__(self, kind: object = None, *_: object) -> None:
@@ -104,7 +118,7 @@ class LocalEngine(Engine):
                     number = next(self._numbers)
                     # the pool starts workers on demand
                     starts = len(self._pool._processes or ()) < self.workers
-                    with _clean_environment() if starts else contextlib.nullcontext():
+                    with starting_processes() if starts else contextlib.nullcontext():
                         running[self._pool.submit(_do, job_file, number, piece)] = number, in_map
                 if not running:
                     return
@@ -133,7 +147,7 @@ class LocalEngine(Engine):
     def run_aside(self, work: Work[Piece, Any], piece: Piece) -> None:
         """Run a job, fire and forget; see `Engine.run_aside`."""
         if self._pool is not None and self.workers > 1:
-            with _clean_environment():
+            with starting_processes():
                 self._pool.submit(_do, self._write_job(as_job(work)), next(self._numbers), piece)
 
     def _write_job(self, job: Job[Any, Any]) -> Path:
@@ -213,16 +227,24 @@ def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
 
 
 @contextlib.contextmanager
-def _clean_environment() -> Iterator[None]:
-    """Give child processes one compute thread, and keep them from running the caller's script."""
+def starting_processes() -> Iterator[None]:
+    """Start processes of Python only in this context.
+
+    They have one compute thread, run no script of the caller, and import nothing from the current
+    folder, which may be one of data: Python searches it before its own library in a process that
+    it starts, and in one that is interactive, whose `sys.path` its children get.
+    """
     main = sys.modules["__main__"]
+    path = sys.path
     before = {name: os.environ.get(name) for name in ENVIRONMENT}
     os.environ.update(ENVIRONMENT)
     sys.modules["__main__"] = types.ModuleType("__main__")
+    sys.path = [folder for folder in path if folder]
     try:
         with _defer_ctrl_c():
             yield
     finally:
+        sys.path = path
         sys.modules["__main__"] = main
         for name, value in before.items():
             if value is None:

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import logging
 import os
+import tempfile
 import time
 import uuid
 from collections import deque
@@ -389,11 +390,22 @@ def _sees(probe: Path) -> bool:
 
 def _connect(ray: Any, cores: int) -> None:
     """Connect to the cluster of RAY_ADDRESS or to a running one, or start one, without logs."""
-    quiet = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+    # Ray's workers import from the folder that its driver is in, which may be one of data, unless
+    # they have a working folder: an empty one, that Ray copies to every node
+    with tempfile.TemporaryDirectory(prefix="corpusfit-") as empty:
+        _init(ray, cores, {"working_dir": empty})
+
+
+def _init(ray: Any, cores: int, runtime_env: dict[str, str]) -> None:
+    settings = {
+        "log_to_driver": False,
+        "logging_level": logging.CRITICAL,
+        "runtime_env": runtime_env,
+    }
     address = os.environ.get("RAY_ADDRESS") or "auto"
     if address != "local":
         try:
-            ray.init(address=address, **quiet)
+            ray.init(address=address, **settings)
         except ConnectionError as e:
             # without RAY_ADDRESS, the lack of a running cluster is not an error: start one
             if address != "auto":
@@ -408,7 +420,7 @@ def _connect(ray: Any, cores: int) -> None:
             return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        ray.init(address="local", num_cpus=cores, include_dashboard=False, **quiet)
+        ray.init(address="local", num_cpus=cores, include_dashboard=False, **settings)
     except (OSError, RuntimeError) as e:
         raise_machine_fault(e, "Ray does not start")
         reason = str(e).partition("\n")[0]

@@ -1,0 +1,304 @@
+"""A folder of data sets traps for every command; none goes off.
+
+The current folder holds modules with the names of Python's library and of what corpusfit imports,
+settings of tools, a link out of the folder, and a corpus with a row of marks; another part of the
+corpus has a password and a signature in its URL. Nothing of the folder runs, nothing but input is
+opened, nothing but the output folder and the cache changes, and no output tells a secret.
+"""
+
+import base64
+import ctypes
+import gzip
+import http.server
+import importlib.metadata
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from journeys import prose, write_rows
+
+from corpusfit.cli import app  # noqa: F401  (registers the commands)
+from corpusfit.cli.options import COMMANDS
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="inotify says what is opened"),
+]
+
+PASSWORD, SIGNATURE = "s3cret-pass/word", "c2lnbmF0dXJl+of/the=owner"
+SECRETS = [PASSWORD, "s3cret-pass%2Fword", SIGNATURE, "c2lnbmF0dXJl%2Bof%2Fthe%3Downer"]
+HIDDEN = "the owner alone reads this sentence"
+# what Python itself imports for `-m` before it finds corpusfit; SECURITY.md names it
+BEFORE_US = {"collections", "contextlib", "functools", "importlib", "keyword", "operator"}
+BEFORE_US |= {"reprlib", "types", "warnings"}
+
+SHORT = "--set train.length=32 --set train.batch=4"
+LINES = {
+    "select": "--target target.jsonl --corpus corpus --corpus {url} --method dsir --fraction 0.2 "
+    "--dedup near --out {out}/select",
+    "score": "--target target.jsonl --corpus corpus --method tfidf --out {out}/score",
+    "choose": "{out}/score --fraction 0.1 --out {out}/choose",
+    "rank": "--target target.jsonl --corpus corpus --methods dsir,random --seeds 1",
+    "explain": "{out}/select --text 'the kinase binds'",
+    "audit": "{out}/select --truth source --domain '*target*'",
+    "clusters": "--corpus corpus --k 2 --embedder static --out {out}/clusters",
+    "compose": "compose.toml --out {out}/compose",
+    "split": "--data labeled.jsonl --dev 20 --test 20 --near --out {out}/split",
+    "contamination": "--task split --data {out}/select",
+    "adapt": f"--model model --data {{out}}/select --steps 2 {SHORT} --out {{out}}/adapt",
+    "evaluate": "--model model --task split --seeds 1 --epochs 1 --length 32 --out {out}/evaluate",
+    "tune": "--model model --target target.jsonl --corpus corpus --methods dsir,random "
+    f"--fractions 0.2 --weights off --budget 30 --set search.least=10 {SHORT} --out {{out}}/tune",
+    "run": "recipe.toml --out {out}/run",
+    "forecast": "--data {out}/select --model model --task split",
+    "retrieval": "--model static --pairs pairs",
+    "tokenizers": "--tokenizer model --specific target.jsonl --general corpus/task.jsonl",
+    "report": "{out}/select {out}/adapt --out {out}/page.html --figures {out}/figures",
+    "push": "{out}/select me/selection",
+    "methods": "dsir",
+    "doctor": "",
+    "cache": "list",
+    "fit": "--task split --corpus corpus --model model --time 10min --dry-run --out {out}/fit",
+    "demo": "--out {out}/demo",
+}
+WITHOUT_WORKERS = {"explain", "audit", "tokenizers", "report", "push", "methods", "doctor", "cache"}
+NEEDS_A_HUB = {"push"}
+MINUTES = {"demo"}  # run with one worker before a release
+RECIPE = """
+name = "small"
+model = "model"
+corpus = ["corpus"]
+seeds = 1
+fractions = [0.3]
+selectors = ["random", "dsir"]
+compare = "random"
+pairs = [["dsir", "random"]]
+[adapt]
+train = {steps = 2, batch = 4, length = 32, evaluations = 1, device = "cpu", precision = "fp32"}
+mix = {heldout = 8}
+[evaluate]
+finetune = {epochs = 1, length = 32, device = "cpu", precision = "fp32"}
+[[tasks]]
+name = "task"
+path = "split"
+"""
+COMPOSITION = """
+composition = "E_D"
+budget = 100
+[[sources]]
+name = "own"
+kind = "specific"
+language = "en"
+path = "corpus"
+"""
+
+
+@pytest.fixture(scope="module")
+def store():
+    """A server that gives one corpus to whoever knows the password and the signature."""
+    rows = [json.dumps({"text": text}) for text in prose("market", 100, seed=5)]
+    content = gzip.compress("\n".join(rows).encode())
+    wanted = "Basic " + base64.b64encode(f"owner:{PASSWORD}".encode()).decode()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            known = self.headers["Authorization"] == wanted and SECRETS[3] in self.path
+            data = content if known else b""
+            self.send_response(200 if known else 403)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(data)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_):
+            pass
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"127.0.0.1:{server.server_port}/a.jsonl.gz?X-Amz-Signature={SECRETS[3]}&part=1"
+    yield f"http://owner:{SECRETS[1]}@{address}"
+    server.shutdown()
+    server.server_close()
+
+
+def set_traps(folder, ran):
+    """Modules that leave a mark when they are imported, and files that tools take orders from."""
+    needed = set(sys.stdlib_module_names) | {"sitecustomize", "usercustomize", "conftest"}
+    for name, packages in importlib.metadata.packages_distributions().items():
+        needed |= {name} if name.isidentifier() and packages else set()
+    order = f"import os\nos.close(os.open({str(ran)!r}, os.O_CREAT | os.O_WRONLY))\n"
+    for name in needed - {"os", "posix", "sys", "corpusfit"} - BEFORE_US:
+        (folder / f"{name}.py").write_text(f"{order}raise SystemExit('trap {name}')\n")
+    for name in ("git", "cc", "gcc", "python3"):
+        (folder / name).write_text(f"#!/bin/sh\necho > {ran}\n")
+        (folder / name).chmod(0o755)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Folders: `data` is the current one, and only `out`, `cache` and `tmp` may change."""
+    root = tmp_path_factory.mktemp("traps")
+    data, outside = root / "data", root / "outside"
+    for name in ("data", "outside", "home", "out", "cache", "tmp"):
+        (root / name).mkdir()
+    write_rows(outside / "hidden.jsonl", [f"{HIDDEN} {i}" for i in range(30)])
+    for topic in ("task", "market"):
+        write_rows(data / "corpus" / f"{topic}.jsonl", prose(topic, 100, seed=1))
+    marks = "\u0f72\u0f71" * 100_000
+    write_rows(data / "corpus/marks.jsonl", [f"the kinase {marks} binds"])
+    write_rows(data / "target.jsonl", prose("task", 40))
+    labeled = [
+        {"text": t, "label": topic} for topic in ("task", "market") for t in prose(topic, 60)
+    ]
+    write_rows(data / "labeled.jsonl", labeled)
+    for nth, name in enumerate(("train", "dev", "test")):
+        write_rows(data / "split" / f"{name}.jsonl", labeled[nth::3])
+    for side in ("de", "en"):
+        (data / f"pairs.{side}").write_text("\n".join(prose("task", 30)), "utf-8")
+    (data / "recipe.toml").write_text(RECIPE, "utf-8")
+    (data / "compose.toml").write_text(COMPOSITION, "utf-8")
+    done = run(root, "adapt", f"--init tiny --data target.jsonl --steps 1 {SHORT} --out {{out}}/m")
+    assert done.returncode == 0, done.stdout
+    (root / "out/m").rename(data / "model")
+    set_traps(data, root / "ran")
+    set_traps(data / "corpus", root / "ran")
+    (data / "corpus/hidden.jsonl").symlink_to(outside / "hidden.jsonl")
+    return root
+
+
+def run(root, name, line, url="", workers=1):
+    """Run a command in the folder of data, with folders of its own."""
+    line = line.format(out=root / "out", url=f"'{url}'")
+    more = "" if name in WITHOUT_WORKERS else f" --workers {workers}"
+    return shell(root, f"{sys.executable} -m corpusfit {name} {line}{more}")
+
+
+def shell(root, line):
+    """Run a line of a shell in the folder of data."""
+    return subprocess.run(
+        line,
+        shell=True,
+        check=False,
+        cwd=root / "data",
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={
+            **{name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
+            "HOME": str(root / "home"),
+            "TMPDIR": str(root / "tmp"),
+            "CORPUSFIT_CACHE": str(root / "cache"),
+            "HF_HUB_OFFLINE": "1",
+        },
+    )
+
+
+class Opened:
+    """The names of files that any process opens in a folder, by inotify."""
+
+    def __init__(self, *folders):
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.handle = self.libc.inotify_init1(os.O_NONBLOCK)
+        for folder in folders:
+            assert self.libc.inotify_add_watch(self.handle, os.fsencode(folder), 0x20) > 0
+
+    def names(self):
+        found, data = set(), b""
+        try:
+            while chunk := os.read(self.handle, 1 << 20):
+                data += chunk
+        except BlockingIOError:
+            pass
+        at = 0
+        while at < len(data):
+            _, mask, _, length = struct.unpack_from("iIII", data, at)
+            if not mask & 0x40000000:  # not a folder
+                found.add(data[at + 16 : at + 16 + length].rstrip(b"\0").decode())
+            at += 16 + length
+        return found
+
+
+def state(root):
+    """Everything that may not change: names, links, sizes, times."""
+    kept = [path for name in ("data", "outside", "home") for path in root.joinpath(name).rglob("*")]
+    return {
+        str(path): (path.readlink() if path.is_symlink() else path.lstat().st_mtime_ns)
+        for path in kept
+    }
+
+
+def told(path):
+    """The content of a file as a reader of it sees it."""
+    data = path.read_bytes()
+    if path.suffix == ".zst":
+        data = zstandard.ZstdDecompressor().decompressobj().decompress(data)
+    elif path.suffix == ".parquet":
+        data += json.dumps(pq.read_table(path).to_pylist(), default=str).encode()
+    return data
+
+
+def secrets_in(data):
+    """What may not be told, in a text as it is or as JSON writes it."""
+    spoken = [*SECRETS, HIDDEN]
+    return [s for s in {*spoken, *(json.dumps(s)[1:-1] for s in spoken)} if s.encode() in data]
+
+
+def test_every_command_is_tried():
+    assert LINES.keys() == COMMANDS.keys()
+
+
+@pytest.mark.parametrize("workers", [2, pytest.param(1, marks=pytest.mark.long)])
+def test_no_trap_goes_off(world, store, workers):
+    before = state(world)
+    opened = Opened(world / "data", world / "data/corpus")
+    faults = {}
+    for name, line in LINES.items():
+        if name in MINUTES and workers > 1:
+            continue
+        done = run(world, name, line, store, workers)
+        code = 1 if name in NEEDS_A_HUB else 0
+        found = secrets_in(done.stdout) + [done.stdout.decode()] * (done.returncode != code)
+        found += [f"{p.relative_to(world)} is left" for p in (world / "tmp").iterdir()]
+        found += ["a trap was executed"] if (world / "ran").exists() else []
+        if found:
+            faults[name] = found
+    inputs = re.compile(r".*\.(jsonl|toml|de|en)")
+    faults["opened"] = sorted(n for n in opened.names() if n and not inputs.fullmatch(n))
+    faults["changed"] = sorted(before.items() ^ state(world).items())
+    for path in [*(world / "out").rglob("*"), *(world / "cache").rglob("*")]:
+        if path.is_file() and (found := secrets_in(told(path))):
+            faults[str(path.relative_to(world))] = found
+    assert {what: found for what, found in faults.items() if found} == {}
+
+
+BIN = Path(sys.executable).parent
+FIRST = "--target target.jsonl --corpus corpus --method dsir --fraction 0.2 --workers 2"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(f"{BIN}/corpusfit select {FIRST} --out {{out}}/script", id="script"),
+        pytest.param(f"{BIN}/corpusfit select {FIRST} --engine ray --out {{out}}/ray", id="ray"),
+        pytest.param(
+            f"{BIN}/accelerate launch --cpu --num_processes 2 -m corpusfit adapt --model model "
+            f"--data target.jsonl --steps 2 {SHORT} --out {{out}}/launched",
+            id="accelerate",
+        ),
+    ],
+)
+def test_no_way_in_imports_a_trap(world, line):
+    opened = Opened(world / "data")
+    done = shell(world, line.format(out=world / "out"))
+    assert done.returncode == 0, done.stdout.decode()
+    assert not (world / "ran").exists()
+    assert [name for name in opened.names() if name.endswith(".py")] == []
