@@ -1,8 +1,8 @@
 """Calls code of a stranger in this process, under a limit of processor time and of memory.
 
 What: a call that takes longer, or needs more, ends with `LimitError`.
-Why: a chat template may loop or allocate without end. A process of its own for the template would
-hold any code, and cost each worker more than the rendering of ten thousand conversations.
+Why: a chat template may loop or allocate without end. A process of its own would hold any
+code, but each worker would import transformers twice (0.6 s), and send each conversation to it.
 Trade-off: Python raises between two of its instructions, so a single one, such as the product of
 two numbers of a million digits, is finished first. Only Linux limits the memory.
 """
@@ -49,7 +49,12 @@ class Bounds:
     def __init__(self, seconds: float, size: int) -> None:
         self._seconds = seconds
         held = _held()
-        self._most = None if held is None else held + size
+        self._limits: tuple[tuple[int, int], tuple[int, int]] | None = None  # inside and outside
+        if held is not None:
+            with _lock:
+                outside = _outside or getrlimit(RLIMIT_DATA)
+            most = [held + size, *(limit for limit in outside if limit != RLIM_INFINITY)]
+            self._limits = (min(most), outside[1]), outside
 
     def call(self, function: Callable[[], T]) -> T:
         """Call a function.
@@ -74,10 +79,9 @@ class Bounds:
         global _outside, _watched  # noqa: PLW0603
         with _lock:
             # the limit of the memory is that of the process, for all threads together
-            if self._most is not None and not _ends:
-                _outside = getrlimit(RLIMIT_DATA)
-                finite = [limit for limit in _outside if limit != RLIM_INFINITY]
-                setrlimit(RLIMIT_DATA, (min([self._most, *finite]), _outside[1]))
+            if self._limits is not None and not _ends:
+                inside, _outside = self._limits
+                setrlimit(RLIMIT_DATA, inside)
             _ends[thread] = time.process_time() + self._seconds
             if not _watched:
                 _watched = True
