@@ -13,6 +13,8 @@ from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod
 from corpusfit.scoring.names import names as method_names
 
+pytestmark = pytest.mark.slow
+
 WIDTH = 24
 NAMES = [n for n in method_names() if issubclass(registry.load(n), CorpusMethod)]
 ENCODING = [n for n in NAMES if registry.build(n, {}).encodes]

@@ -23,6 +23,7 @@ def old(tmp_path):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_selection_is_opened_explained_and_chosen_from_again(old, inline):
     found = corpusfit.open(old / "select")
     assert len(list(found)) == found.manifest["selected"]["segments"] == 7

@@ -14,6 +14,8 @@ from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod
 from corpusfit.scoring.names import names as method_names
 
+pytestmark = pytest.mark.slow
+
 TATOEBA = Path(__file__).parents[3] / "shared" / "data" / "parallel" / "tatoeba"
 SENTENCES = {
     "de": "Die Ärztin {0} prüft das Röntgenbild. Am {1}. Mai größere Maßnahmen für die Übung!",

@@ -17,6 +17,8 @@ from corpusfit.training.scratch import new_model
 from listening import Listening
 from translating import built
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 ON_CPU = ["train.device=cpu", "train.precision=fp32"]
 

@@ -10,6 +10,8 @@ from corpusfit import Machine
 from corpusfit.core.errors import ChangedInputError, InputError, UsageError
 from corpusfit.selection import writing
 
+pytestmark = pytest.mark.slow
+
 FILES = ("scores", "selected", "selected.de", "selected.en", "rejects.jsonl")
 
 

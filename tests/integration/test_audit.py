@@ -15,6 +15,8 @@ import corpusfit
 from corpusfit.core.errors import ChangedInputError, InputError, UsageError
 from corpusfit.scoring import table
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("cut.pieces=16", "cut.gamma=2", "read.shard_mb=0.01")
 
 

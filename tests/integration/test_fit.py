@@ -13,6 +13,8 @@ from corpusfit.core.errors import ChangedInputError, EmptyInputError
 from corpusfit.fitting import fitting, schedule
 from listening import Listening
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 
 

@@ -19,6 +19,8 @@ from corpusfit import experiments
 from corpusfit.core.errors import ChangedInputError
 from corpusfit.experiments.folder import RecipeFolder
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 TOPICS = ("task", "market", "kitchen")
 RECIPE = """

@@ -12,6 +12,8 @@ import corpusfit
 from corpusfit.core.errors import ChangedInputError, EmptyInputError, UsageError
 from listening import StoppingTraining
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 SETTINGS = ["train.device=cpu", "train.precision=fp32", "train.evaluations=2"]
 SECOND = {"steps": 5, "batch": 3, "rate": 3e-3, "evaluations": 5}

@@ -61,6 +61,7 @@ def test_a_copy_is_found_in_any_layout_and_any_context():
     assert found[5, 1] == pytest.approx(32 / 36)
 
 
+@pytest.mark.slow
 def test_containment_of_short_texts_is_exactly_that_of_sets():
     watched = [prose(n, n) for n in range(8, 120, 3)]
     texts = [edited(t, share, i) for i, t in enumerate(watched) for share in (0.0, 0.02, 0.05, 0.2)]

@@ -90,6 +90,7 @@ def test_the_strongest_pairs(name, most):
     assert found.items() <= want.items()
 
 
+@pytest.mark.slow
 def test_more_pairs_are_found_than_a_sample_of_rows_promises():
     """Every tenth row, the sample from which a threshold is estimated, has near-duplicates."""
     x = np.random.default_rng(8).standard_normal((2560, 16)).astype(np.float32)

@@ -10,6 +10,8 @@ from corpusfit.core.errors import InputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.text import content, current_sources, files_of, find, rows, shards
 
+pytestmark = pytest.mark.slow
+
 PLAN = ReadPlan()
 
 

@@ -124,6 +124,7 @@ def squeezed(path, row, times):
             packed.write(row)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", [b"", b'x\n{"text": "after"}\n'])
 @pytest.mark.parametrize("name", ["a.jsonl.zst", "a.txt.zst", "a.csv.zst"])
 def test_a_200_mb_line_is_never_held(tmp_path, read, name, end):

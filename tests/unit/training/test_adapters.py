@@ -19,6 +19,8 @@ from corpusfit.training.adapters import (
 from corpusfit.training.models import fingerprint
 from corpusfit.training.plan import AdapterPlan
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("peft")
 transformers = pytest.importorskip("transformers")

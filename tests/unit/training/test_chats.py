@@ -173,6 +173,7 @@ def test_names_of_sharegpt_and_content_in_parts():
     ] * 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["marked", "unmarked"])
 @pytest.mark.parametrize("loss_on", ["all", "assistant"])
 def test_a_long_conversation_ends_with_the_last_turn_that_fits(tmp_path, loss_on, form):

@@ -5,6 +5,8 @@ import pytest
 from corpusfit.training.decoding import beam_search
 from corpusfit.training.plan import DecodePlan
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("torch")
 
 PAD, END, WORDS = 0, 1, 30

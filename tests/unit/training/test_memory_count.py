@@ -25,6 +25,8 @@ from corpusfit.training.memory import (  # noqa: E402
 from corpusfit.training.packing import Packing  # noqa: E402
 from corpusfit.training.plan import AdapterPlan, AdaptPlan  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 CPU = Hardware("cpu", "fp32", 0)
 ROWS, LENGTH = 3, 24
 

@@ -175,6 +175,7 @@ def test_blocks_of_attention_equal_torch(length, window):
     torch.testing.assert_close(ours, theirs)
 
 
+@pytest.mark.slow
 def test_dropout_of_attention_has_the_gradient_of_what_it_kept():
     """Against finite differences, with the same draw for each."""
     states, layer = heads(5, torch.float64), torch.nn.Module()

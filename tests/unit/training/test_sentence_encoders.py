@@ -47,6 +47,7 @@ def kept(delete, ids, n):
     )
 
 
+@pytest.mark.slow
 def test_words_are_deleted_with_the_asked_probability():
     """Two words of one and two tokens: 7 begins a word, 8 too, 9 (divisible by 3) goes on."""
     found, n = kept(0.6, [7, 8, 9], 5_000), 5_000
@@ -240,6 +241,7 @@ def test_simcse_needs_dropout(tiny_encoder, tmp_path):
 DECODERS = {"bert", "roberta", "xlm-roberta", "camembert", "electra", "big_bird"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*MASKED, "llama"])
 def test_architectures_without_a_decoder_are_refused(name, tiny_encoder, tmp_path):
     """Cross-attention that is not there, or that the configuration does not turn on."""

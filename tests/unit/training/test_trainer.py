@@ -205,6 +205,7 @@ def test_several_processes_save_at_records_only(tmp_path, minutes, monkeypatch):
     assert [m["losses"] for m in marks] == [[]] * 4
 
 
+@pytest.mark.slow
 def test_a_second_process_does_not_count_stored_losses_again(tmp_path, minutes, monkeypatch):
     """Losses stored since the last record are counted by the main process alone."""
     monkeypatch.setattr(trainer, "RECORDS", 5)
@@ -248,6 +249,7 @@ def test_on_resuming_the_callback_gets_the_earlier_records(tmp_path, minutes):
     assert callback.made == 4
 
 
+@pytest.mark.slow
 def test_weights_without_a_gradient_do_not_hinder_resuming(tmp_path, minutes):
     """The loss of some architectures does not reach all weights, such as ESM's contact head."""
 
@@ -289,6 +291,7 @@ def test_it_learns_and_the_history_says_so(tmp_path):
     assert steps[-1]["loss"] < 0.6 * steps[0]["loss"]
 
 
+@pytest.mark.slow
 def test_the_best_steps_weights_are_kept(tmp_path):
     """A learning rate that ruins the model in the end; the losses of the final weights are compared
     with the lowest of the history."""
@@ -363,6 +366,7 @@ def spoil(work, step):
     return Spoiling()
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_the_training(tmp_path, minutes):
     """The message names the step and its texts; training resumes from the checkpoint before it."""
     words = {"checkpoint_minutes": 1.0, "steps": 10}
@@ -460,6 +464,7 @@ def stopped(tmp_path_factory):
     return folder / "stopped", history, weights_of(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_an_incomplete_checkpoint_is_skipped(tmp_path, minutes, stopped, damage):
     folder, history, final = stopped
@@ -477,6 +482,7 @@ def test_an_incomplete_checkpoint_is_skipped(tmp_path, minutes, stopped, damage)
     assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
 
 
+@pytest.mark.slow
 def test_without_a_complete_checkpoint_training_restarts_with_a_warning(tmp_path, minutes):
     words = {"checkpoint_minutes": 1.0, "steps": 5}
     history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
@@ -572,6 +578,7 @@ def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, minutes, monke
     assert order == [e for step in (1, 2, 3) for e in (("begin", step, True), ("end", step))]
 
 
+@pytest.mark.slow
 def test_a_kill_while_a_checkpoint_is_written_loses_only_that(tmp_path, minutes, monkeypatch):
     """The folder as it is after the first bytes of each file, and before the mark."""
     whole = training_of(tmp_path / "whole", **OF_EIGHT_STEPS)
@@ -600,6 +607,7 @@ def test_a_kill_while_a_checkpoint_is_written_loses_only_that(tmp_path, minutes,
             assert torch.equal(weight, weights_of(whole)[name])
 
 
+@pytest.mark.slow
 def test_a_full_disk_ends_the_training_with_a_sentence(tmp_path, minutes):
     """The thread that writes finds it; files may not grow, as if the disk were full."""
     resource = pytest.importorskip("resource")

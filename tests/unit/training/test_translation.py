@@ -20,6 +20,8 @@ from corpusfit.training.schedule import out_of_patience, rate_at
 from corpusfit.training.special_tokens import domain_tag
 from corpusfit.training.trainer import TrainerCallback, TrainingLoop, train
 
+pytestmark = pytest.mark.slow
+
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 

@@ -17,6 +17,8 @@ from corpusfit.scoring.language_model import WORDLESS
 from corpusfit.scoring.methods import conditional_loss
 from corpusfit.scoring.methods.conditional_loss import DRAWS, ConditionalLoss
 
+pytestmark = pytest.mark.slow
+
 NEAR = [
     f"the {name} inhibitor binds the receptor with {how} affinity"
     for name in ("kinase", "aspirin", "cyclooxygenase", "small", "high")
