@@ -1,0 +1,59 @@
+"""The judge of benchmarks/cuts.py against what must hold of probabilities, and its rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import cuts
+
+B = cuts.BORDER
+
+
+def test_chances_of_all_words_add_up_to_one_after_every_context():
+    words = np.random.default_rng(0).integers(3, 9, 400)
+    text = np.concatenate([[B, B, *part] for part in np.split(words, 20)])
+    model = cuts.Trigram(text, vocabulary=12)  # numbers 3 to 14, six of them unseen
+
+    for context in ([], [4], [14], [4, 5], [14, 5]):
+        every = [model.bits(np.array([B, B, *context, word]))[-1] for word in range(3, 15)]
+        assert (2.0 ** -np.array(every)).sum() == pytest.approx(1)
+
+
+def test_a_repeated_trigram_has_the_chance_of_the_formula():
+    # "3 4 5" four times: 5 follows "3 4" always; with too few counts a count of 4 loses 1.5
+    text = np.array([B, B, 3, 4, 5] * 4)
+    model = cuts.Trigram(text, vocabulary=10)
+
+    last = 2.0 ** -model.bits(np.array([B, B, 3, 4, 5]))[-1]
+
+    single = (1 - 0.5 + 3 * 0.5 / 10) / 3  # three types, each after one word
+    pair = 0.5 + 0.5 * single
+    assert last == pytest.approx((4 - 1.5 + 1.5 * pair) / 4)
+
+
+def test_words_across_the_borders_of_texts_do_not_count():
+    model = cuts.Trigram(np.array([B, B, 3, 4, B, B, 5, 6]), vocabulary=10)
+
+    after, first = (model.bits(np.array(text))[-1] for text in ([B, B, 4, 5], [B, B, 5]))
+
+    assert after == first
+
+
+def test_the_judge_takes_exactly_as_many_words_and_refuses_too_few():
+    texts = ["one two three four", "five six"]
+
+    assert cuts.judged(texts, ["one two"], 10, 5) != cuts.judged(texts, ["one two"], 10, 4)
+    assert cuts.judged(texts, ["six"], 10, 5) == cuts.judged([*texts[:1], "five"], ["six"], 10, 5)
+    with pytest.raises(ValueError, match="6 words"):
+        cuts.judged(texts, ["one"], 10, 7)
+
+
+def test_the_rule_takes_the_nearest_size_between_its_bounds():
+    assert [cuts.followed(n) for n in (8, 50, 75, 110, 150, 240, 900)] == [
+        *(48, 48, 64, 96, 128, 256, 256),
+    ]
+
+
+def test_a_training_text_is_cut_to_the_word():
+    assert cuts.first_words(["a b", "c d e", "f"], 4) == ["a b", "c d"]
