@@ -37,12 +37,13 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import math
 import os
 import re
 import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -60,8 +61,10 @@ from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.text.context import Machine
 from corpusfit.text.reading import cut_units
+from cuts_tables import followed, tables
 from harness import machine
 from score_cells import Cells, Record, digest, masked_loss
+from trigram import judged
 
 HERE = Path(__file__).parent
 SHARES = (0.001, 0.01, 0.1)
@@ -88,14 +91,14 @@ TARGETS = {
 }
 """From short to long texts: where they are, and what is a text."""
 FIRST = ("law", "citations", "books", "medical")
-MODELED = ("titles", "law", "privacy", "abstracts", "articles")
-TODAY, SIZES, LOW, HIGH = (256, 15), (32, 48, 64, 96, 128, 192, 256), 48, 256
-BORDER, PLACES = 0, 21
+MODELED = ("abstracts", "law", "articles", "titles", "privacy")
+TODAY, FOLLOWED = (256, 15), (48, 64, 96, 128, 192, 256)
+"""The cut of today, and the sizes by which one that follows a target is rounded."""
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A cell: what is measured (`bits`, `masked` or `decoder`) of which selection.
+    """A cell: what is measured (`bits`, `masked`, `decoder` or `cost`) of which selection.
 
     Attributes:
         cut: word pieces and gamma; of a model that is not trained (0, 0).
@@ -116,129 +119,34 @@ def pieces(follow: dict[str, int]) -> Iterator[tuple[str, Piece]]:
     Args:
         follow: the cut by the rule, of each target.
     """
-    short = [(size, 1) for size in (256, 128, 64, 32)]
-    between = [(size, 1) for size in (192, 96, 48)]
     every = [*FIRST, *(t for t in TARGETS if t not in FIRST)]
-    for cut, target in itertools.product((TODAY, *short), every):
+    for cut, target in itertools.product((TODAY, *((n, 1) for n in (256, 128, 64, 32))), every):
         yield "bits", Piece("bits", target, "cynical", cut)
-    for draw, target in itertools.product(range(3), MODELED):
-        stage = "models" if draw == 0 else "draws"
-        yield stage, Piece("masked", target, "base", (0, 0))
-        own = (follow[target], 1)
-        for cut in dict.fromkeys((TODAY, (256, 1), own, (64, 1), (128, 1))):
-            yield stage, Piece("masked", target, "cynical", cut, draw=draw)
-    for draw, target in itertools.product(range(3), MODELED):
-        stage = "decoder" if draw == 0 else "draws"
-        for cut in dict.fromkeys((TODAY, (256, 1), (follow[target], 1), (64, 1))):
-            yield stage, Piece("decoder", target, "cynical", cut, draw=draw)
-    for cut, target in itertools.product(between, every):
-        yield "between", Piece("bits", target, "cynical", cut)
-    for cut, target in itertools.product(itertools.product((256, 64), (4, 2)), FIRST):
-        yield "gamma", Piece("bits", target, "cynical", cut)
+    for target in every:
+        yield "bits", Piece("bits", target, "cynical", (follow[target], 1))
+    for draw, kind, target in itertools.product(range(3), ("masked", "decoder"), MODELED):
+        stage = kind if draw == 0 else "draws"
+        for cut in dict.fromkeys((TODAY, (follow[target], 1), (64, 1), (256, 1))):
+            yield stage, Piece(kind, target, "cynical", cut, draw=draw)
+    for target in MODELED:
+        yield "masked", Piece("masked", target, "base", (0, 0))
     for method, cut, target in itertools.product(
-        ("moore_lewis", "dsir"), (TODAY, (256, 1), (64, 1)), every
+        ("moore_lewis", "dsir"), (TODAY, (64, 1), (256, 1)), every
     ):
         yield "methods", Piece("bits", target, method, cut)
-    for texts, cut, target in itertools.product((30, 500), (TODAY, (256, 1), (64, 1)), every):
+    for texts, cut, target in itertools.product((30, 500), (TODAY, (64, 1), (256, 1)), every):
         yield "texts", Piece("bits", target, "cynical", cut, texts)
+    for size, target in itertools.product((192, 96, 48), every):
+        yield "between", Piece("bits", target, "cynical", (size, 1))
+    for size, gamma, target in itertools.product((64, 256), (4, 2), FIRST):
+        yield "gamma", Piece("bits", target, "cynical", (size, gamma))
     for cut, target in itertools.product((TODAY, (64, 1)), every):
         yield "random", Piece("bits", target, "random", cut)
+    for cut in (TODAY, (64, 1)):
+        yield "cost", Piece("cost", "law", "cynical", cut)
 
 
-STAGES = tuple(dict.fromkeys(stage for stage, _ in pieces(dict.fromkeys(TARGETS, LOW))))
-
-
-class Trigram:
-    """An interpolated Kneser-Ney model of order 3 with modified discounts.
-
-    Args:
-        words: int64 [p], numbers of words below 2**21, two `BORDER`s before each text.
-        vocabulary: number of words that share what the discounts of single words leave.
-    """
-
-    def __init__(self, words: np.ndarray, vocabulary: int) -> None:
-        grams = packed(words[:-2], words[1:-1], words[2:])[words[2:] != BORDER]
-        self.vocabulary = vocabulary
-        self.levels = []
-        keys, counts = np.unique(grams, return_counts=True)
-        for order in (2, 1, 0):
-            self.levels.insert(0, Level(keys, counts))
-            if order:  # a shorter n-gram counts once for each word before it
-                shorter = keys & ((1 << (PLACES * order)) - 1)
-                keys, counts = np.unique(shorter, return_counts=True)
-
-    def bits(self, words: np.ndarray) -> np.ndarray:
-        """float64: of each word of texts, in the form of the training words, without borders."""
-        before, previous, own = words[:-2], words[1:-1], words[2:]
-        known = (own >= 0, previous != BORDER, before != BORDER)
-        grams = (own, packed(BORDER, previous, own), packed(before, previous, own))
-        chance = np.full(len(own), 1 / self.vocabulary)
-        for level, keys, use in zip(self.levels, grams, known, strict=True):
-            chance = np.where(use, level.chance(keys, chance), chance)
-        return -np.log2(chance[own != BORDER])
-
-
-class Level:
-    """n-grams of one order with their counts, and what their contexts leave to shorter ones."""
-
-    def __init__(self, keys: np.ndarray, counts: np.ndarray) -> None:
-        self.keys = keys
-        discounts = discounts_of(counts)[np.minimum(counts, 3)]
-        self.kept = counts - discounts
-        self.contexts, owner = np.unique(keys >> PLACES, return_inverse=True)
-        self.total = np.bincount(owner, counts)
-        self.left = np.bincount(owner, discounts)
-
-    def chance(self, keys: np.ndarray, shorter: np.ndarray) -> np.ndarray:
-        """Probabilities of n-grams, given those by the shorter context."""
-        context, known = place_in(self.contexts, keys >> PLACES)
-        gram, found = place_in(self.keys, keys)
-        own = np.where(found, self.kept[gram], 0.0)
-        mixed = (own + self.left[context] * shorter) / self.total[context]
-        return np.where(known, mixed, shorter)
-
-
-def discounts_of(counts: np.ndarray) -> np.ndarray:
-    """float64 [4]: what counts of 0, 1, 2, and 3 or more lose; .5, 1 and 1.5 for too few counts."""
-    n = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].astype(float)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        share = n[0] / (n[0] + 2 * n[1])
-        found = np.array([k - (k + 1) * share * n[k] / n[k - 1] for k in (1, 2, 3)])
-    usual = np.array([0.5, 1.0, 1.5])
-    fits = np.isfinite(found) & (found > 0) & (found < [1, 2, 3])
-    return np.concatenate(([0.0], np.where(fits, found, usual)))
-
-
-def packed(*words: Any) -> np.ndarray:
-    """The keys of n-grams, the first word highest."""
-    key = np.int64(0)
-    for word in words:
-        key = (key << PLACES) | word
-    return key
-
-
-def place_in(keys: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where sorted keys hold the wanted ones, and whether they do."""
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return at, keys[at] == wanted
-
-
-def bordered(numbers: np.ndarray) -> np.ndarray:
-    """What `number_words` numbers (1 begins a text, 2 ends it), as `Trigram` reads it."""
-    kept = numbers[numbers != 2].astype(np.int64)
-    return np.repeat(np.where(kept == 1, BORDER, kept), np.where(kept == 1, 2, 1))
-
-
-def judged(texts: Sequence[str], unseen: Sequence[str], vocabulary: int, most: int) -> Record:
-    """Bits a word of unseen texts under a model of the first `most` words of texts."""
-    numbers, _ = number_words(*buffers(text_array([*texts, *unseen])), characters(), False)
-    border = int(np.flatnonzero(numbers == 1)[len(texts)])
-    selected, test = bordered(numbers[:border]), bordered(numbers[border:])
-    words = np.cumsum(selected != BORDER)
-    if words[-1] < most:
-        raise ValueError(f"{words[-1]} words were selected, of {most} to judge by")
-    model = Trigram(selected[: int(np.searchsorted(words, most)) + 1], vocabulary)
-    return {"bits": round(float(model.bits(test).mean()), 4), "words": most}
+STAGES = tuple(dict.fromkeys(stage for stage, _ in pieces(dict.fromkeys(TARGETS, FOLLOWED[0]))))
 
 
 class Study:
@@ -332,6 +240,8 @@ class Study:
     def compute(self, piece: Piece) -> Record:
         """Measure a cell."""
         fit, unseen = self.target(piece.target)
+        if piece.kind == "cost":
+            return self._cost(piece.cut, fit)
         if piece.method == "base":
             return masked_loss(self.models / "bert-mini-wiki", unseen)
         key = "" if piece.method == "random" else piece.target
@@ -339,8 +249,9 @@ class Study:
         if piece.kind == "bits":
             numbers = number_words(*buffers(text_array([*fit, *unseen])), characters(), False)
             vocabulary = self.facts["vocabulary"] + len(numbers[1])
+            total = self.facts["words"]
             found = {
-                str(share): judged(texts, unseen, vocabulary, round(share * self.facts["words"]))
+                str(share): round(judged(texts, unseen, vocabulary, round(share * total)), 4)
                 for share in SHARES
             }
             return {**found, "select_s": seconds, "segments": len(texts)}
@@ -382,6 +293,49 @@ class Study:
         ).outcomes()
         return {"bits_per_byte": round(-outcome.scores["test"]["neg_bits_per_byte"], 5), **facts}
 
+    def _cost(self, at: tuple[int, int], fit: Sequence[str]) -> Record:
+        """Processor seconds, memory and bytes of commands that select and embed in such a cut."""
+        work = self.folder / f"work-{os.getpid()}"
+        store(work / "target.jsonl", fit[:100])
+        inputs = ["--target", str(work / "target.jsonl"), "--corpus", str(self.corpus)]
+        cut_as = ["--set", f"cut.pieces={at[0]}", "--set", f"cut.gamma={at[1]}"]
+        embedding = ("--method", "domain_cosine", "--embedder", "static")
+        out, embedded, cache_of = work / "cost", work / "embedded", work / "vectors"
+        commands = {
+            "select": ["select", *inputs, *cut_as, "--method", "cynical", "--out", str(out)],
+            "choose": ["choose", str(out), "--fraction", "0.05"],
+            "embed": ["score", *inputs, *cut_as, *embedding, "--out", str(embedded)],
+        }
+        for folder in (out, embedded, cache_of):
+            shutil.rmtree(folder, ignore_errors=True)
+        own = ["--engine", "inline", "--workers", "1", "--cache", str(cache_of)]
+        found: Record = {name: used([*command, *own]) for name, command in commands.items()}
+        manifest = orjson.loads((out / "manifest.json").read_bytes())
+        return found | {
+            "corpus_bytes": size(self.corpus),
+            "segments": manifest["counts"]["segments"],
+            "scores_bytes": size(out / "scores"),
+            "vectors_bytes": sum(size(p) for p in cache_of.rglob("*.safetensors")),
+        }
+
+
+def used(command: Sequence[str]) -> dict[str, float]:
+    """Processor seconds and peak megabytes of a command of corpusfit."""
+    started = subprocess.Popen([sys.executable, "-m", "corpusfit", *command], stdout=-3, stderr=-3)
+    _, status, usage = os.wait4(started.pid, 0)
+    if status:
+        raise RuntimeError(f"{command} ended with {status}")
+    return {
+        "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
+        "peak_mb": round(usage.ru_maxrss / 1000),
+    }
+
+
+def size(place: Path) -> int:
+    """Bytes of a file, or of the files in a folder."""
+    files = [place] if place.is_file() else [p for p in place.rglob("*") if p.is_file()]
+    return sum(p.stat().st_size for p in files)
+
 
 def cut(text: str, form: str) -> list[str]:
     """A document's texts: itself, its sentences, or passages of some sentences."""
@@ -416,17 +370,11 @@ def median_pieces(texts: Sequence[str]) -> int:
     return round(float(np.median(cut_units(documents, CutPlan(unit="document"))[0].pieces)))
 
 
-def followed(median: int) -> int:
-    """The measured size nearest to the median, between `LOW` and `HIGH`."""
-    sizes = [size for size in SIZES if LOW <= size <= HIGH]
-    return min(sizes, key=lambda size: abs(math.log(size / median)))
-
-
 def compute(study: Study, stages: Sequence[str]) -> None:
     """Compute the cells of some stages that are missing, and store each."""
     medians = {name: study.median(name) for name in TARGETS}
     made = {key: machine()[key] for key in ("commit", "cpu")}
-    follow = {name: followed(median) for name, median in medians.items()}
+    follow = {name: followed(median, FOLLOWED) for name, median in medians.items()}
     for stage, piece in pieces(follow):
         decides = {**asdict(piece), **study.facts}
         if stage not in stages or digest(decides) in study.cells.records:
@@ -442,11 +390,6 @@ def compute(study: Study, stages: Sequence[str]) -> None:
         print(time.strftime("%H:%M"), stage, piece.kind, piece.target, name, seconds, flush=True)
 
 
-def tables(records: Iterable[Record]) -> str:
-    """The cells as Markdown."""
-    return "\n".join(f"| {r['setting']} | {r['task']} | {r['column']} |" for r in records)
-
-
 def main() -> None:
     """Compute what is missing, or print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -458,7 +401,7 @@ def main() -> None:
     asked = parser.parse_args()
     cells = Cells(asked.cells)
     if asked.table:
-        print(tables(list(cells.records.values())))
+        print(tables(list(cells.records.values()), FOLLOWED))
     elif asked.work is None:
         parser.error("DATA, MODELS and WORK are required without --table")
     elif wrong := set(asked.stages) - set(STAGES):

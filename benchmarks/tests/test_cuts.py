@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 import cuts
-
-B = cuts.BORDER
+import cuts_tables
+from trigram import BORDER as B
+from trigram import Trigram, judged
 
 
 def test_chances_of_all_words_add_up_to_one_after_every_context():
     words = np.random.default_rng(0).integers(3, 9, 400)
     text = np.concatenate([[B, B, *part] for part in np.split(words, 20)])
-    model = cuts.Trigram(text, vocabulary=12)  # numbers 3 to 14, six of them unseen
+    model = Trigram(text, vocabulary=12)  # numbers 3 to 14, six of them unseen
 
     for context in ([], [4], [14], [4, 5], [14, 5]):
         every = [model.bits(np.array([B, B, *context, word]))[-1] for word in range(3, 15)]
@@ -23,7 +24,7 @@ def test_chances_of_all_words_add_up_to_one_after_every_context():
 def test_a_repeated_trigram_has_the_chance_of_the_formula():
     # "3 4 5" four times: 5 follows "3 4" always; with too few counts a count of 4 loses 1.5
     text = np.array([B, B, 3, 4, 5] * 4)
-    model = cuts.Trigram(text, vocabulary=10)
+    model = Trigram(text, vocabulary=10)
 
     last = 2.0 ** -model.bits(np.array([B, B, 3, 4, 5]))[-1]
 
@@ -33,7 +34,7 @@ def test_a_repeated_trigram_has_the_chance_of_the_formula():
 
 
 def test_words_across_the_borders_of_texts_do_not_count():
-    model = cuts.Trigram(np.array([B, B, 3, 4, B, B, 5, 6]), vocabulary=10)
+    model = Trigram(np.array([B, B, 3, 4, B, B, 5, 6]), vocabulary=10)
 
     after, first = (model.bits(np.array(text))[-1] for text in ([B, B, 4, 5], [B, B, 5]))
 
@@ -43,14 +44,14 @@ def test_words_across_the_borders_of_texts_do_not_count():
 def test_the_judge_takes_exactly_as_many_words_and_refuses_too_few():
     texts = ["one two three four", "five six"]
 
-    assert cuts.judged(texts, ["one two"], 10, 5) != cuts.judged(texts, ["one two"], 10, 4)
-    assert cuts.judged(texts, ["six"], 10, 5) == cuts.judged([*texts[:1], "five"], ["six"], 10, 5)
+    assert judged(texts, ["one two"], 10, 5) != judged(texts, ["one two"], 10, 4)
+    assert judged(texts, ["six"], 10, 5) == judged([*texts[:1], "five"], ["six"], 10, 5)
     with pytest.raises(ValueError, match="6 words"):
-        cuts.judged(texts, ["one"], 10, 7)
+        judged(texts, ["one"], 10, 7)
 
 
 def test_the_rule_takes_the_nearest_size_between_its_bounds():
-    assert [cuts.followed(n) for n in (8, 50, 75, 110, 150, 240, 900)] == [
+    assert [cuts_tables.followed(n, cuts.FOLLOWED) for n in (8, 50, 75, 110, 150, 240, 900)] == [
         *(48, 48, 64, 96, 128, 256, 256),
     ]
 
