@@ -120,28 +120,30 @@ def pieces(follow: dict[str, int]) -> Iterator[tuple[str, Piece]]:
         follow: the cut by the rule, of each target.
     """
     every = [*FIRST, *(t for t in TARGETS if t not in FIRST)]
-    for cut, target in itertools.product((TODAY, *((n, 1) for n in (256, 128, 64, 32))), every):
+    for cut, target in itertools.product((TODAY, (64, 1), (256, 1), (128, 1)), every):
         yield "bits", Piece("bits", target, "cynical", cut)
     for target in every:
         yield "bits", Piece("bits", target, "cynical", (follow[target], 1))
-    for draw, kind, target in itertools.product(range(3), ("masked", "decoder"), MODELED):
-        stage = kind if draw == 0 else "draws"
-        for cut in dict.fromkeys((TODAY, (follow[target], 1), (64, 1), (256, 1))):
-            yield stage, Piece(kind, target, "cynical", cut, draw=draw)
+    for kind, target in itertools.product(("masked", "decoder"), MODELED[:3]):
+        for cut in dict.fromkeys((TODAY, (follow[target], 1), (64, 1))):
+            yield kind, Piece(kind, target, "cynical", cut)
     for target in MODELED:
-        yield "masked", Piece("masked", target, "base", (0, 0))
+        yield "base", Piece("masked", target, "base", (0, 0))
+    for size, target in itertools.product((32, 96, 192, 48), every):
+        yield "between", Piece("bits", target, "cynical", (size, 1))
     for method, cut, target in itertools.product(
         ("moore_lewis", "dsir"), (TODAY, (64, 1), (256, 1)), every
     ):
         yield "methods", Piece("bits", target, method, cut)
     for texts, cut, target in itertools.product((30, 500), (TODAY, (64, 1), (256, 1)), every):
         yield "texts", Piece("bits", target, "cynical", cut, texts)
-    for size, target in itertools.product((192, 96, 48), every):
-        yield "between", Piece("bits", target, "cynical", (size, 1))
     for size, gamma, target in itertools.product((64, 256), (4, 2), FIRST):
         yield "gamma", Piece("bits", target, "cynical", (size, gamma))
     for cut, target in itertools.product((TODAY, (64, 1)), every):
         yield "random", Piece("bits", target, "random", cut)
+    for draw, kind, target in itertools.product(range(3), ("masked", "decoder"), MODELED):
+        for cut in dict.fromkeys((TODAY, (follow[target], 1), (64, 1), (256, 1))):
+            yield "draws", Piece(kind, target, "cynical", cut, draw=draw)
     for cut in (TODAY, (64, 1)):
         yield "cost", Piece("cost", "law", "cynical", cut)
 
