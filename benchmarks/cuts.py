@@ -91,7 +91,7 @@ TARGETS = {
 }
 """From short to long texts: where they are, and what is a text."""
 FIRST = ("law", "citations", "books", "medical")
-MODELED = ("abstracts", "law", "articles", "titles", "privacy")
+MODELED = ("articles", "law", "abstracts", "titles", "privacy")
 TODAY, FOLLOWED = (256, 15), (48, 64, 96, 128, 192, 256)
 """The cut of today, and the sizes by which one that follows a target is rounded."""
 
@@ -124,9 +124,11 @@ def pieces(follow: dict[str, int]) -> Iterator[tuple[str, Piece]]:
         yield "bits", Piece("bits", target, "cynical", cut)
     for target in every:
         yield "bits", Piece("bits", target, "cynical", (follow[target], 1))
-    for kind, target in itertools.product(("masked", "decoder"), MODELED[:3]):
-        for cut in dict.fromkeys((TODAY, (follow[target], 1), (64, 1))):
-            yield kind, Piece(kind, target, "cynical", cut)
+    for cuts, kind, target in itertools.product(
+        ((TODAY, (64, 1)), ((256, 1),)), ("masked", "decoder"), MODELED[:3]
+    ):
+        for cut in cuts:
+            yield "models", Piece(kind, target, "cynical", cut)
     for target in MODELED:
         yield "base", Piece("masked", target, "base", (0, 0))
     for size, target in itertools.product((32, 96, 192, 48), every):
@@ -142,7 +144,7 @@ def pieces(follow: dict[str, int]) -> Iterator[tuple[str, Piece]]:
     for cut, target in itertools.product((TODAY, (64, 1)), every):
         yield "random", Piece("bits", target, "random", cut)
     for draw, kind, target in itertools.product(range(3), ("masked", "decoder"), MODELED):
-        for cut in dict.fromkeys((TODAY, (follow[target], 1), (64, 1), (256, 1))):
+        for cut in dict.fromkeys((TODAY, (64, 1), (256, 1), (follow[target], 1))):
             yield "draws", Piece(kind, target, "cynical", cut, draw=draw)
     for cut in (TODAY, (64, 1)):
         yield "cost", Piece("cost", "law", "cynical", cut)

@@ -12,7 +12,7 @@ from score_cells import Record
 from score_tables import mean_interval
 
 SHARES = ("0.001", "0.01", "0.1")
-TODAY, FOLLOW = "256x15", "follow"
+TODAY, FOLLOW, BASE = "256x15", "follow", "base"
 UNITS = {"masked": "nats", "decoder": "bits per byte"}
 Values = dict[tuple[str, int], dict[str, float]]
 """Of each target and draw the number by cut; lower is better."""
@@ -58,7 +58,7 @@ def values_of(records: Iterable[Record], share: str, sizes: Sequence[int]) -> Va
         result = r["result"]
         number = result[share] if share else result.get("nats", result.get("bits_per_byte"))
         own = found.setdefault((r["task"], r["seed"]), {})
-        name = r["column"].split("@")[1]
+        name = BASE if r["column"].startswith(f"{BASE}@") else r["column"].split("@")[1]
         own[name] = number
         if name == f"{followed(r['median'], sizes)}x1":
             own[FOLLOW] = number
@@ -76,16 +76,14 @@ def means(columns: Sequence[Values], titles: Sequence[str]) -> str:
         f"| cut | {' | '.join(f'{t}: mean (95 %), worst' for t in titles)} | targets |",
         "|---" * (len(titles) + 2) + "|",
     ]
-    for cut in cuts_of(columns[0]):
+    for cut in cuts_of(columns[0])[1:]:
         shown = []
         for values in columns:
             gain = differences(values, cut)
             low, high = mean_interval(gain)
-            said = f"{gain.mean(1).mean() if gain.shape[1] == 1 else np.nanmean(gain):+.3f}"
-            worst = f"{np.nanmean(gain, 1).max():+.3f}"
-            shown.append(f"{said} ({low:+.3f} to {high:+.3f}), {worst}")
-        if cut != TODAY:
-            lines.append(f"| {cut} | {' | '.join(shown)} | {len(gain)} |")
+            own = np.nanmean(gain, 1)
+            shown.append(f"{own.mean():+.3f} ({low:+.3f} to {high:+.3f}), {own.max():+.3f}")
+        lines.append(f"| {cut} | {' | '.join(shown)} | {len(gain)} |")
     return "\n".join(lines)
 
 
@@ -122,8 +120,8 @@ def differences(values: Values, cut: str) -> np.ndarray:
 
 
 def cuts_of(values: Mapping[tuple[str, int], Mapping[str, float]]) -> list[str]:
-    """The cuts that were measured: today's, the one that follows, the others from long to short."""
+    """Today's cut, the model before training, the cut that follows, the others from long on."""
     every = {cut for own in values.values() for cut in own}
-    first = [cut for cut in (TODAY, FOLLOW) if cut in every]
-    others = (cut for cut in every if cut not in first)
+    first = [cut for cut in (TODAY, BASE, FOLLOW) if cut in every]
+    others = every - {*first}
     return first + sorted(others, key=lambda cut: [-int(n) for n in cut.split("x")])

@@ -58,3 +58,28 @@ def test_the_rule_takes_the_nearest_size_between_its_bounds():
 
 def test_a_training_text_is_cut_to_the_word():
     assert cuts.first_words(["a b", "c d e", "f"], 4) == ["a b", "c d"]
+
+
+def cell(target, cut, number, *, median=100, seed=0):
+    made = {"task": target, "seed": seed, "median": median, "column": f"cynical@{cut}"}
+    return made | {"result": {"nats": number}}
+
+
+def test_the_cut_that_follows_is_the_one_of_each_target():
+    cells = [cell("a", "256x15", 3.0), cell("a", "96x1", 2.5), cell("a", "64x1", 2.0)]
+    cells += [cell("b", "256x15", 4.0, median=9), cell("b", "48x1", 3.75, median=9)]
+
+    values = cuts_tables.values_of(cells, "", cuts.FOLLOWED)
+
+    assert cuts_tables.differences(values, "follow").tolist() == [[-0.5], [-0.25]]
+    assert cuts_tables.differences(values, "64x1").tolist() == [[-1.0]]
+    assert cuts_tables.cuts_of(values) == ["256x15", "follow", "96x1", "64x1", "48x1"]
+
+
+def test_differences_are_paired_within_a_draw():
+    cells = [cell("a", "256x15", 3.0), cell("a", "64x1", 2.0), cell("a", "64x1", 9.0, seed=1)]
+
+    values = cuts_tables.values_of(cells, "", cuts.FOLLOWED)
+
+    assert cuts_tables.differences(values, "64x1")[0, 0] == -1.0
+    assert np.isnan(cuts_tables.differences(values, "64x1")[0, 1])
