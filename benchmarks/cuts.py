@@ -133,12 +133,11 @@ def pieces(follow: dict[str, int]) -> Iterator[tuple[str, Piece]]:
         yield "base", Piece("masked", target, "base", (0, 0))
     for size, target in itertools.product((32, 96, 192, 48), every):
         yield "between", Piece("bits", target, "cynical", (size, 1))
-    for method, cut, target in itertools.product(
-        ("moore_lewis", "dsir"), (TODAY, (64, 1), (256, 1)), every
-    ):
-        yield "methods", Piece("bits", target, method, cut)
-    for texts, cut, target in itertools.product((30, 500), (TODAY, (64, 1), (256, 1)), every):
-        yield "texts", Piece("bits", target, "cynical", cut, texts)
+    for cuts, target in itertools.product(((TODAY, (64, 1)), ((256, 1),)), every):
+        for method, cut in itertools.product(("moore_lewis", "dsir"), cuts):
+            yield "methods", Piece("bits", target, method, cut)
+        for texts, cut in itertools.product((30, 500), cuts):
+            yield "texts", Piece("bits", target, "cynical", cut, texts)
     for size, gamma, target in itertools.product((64, 256), (4, 2), FIRST):
         yield "gamma", Piece("bits", target, "cynical", (size, gamma))
     for cut, target in itertools.product((TODAY, (64, 1)), every):

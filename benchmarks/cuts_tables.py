@@ -48,7 +48,26 @@ def tables(records: Sequence[Record], sizes: Sequence[int]) -> str:
                 means([values], [unit]),
                 each(own, values, 3),
             ]
+    if own := [r for r in records if r["setting"] == "cost"]:
+        parts += ["### What a cut costs", costs(own)]
     return "\n\n".join(parts)
+
+
+def costs(records: Iterable[Record]) -> str:
+    """A line for each cut: processor seconds, memory, and bytes for each GB of the corpus."""
+    commands = ("select", "choose", "embed")
+    lines = [
+        f"| cut | segments | {' | '.join(f'{c}: s, MB' for c in commands)} | scores, MB a GB "
+        "| vectors, MB a GB |",
+        "|---" * 7 + "|",
+    ]
+    for r in records:
+        of = r["result"]
+        used = (f"{of[c]['cpu_s']:.1f}, {of[c]['peak_mb']}" for c in commands)
+        stored = (of[f"{w}_bytes"] / of["corpus_bytes"] * 1000 for w in ("scores", "vectors"))
+        cells = [r["column"].split("@")[1], f"{of['segments']:,}", *used]
+        lines.append(f"| {' | '.join([*cells, *(f'{mb:,.0f}' for mb in stored)])} |")
+    return "\n".join(lines)
 
 
 def values_of(records: Iterable[Record], share: str, sizes: Sequence[int]) -> Values:
