@@ -124,11 +124,9 @@ def pieces(follow: dict[str, int]) -> Iterator[tuple[str, Piece]]:
         yield "bits", Piece("bits", target, "cynical", cut)
     for target in every:
         yield "bits", Piece("bits", target, "cynical", (follow[target], 1))
-    for cuts, kind, target in itertools.product(
-        ((TODAY, (64, 1)), ((256, 1),)), ("masked", "decoder"), MODELED[:3]
-    ):
-        for cut in cuts:
-            yield "models", Piece(kind, target, "cynical", cut)
+    for kind, target in itertools.product(("masked", "decoder"), MODELED[:3]):
+        for cut in (TODAY, (64, 1), (256, 1)):
+            yield kind, Piece(kind, target, "cynical", cut)
     for target in MODELED:
         yield "base", Piece("masked", target, "base", (0, 0))
     for size, target in itertools.product((32, 96, 192, 48), every):
