@@ -91,7 +91,7 @@ TARGETS = {
 }
 """From short to long texts: where they are, and what is a text."""
 FIRST = ("law", "citations", "books", "medical")
-MODELED = ("articles", "law", "abstracts", "titles", "privacy")
+MODELED = ("articles", "law", "abstracts", "medical", "titles", "privacy")
 TODAY, FOLLOWED = (256, 15), (48, 64, 96, 128, 192, 256)
 """The cut of today, and the sizes by which one that follows a target is rounded."""
 
@@ -124,7 +124,7 @@ def pieces(follow: dict[str, int]) -> Iterator[tuple[str, Piece]]:
         yield "bits", Piece("bits", target, "cynical", cut)
     for target in every:
         yield "bits", Piece("bits", target, "cynical", (follow[target], 1))
-    for kind, target in itertools.product(("masked", "decoder"), MODELED[:3]):
+    for kind, target in itertools.product(("masked", "decoder"), MODELED[:4]):
         for cut in (TODAY, (64, 1), (256, 1)):
             yield kind, Piece(kind, target, "cynical", cut)
     for target in MODELED:
@@ -226,7 +226,7 @@ class Study:
             self.corpus,
             out=work / "selection",
             method=method,
-            fraction=SHARES[-1] * 1.25,
+            fraction=SHARES[-1] * 1.6,  # a share of word pieces, not of words
             seed=draw,
             settings=(f"cut.pieces={at[0]}", f"cut.gamma={at[1]}"),
             overwrite=True,
