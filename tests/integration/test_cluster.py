@@ -105,6 +105,7 @@ def on_ray(progress):
 
 
 # the first test, as there is no steady node yet
+@pytest.mark.long
 def test_nodes_that_join_and_are_lost_while_it_runs_change_nothing(
     cluster, join, select, inline, at_once, monkeypatch
 ):

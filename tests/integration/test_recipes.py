@@ -237,7 +237,7 @@ def test_cells_that_are_kept_need_no_models_elsewhere(recipe, run, done, tmp_pat
     assert kept.items() < after.items()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_kind_of_cell(recipe, run):
     """Baselines, weights, companions, an adapter, sizes and fractions, each made once."""
     selectors = '["base", "general", "task", "oracle", "random", "dsir"]'
@@ -394,7 +394,7 @@ def test_a_folder_of_something_else_is_refused(recipe, cli, tmp_path):
     assert "--out" in done.err
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_killed_it_goes_on_and_repeats_nothing(recipe, run, start, tmp_path):
     """SIGKILL while it adapts, and after some fine-tunings: it ends with the same scores."""
     own = "[selector.random.adapt.train]\nsteps = 60\n"

@@ -18,6 +18,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -149,9 +150,9 @@ def set_traps(folder, ran):
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
+def world():
     """Folders: `data` is the current one, and only `out`, `cache` and `tmp` may change."""
-    root = tmp_path_factory.mktemp("traps")
+    root = Path(tempfile.mkdtemp(prefix="traps-"))  # a short path, for the sockets of Ray
     data, outside = root / "data", root / "outside"
     for name in ("data", "outside", "home", "out", "cache", "tmp"):
         (root / name).mkdir()
@@ -178,7 +179,8 @@ def world(tmp_path_factory):
     set_traps(data, root / "ran")
     set_traps(data / "corpus", root / "ran")
     (data / "corpus/hidden.jsonl").symlink_to(outside / "hidden.jsonl")
-    return root
+    yield root
+    shutil.rmtree(root)
 
 
 def run(root, name, line, url="", workers=1):

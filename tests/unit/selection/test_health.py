@@ -56,7 +56,7 @@ def test_memory_is_that_of_the_container(tmp_path):
     assert memory("cpu", tmp_path / "none") == memory("cpu", tmp_path / "nosuch") > 1e6
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_kernels_are_compiled(tmp_path):
     found = corpusfit.doctor(warm=True, workers=1, cache=tmp_path)
     assert found.compiled > 0
