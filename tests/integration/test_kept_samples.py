@@ -1,50 +1,11 @@
-"""What the cache keeps for the next command on the same samples: rankings, vectors of samples."""
+"""What the cache keeps for the next command on the same samples: their vectors."""
 
 import dataclasses
 
-import pytest
 from journeys import digests
 
 import corpusfit
 from corpusfit.embed.transformer import TransformerEncoder
-from corpusfit.selection import auto
-
-
-class RankedAgainError(Exception):
-    """The methods were ranked a second time."""
-
-
-@pytest.fixture
-def selected(task, pile, tmp_path, inline, tiny_static, monkeypatch):
-    """`select` with `auto`, of which only the first may rank."""
-    on = dataclasses.replace(inline, cache=tmp_path / "cache")
-
-    def selected(out, **words):
-        given = {"target": task, "corpus": pile, "machine": on, "embedder": str(tiny_static)}
-        found = corpusfit.select(out=tmp_path / out, **{**given, **words})
-        monkeypatch.setattr(auto, "rank_methods", again)
-        return found
-
-    def again(*_, **__):
-        raise RankedAgainError
-
-    return selected
-
-
-@pytest.mark.parametrize("contenders", [auto.CONTENDERS, ("knn",)])
-def test_the_next_command_takes_the_ranking(selected, monkeypatch, contenders):
-    monkeypatch.setattr(auto, "CONTENDERS", contenders)
-    one, two = selected("one"), selected("two", fraction=0.3)
-    for name in ("ranking", "method", "reason", "warnings"):
-        assert one.manifest[name] == two.manifest[name], name
-    assert digests(one.path / "scores") == digests(two.path / "scores")
-
-
-@pytest.mark.parametrize("words", [{"seed": 1}, {"settings": ["fit.background=40"]}])
-def test_other_samples_are_ranked_anew(selected, words):
-    selected("one")
-    with pytest.raises(RankedAgainError):
-        selected("two", **words)
 
 
 def test_the_samples_of_a_cascade_are_encoded_once(
