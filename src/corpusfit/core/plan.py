@@ -456,7 +456,7 @@ class CascadePlan(Group, group="cascade"):
     stages: Annotated[
         str,
         Option(
-            "Score in stages joined by >, cheapest first, such as 'dsir>static>minilm'; each "
+            "Score in stages joined by >, cheapest first, such as 'dsir>static>knn@minilm'; each "
             "stage scores what the one before passes on. Write a stage as "
             "`NAME[@EMBEDDER][:SHARE]`, where SHARE is the share of the whole corpus that it "
             "passes on",
@@ -515,8 +515,8 @@ class CascadePlan(Group, group="cascade"):
         return stages
 
 
-_STAGES = "`cascade.stages=dsir>minilm`"
-_SHARES = "`cascade.stages=dsir:0.3>static:0.12>minilm`"
+_STAGES = "`cascade.stages=dsir>knn`"
+_SHARES = "`cascade.stages=dsir:0.3>static:0.12>knn`"
 
 
 @dataclass(frozen=True)
