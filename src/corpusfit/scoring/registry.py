@@ -68,7 +68,8 @@ def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
     for key, value in settings.items():
         if key not in fields:
             allowed = ", ".join(fields) or "nothing"
-            raise bad_setting(f"A setting of method {name}", f"one of: {allowed}", key)
+            cure = "Name the method that has it by `method.name`."
+            raise bad_setting(f"A setting of method {name}", f"one of: {allowed}", key, cure)
         default = fields[key].default
         if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
             settings[key] = float(value)
