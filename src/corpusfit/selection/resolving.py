@@ -472,9 +472,9 @@ def by_size(
         return plan, "", ""
     text = _text_bytes(sources)
     method = registry.build(plan.method.name, plan.method.options)
-    stages = plan.cascade.stages
-    best = default_embedder() if method.encodes or stages else "minilm"
-    if not method.encodes or stages:
+    cascaded = bool(plan.cascade.stages)
+    best = default_embedder() if method.encodes or cascaded else "minilm"
+    if not method.encodes or cascaded:
         return _embedding(plan, best), "", ""
     if best == "static":
         why = "The embedder is static, as minilm is not here: `embed.embedder=minilm` downloads it."
