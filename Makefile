@@ -1,7 +1,8 @@
 # On a fresh machine with Python 3.11 or newer:
 #   make demo       the main job, ending with its tables
-#   make test       lint, types and every test that is not slow: the loop
-#   make test-all   the slow tests and the site too
+#   make test       lint, types and every test that is not slow: the loop, and what CI runs first
+#   make slow       the tests that CI runs after it
+#   make test-all   both, and the site
 #   make docs       the documentation site, in build/site
 #   make torture    kill, break, attack and fuzz for MINUTES=60, and see whether the promises hold
 PYTHON ?= python3
@@ -9,7 +10,7 @@ BIN := .venv/bin
 CORES := $(shell getconf _NPROCESSORS_ONLN)
 PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(CORES) --durations 15
 
-.PHONY: demo test test-all ci install lint types quick slow quick-and-slow long coverage docs bench torture clean
+.PHONY: demo test test-all install lint types quick slow long versions coverage docs bench torture clean
 
 demo: install
 	$(BIN)/corpusfit demo
@@ -19,11 +20,6 @@ test: lint
 	$(MAKE) -j 2 types quick
 
 test-all: test slow docs
-
-# What CI runs: one collection for quick and slow tests, and while a slow one waits for a process a
-# quick one has its core.
-ci: lint
-	$(MAKE) -j 2 types quick-and-slow
 
 install: .venv/installed
 
@@ -51,15 +47,19 @@ quick: install
 
 # Slow tests often wait for a process, so one more of them runs than there are cores.
 slow: install
-	$(PYTEST) -n $(shell expr $(CORES) + 1) --dist worksteal -m "(slow or hypothesis) and not long" --hypothesis-profile more
-
-quick-and-slow: install
-	$(PYTEST) -n $(shell expr $(CORES) + 1) -m "not long" --hypothesis-profile more
+	$(PYTEST) -n $(shell expr $(CORES) + 1) --dist worksteal -m "slow and not long"
 
 # Before a release: what takes minutes and seldom breaks, such as every paper's recipe to its end,
 # new random examples, and the promises tried at random.
 long: install
 	$(PYTEST) -m "long or hypothesis" --hypothesis-profile new
+
+# Before a release: the lowest and the newest versions that pyproject.toml allows are installed and
+# used; with the oldest Python, as PYTHON=python3.11. PIN=torch==2.13.0 is taken in place of either.
+PIN ?=
+versions: install
+	$(BIN)/python .ci/versions.py $(addprefix --pin ,$(PIN))
+	$(BIN)/python .ci/versions.py --newest $(addprefix --pin ,$(PIN))
 
 # Lines and branches of the readers and artifacts that the quick tests reach, as a table.
 coverage: install

@@ -12,19 +12,22 @@ from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
+import fsspec
 import hypothesis
 import numpy as np
 import pytest
+from fsspec.registry import _registry
 
+from corpusfit.core import credentials
 from corpusfit.core.engine import InlineEngine
 from corpusfit.embed import hardware
 from corpusfit.text.context import Machine
 from fake_hub import Hub
+from signed_pages import Pages
 
-# The same few examples in the loop and more in `make slow`, so that a run says what it said before;
-# `make long` draws new ones.
+# The same few examples in the loop, so that a run says what it said before; `make long` draws new
+# ones.
 hypothesis.settings.register_profile("few", max_examples=60, deadline=None, derandomize=True)
-hypothesis.settings.register_profile("more", max_examples=200, deadline=None, derandomize=True)
 hypothesis.settings.register_profile("new", max_examples=2000, deadline=None)
 hypothesis.settings.load_profile("few")
 
@@ -77,6 +80,30 @@ class InlineMachine(Machine):
 def inline():
     """A machine that does everything in this process."""
     return InlineMachine()
+
+
+@pytest.fixture
+def forget(monkeypatch):
+    """Make this process forget the credentials of URLs, as if it were a new one."""
+
+    def forget():
+        for name, empty in (("_given", {}), ("_users", {}), ("_secrets", set())):
+            monkeypatch.setattr(credentials, name, empty)
+        monkeypatch.setattr(credentials, "_variable", [""])
+
+    return forget
+
+
+@pytest.fixture
+def pages(forget):
+    """In this process, web pages for fsspec without its library for them; nothing is known."""
+    before = _registry.get("http")
+    fsspec.register_implementation("http", Pages, clobber=True)
+    forget()
+    yield
+    del _registry["http"]
+    if before:
+        _registry["http"] = before
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -127,7 +127,13 @@ TEXTS = [" ".join(RNG.choice(of, n)) for n in (60, 130) for of in (TOPIC, OTHER)
 NEEDS = {"peer_dsir": "data_selection", "peer_fasttext": "fasttext"}
 
 
-@pytest.mark.parametrize("name", ["peer_dsir", "peer_fasttext", "peer_cynical"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "peer_dsir",
+        *(pytest.param(n, marks=pytest.mark.long) for n in ("peer_fasttext", "peer_cynical")),
+    ],
+)
 def test_peer_scores_every_text_and_gets_the_same_budget(name):
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
@@ -158,6 +164,7 @@ def change_by_formula(words, taken, share, total):
     return gain + np.log((n + 0.02) / 0.01 if total == 0 else (total + n) / total)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_word", [False, True])
 def test_cynical_peer_takes_what_a_search_by_the_formula_takes(by_word):
     rng = np.random.default_rng(1)

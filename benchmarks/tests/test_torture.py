@@ -12,6 +12,7 @@ import foes
 import kills
 import mistakes
 import pairs
+from corpusfit.text import context
 from running import broken
 
 pytestmark = pytest.mark.long
@@ -40,8 +41,10 @@ def test_what_is_no_plain_message_is_noticed(code, said, left):
 
 @pytest.mark.parametrize("of", FOES)
 def test_hostile_input_does_nothing(root, of):
+    machine = context.Machine
     outcome = foes.foe(0, root, of)
     assert (outcome.broken, outcome.counts["inputs"]) == ([], 1)
+    assert context.Machine is machine  # other tests of this process have their own
 
 
 @pytest.mark.parametrize("of", MISTAKES)

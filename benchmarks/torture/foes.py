@@ -8,6 +8,7 @@ spreadsheet, Markdown or LaTeX; a command ends well, or with an error in words.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import random
 import resource
@@ -20,12 +21,16 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from foes_places import PLACES, finish_runs
 from foes_texts import TEXTS
 from foes_tricks import TRICKS
 from ledger import Outcome
 from promises import SECRET, broken_in, broken_on_terminal, listing
+
+if TYPE_CHECKING:
+    from corpusfit.text.context import Machine
 
 _OF_PLACES = [
     (nth, place, name)
@@ -107,7 +112,7 @@ class Box:
 
 def _forked(place: str, text: str, root: Path) -> tuple[int | str, list[str]]:
     """Run a case in a child of this process, with its own home; its last code, and its faults."""
-    _warm(root, root / "base/model")
+    _warm(root)
     folder = Path(tempfile.mkdtemp(prefix="foe-", dir=root))
     end, pid = folder / "faults", os.fork()
     if not pid:
@@ -143,6 +148,7 @@ def _child(place: str, text: str, folder: Path, model: Path, end: Path) -> None:
     }  # fmt: skip
     tempfile.tempdir = str(box.tmp)
     os.chdir(box.given)
+    _alone(box.cache / "hf")
     try:
         if place in PLACES:
             PLACES[place][0](box, text)
@@ -159,27 +165,41 @@ def _child(place: str, text: str, folder: Path, model: Path, end: Path) -> None:
     end.write_text("\0".join([str(code), *box.faults]), "utf-8", "backslashreplace")
 
 
-def _warm(root: Path, model: Path) -> None:
-    """Once: import what every child needs, without a hub or workers, and make finished runs."""
-    if "corpusfit.text.context" in sys.modules:
-        return
-    os.environ |= {"HF_HUB_OFFLINE": "1", "HF_HOME": str(root / "hf"), "OMP_NUM_THREADS": "1"}
+@functools.cache
+def _warm(root: Path) -> None:
+    """Once for a root: import what every child needs, make the finished runs that cases copy."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # a child has no threads of its parent
     import datasets  # noqa: F401
     import huggingface_hub  # noqa: F401
     import peft  # noqa: F401
     import torch
     import transformers  # noqa: F401
 
-    import corpusfit.text.context
-    from corpusfit.core.engine import InlineEngine
+    torch.set_num_threads(1)
+    shutil.rmtree(root / "foe-runs", ignore_errors=True)
+    finish_runs(root / "foe-runs", root / "base/model", _inline()(cache=root / "foe-cache"))
 
-    class Inline(corpusfit.text.context.Machine):  # jobs in the process of the case
+
+def _alone(hub: Path) -> None:
+    """Give this process no hub and no workers, whatever it has imported."""
+    import datasets.config
+    import huggingface_hub.constants
+
+    import corpusfit.text.context
+
+    huggingface_hub.constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
+    huggingface_hub.constants.HF_HUB_CACHE = str(hub)
+    corpusfit.text.context.Machine = _inline()
+
+
+def _inline() -> type[Machine]:
+    """A machine whose jobs run in the process of the case."""
+    from corpusfit.core.engine import InlineEngine
+    from corpusfit.text.context import Machine
+
+    class Inline(Machine):
         def start(self) -> InlineEngine:
             super().start()
             return InlineEngine()
 
-    corpusfit.text.context.Machine = Inline
-    torch.set_num_threads(1)
-    os.environ["CORPUSFIT_CACHE"] = str(root / "foe-cache")
-    shutil.rmtree(root / "foe-runs", ignore_errors=True)
-    finish_runs(root / "foe-runs", model, Inline())
+    return Inline

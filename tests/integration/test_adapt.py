@@ -229,6 +229,7 @@ def test_weights_of_chosen_segments(adapt, selections):
     assert run.manifest["weights"] != off.manifest["weights"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_task", [False, True])
 def test_the_command_that_is_kept_makes_it_again(adapt, cli, data, tmp_path, monkeypatch, on_task):
     """Of the task's own text too, which has a preset of its own; a folder may be called like it."""
@@ -254,6 +255,7 @@ def test_a_finished_training_is_not_done_again(adapt, inline):
     assert "adapt" not in machine.progress.stages
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [

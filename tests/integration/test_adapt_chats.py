@@ -68,6 +68,7 @@ def test_the_loss_is_on_other_tokens_and_a_killed_training_goes_on(adapt, inline
     assert again.manifest["weights"] == turns.manifest["weights"]
 
 
+@pytest.mark.slow
 def test_a_selection_keeps_conversations_and_tools(adapt, inline, jsonl, tmp_path):
     tools = [{"type": "function", "function": {"name": "weather"}}]
     corpus = jsonl("chats.jsonl", conversations(tools=tools))

@@ -13,6 +13,7 @@ from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
+pytestmark = pytest.mark.slow
 ON_CPU = ["train.device=cpu", "train.precision=fp32"]
 FROZEN = ["finetune.device=cpu", "finetune.precision=fp32"]
 TEXTS = ["the market sold shares", "aspirin and the kinase", "quarterly"]

@@ -60,6 +60,7 @@ def translators(tmp_path_factory, word_pieces):
     return {kind: built(folder / kind, word_pieces, kind, 0) for kind in ("marian", "t5")}
 
 
+@pytest.mark.slow
 def test_a_model_from_nothing_opens_with_transformers(adapt, inline, pairs):
     """Its folder is a model and a tokenizer of both sides; the loss on held-out pairs falls."""
     import transformers
@@ -92,6 +93,7 @@ def test_a_model_from_nothing_opens_with_transformers(adapt, inline, pairs):
     assert before == pytest.approx(after, abs=1e-5)  # the same model on the same held-out pairs
 
 
+@pytest.mark.slow
 def test_pairs_of_the_task_and_general_pairs_are_measured(adapt, tmp_path):
     task = two_files(tmp_path, "dev", prose("task", 20, seed=7))
     general = two_files(tmp_path, "general", prose("kitchen", 60, seed=7))
@@ -104,6 +106,7 @@ def test_pairs_of_the_task_and_general_pairs_are_measured(adapt, tmp_path):
     assert rows < 120
 
 
+@pytest.mark.slow
 def test_a_pair_with_a_guarded_side_is_left_out(adapt, tmp_path):
     """The held-out text is on one side only, of one pair or the other."""
     texts = [f"{t} {i}" for i, t in enumerate(prose("task", 60) + prose("market", 60))]

@@ -102,7 +102,9 @@ def assert_same_losses(ours, others):
         assert record.get("heldout") == pytest.approx(other.get("heldout"), abs=2e-5)
 
 
-@pytest.mark.parametrize("objective", ["mlm", "mlm+nsp", "causal"])
+@pytest.mark.parametrize(
+    "objective", ["mlm", *(pytest.param(o, marks=pytest.mark.long) for o in ("mlm+nsp", "causal"))]
+)
 def test_two_processes_give_the_weights_of_one(request, jsonl, tmp_path, inline, objective):
     """Five sequences a step: three for one process, in two parts, and two for the other, in one."""
     from safetensors.torch import load_file
@@ -135,6 +137,7 @@ def test_two_processes_give_the_weights_of_one(request, jsonl, tmp_path, inline,
     assert_same_losses(*both)
 
 
+@pytest.mark.long
 def test_a_sharded_training_is_killed_and_resumed_by_more_processes(
     steady, jsonl, tmp_path, inline
 ):

@@ -16,6 +16,7 @@ from corpusfit.core.errors import UsageError
 from corpusfit.scoring import registry
 from corpusfit.selection.cascade import ScoreStage
 
+pytestmark = pytest.mark.slow
 SHARDS = "read.shard_mb=0.02"
 TEXTS = "dsir>tfidf>moore_lewis"
 
@@ -101,6 +102,7 @@ def test_every_segment_is_there_and_ordered_by_stage_then_score(whole, last):
     assert all(o["stage"] == 1 for o in others)
 
 
+@pytest.mark.long
 def test_a_last_stage_with_settings_of_its_own(run, tiny_lm, monkeypatch):
     """With `method.name`, `method.*` are its settings, here a model without which it cannot be."""
     monkeypatch.setattr("corpusfit.scoring.methods.conditional_loss.READ", 50)
@@ -212,7 +214,7 @@ def test_a_threshold_is_of_the_last_stages_scores(run, inline):
     assert [r["selected"] for r in scores(chosen)] == [r["stage"] == 2 for r in scores(chosen)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_surrogate_keeps_more_than_its_embedders_own_method(run, tiny_static, tiny_encoder):
     """The last stage reads one embedder's vectors, the first learns it from another's."""
     words = {"method": "domain_cosine", "settings": ["cascade.sample=200"]}
@@ -239,7 +241,7 @@ def test_a_surrogate_learns_a_method_on_words(run, tiny_static):
     assert len(wanted & reached) / len(wanted) > 0.5  # by chance 0.3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_any_number_of_workers_gives_the_same_bytes(run, tiny_static):
     words = {"cascade": f"dsir>{tiny_static}>knn@{tiny_static}", "settings": ["cascade.sample=100"]}
     whole = digests(run("inline", **words).path)

@@ -160,6 +160,7 @@ def test_encoders_wait_for_a_gpu_where_the_plan_wants_one(steady, join, at_once)
     assert ["GPU" in message for message in told] == [True]
 
 
+@pytest.mark.long
 def test_a_node_lost_while_encoding_changes_nothing(
     cluster, victim, select, tiny_static, inline, monkeypatch
 ):
@@ -173,6 +174,7 @@ def test_a_node_lost_while_encoding_changes_nothing(
     assert len(whole) > 40
 
 
+@pytest.mark.long
 def test_every_worker_killed_at_once_changes_nothing(cluster, victim, select, inline):
     def kill():
         raylets = [node.all_processes["raylet"][0].process.pid for node in cluster.list_all_nodes()]
@@ -203,6 +205,7 @@ def works(pid):
     return Path(f"/proc/{pid}/cmdline").read_bytes().startswith((b"ray::_do", b"ray::IDLE"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("encodes", [False, True])
 def test_what_a_node_had_in_hand_is_done_by_the_others(cluster, steady, victim, tmp_path, encodes):
     stuck = tmp_path / "stuck"

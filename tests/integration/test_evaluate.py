@@ -161,6 +161,7 @@ def test_what_is_odd_is_said(evaluate, task, inline):
     assert run.manifest["results"][0]["test"]["accuracy"]["mean"] <= 0.5
 
 
+@pytest.mark.slow
 def test_companions_are_made_once(evaluate):
     run = evaluate(augment="tfidf", settings=["augment.copies=2"])
     companions = json.loads((run.path / ".corpusfit/companions/0.json").read_text())
@@ -206,6 +207,7 @@ def test_texts_that_were_cut_off_are_counted_aloud(evaluate, inline):
     assert any(re.search(cut, said) for said in heard.warnings), heard.warnings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "sizes"),
     [("pfeiffer", {"reduction": 4}), ("lora", {"rank": 2}), ("lora", {"alpha": 32})],

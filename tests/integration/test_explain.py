@@ -1,6 +1,7 @@
 """Why a text has its score: by words, by the nearest target texts, and what can go wrong."""
 
 import json
+import shutil
 import uuid
 
 import pytest
@@ -230,3 +231,12 @@ def test_another_model_under_the_name_is_noticed(run, inline, monkeypatch, tiny_
     monkeypatch.setattr("corpusfit.selection.fit.prepare", lambda plan, cache: "another")
     with pytest.raises(ModelError, match="model"):
         corpusfit.explain(done.path, text="x", machine=inline)
+
+
+def test_a_manifest_that_lacks_its_threshold_is_named(run, inline, tmp_path):
+    folder = shutil.copytree(run("tfidf").path, tmp_path / "run")
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    manifest["selected"] = {"a": 1}
+    (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    with pytest.raises(InputError, match="threshold"):
+        corpusfit.explain(folder, text="a pan on the stove", machine=inline)

@@ -57,6 +57,7 @@ def few(monkeypatch):
     monkeypatch.setattr(fitting._Work, "_answers", False)
 
 
+@pytest.mark.slow
 def test_it_ends_with_a_verdict_on_all_measures(fit, tmp_path):
     """Loss, probe and fine-tuning of as many models, and the folder of the one to keep."""
     run = fit()
@@ -79,7 +80,9 @@ def test_it_ends_with_a_verdict_on_all_measures(fit, tmp_path):
 
 
 def test_the_figures_are_those_of_the_steps_own_folders(fit, few):
-    """Every step is a run of its public function that can be opened by itself."""
+    """Every step is a run of its public function that can be opened by itself; both trainings of a
+    replicate have equal steps and text.
+    """
     run = fit()
     loss, probe = run.manifest["measures"]
     models = [run.path / "models" / f"selection-{n}" for n in range(3)]
@@ -90,8 +93,16 @@ def test_the_figures_are_those_of_the_steps_own_folders(fit, few):
     assert probe["selection"] == pytest.approx(sum(scores) / 3)
     selected = corpusfit.open(run.path / "selection")
     drawn = corpusfit.open(run.path / "random" / "0")
-    assert selected.manifest["plan"]["choose"]["tokens"] == run.manifest["schedule"]["tokens"]
-    assert drawn.manifest["plan"]["choose"]["tokens"] == run.manifest["schedule"]["tokens"]
+    wanted = run.manifest["schedule"]["tokens"]
+    for found in (selected, drawn):
+        assert found.manifest["plan"]["choose"]["tokens"] == wanted
+        assert found.manifest["selected"]["tokens"] == pytest.approx(wanted, rel=0.15)
+    facts = [
+        json.loads((run.path / f"models/{name}-1/manifest.json").read_text())
+        for name in ("selection", "random")
+    ]
+    assert facts[0]["training"] == facts[1]["training"]
+    assert facts[0]["losses"]["before"]["task"] == facts[1]["losses"]["before"]["task"]
 
 
 def test_no_held_out_text_is_selected_by_or_trained_on(fit, few, tmp_path, labeled, pile):
@@ -112,6 +123,7 @@ def test_no_held_out_text_is_selected_by_or_trained_on(fit, few, tmp_path, label
     )
 
 
+@pytest.mark.slow
 def test_it_resumes_by_its_stored_schedule_and_more_time_goes_on(fit, few, monkeypatch):
     first = fit()
     again = fit(time="20min")
@@ -215,8 +227,11 @@ def test_plain_texts_are_a_task_whose_loss_is_measured(fit, few, jsonl):
     held = (run.path / "task/heldout.jsonl").read_text().splitlines()
     assert (len(target), len(held)) == (48, 12)
     assert not set(target) & set(held)
+    with pytest.raises(ChangedInputError, match="task"):
+        fit()  # with another task in the same folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss_on", ["assistant", "completion"])
 def test_chats_are_selected_whole_and_all_is_measured_where_the_loss_is(
     fit, tiny_chat, jsonl, monkeypatch, loss_on
@@ -260,14 +275,14 @@ def test_chats_of_another_field_than_the_task_are_refused(fit, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("field", ["body", "meta.body", "{title}: {body}"])
-def test_the_corpus_may_have_its_text_in_another_field(fit, jsonl, tiny_gpt, field):
+@pytest.mark.slow
+def test_the_corpus_may_have_its_text_in_another_field(fit, jsonl, tiny_gpt):
     texts = [*prose("task", 60, 2), *prose("market", 60)]
     rows = [{"title": "a", "body": text, "meta": {"body": text}} for text in texts]
     run = fit(
         task=jsonl("plain.jsonl", prose("task", 60)),
         corpus=jsonl("fields.jsonl", rows),
-        corpus_field=field,
+        corpus_field="{title}: {meta.body}",
         model=str(tiny_gpt),
     )
     assert [measure["name"] for measure in run.manifest["measures"]] == ["loss", "score"]
@@ -275,6 +290,7 @@ def test_the_corpus_may_have_its_text_in_another_field(fit, jsonl, tiny_gpt, fie
     assert (counts["rows"], counts["rejected"]) == (120, 0)
 
 
+@pytest.mark.slow
 def test_only_rows_that_a_filter_keeps_are_selected_or_drawn(fit, jsonl, tiny_gpt):
     texts = [*prose("task", 60, 2), *prose("market", 60)]
     rows = [{"text": text, "kept": number % 2 == 0} for number, text in enumerate(texts)]
@@ -290,6 +306,7 @@ def test_only_rows_that_a_filter_keeps_are_selected_or_drawn(fit, jsonl, tiny_gp
     assert "kept == true" in run.manifest["repeat"]
 
 
+@pytest.mark.slow
 def test_a_first_training_whose_loss_rises_is_repeated_at_a_lower_rate(
     fit, few, monkeypatch, inline
 ):
@@ -308,6 +325,7 @@ def test_a_first_training_whose_loss_rises_is_repeated_at_a_lower_rate(
     assert rates == {run.manifest["rate"]}
 
 
+@pytest.mark.slow
 def test_a_rate_with_which_no_loss_falls_is_the_last_word(fit, few, monkeypatch):
     """Three rates are tried; a fit that is repeated trains nothing anew."""
     from corpusfit.training import presets
@@ -320,20 +338,7 @@ def test_a_rate_with_which_no_loss_falls_is_the_last_word(fit, few, monkeypatch)
     assert digests(run.path, "models") == before
 
 
-def test_both_trainings_of_a_replicate_have_equal_steps_and_text(fit, few):
-    run = fit()
-    wanted = run.manifest["schedule"]["tokens"]
-    for name in ("selection", "random/1"):
-        selected = corpusfit.open(run.path / name).manifest["selected"]
-        assert selected["tokens"] == pytest.approx(wanted, rel=0.15)
-    facts = [
-        json.loads((run.path / f"models/{name}-1/manifest.json").read_text())
-        for name in ("selection", "random")
-    ]
-    assert facts[0]["training"] == facts[1]["training"]
-    assert facts[0]["losses"]["before"]["task"] == facts[1]["losses"]["before"]["task"]
-
-
+@pytest.mark.slow
 def test_random_text_as_the_selection_is_other_text_than_the_one_it_is_compared_with(
     fit, few, tmp_path
 ):
@@ -353,6 +358,7 @@ def test_random_text_as_the_selection_is_other_text_than_the_one_it_is_compared_
         assert kept.keep == str(moved / "models" / f"{kept.manifest['kept']}-0")
 
 
+@pytest.mark.slow
 def test_another_corpus_in_its_place_begins_anew_where_overwrite_is_asked_for(fit, few, jsonl):
     """Also where the command is stopped, and goes on without it."""
     corpus = jsonl("own.jsonl", [*prose("task", 20, 2), *prose("market", 20)])
@@ -377,6 +383,7 @@ def test_another_corpus_in_its_place_begins_anew_where_overwrite_is_asked_for(fi
     assert again.manifest["measures"] == fresh.manifest["measures"]
 
 
+@pytest.mark.slow
 def test_a_selection_of_much_of_the_distinct_text_is_said_to_be_so(fit, few, jsonl):
     once = fit("once", corpus=jsonl("once.jsonl", [*prose("task", 60, 2), *prose("market", 60)]))
     assert "much the same text" not in once.manifest["selected"]
@@ -384,6 +391,7 @@ def test_a_selection_of_much_of_the_distinct_text_is_said_to_be_so(fit, few, jso
     assert "much the same text" in fit(corpus=jsonl("copies.jsonl", rows)).manifest["selected"]
 
 
+@pytest.mark.slow
 def test_the_command_that_repeats_it_is_the_same_run(fit, few, cli, labeled):
     run = fit(seed=3, metric="accuracy", kind="classification")
     _, *words = run.manifest["repeat"]
@@ -393,7 +401,14 @@ def test_the_command_that_repeats_it_is_the_same_run(fit, few, cli, labeled):
 
 
 @pytest.mark.parametrize(
-    "form", ["conll", "brat", "txt", "multilabel", "regression", "decoder", "encoder"]
+    "form",
+    [
+        "multilabel",
+        *(
+            pytest.param(form, marks=pytest.mark.slow)
+            for form in ("conll", "brat", "txt", "regression", "decoder", "encoder")
+        ),
+    ],
 )
 def test_tasks_and_models_of_every_kind(
     fit, request, tmp_path, tiny_gpt, tiny_encoder, jsonl, form
@@ -471,12 +486,7 @@ def test_a_task_with_labels_in_its_test_split_alone_is_no_plain_text(fit, jsonl)
         fit(task=folder)
 
 
-def test_another_task_in_the_same_folder_is_refused(fit, few, jsonl):
-    fit()
-    with pytest.raises(ChangedInputError, match="task"):
-        fit(task=jsonl("plain.jsonl", prose("task", 60)))
-
-
+@pytest.mark.slow
 def test_a_dry_run_writes_nothing(fit, tmp_path, labeled, pile, tiny_lm, inline):
     facts = corpusfit.fit.dry_run(
         task=labeled, corpus=pile, model=str(tiny_lm), time="10min", machine=inline
@@ -486,6 +496,7 @@ def test_a_dry_run_writes_nothing(fit, tmp_path, labeled, pile, tiny_lm, inline)
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_test_texts_that_are_trained_on_are_told_before_anything(labeled, pile, tiny_lm, inline):
     words = {"task": labeled, "corpus": pile, "model": str(tiny_lm), "machine": inline}
     before = corpusfit.fit.dry_run(**words)["words"]
@@ -496,6 +507,7 @@ def test_test_texts_that_are_trained_on_are_told_before_anything(labeled, pile, 
     assert "3 of the test texts are training" in corpusfit.fit.dry_run(**words)["words"]
 
 
+@pytest.mark.slow
 def test_a_dry_run_of_too_short_a_time_shows_the_least_that_can_be_done(
     labeled, pile, tiny_lm, inline
 ):
@@ -507,6 +519,7 @@ def test_a_dry_run_of_too_short_a_time_shows_the_least_that_can_be_done(
         corpusfit.fit(time="1s", out="never", **words)
 
 
+@pytest.mark.slow
 def test_the_command(fit, few, cli, labeled, pile, tiny_lm, tmp_path):
     done = cli(
         "fit", "--task", labeled, "--corpus", pile, "--model", tiny_lm, "--time", "10min",

@@ -88,6 +88,7 @@ def test_a_selection_is_a_table_a_data_frame_and_a_data_set(run):
     assert list(run.to_dataset()) == rows
 
 
+@pytest.mark.slow
 def test_a_row_of_the_data_frame_is_explained(run):
     row = run.to_pandas().iloc[1]
     assert corpusfit.explain(run, row=row) == corpusfit.explain(run, row=run[1])

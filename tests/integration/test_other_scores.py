@@ -283,6 +283,7 @@ def filters(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_page_trains_a_classifier(files, tmp_path, monkeypatch):
     """The code of docs/own-scores.md, on files of the names that it has."""
     pytest.importorskip("fasttext")

@@ -286,7 +286,7 @@ def at_hand(data, stand_in, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "recipe",
     [
-        pytest.param(path, id=path.stem, marks=[] if "_paper" in path.stem else pytest.mark.long)
+        pytest.param(path, id=path.stem, marks=[] if path.stem in ALWAYS_RUN else pytest.mark.long)
         for path in RECIPES
     ],
 )
@@ -337,7 +337,9 @@ def test_a_paper_recipe_runs_to_its_end(recipe, at_hand, tmp_path, inline):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["table1", "figure4", "figure5"])
+@pytest.mark.parametrize(
+    "name", ["table1", *(pytest.param(n, marks=pytest.mark.long) for n in ("figure4", "figure5"))]
+)
 def test_a_separation_runs_to_its_end(name, at_hand, tmp_path, inline, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     sys.path.insert(0, str(PAPERS.parents[1] / "benchmarks" / "papers"))
@@ -352,7 +354,6 @@ def test_a_separation_runs_to_its_end(name, at_hand, tmp_path, inline, monkeypat
 
 
 @pytest.mark.long
-@pytest.mark.slow
 @pytest.mark.parametrize("made", COMMANDS)
 def test_a_documented_command_runs_to_its_end(made, data, stand_in, tmp_path, cli, monkeypatch):
     """In a folder with the models that it names, with three domains and few steps of adapting."""

@@ -137,6 +137,7 @@ def finished(out):
     }
 
 
+@pytest.mark.slow
 def test_from_tasks_and_a_pile_to_the_tables(recipe, run, copied):
     """Every cell has its scores; the files say the same; a second run makes nothing anew."""
     inputs = finished(copied("small"))
@@ -177,6 +178,7 @@ def test_from_tasks_and_a_pile_to_the_tables(recipe, run, copied):
     assert html.escape(command) in told
 
 
+@pytest.mark.slow
 def test_the_loss_before_adapting_is_that_of_forecast(done, tiny_lm, inline):
     """In the manifests of a recipe's models, and by `corpusfit forecast`."""
     out = done / "small"
@@ -283,6 +285,7 @@ def tasks(ran):
     return json.loads((ran.path / "table.json").read_text("utf-8"))["tasks"]
 
 
+@pytest.mark.slow
 def test_the_oracle_takes_its_domain_and_nothing_else(recipe, run):
     ran = run(recipe('["base", "oracle", "dsir"]', pairs="", seeds=1))
     assert not list((ran.path / "failures").glob("*"))  # the oracle keeps no sample
@@ -294,6 +297,7 @@ def test_the_oracle_takes_its_domain_and_nothing_else(recipe, run):
     assert sorted(taken, key=str) == [{"kitchen.jsonl"}, {"task.jsonl"}]
 
 
+@pytest.mark.slow
 def test_a_control_is_adapted_on_the_other_domain(recipe, run):
     """mDAPT, Table 5: the other task's selection, without held-out texts of both tasks."""
     own = '[selector.other]\nof = "dsir"\n'
@@ -312,6 +316,7 @@ def test_a_control_is_adapted_on_the_other_domain(recipe, run):
     assert watched == {"dsir": 40, "other": 80}
 
 
+@pytest.mark.slow
 def test_an_adapter_is_trained_on_and_fine_tuned_as_one(recipe, run):
     """An adapted adapter is opened with its model, for fine-tuning; it is not looked at before."""
     own = '[selector.random]\nadapters = ["pfeiffer"]\n'
@@ -422,6 +427,7 @@ def test_killed_it_goes_on_and_repeats_nothing(recipe, run, start, tmp_path):
     assert found["costs"]["unrecorded"] == scores - recorded  # a cost is written after its score
 
 
+@pytest.mark.slow
 def test_a_planted_test_text_is_not_trained_on(recipe, run, data):
     """A test text in the pile is left out of what a model is trained on, unless that is off."""
     (data / "planted").mkdir(exist_ok=True)
@@ -494,7 +500,7 @@ def test_what_a_table_was_made_of_may_be_thrown_away(recipe, run, copied):
     assert not (ran.path / "models").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_on_ray_it_gives_the_same(recipe, run, own_ray, tmp_path):
     """Adaptations and fine-tunings as Ray's actors: the same scores."""
     path = recipe('["base", "random"]', pairs="", seeds=1)
@@ -530,6 +536,7 @@ evaluate = {{ finetune.length = 24 }}
 """
 
 
+@pytest.mark.slow
 def test_models_compositions_and_a_search(recipe, run, data, tiny_lm, tmp_path):
     """The parts of mDAPT's Table 4: models of one language as a column, compositions as steps,
     and settings that dev chooses for each task."""

@@ -138,6 +138,7 @@ def test_the_same_page_twice(chosen):
     assert corpusfit.report(folder).read_bytes() == first
 
 
+@pytest.mark.slow
 def test_side_by_side_with_figures(cli, chosen, tmp_path):
     folder = chosen("moore_lewis", "random")
     figures, page = tmp_path / "figures", tmp_path / "both.html"
@@ -173,6 +174,7 @@ def test_the_command_on_the_page_makes_the_run_again(chosen, cli, tmp_path):
     assert digests(tmp_path / "again") == digests(folder)
 
 
+@pytest.mark.slow
 def test_a_page_stays_under_its_size(jsonl, tmp_path, inline):
     """Of long texts whose characters take three bytes each, under the longest of names."""
     name = "語" * 80

@@ -86,6 +86,7 @@ def test_a_file_that_is_not_listed_yet_is_asked_for(store):
         find(names, ReadPlan(), spool=None, role="corpus")
 
 
+@pytest.mark.slow
 def test_choose_makes_at_most_three_requests_a_shard(store, select, inline):
     asked = {}
     for n in (64, 128):

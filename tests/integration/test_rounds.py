@@ -79,6 +79,7 @@ def test_the_scorer_places_texts_as_the_rounds_did(run, inline, rounds):
     )
 
 
+@pytest.mark.slow
 @BOTH
 def test_stopped_in_any_step_it_ends_the_same(run, monkeypatch, settings):
     whole = digests(run("whole", settings=settings).path)
@@ -253,7 +254,7 @@ def test_any_number_of_workers_gives_the_same_bytes(run, settings):
     assert digests(two.path) == whole
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @BOTH
 def test_ray_gives_the_same_bytes(run, own_ray, tmp_path, settings):
     whole = digests(run("inline", settings=settings).path)

@@ -71,6 +71,7 @@ def stop_after(patch, owner, name, count):
     patch.setattr(owner, name, counted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("owner", "name", "count"),
     [
@@ -96,6 +97,7 @@ def test_stopped_anywhere_it_ends_the_same(run, monkeypatch, owner, name, count)
     assert not (chosen.path.parent / "out/.corpusfit/pieces").exists()
 
 
+@pytest.mark.slow
 def test_a_piece_that_a_power_cut_damaged_is_written_anew(run, monkeypatch, tmp_path):
     whole = digests(run("whole").path)
     with monkeypatch.context() as patch:
@@ -120,6 +122,7 @@ def test_a_part_that_is_gone_is_written_again(run, inline):
     assert made.items() <= stamps(chosen.path / "selected", "*").items()
 
 
+@pytest.mark.slow
 def test_stopped_between_two_amounts_either_can_follow(run, inline, monkeypatch):
     first, other = run(fraction=0.1), run("other", fraction=0.5)
     wholes = {0.1: digests(first.path), 0.5: digests(other.path)}
@@ -149,6 +152,7 @@ def as_older(folder):
     (folder / ".corpusfit/parts.json").unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fraction", [0.2, 0.1, 0.6])
 def test_a_selection_with_a_file_for_each_shard_is_read_and_chosen_again(
     run, inline, tmp_path, fraction

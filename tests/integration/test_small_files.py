@@ -48,6 +48,7 @@ def _rejects(done):
     )
 
 
+@pytest.mark.slow
 def test_scores_and_rejects_are_those_of_each_file_alone(run, inline):
     together, alone = run("out"), run("alone", "read.shard_mb=0.0004")
     assert len(list((together.path / "scores").iterdir())) == 1

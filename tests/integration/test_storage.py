@@ -60,6 +60,7 @@ def test_a_store_gets_the_same_bytes(select, store, tmp_path, inline):
     assert digests(chosen[0].path) == digests(chosen[1].path)
 
 
+@pytest.mark.slow
 def test_a_run_in_a_store_is_resumed_finished_and_overwritten(select, store, inline):
     machine = type(inline)(cache=f"{store}/cache")
     words = {"method": "random", "settings": ["read.shard_mb=0.003"]}
@@ -93,6 +94,11 @@ def test_a_place_with_something_else_is_refused(select, store, inline):
     write_bytes(folder_path(f"{store}/thesis/chapter.tex", ""), b"x")
     with pytest.raises(OutputFolderError, match=r"memory://.*thesis"):
         select(f"{store}/thesis", inline)
+
+
+def test_a_place_that_does_not_exist_is_named(store, inline):
+    with pytest.raises(InputError, match=r"memory://.*nothing"):
+        corpusfit.choose(f"{store}/nothing", machine=inline, segments=3)
 
 
 def test_methods_are_ranked_with_a_cache_in_a_store(store, task, pile, tiny_static, inline):

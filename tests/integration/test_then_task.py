@@ -46,6 +46,7 @@ def adapt(tmp_path, inline, tiny_lm, data):
     return adapt
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [{}, {"replay": True}, {"objective": "mlm+nsp"}, {"lora": True}])
 def test_both_phases_are_the_two_commands_run_by_hand(adapt, jsonl, own, words):
     """The reference: `adapt`, then `adapt --data task` on the model that it leaves."""
@@ -77,6 +78,7 @@ def test_both_phases_are_the_two_commands_run_by_hand(adapt, jsonl, own, words):
     assert not (both.path / ".corpusfit/first").exists()
 
 
+@pytest.mark.slow
 def test_a_selection_needs_no_task_and_its_sample_is_measured_in_both_phases(
     adapt, inline, own, pile, tmp_path, cli
 ):
@@ -100,6 +102,7 @@ def test_a_selection_needs_no_task_and_its_sample_is_measured_in_both_phases(
     assert page.count("task&#39;s text</td>") + page.count("task's text</td>") == 1
 
 
+@pytest.mark.slow
 def test_stopped_in_either_phase_it_ends_with_the_same_bytes(adapt, inline, own):
     words = {"task": own, "then_task": True, "settings": [*THEN, OFTEN]}
     whole = adapt("whole", **words)
@@ -155,6 +158,7 @@ def test_killed_in_both_phases_it_ends_with_the_same_bytes(
         assert files[0] == files[1]
 
 
+@pytest.mark.slow
 def test_a_tasks_dev_and_test_are_never_trained_on(adapt, jsonl, tmp_path):
     """Of a task's folder only train is used, without the texts that dev, test or a guard have."""
     texts = prose("task", 60, seed=7)
@@ -223,6 +227,7 @@ def test_one_text_is_enough_to_keep_the_last_model(adapt, jsonl):
     assert run.manifest["phases"][1]["losses"]["after"].keys() == {"data"}
 
 
+@pytest.mark.slow
 def test_a_dry_run_counts_both_phases(cli, data, own, tiny_lm, tmp_path, adapt):
     words = [
         *("adapt", "--model", tiny_lm, "--data", data, "--task", own, "--then-task", "--dry-run"),

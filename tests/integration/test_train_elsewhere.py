@@ -236,6 +236,7 @@ def trained(model, data, out, *callbacks, resume=False, weighted=True, **argumen
     return trainer
 
 
+@pytest.mark.slow
 def test_a_killed_training_with_the_trainer_resumes_with_the_rows_of_its_epoch(
     packed, llama, tmp_path
 ):
@@ -251,6 +252,7 @@ def test_a_killed_training_with_the_trainer_resumes_with_the_rows_of_its_epoch(
         assert torch.equal(one, other)
 
 
+@pytest.mark.slow
 def test_the_trainers_loss_is_weighted_only_in_the_example(packed, llama, tmp_path):
     """Over two accumulated batches: the first step's loss is of the untrained model."""
     rows = list(packed())[:4]

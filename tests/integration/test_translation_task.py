@@ -34,6 +34,7 @@ def lines(path):
     return path.read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_a_model_is_compared_with_its_base(folder, tmp_path, inline):
     run = evaluated(
         folder, tmp_path / "out", inline, model=folder / "good-0", base=str(folder / "poor-0")

@@ -15,6 +15,7 @@ from corpusfit.training.phases import PhaseRunner
 from corpusfit.tuning import search
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
+pytestmark = pytest.mark.slow
 ON_CPU = ["train.device=cpu", "train.precision=fp32", "search.least=3", "search.evaluations=2"]
 SIZE = {"train.batch": 4, "train.length": 32, "train.rate": 1e-2}
 KEPT = ("selection/scores", "selection/selected")
@@ -89,7 +90,7 @@ class Killing(Progress):
     begin = advance = note = _report
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_interrupted_anywhere_it_ends_the_same(tune, inline):
     whole = outcome(tune("whole"))
     kills, after = 0, 3
@@ -187,7 +188,7 @@ def test_a_method_that_selects_too_little_fails_alone(tune, monkeypatch):
     assert [(row["method"], row["loss"]) for row in failed] == [("random", None)]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_budget_in_time_is_one_in_steps_by_the_speed_of_a_first_trial(tune, monkeypatch):
     measured = []
 
@@ -203,7 +204,7 @@ def test_a_budget_in_time_is_one_in_steps_by_the_speed_of_a_first_trial(tune, mo
     assert len(measured) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_time_that_scoring_uses_up_is_refused_and_the_scores_are_kept(tune, tmp_path):
     with pytest.raises(UsageError, match=r"`search\.budget"):
         tune(**{**ONE, "budget": "0.01s"})
@@ -214,7 +215,7 @@ def test_a_time_that_scoring_uses_up_is_refused_and_the_scores_are_kept(tune, tm
     assert outcome(found) == outcome(tune("other", **ONE))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_second_phase_trains_on_the_texts_that_were_selected_by(tune, monkeypatch):
     """It shares the selection, starts at the loss of the first, and never sees a held-out text."""
     phases = []
@@ -267,7 +268,7 @@ class Verdict:
     bits: float | None
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("bits", "tried"),
     [((9.0, 8.0, 8.5), ["tfidf", "dsir"]), ((None,) * 3, ["moore_lewis", "tfidf"])],
@@ -313,7 +314,7 @@ def test_a_small_target_and_another_search_in_the_folder_are_named(tune, jsonl):
         tune(budget="7 steps")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_table_and_the_report(tune, cli, tmp_path, tiny_lm, task, pile):
     """The command prints what the function returns; the page has the picture and the selection."""
     words = ["tune", "--model", tiny_lm, "--target", task, "--corpus", pile, "--out"]

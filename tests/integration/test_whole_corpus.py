@@ -37,6 +37,7 @@ def test_the_top_covers_the_target(task, pile, tmp_path, inline):
     assert digests(again.path) == digests(run.path)
 
 
+@pytest.mark.slow
 def test_a_stopped_run_ends_the_same(task, pile, tmp_path, inline, monkeypatch):
     whole = select(task, pile, tmp_path / "whole", inline)
     calls = []

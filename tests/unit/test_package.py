@@ -33,6 +33,34 @@ def test_the_links_of_the_published_readme_lead_to_files(monkeypatch):
             assert (kind == "raw") == path.endswith(".png")  # a picture is shown, not its page
 
 
+def test_ci_runs_the_command_that_the_readme_names_for_the_tests():
+    """So that it is green where a reader's clone is; after it, what else must hold."""
+    readme, ci, makefile = (
+        (ROOT / name).read_text("utf-8") for name in ("README.md", ".ci/run", "Makefile")
+    )
+    named = re.findall(r"`make (\w*test\w*)`", readme)
+    run = re.findall(r"^(?:exec )?make (.+)$", ci, re.M)
+    targets = re.findall(r"^([\w-]+):", makefile, re.M)
+    assert named == ["test"]
+    assert named == run[:1]
+    assert re.search("^set -e", ci, re.M)  # what fails ends it
+    assert {*named, *run, "lint", "types", "quick"} <= {*targets}
+    recipe = re.search(r"^test:(.*\n(?:\t.*\n)+)", makefile, re.M)[1]
+    assert {"lint", "types", "quick"} <= {*recipe.split()}
+
+
+def test_a_long_test_is_slow(request):
+    """By a hook for all folders with tests, so that `-m "not slow"` never runs one."""
+    of_all = request.config.pluginmanager.get_plugin(str(ROOT / "conftest.py"))
+    items = [
+        pytest.Function.from_parent(request.node.parent, name=name, callobj=lambda: None)
+        for name in ("long", "plain")
+    ]
+    items[0].add_marker("long")
+    of_all.pytest_collection_modifyitems(items)
+    assert [item.get_closest_marker("slow") is not None for item in items] == [True, False]
+
+
 def test_every_file_beside_the_code_is_installed():
     """Templates, assets and the static model are package data, wherever they move."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))

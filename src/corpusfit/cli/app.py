@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import sys
+import traceback
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -35,6 +36,7 @@ from corpusfit.cli import run as run_recipe
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.options import COMMANDS, RUN
 from corpusfit.cli.show import say
+from corpusfit.core.credentials import public_text
 from corpusfit.core.engine.logged import SHOWN_BY
 from corpusfit.core.errors import (
     CorpusfitError,
@@ -161,7 +163,7 @@ class _Commands(TyperGroup):
                 with tokenizing(alone=False):
                     return super().invoke(ctx)
             except Exception as e:
-                stores = [word for word in sys.argv if "://" in word]
+                stores = [public_text(word) for word in sys.argv if "://" in word]
                 what = f"Cannot use {' or '.join(stores)}" if stores else ""
                 raise_machine_fault(e, what)
                 raise_torn_file(e, what)
@@ -174,12 +176,12 @@ _OTHER_NAME = {"--task": "--target", "--target": "--task"}
 
 @contextlib.contextmanager
 def _harmless_usage() -> Iterator[None]:
-    """Escape Typer's messages, which quote the command line."""
+    """Escape Typer's messages, which quote the command line, and hide secrets in them."""
     try:
         yield
     except Exception as e:
         if hasattr(e, "format_message"):  # a UsageError of Typer or Click
-            vars(e)["message"] = harmless(str(getattr(e, "message", "")))
+            vars(e)["message"] = harmless(public_text(str(getattr(e, "message", ""))))
         other = _OTHER_NAME.get(str(getattr(e, "option_name", "")))
         if other and any(other in p.opts for p in vars(e)["ctx"].command.params):
             vars(e)["possibilities"] = [other]
@@ -213,8 +215,14 @@ def _corpusfit(
     """Typer builds a group only of an app that has a callback or commands."""
 
 
+def _show_traceback(*error: Any) -> None:
+    """Print the traceback of a bug, without secrets of URLs that a library quotes."""
+    sys.stderr.write(public_text("".join(traceback.format_exception(*error))))
+
+
 def run() -> None:
     """Run a command line and exit with its code; wrong usage is worded by Typer, with code 2."""
+    sys.excepthook = _show_traceback
     try:
         app()
     except CorpusfitError as e:

@@ -17,6 +17,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
+from corpusfit.core.credentials import hidden, public_text
 from corpusfit.core.escaping import harmless
 
 # Without a terminal no bar moves, even if FORCE_COLOR is set, as in notebooks.
@@ -66,17 +67,17 @@ def with_flags(text: str, flags: Mapping[str, str] = FLAGS, *, alone: bool = Fal
 
 def say(message: str) -> None:
     """Print a line for the user on standard error, with flags beside names of settings."""
-    STDERR.print(harmless(with_flags(message)), markup=False, emoji=False)
+    STDERR.print(harmless(with_flags(public_text(message))), markup=False, emoji=False)
 
 
 def say_result(sentence: str = "") -> None:
     """Print a sentence on standard output."""
-    typer.echo(harmless(sentence))
+    typer.echo(harmless(hidden(sentence)))
 
 
 def as_json(thing: Any) -> None:
     """Print one JSON object on standard output, in ASCII for any terminal and any file name."""
-    sys.stdout.write(json.dumps(thing, default=str) + "\n")
+    sys.stdout.write(hidden(json.dumps(thing, default=str)) + "\n")
 
 
 def answer(json: bool, facts: Any, show: Callable[..., None], *shown: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import errno
@@ -19,13 +20,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from urllib.parse import unquote, urlsplit
 
+from corpusfit.core.credentials import entrusted, with_credentials
 from corpusfit.core.errors import (
     ModelError,
     StorageError,
     bad_setting,
     machine_fault,
     raise_machine_fault,
+    tellable,
 )
 
 if TYPE_CHECKING:  # the command line imports this module, and numpy takes long to import
@@ -55,14 +59,33 @@ def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
         return Path(local)
     from upath import UPath
 
+    text = entrusted(text)
     try:
         # other workers write there too, so a listing may be out of date
-        path = UPath(text, use_listings_cache=False)
+        path = UPath(text, **{**_credentials(text), "use_listings_cache": False})
         _ = path.fs
     except (ImportError, ValueError) as e:
         cure = f"{e}. Install the library of the store, for instance `pip install s3fs` for s3://."
-        raise bad_setting(setting, "a folder or a URL that fsspec can write to", text, cure) from e
+        raise bad_setting(
+            setting, "a folder or a URL that fsspec can write to", text, cure
+        ) from tellable(e)
     return cast("Path", path)
+
+
+def _credentials(public: str) -> dict[str, Any]:
+    """The options of a store's file system that the URL of a folder was given with."""
+    from fsspec.core import get_filesystem_class
+
+    given = with_credentials(public)
+    if given == public:
+        return {}
+    protocol = given.partition("://")[0]
+    if protocol in ("http", "https"):
+        user = unquote(urlsplit(given).netloc.rpartition("@")[0])
+        token = base64.b64encode(user.encode()).decode()
+        return {"headers": {"Authorization": f"Basic {token}"}} if user else {}
+    options: dict[str, Any] = get_filesystem_class(protocol)._get_kwargs_from_urls(given)
+    return options
 
 
 def require_plain(folder: Path, setting: str) -> Path:
@@ -200,7 +223,7 @@ def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
             try:
                 fs.put_file(str(whole), key)
             except Exception as e:  # whatever the store's library raises
-                raise _write_error(path, e) from e
+                raise _write_error(path, e) from tellable(e)
         return
     temporary = None
     try:
@@ -261,7 +284,7 @@ def write_bytes(path: Path, data: bytes, *, synced: bool = True) -> None:
     try:
         fs.pipe_file(key, data)
     except Exception as e:  # whatever the store's library raises
-        raise _write_error(path, e) from e
+        raise _write_error(path, e) from tellable(e)
 
 
 def copy(file: Path, to: Path) -> None:

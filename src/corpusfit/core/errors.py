@@ -11,6 +11,8 @@ import pathlib
 import re
 from typing import TYPE_CHECKING
 
+from corpusfit.core.credentials import public_text
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,7 +25,8 @@ class CorpusfitError(Exception):
     """Root of the tree; the text is for the user, and the command line exits with `exit_code`.
 
     Any other exception is a bug and keeps its traceback. The text names settings by their paths in
-    backticks, such as `choose.fraction=0.1`; the command line adds their flags.
+    backticks, such as `choose.fraction=0.1`; the command line adds their flags. URLs in it, which
+    libraries quote in full, get their public names.
 
         CorpusfitError                 exit 1
         ├── UsageError                 exit 2
@@ -41,6 +44,9 @@ class CorpusfitError(Exception):
     """
 
     exit_code = 1
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(public_text(text))
 
 
 class UsageError(CorpusfitError):
@@ -88,6 +94,8 @@ _COMPARED = 1000
 
 def near_name(path: str | pathlib.Path) -> str:
     """The entry that a path which does not exist may mean, in brackets; empty without one."""
+    if hasattr(path, "fs"):  # in a store, which may list millions
+        return ""
     missing = pathlib.Path(path).expanduser().absolute()
     while not missing.parent.exists():
         missing = missing.parent
@@ -147,8 +155,9 @@ class StorageError(CorpusfitError):
     """A file cannot be written, or the machine has another fault; finished files are kept."""
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _CURES = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "Make room on the disk"),
+    **dict.fromkeys(_FULL, "Make room on the disk"),
     **dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), "Allow access to it"),
     **dict.fromkeys(
         (errno.EMFILE, errno.ENFILE), "Allow more open files, for instance with `ulimit -n 4096`"
@@ -179,7 +188,7 @@ _NO_MEMORY = re.compile(
 
 def machine_fault(error: BaseException, what: str = "") -> StorageError | None:
     """The error for a fault of the machine, its network or a store; None for any other error."""
-    cure = machine_cure(error)
+    cure = machine_cure(error, what)
     if not cure:
         return None
     reason = getattr(error, "strerror", None) or str(error) or "Out of memory"
@@ -188,14 +197,30 @@ def machine_fault(error: BaseException, what: str = "") -> StorageError | None:
     return StorageError(f"{what}: {reason}. {cure}" if what else f"{reason}. {cure}")
 
 
+def tellable(error: BaseException) -> BaseException | None:
+    """The error as the cause of ours; None if a traceback of it would show a secret."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if public_text(text := f"{seen} {seen!r}") != text:
+            return None
+        seen = seen.__cause__ or seen.__context__
+    return error
+
+
 def raise_machine_fault(error: BaseException, what: str = "") -> None:
     """Raise `machine_fault(error, what)`, if it is one."""
     if fault := machine_fault(error, what):
-        raise fault from error
+        raise fault from tellable(error)
 
 
-def machine_cure(error: BaseException) -> str:
-    """What to do about a fault of the machine, a sentence; empty for any other error."""
+def machine_cure(error: BaseException, what: str = "") -> str:
+    """What to do about a fault of the machine, a sentence; empty for any other error.
+
+    Args:
+        error: any exception.
+        what: what failed, if that names the file that was written; a cure for a full disk
+            without it names the folder.
+    """
     if isinstance(error, CorpusfitError | BrokenPipeError):
         return ""
     number = getattr(error, "errno", None)
@@ -205,10 +230,24 @@ def machine_cure(error: BaseException) -> str:
     elif match := _NUMBER.search(str(error)):
         number = int(match[1])
     cure = _CURES.get(number or 0)
+    if number in _FULL and not what:
+        cure = _on_full_disk(error)
     library = type(error).__module__.partition(".")[0]
     if library in _NETWORK or isinstance(error, ConnectionError | TimeoutError):
         cure = "Check the network and the store"
     return f"{cure}, then run the same command again; finished work is kept." if cure else ""
+
+
+def _on_full_disk(error: BaseException) -> str:
+    """What to do about a full disk, with the folder as far as an error tells."""
+    import tempfile  # not for every command
+
+    cure, file = _CURES[errno.ENOSPC], getattr(error, "filename", None)
+    if file:
+        return f"{cure} of {pathlib.Path(str(file)).absolute().parent}"
+    # a temporary file may have no name, and is gone by now; None if this process had none
+    folder = tempfile.tempdir
+    return f"{cure} of {folder}, or set TMPDIR to a folder that has room" if folder else cure
 
 
 def raise_torn_file(error: Exception, what: str = "") -> None:

@@ -16,7 +16,7 @@ from corpusfit.core.errors import (
     UsageError,
     bad_setting,
     importing,
-    raise_machine_fault,
+    machine_cure,
 )
 
 EXTRA = "languages"
@@ -121,11 +121,9 @@ def _model() -> Any:
         return LanguageIdentifier.from_model_file(MODEL_FILE)
     except (OSError, BadZipFile) as e:
         # zipfile raises BadZipFile for a file that it cannot read, too
-        raise_machine_fault(e, f"Cannot read {MODEL_FILE}")
-        raise StorageError(
-            f"Cannot read {MODEL_FILE}: {e}. Check the disk, or install it again: "
-            "pip install --force-reinstall py3langid"
-        ) from e
+        again = "Check the disk, or install it again: pip install --force-reinstall py3langid"
+        reason = getattr(e, "strerror", None) or e
+        raise StorageError(f"Cannot read {MODEL_FILE}: {reason}. {machine_cure(e) or again}") from e
 
 
 _WORD = re.compile(r"[^\W_]\S*")

@@ -7,6 +7,7 @@ import dataclasses
 import hashlib
 import json
 import operator
+import os
 import platform
 import re
 import shutil
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import TYPE_CHECKING, Any
 
 from corpusfit.core.artifacts import (
@@ -101,6 +102,25 @@ def read_object(path: Path) -> dict[str, Any]:
     return value
 
 
+def read_kept(path: Path, right: Callable[[Any], bool]) -> Any:
+    """The JSON value of a file of the cache; None if there is none, or it is not `right`.
+
+    What is missing is made again, so a file that is damaged, or of others, changes no answer.
+
+    Args:
+        path: the file.
+        right: whether a value has the form that the command expects; it may raise what it likes.
+    """
+    try:
+        value = json.loads(read_bytes(path))
+        return value if right(value) else None
+    except FileNotFoundError:
+        return None
+    except _DAMAGE as e:
+        raise_machine_fault(e, f"Cannot read {path}")
+        return None
+
+
 _DAMAGE = (
     *(AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError),
     NotImplementedError,  # Arrow's, of a type that has no numbers
@@ -162,14 +182,17 @@ class OutFolder:
             )
 
     def refuse_links(self) -> None:
-        """Raise an error for links that lead out of the folder."""
-        for folder in filter(is_local, (self.path, self.work)):
-            for entry in folder.iterdir() if folder.is_dir() else ():
+        """Raise an error for links in the folder, at any depth."""
+        waiting = [os.fspath(self.path)] if is_local(self.path) else []
+        while waiting:
+            for entry in _entries(waiting.pop()):
                 if entry.is_symlink():
                     raise OutputFolderError(
-                        f"{entry} is a link, by which files elsewhere could be changed. Move what "
-                        "it points to into its place, or use another folder."
+                        f"{entry.path} is a link, by which files elsewhere could be read or "
+                        "changed. Move what it points to into its place, or use another folder."
                     )
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
 
     def identity(self) -> dict[str, Any]:
         """The identity that `begin` wrote; empty if no run began."""
@@ -252,10 +275,12 @@ class OutFolder:
     def remove_written(self) -> None:
         """Delete the files that `will_write` recorded, and no others."""
         listed = self.work / "files.json"
-        names = json.loads(listed.read_text("utf-8")) if listed.exists() else ()
-        for name in filter(_is_plain, names):
-            (self.path / name).unlink(missing_ok=True)
-        listed.unlink(missing_ok=True)
+        if listed.exists():
+            with undamaged(listed):
+                names = filter(is_inside, json.loads(listed.read_text("utf-8")))
+                for file in filter(Path.is_file, map(self.path.__truediv__, names)):
+                    file.unlink()
+            listed.unlink()
 
     def reopen(self) -> None:
         """Delete the completion mark and the report."""
@@ -265,8 +290,11 @@ class OutFolder:
     def finished(self) -> dict[str, Any] | None:
         """The manifest of a complete run; None if it is missing or damaged."""
         path = self.path / "manifest.json"
+        if not path.exists():
+            return None
+        self.refuse_links()
         with contextlib.suppress(InputError):
-            return read_object(path) if path.exists() else None
+            return read_object(path)
         return None
 
     def finish(self, manifest: Mapping[str, Any]) -> None:
@@ -313,9 +341,22 @@ def _lines(items: list[Any]) -> str:
 _LONG = 1000
 
 
-def _is_plain(name: object) -> bool:
-    """Whether it is the name of a file, not a path that leads out of the folder."""
-    return isinstance(name, str) and Path(name).name == name != ".."
+def is_inside(name: object) -> bool:
+    """Whether a name from a file of a folder leads to something in that folder, on any system.
+
+    Args:
+        name: the name, relative to the folder.
+    """
+    if not isinstance(name, str) or "\0" in name:
+        return False
+    paths = PurePosixPath(name), PureWindowsPath(name)
+    return not any(path.anchor or ".." in path.parts for path in paths)
+
+
+def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
+    """What is in a folder; nothing if it is gone meanwhile, or is no folder."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+        yield from entries
 
 
 def _stated(identity: Mapping[str, Any]) -> dict[str, Any]:

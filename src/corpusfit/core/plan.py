@@ -166,8 +166,8 @@ class ReadPlan(Group, group="read"):
     max_ratio: Annotated[
         float,
         Option(
-            "Highest compression ratio of an archive; above it, the rest of the archive is "
-            "not read",
+            "Highest compression ratio of an archive or of a row group of Parquet; above it, the "
+            "rest of the file is not read",
             above=0,
         ),
     ] = 2000.0

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import MissingDependencyError, ModelError, bad_setting
 from corpusfit.core.plan import EmbedPlan, size_for
+from corpusfit.embed.claims import require_own_code
 from corpusfit.embed.contract import digest
 from corpusfit.embed.hardware import resolve, seeded
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer, token_batches
@@ -158,6 +159,7 @@ def open_tuned(tuned: Tuned) -> TransformerEncoder:
         raise MissingDependencyError("A fine-tuned model", "models") from e
     hardware = resolve(EmbedPlan())
     fields = json.loads(tuned.config)
+    require_own_code(fields, "The fine-tuned encoder")
     config = AutoConfig.for_model(fields.pop("model_type"), **fields)
     data = tuned.weights.tobytes()
     with seeded(0):  # every random initial weight is overwritten below

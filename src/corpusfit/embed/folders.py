@@ -8,7 +8,7 @@ import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from corpusfit.core.artifacts import user_path, write_bytes
@@ -21,6 +21,8 @@ from corpusfit.core.errors import (
     raise_machine_fault,
 )
 from corpusfit.core.hub import HubName, downloaded
+from corpusfit.core.manifest import is_inside
+from corpusfit.embed.claims import require_own_weights
 from corpusfit.embed.contract import file_digest
 
 MINILM = "minilm"
@@ -181,18 +183,11 @@ def transformer_folder(folder: Path, setting: ModelSetting = EMBEDDER) -> Path:
     # The folder is checked by its files, not by loading it. Only safetensors are accepted, because
     # other weights are pickles, which can run code.
     # Reference: the sentence-transformers folder layout (`modules.json`).
-    for module in read_json(folder / "modules.json", [], setting)[:1]:
-        if not str(module.get("type", "")).endswith("Transformer"):
+    for kind, below in modules_of(folder, setting)[:1]:
+        if not kind.endswith("Transformer"):
             raise ModelError(
                 f"{setting.name}: the first module in {folder / 'modules.json'} must be a "
-                f"Transformer; got {module.get('type')!r}. Name another model."
-            )
-        # a path out of the folder could read any file
-        below = PurePath(str(module.get("path", "")))
-        if below.is_absolute() or ".." in below.parts:
-            raise ModelError(
-                f"{setting.name}: the first module in {folder / 'modules.json'} must lie in its "
-                f"folder; got {str(below)!r}. Name another model."
+                f"Transformer; got {kind!r}. Name another model."
             )
         folder = folder / below
     if not (folder / "config.json").is_file():
@@ -227,13 +222,28 @@ def transformer_folder(folder: Path, setting: ModelSetting = EMBEDDER) -> Path:
             f"{setting.name} must name a whole model; {folder} also holds an adapter, which would "
             "be ignored. Name the model that the adapter is for."
         )
+    require_own_weights(folder, f"{setting.name}: {folder}")
     return folder
+
+
+def modules_of(folder: Path, setting: ModelSetting = EMBEDDER) -> list[tuple[str, str]]:
+    """Type and path of each module that the `modules.json` of a folder names."""
+    modules = []
+    for module in read_json(folder / "modules.json", [], setting):
+        named = module if isinstance(module, dict) else {}
+        modules.append((str(named.get("type", "")), str(named.get("path", ""))))
+        if not is_inside(modules[-1][1]):
+            raise ModelError(
+                f"{setting.name}: the modules in {folder / 'modules.json'} must lie in its "
+                f"folder; got {modules[-1][1]!r}. Name another model."
+            )
+    return modules
 
 
 def is_static(folder: Path) -> bool:
     """Whether a folder holds a static (model2vec) model rather than a transformer."""
-    modules = read_json(folder / "modules.json", [])
-    if modules and str(modules[0].get("type", "")).endswith("StaticEmbedding"):
+    modules = modules_of(folder)
+    if modules and modules[0][0].endswith("StaticEmbedding"):
         return True
     return bool(read_json(folder / "config.json", {}).get("model_type") == "model2vec")
 
@@ -335,8 +345,7 @@ class Pooling:
 
 def read_pooling(folder: Path, mode: str, setting: ModelSetting) -> Pooling:
     """The pooling of a model folder; the default is the mean."""
-    modules = read_json(folder / "modules.json", [], setting)
-    paths = {str(m.get("type", "")).rpartition(".")[2]: str(m.get("path", "")) for m in modules}
+    paths = {kind.rpartition(".")[2]: path for kind, path in modules_of(folder, setting)}
     others = [kind for kind in paths if kind not in _MODULES]
     if others:
         raise ModelError(

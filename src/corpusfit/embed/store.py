@@ -61,6 +61,11 @@ class VectorStore:
         """Units, float32 embeddings [n, d] and counts of one shard."""
         arrays, plain = read_arrays(self._part(shard), _ARRAYS)
         tally = self._tally(shard, plain, arrays["rejects"])
+        vectors, lengths = arrays["vectors"], {len(arrays[name]) for name in _ARRAYS[:-1]}
+        if len(lengths) > 1 or vectors.ndim != 2 or vectors.dtype != np.float16:
+            raise self._damaged(shard, "its arrays do not belong together")
+        if not np.isfinite(vectors).all():
+            raise self._damaged(shard, "it holds vectors that are no numbers")
         units = Units(arrays["row"], arrays["start"], arrays["end"], arrays["pieces"])
         return units, arrays["vectors"].astype(np.float32), tally
 
@@ -73,8 +78,14 @@ class VectorStore:
         try:
             return {**plain, "rejects": orjson.loads(rejects.tobytes())}
         except ValueError as e:
-            part = self._part(shard)
-            raise ModelError(f"{part} is damaged: {e}. Delete it; the shard is read again.") from e
+            raise self._damaged(shard, e) from e
+
+    def _damaged(self, shard: int, why: object) -> ModelError:
+        part = self._part(shard)
+        return ModelError(
+            f"{part} is damaged: {why}. Delete it, then run the same command again; the shard is "
+            "read again."
+        )
 
     def gather(self, places: Sequence[tuple[int, NDArray[np.int64]]]) -> Vectors:
         """Read the embeddings at (shard, positions within it), in that order; float32 [k, d]."""

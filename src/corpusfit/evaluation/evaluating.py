@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from numpy.typing import NDArray
@@ -61,7 +61,9 @@ class EvaluateFolder(OutFolder):
 
     def outcome(self, model: str, size: int, seed: int) -> Path:
         """The file of an outcome, by the model's fingerprint, training size (0: all) and seed."""
-        return self.outcomes / f"{model}-{size}-{'all' if seed == WHOLE else seed}.json"
+        # a stranger's manifest may name any path for a fingerprint
+        name = f"{PurePath(model).name}-{size}-{'all' if seed == WHOLE else seed}.json"
+        return self.outcomes / name
 
     def _has_work(self) -> bool:
         return self.outcomes.is_dir()

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import remove, user_path
 from corpusfit.core.errors import InputError
-from corpusfit.core.manifest import OutFolder
+from corpusfit.core.manifest import OutFolder, is_inside
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Shard, Source, file_of, in_file
 from corpusfit.evaluation.decontamination.finder import HeldoutIndex
@@ -250,6 +250,12 @@ def overlaps_in(
 
 def split_input(folder: Path, entry: Mapping[str, Any]) -> str:
     """The files of a split as an input, from their entry in the manifest of `split`."""
+    outside = [name for name in entry["files"] if not is_inside(name)]
+    if outside:
+        raise InputError(
+            f"{folder / 'manifest.json'} must name files of its folder; got {outside[0]!r}. Run "
+            "`corpusfit split` again with another `out`."
+        )
     files = ",".join(str(folder / name) for name in entry["files"])
     if not entry["pair"]:
         return files

@@ -55,8 +55,14 @@ _SURE = re.compile(
     re.I,
 )
 _INVISIBLE = re.compile(
-    r"<!--.*?-->|<(script|style)\b[^<>]*>.*?</\1\s*>|<!doctype[^<>]*>|<\?[^<>]*\?>", re.S | re.I
+    r"<(!--)|<(script|style)\b[^<>]*>|<!doctype[^<>]*>|<\?[^<>]*\?>", re.IGNORECASE
 )
+# where those end that may hold tags
+_ENDS = {
+    "!--": re.compile("-->"),
+    "script": re.compile(r"</script\s*>", re.IGNORECASE),
+    "style": re.compile(r"</style\s*>", re.IGNORECASE),
+}
 _BLOCKS = re.compile(
     r"address|article|aside|blockquote|body|br|caption|d[dlt]|div|fieldset|fig(?:caption|ure)|footer"
     r"|form|h[1-6r]|head(?:er)?|html|li|main|nav|[ou]l|option|p|pre|section|table|t(?:body|foot|head)"
@@ -65,6 +71,15 @@ _BLOCKS = re.compile(
 )
 _COMMENT = re.compile(r"^[ \t]*#.*(?:\n|\Z)", re.M)
 _LETTER = re.compile(r"[^\W\d_]")
+# characters that are cut into sentences at once, as sentencex takes the square of the quotation
+# marks in a paragraph; a longer text is divided at a blank line, else where a sentence ends, else
+# at a blank
+_MOST = 1 << 15
+_STRETCH = re.compile(
+    rf".{{1,{_MOST}}}(?:\Z|(?<=\n\n))|.{{1,{_MOST}}}(?<=[.!?。।]\s)|.{{1,{_MOST}}}(?<=\s)"
+    rf"|.{{1,{_MOST}}}",
+    re.DOTALL,
+)
 
 
 def cyrillic(text: str) -> str:
@@ -109,7 +124,7 @@ def without_markup(text: str) -> str:
     # partner must be in the text. So `a < b`, `vector<float>`, `<unk>` and `cp <source> <target>`
     # stay; so does `<s>`, unless there is other markup.
     if "<" in text:
-        text = _INVISIBLE.sub(" ", text)
+        text = _visible(text)
         tags = {match[0]: match.groups() for match in _TAG.finditer(text)}
         names = {(bool(slash), name) for slash, name in tags.values()}
         markup = {
@@ -126,6 +141,25 @@ def without_markup(text: str) -> str:
         shown = {tag: "\n\n" if _BLOCKS.fullmatch(tags[tag][1]) else "" for tag in markup}
         text = _TAG.sub(lambda match: shown.get(match[0], match[0]), text)
     return unescaped(text)
+
+
+def _visible(text: str) -> str:
+    """The text with a space for each comment, script, style sheet and declaration."""
+    parts: list[str] = []
+    begin = at = 0
+    # looked for once, as a text may begin any number of comments
+    without_end = set[str]()
+    while found := _INVISIBLE.search(text, at):
+        kind, at = (found[1] or found[2] or "").lower(), found.end()
+        if kind in without_end:
+            continue
+        end = _ENDS[kind].search(text, at) if kind else found
+        if end is None:
+            without_end.add(kind)
+            continue
+        parts += (text[begin : found.start()], " ")
+        begin = at = end.end()
+    return "".join((*parts, text[begin:]))
 
 
 def clean(
@@ -162,7 +196,8 @@ def _sentences(text: str, language: str, transliterated: bool, counts: Counter[s
     if transliterated and language == "ru":
         plain = cyrillic(plain)
     sentences = []
-    for part in segment(language, plain):
+    stretches = _STRETCH.findall(plain) if len(plain) > _MOST else [plain]
+    for part in (part for stretch in stretches for part in segment(language, stretch)):
         sentence = " ".join(part.split())
         if _LETTER.search(sentence):
             sentences.append(sentence)

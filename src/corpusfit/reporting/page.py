@@ -13,11 +13,12 @@ from functools import cache, partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from corpusfit.core.artifacts import user_cache, write_bytes
+from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import StorageError, importing
 from corpusfit.core.escaping import harmless
 from corpusfit.reporting.charts import Spec
 from corpusfit.reporting.part import Part, cell
+from corpusfit.text.context import default_cache, local_cache
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -36,12 +37,12 @@ _SCALE = 2.0
 def script() -> str:
     """The library as one script that sets `window.vegaEmbed`; some 900 kB.
 
-    Bundling takes over a second, so the user's cache keeps it.
+    Bundling takes over a second, so the cache keeps it.
 
     Reference: Satyanarayan et al. (2017), Vega-Lite: A Grammar of Interactive Graphics.
     """
     library = _library()
-    cached = user_cache() / f"vega-{library.__version__}.js"
+    cached = local_cache(default_cache()) / f"vega-{library.__version__}.js"
     if not cached.exists():
         bundle = str(library.javascript_bundle(_EXPOSED))
         with suppress(StorageError):

@@ -13,6 +13,7 @@ from typing import Any
 
 from corpusfit.core.errors import InputError, near_name
 from corpusfit.core.escaping import harmless
+from corpusfit.core.manifest import OutFolder
 
 _DEPTH = 2
 """Levels of subfolders to search."""
@@ -39,6 +40,8 @@ def found_in(folders: Sequence[Path]) -> list[Found]:
         runs = list(_runs(folder, folder, _DEPTH))
         if not runs:
             raise InputError(_no_run(folder))
+        for run in runs:
+            OutFolder(run.path).refuse_links()
         all_runs += runs
     return _distinct(all_runs)
 

@@ -15,7 +15,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import names_in, read_arrays, remove, write_arrays, write_bytes
 from corpusfit.core.engine import Job, counting
 from corpusfit.core.errors import ChangedInputError, InputError, changed_input
-from corpusfit.core.manifest import digest, source_identity
+from corpusfit.core.manifest import digest, read_kept, source_identity
 from corpusfit.core.plan import CutPlan, EmbedPlan, ReadPlan
 from corpusfit.core.types import Shard, Vectors
 from corpusfit.domains.mixture import Assign, assigned_path
@@ -42,9 +42,10 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
         **corpus.layout(run.sources, run.plan.read),
     }
     folder = run.cache / "embeddings" / digest(identity)
+    store = VectorStore(folder)
     complete = folder / "complete.json"
-    if complete.exists():
-        counts: list[int] = json.loads(complete.read_bytes())
+    counts: list[int] | None = read_kept(complete, lambda value: {int} == set(map(type, value)))
+    if counts is not None and store.finished().issuperset(range(len(counts))):
         return folder, counts
     # vectors of files that changed since they were fingerprinted would poison the cache, also
     # those of an interrupted run
@@ -52,7 +53,6 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
     if not states.exists() or states.read_text("utf-8") != now:
         remove(folder)
         write_bytes(states, now.encode())
-    store = VectorStore(folder)
     job = EmbedShards(run.plan.read, run.plan.cut, run.pinned(embed), run.cache, folder, run.names)
     rejected, units = Reasons(), {}
     try:

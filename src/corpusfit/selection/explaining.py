@@ -157,13 +157,14 @@ def explain(
             job = Explain(used, summed, scorer, target, embed, run.cache, top)
             explained = run.one(job, units)
         selected = (folder.finished() or {}).get("selected")
+        threshold = selected and selected["threshold"]
     if selected is None:
         facts["selected"] = None
     # a dropped segment has a score of another stage, which these effects do not explain
     effects = explained.effects if facts["dropped"] is None else []
     return Explanation(
         method=used.name,
-        threshold=selected and selected["threshold"],
+        threshold=threshold,
         text="".join(units) if text is None else text,
         raised=[e for e in effects if e.effect > 0][:top],
         lowered=[e for e in reversed(effects) if e.effect < 0][:top],

@@ -8,9 +8,9 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from corpusfit.core.artifacts import is_local, write_bytes
+from corpusfit.core.credentials import public_name
 from corpusfit.core.errors import StorageError, bad_setting, importing
 from corpusfit.core.escaping import harmless, in_markdown
 from corpusfit.core.hub import HubName
@@ -283,9 +283,8 @@ def _public(word: str) -> str:
         return f"{setting[1]}={_public(setting[2])}"
     if word.startswith("pair:"):
         return "pair:" + ",".join(map(_public, word.removeprefix("pair:").split(",")))
-    url = urlsplit(word)
-    if url.scheme and url.netloc:
-        return f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}"
+    if "://" in word and not word.startswith("file://"):
+        return public_name(word)
     local = word.removeprefix("file://").removeprefix("hub:")
     return Path(local).name if Path(local).is_absolute() else word
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from corpusfit.core.artifacts import is_local, remove
 from corpusfit.core.errors import UsageError, bad_setting
-from corpusfit.text.context import Machine
+from corpusfit.text.context import COMPILED, Machine
 
 # folders of the cache whose members are entries, by kind
 _FOLDERS = {
@@ -28,6 +28,7 @@ _REMOVED = ".removed-"
 # entries of the cache itself, by their names; other files may be the user's
 _NAMES = {
     re.compile(r"static-[0-9a-f]{32}"): "static models",
+    re.compile(COMPILED): "compiled models",
     re.compile(r"vega-[\d.]+\.js"): "chart library",
     re.compile(r"(scratch-|\.removed-)[0-9a-f]{32}|\.distilling-\w+"): "temporary files",
 }

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import (
     folder_path,
+    is_local,
     no_collection,
     remove,
     require_plain,
@@ -30,6 +31,7 @@ from corpusfit.core.artifacts import (
     user_path,
     write_bytes,
 )
+from corpusfit.core.credentials import public_text
 from corpusfit.core.engine import (
     Engine,
     InlineEngine,
@@ -65,6 +67,8 @@ ENGINES: dict[str, type[Engine]] = {
     "ray": RayEngine,
 }
 CutSources = Callable[[Sequence[Source], ReadPlan], Iterator[Shard]]
+COMPILED = "compiled"
+"""Folder of the cache for the code that torch compiles (`train.compile`)."""
 _COMPILING = (
     "Compiling kernels, once for each command on this machine; this takes a while. To compile "
     "those of `select` in advance, run `corpusfit doctor --warm`."
@@ -90,6 +94,11 @@ def default_cache() -> Path:
     if folder:
         return require_plain(folder_path(folder, "CORPUSFIT_CACHE"), "CORPUSFIT_CACHE")
     return user_cache()
+
+
+def local_cache(cache: Path) -> Path:
+    """The cache folder for what needs a local file; the user's cache if that one is in a store."""
+    return cache if is_local(cache) else user_cache()
 
 
 @dataclass(frozen=True)
@@ -173,9 +182,19 @@ def machine_of(machine: Machine | None, options: Any, **defaults: Any) -> Machin
         cure = f"Set it on the machine: corpusfit.Machine({name}={value!r})."
         raise bad_setting(f"`{name}`", "left out with `machine`", value, cure)
     machine = machine or Machine(**{**defaults, **explicit})
+    _keep_compiled(local_cache(machine.cache_folder()) / COMPILED)
     if type(machine.progress) is not Progress:
         return machine
     return dataclasses.replace(machine, progress=new_progress())
+
+
+def _keep_compiled(folder: Path) -> None:
+    """Let torch keep compiled code in a folder of the cache, in this process and its workers."""
+    # With a model, torch makes a folder for compiled code, if nothing is compiled too: in the
+    # temporary folder, where nothing removes it; and it sets this variable itself.
+    existing = next(p for p in folder.absolute().parents if os.access(p, os.F_OK))
+    if os.access(existing, os.W_OK):
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder.absolute()))
 
 
 HERE = Machine()
@@ -445,6 +464,7 @@ class Run(RunContext):
 
     def warn(self, message: str) -> None:
         """Show a warning once, and store it for the manifest."""
+        message = public_text(message)
         if message not in self.warnings:
             self.warnings.append(message)
             self.machine.progress.warn(message)

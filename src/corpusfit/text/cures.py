@@ -66,8 +66,26 @@ _MAX_OPENED = 10
 
 
 def of_skipped(paths: Iterable[str]) -> str:
-    """Advice on the first skipped file that is not a link; empty without one."""
-    files = [p for p in paths if not _is_metadata(p) and not os.path.islink(p)]  # noqa: PTH114
+    """Advice on the first skipped file and the first skipped link; empty without one."""
+    named = sorted(path for path in paths if not _is_metadata(path))
+    links = [path for path in named if os.path.islink(path)]  # noqa: PTH114 (of URLs too)
+    return f"{_of_files([p for p in named if p not in links])} {_of_links(links)}".strip()
+
+
+def _of_links(links: Sequence[str]) -> str:
+    """Advice on the first link that leads to something else than a folder around it."""
+    for link in links:
+        to = os.path.realpath(link)
+        folder = os.path.realpath(os.path.dirname(link))  # noqa: PTH120
+        if os.path.exists(to) and os.path.commonpath([to, folder]) != to:  # noqa: PTH110
+            return (
+                "Links that lead out of a folder are not followed; to read what one leads to, name "
+                f"it itself: {shlex.quote(link)}"
+            )
+    return ""
+
+
+def _of_files(files: Sequence[str]) -> str:
     if not files:
         return ""
 

@@ -10,12 +10,20 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, NoReturn, cast
 
 from isal import igzip_lib
 
-from corpusfit.core.errors import CorpusfitError, InputError, MissingDependencyError, machine_cure
+from corpusfit.core.credentials import URLS, with_credentials
+from corpusfit.core.errors import (
+    CorpusfitError,
+    InputError,
+    MissingDependencyError,
+    machine_cure,
+    tellable,
+)
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text import rejects
@@ -36,10 +44,12 @@ _LISTED = 8
 """Files of a folder of a store that are listed rather than asked for one by one."""
 _ASKED = 32
 """Files that are asked for at a time."""
+_REFUSED = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+"""Answers of a server to someone unknown; some say instead that there is no such page."""
 _REPORTS_DIGEST = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hf"}
 
-# bytes to unpack before the bomb limit applies, as small files may compress very well
-_FREE = 32 << 20
+FREE = 32 << 20
+"""Bytes to unpack before the bomb limit applies, as small files may compress very well."""
 # bytes into one call
 _PART = 1 << 16
 # bytes out of one call; the output of a failing call is lost
@@ -82,7 +92,7 @@ def filesystem(url: str, setting: str) -> tuple[Any, str]:
 
     protocol = url.partition("://")[0]
     try:
-        fs, path = fsspec.core.url_to_fs(url)
+        fs, path = fsspec.core.url_to_fs(with_credentials(url))
     except ImportError as e:
         if protocol == "hf":
             raise MissingDependencyError(f"{setting} {url!r}", "hub") from e
@@ -90,14 +100,14 @@ def filesystem(url: str, setting: str) -> tuple[Any, str]:
         raise InputError(
             f"{setting} {url!r} needs a library for {protocol}:// that is not installed "
             f"({missing}). Install it, for instance with pip install 'fsspec[{protocol}]'."
-        ) from e
+        ) from tellable(e)
     except ValueError as e:
         raise InputError(
             f"{setting} must be a path or a URL that fsspec can read; got {url!r} with the unknown "
             f"protocol {protocol!r} ({first_line(e)}). Check the spelling of the URL."
-        ) from e
+        ) from tellable(e)
     except Exception as e:
-        raise unreadable(url, e) from e
+        raise_unreadable(url, e)
     return fs, path
 
 
@@ -111,7 +121,7 @@ def open_stored(url: str) -> BinaryIO:
     except CorpusfitError:
         raise
     except Exception as e:
-        raise unreadable(url, e) from e
+        raise_unreadable(url, e)
 
 
 def _checked(file: BinaryIO) -> BinaryIO:
@@ -142,7 +152,7 @@ def read_full(file: BinaryIO, size: int, url: str) -> bytes:
                 break
             data += more
     except Exception as e:
-        raise unreadable(url, e) from e
+        raise_unreadable(url, e)
     return data
 
 
@@ -154,7 +164,7 @@ def read_bytes(url: str, begin: int, end: int) -> bytes:
         try:
             data = fs.cat_file(path, start=begin, end=end) if size else b""
         except Exception as e:
-            raise unreadable(url, e) from e
+            raise_unreadable(url, e)
     elif is_url(url):
         with open_stored(url) as file:
             file.seek(begin)
@@ -172,7 +182,7 @@ def read_bytes(url: str, begin: int, end: int) -> bytes:
             finally:
                 os.close(handle)
         except OSError as e:
-            raise unreadable(url, e) from e
+            raise_unreadable(url, e)
     if len(data) < size:
         raise InputError(
             f"{url} became shorter during reading. Run again when no process writes to it."
@@ -186,12 +196,12 @@ def stored_size(url: str) -> int:
         try:
             return os.stat(url).st_size  # noqa: PTH116 (a Path costs more than the call)
         except OSError as e:
-            raise unreadable(url, e) from e
+            raise_unreadable(url, e)
     with open_stored(url) as file:
         try:
             return file.seek(0, 2)
         except Exception as e:
-            raise unreadable(url, e) from e
+            raise_unreadable(url, e)
 
 
 def states_of(urls: Iterable[str]) -> list[os.stat_result | None]:
@@ -205,11 +215,30 @@ def states_of(urls: Iterable[str]) -> list[os.stat_result | None]:
     return states
 
 
-def unreadable(url: str, error: Exception) -> InputError:
-    """The error for bytes that cannot be read."""
-    reason = getattr(error, "strerror", None) or first_line(error)
-    cure = machine_cure(error) or "Check that it can be reached, then run the same command again."
-    return InputError(f"{url} cannot be read: {reason}. {cure}")
+def reason_of(error: Exception) -> BaseException:
+    """The error that a store has for a file, or what it hides behind a missing file."""
+    # the store of web pages calls every answer but the page missing, with the URL for a text
+    found: BaseException = error
+    while isinstance(found, FileNotFoundError) and not isinstance(found.errno, int):
+        found = found.__cause__ or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if getattr(found, "status", 0) == HTTPStatus.NOT_FOUND:
+        return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return found
+
+
+def raise_unreadable(url: str, error: Exception) -> NoReturn:
+    """Raise the error for bytes that cannot be read."""
+    found = reason_of(error)
+    reason = getattr(found, "strerror", None) or first_line(found)
+    cure = machine_cure(found) or "Check that it can be reached, then run the same command again."
+    refused = isinstance(found, FileNotFoundError) or getattr(found, "status", 0) in _REFUSED
+    if is_url(url) and refused:
+        cure = (
+            "If it needs a password or a signature, give the URL with a valid one: in the command, "
+            f"or, if that names a run, in the environment variable {URLS}, as with "
+            f"export {URLS}='URL'."
+        )
+    raise InputError(f"{url} cannot be read: {reason}. {cure}") from tellable(error)
 
 
 def reports_digest(url: str) -> bool:
@@ -236,7 +265,7 @@ def infos(urls: Iterable[str], setting: str = "The input") -> Infos:
             try:
                 listed = {info["name"]: info for info in fs.ls(folder, detail=True)}
             except Exception as e:
-                raise unreadable(f"The folder of {next(iter(files.values()))}", e) from e
+                raise_unreadable(f"The folder of {next(iter(files.values()))}", e)
             found |= {url: listed[path] for path, url in files.items() if path in listed}
         # also a new file that is not listed yet
         single += [(fs, path, url) for path, url in files.items() if url not in found]
@@ -247,7 +276,7 @@ def infos(urls: Iterable[str], setting: str = "The input") -> Infos:
         except FileNotFoundError:
             return None
         except Exception as e:
-            raise unreadable(url, e) from e
+            raise_unreadable(url, e)
         return info
 
     if single:
@@ -268,7 +297,7 @@ def stated_digest(info: Mapping[str, Any]) -> tuple[str, int] | None:
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest(), size
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of an error's text, or the name of its class."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__
@@ -307,10 +336,11 @@ class Stream:
         length = size = 0
         for part in self._unpacked():
             size += len(part)
-            if size > _FREE and size > self._plan.max_ratio * self.position:
+            if size > FREE and size > self._plan.max_ratio * self.position:
                 self.problem = rejects.bomb(self._plan)
                 break
-            parts.append(part)
+            if part:  # an archive may have any number of members that hold nothing
+                parts.append(part)
             length += len(part)
             if length >= CHUNK:
                 yield b"".join(parts)

@@ -20,6 +20,7 @@ UNCLOSED_QUOTE = "unclosed quote"
 NO_CONVERSATION = "row is no conversation"
 NO_ASSISTANT = "conversation without a turn of the assistant"
 NO_LOSS = "nothing in the row that the loss is on"
+ENDLESS_TEMPLATE = "conversation for which the chat template takes too much time, memory or text"
 
 LEFT_OUT = "left out by `read.where`"
 """Not an error: the row is counted by itself where a corpus is selected from."""

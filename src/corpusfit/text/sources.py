@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, TextIO, cast
 
 from corpusfit.core.artifacts import is_local, no_collection, open_temporary, user_path
+from corpusfit.core.credentials import entrusted, public_name
 from corpusfit.core.engine import Engine
 from corpusfit.core.errors import (
     EmptyInputError,
@@ -27,6 +28,7 @@ from corpusfit.core.errors import (
     bad_setting,
     machine_fault,
     near_name,
+    tellable,
 )
 from corpusfit.core.languages import LANGUAGES
 from corpusfit.core.plan import ReadPlan
@@ -50,11 +52,12 @@ from corpusfit.text.files import (
     filesystem,
     infos,
     is_url,
+    raise_unreadable,
+    reason_of,
     reports_digest,
     stated_digest,
     states_of,
     unpacked_name,
-    unreadable,
 )
 from corpusfit.text.formats.hub import with_prefix
 from corpusfit.text.shards import fingerprint
@@ -94,7 +97,7 @@ def find(
     skipped: list[str] = []
     with no_collection():
         plan.check()
-        names = [with_prefix(str(each)) for each in inputs]
+        names = [entrusted(with_prefix(str(each))) for each in inputs]
         unlike = [name for name in names if not is_pair(name)]
         if unlike and len(unlike) < len(names):
             cure = "Use a separate command for the other inputs."
@@ -276,7 +279,7 @@ def located(input_name: str, home: Path) -> str:
     form = named(input_name)
     if form:
         return form.located(input_name, home)
-    return input_name if is_url(input_name) else str(home / user_path(input_name))
+    return entrusted(input_name) if is_url(input_name) else str(home / user_path(input_name))
 
 
 def _is_pipe(input_name: str) -> bool:
@@ -311,7 +314,8 @@ def _unique(sources: list[Source]) -> list[Source]:
     """Sort by printable name; repeated names (such as a file called `stdin`) get a number."""
     seen: Counter[str] = Counter()
     unique = []
-    for source in sorted(sources, key=lambda s: (s.name, s.url)):
+    # the content decides between URLs that differ in their queries, which are in no name
+    for source in sorted(sources, key=lambda s: (s.name, public_name(s.url), s.fingerprint)):
         name = source.name
         if not name.isascii():
             name = name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -397,8 +401,9 @@ def _expand(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
     A file that is named itself must have a known suffix; in folders and globs other files are
     passed over, as are hidden files and folders. Output folders of runs below the named folder
     (those with `.corpusfit/run.json`) are left out too, so that no run reads another's output.
-    Linked folders are read; a file or a folder that is reached twice counts once, under its own
-    name if it has one there.
+    Links are followed within the named folder, and out of it to the blobs of the hub's cache
+    (`_stays`). A file or a folder that is reached twice counts once, under its own name if it has
+    one there.
     """
     try:
         if is_url(input_name):
@@ -434,7 +439,7 @@ def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list
         return _walk(path, (), skipped)
     if stat.S_ISREG(mode):
         folder = str(Path(path).parent)
-        form = _required_format(path, input_name, setting)
+        form = _required_format(path, path, input_name, setting)
         real = os.path.realpath(path)
         return [_Found(path, _slashes(path), _slashes(folder), "", *form, real=real)]
     if not glob.has_magic(path):
@@ -467,7 +472,7 @@ def _walk(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Foun
     top = os.path.realpath(root)
     waiting, links = [(root, top, states, "")], list[tuple[str, str, _States, str]]()
     entered, files, others = set[tuple[str, _States]](), dict[str, str](), list[str]()
-    linked_files = list[str]()
+    linked_files = list[tuple[str, str]]()
     while waiting or links:
         # follow links last, so that a file reached twice gets its own name, not the link's
         if not waiting:
@@ -475,10 +480,11 @@ def _walk(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Foun
             waiting.append(links.pop())
         folder, known, states, beside = waiting.pop()
         real = known or os.path.realpath(folder)
+        if not known and not _stays(real, top, beside):
+            others.append(folder)
+            continue
         # a link to an enclosing folder
-        if not known and (_holds(real, top) or _holds(real, beside)):
-            if not _holds(top, real):
-                others.append(folder)
+        if not known and _holds(real, beside):
             continue
         # enter a folder once per remaining pattern, so that loops of links end
         if (real, states) in entered:
@@ -503,10 +509,11 @@ def _walk(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Foun
                     (entry.path, "" if linked else path, inner, real)
                 )
             elif matches and entry.is_symlink():
-                linked_files.append(entry.path)
-    for path in sorted(linked_files):
-        if os.path.isfile(path):  # noqa: PTH113 (never raises)
-            files.setdefault(os.path.realpath(path), path)
+                linked_files.append((entry.path, real))
+    for path, beside in sorted(linked_files):
+        to = os.path.realpath(path)
+        if os.path.isfile(to) and _stays(to, top, beside):  # noqa: PTH113 (never raises)
+            files.setdefault(to, path)
         else:
             others.append(path)
     skipped += others
@@ -531,6 +538,22 @@ def _with_formats(
         else:
             skipped.append(url)
     return readable
+
+
+def _stays(to: str, top: str, beside: str) -> bool:
+    """Whether a link leads no further than a data set may.
+
+    Args:
+        to: the real path of what it links to.
+        top: the real path of the named folder.
+        beside: the real path of the folder that has the link.
+    """
+    if _holds(top, to):
+        return True
+    # In the hub's cache, files in `snapshots/REVISION` are links to `blobs`. A link elsewhere may
+    # be a stranger's, to a private file whose text would be selected and published.
+    home, blobs = os.path.split(os.path.dirname(to))  # noqa: PTH120
+    return blobs == "blobs" and _holds(os.path.join(home, "snapshots"), beside)  # noqa: PTH118
 
 
 def _holds(folder: str, other: str) -> bool:
@@ -602,6 +625,7 @@ def _format(path: str, alike: dict[tuple[str, str], bool]) -> tuple[str, str] | 
 
 def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> list[_Found]:
     fs, path = filesystem(input_name, setting)
+    place = public_name(path)  # for web pages the whole URL
     store = input_name.partition("://")[0]
     if store in ("file", "local"):
         return _local(path, input_name, setting, skipped)
@@ -610,22 +634,28 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
         if not kind:
             fs.invalidate_cache()  # its listings may be those of an earlier command
         if kind == "file" or (not kind and fs.isfile(path)):
-            form = _required_format(input_name, input_name, setting)
-            return [_Found(input_name, path, path.rpartition("/")[0], store, *form, real=path)]
+            form = _required_format(input_name, place, input_name, setting)
+            folder = place.rpartition("/")[0]
+            return [_Found(input_name, place, folder, store, *form, real=input_name)]
         if kind == "directory" or fs.isdir(path):
             folder, paths = path, fs.find(path, detail=True)
-        elif glob.has_magic(path):
+        elif glob.has_magic(input_name):
             matches = fs.glob(path, detail=True)
             folder, paths = _fixed_part(path), {}
             for match, info in matches.items():
                 is_folder = info.get("type") == "directory"
                 paths |= fs.find(match, detail=True) if is_folder else {match: info}
         else:
+            fs.info(path)  # states the reason
             raise _missing(input_name, setting, ", which does not exist")
     except InputError:
         raise
+    except FileNotFoundError as e:
+        if not isinstance(reason_of(e), FileNotFoundError):
+            raise_unreadable(input_name, e)
+        raise _missing(input_name, setting, ", which does not exist") from tellable(e)
     except Exception as e:
-        raise unreadable(input_name, e) from e
+        raise_unreadable(input_name, e)
     # leave out hidden files, and output folders of runs
     folder = folder.rstrip("/")
     outputs = {p[: -len(_RUN)] for p in paths if p.endswith(_RUN)} - {folder}
@@ -642,14 +672,16 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
         )
     if reports_digest(input_name):
         known |= {url: paths[path] for path, url in urls.items() if "size" in paths[path]}
-    files = ((url, path, path) for path, url in urls.items())
-    return _with_formats(files, folder, store, skipped)
+    # a page of the web may link to signed URLs
+    names = {path: entrusted(url) if is_url(path) else url for path, url in urls.items()}
+    files = ((url, public_name(path), url) for path, url in names.items())
+    return _with_formats(files, public_name(folder), store, skipped)
 
 
-def _required_format(path: str, input_name: str, setting: str) -> tuple[str, str]:
-    """The format and the compression of a file that is named itself."""
-    form = _format(path, {})
-    inner, archive = unpacked_name(path)
+def _required_format(path: str, name: str, input_name: str, setting: str) -> tuple[str, str]:
+    """The format and the compression of a file that is named itself, by its name in its store."""
+    form = format_of(name) or _format(path, {})
+    inner, archive = unpacked_name(name)
     if form is None and inner.lower().rpartition(".")[2] in LANGUAGES:  # test.de, of a translation
         form = load("txt").name, archive
     if form is None:

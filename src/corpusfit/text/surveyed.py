@@ -107,7 +107,7 @@ def _write(path: Path, surveys: dict[str, Surveyed]) -> None:
 def _read(path: Path) -> dict[str, Surveyed]:
     """Surveys of files in their states; none if there is no such file, or a damaged one."""
     surveys, begin, row = dict[str, Surveyed](), 0, 0
-    with contextlib.suppress(CorpusfitError, OSError, KeyError, ValueError):
+    with contextlib.suppress(CorpusfitError, OSError, KeyError, TypeError, ValueError):
         if not path.exists():
             return {}
         arrays, _ = read_arrays(path)

@@ -15,8 +15,10 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ from corpusfit.core.types import Document, Source
 from corpusfit.embed.transformer import LOCAL, loading
 from corpusfit.text import rejects
 from corpusfit.text.fields import TOOLS, fields_in, text_in, text_of_value
+from corpusfit.training.bounded import Bounds, LimitError
 from corpusfit.training.plan import ALL, ASSISTANT, COMPLETION
 
 _MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
@@ -39,6 +42,12 @@ _FIRST_ROWS = 1_000
 _SAID = "\ue000"  # in no text
 _NOW = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
 _TODAY = date(2024, 7, 26)  # of templates that name a day
+# what a template may take for a conversation; ordinary ones take a thousandth of it
+_SECONDS = 10.0  # of processor time
+_MEMORY = 1 << 30  # bytes
+_ADDED = 1 << 18  # characters, to those of the conversation
+_TIMES = 16  # those of the conversation
+_FEW = 3  # conversations that take more, behind which the template is the reason
 
 
 class RefusedError(Exception):
@@ -194,13 +203,14 @@ class ChatEncoder:
             from transformers import AutoTokenizer
         with loading(f"The tokenizer {folder}"):
             self.tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **LOCAL)
-        # templates that name the day would make other ids tomorrow
         template = self.tokenizer.chat_template
         if isinstance(template, dict):
-            self.tokenizer.chat_template = {name: _dated(t) for name, t in template.items()}
+            self.tokenizer.chat_template = {n: _prepared(t) for n, t in template.items()}
         elif template:
-            self.tokenizer.chat_template = _dated(template)
+            self.tokenizer.chat_template = _prepared(template)
         self.chats, self._end = chats, end
+        self._bounds = Bounds(_SECONDS, _MEMORY)
+        self._endless = 0  # conversations for which the template took too much
         size = len(self.tokenizer)
         self.kind: type[np.generic] = np.uint16 if size <= 2**16 else np.uint32
 
@@ -256,7 +266,7 @@ class ChatEncoder:
             if message["role"] == "assistant":
                 answers[message.get("weight") != 0].append(i)
         if _MARKED.search(self.tokenizer.get_chat_template(None, tools)):
-            marked = self.tokenizer.apply_chat_template(
+            marked = self._apply(
                 messages,
                 tools=tools,
                 return_dict=True,
@@ -335,17 +345,33 @@ class ChatEncoder:
 
     def _render(self, messages: list[dict[str, Any]], tools: Any, *, prompt: bool = False) -> str:
         """The text of a conversation; with `prompt`, up to where the assistant begins to speak."""
+        text = str(self._apply(messages, tools=tools, tokenize=False, add_generation_prompt=prompt))
+        if len(text) > _ADDED and len(text) > _ADDED + _TIMES * len(f"{messages}{tools}"):
+            raise self._too_much()
+        return text
+
+    def _apply(self, messages: list[dict[str, Any]], **options: Any) -> Any:
+        """What the chat template makes of messages."""
         try:
-            text = self.tokenizer.apply_chat_template(
-                messages,
-                tools=tools,
-                tokenize=False,
-                add_generation_prompt=prompt,
+            return self._bounds.call(
+                partial(self.tokenizer.apply_chat_template, messages, **options)
             )
+        except LimitError as e:
+            raise self._too_much() from e
         except Exception as e:  # a template raises what it likes, and any exception of Python
             raise_machine_fault(e)
             raise RefusedError(rejects.refused_by_template(e)) from e
-        return str(text)
+
+    def _too_much(self) -> Exception:
+        """The error for a conversation that the template does not render within its limits."""
+        self._endless += 1
+        if self._endless < _FEW:
+            return RefusedError(rejects.ENDLESS_TEMPLATE)
+        return ModelError(
+            f"`model.name`: the chat template of the model took over {_SECONDS:g} seconds, "
+            f"{_MEMORY >> 30} GiB of memory or {_TIMES} times the text for each of {_FEW} "
+            "conversations. Save its tokenizer with another chat_template, or name another model."
+        )
 
     def _ids(self, text: str) -> tuple[list[int], NDArray[np.int64]]:
         """The token ids [t] of a text, and the characters [t, 2] of each."""
@@ -364,8 +390,21 @@ class ChatEncoder:
         )
 
 
-def _dated(template: str) -> str:
-    """A template with a fixed day in the place of today."""
+def _prepared(template: str) -> str:
+    """A template with a fixed day in the place of today, as it would make other ids tomorrow.
+
+    Raises:
+        ModelError: it computes powers; one of them can take for ever, and nothing interrupts it.
+    """
+    from jinja2 import Environment, TemplateError
+
+    with suppress(TemplateError):  # said when it is rendered
+        tokens = Environment(autoescape=True).lex(template)
+        if any(token[1:] == ("operator", "**") for token in tokens):
+            raise ModelError(
+                "`model.name`: the chat template of the model computes a power (`**`), which may "
+                "never end. Save its tokenizer with another chat_template, or name another model."
+            )
     return _NOW.sub(lambda match: repr(_TODAY.strftime(match[2])), template)
 
 

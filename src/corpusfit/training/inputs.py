@@ -189,12 +189,13 @@ def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> l
     sources = [Source(**s) for s in manifest["target"]]
     try:
         now, changed = corpus.current_sources(sources, read, context.engine, context.surveys)
-    except CorpusfitError:
-        now, changed = [], [s.name for s in sources]
-    if changed:
+        reason = f"The selection's target {changed[0]} has changed." if changed else ""
+    except CorpusfitError as e:
+        reason = str(e)
+    if reason:
         context.progress.warn(
-            f"The selection's target {changed[0]} is gone or has changed, so the loss on the "
-            "task's text is not measured. Set `task` to the file with the task's texts."
+            f"{reason} The loss on the task's text is not measured; to measure it, set `task` to "
+            "the file with the task's texts."
         )
         return []
     return now

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from corpusfit.core.artifacts import is_local, user_cache, write_bytes
+from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import ChangedInputError, bad_setting, importing
 from corpusfit.core.plan import SECOND, ReadPlan
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.text.context import Machine, machine_of
+from corpusfit.text.context import Machine, local_cache, machine_of
 from corpusfit.text.contract import SIDES
 from corpusfit.training.batches import PADDING, ChunkTokens, Passes, lay_out
 from corpusfit.training.data import chunks_of
@@ -98,12 +98,13 @@ class PackedDataset(IterableDataset[dict[str, torch.Tensor]]):
         manifest = finished_selection(folder, "selection")
         field = SIDES[manifest["plan"]["read"].get("side") == SECOND]
         with machine_of(machine, {}).running() as context:
-            cache = context.cache if is_local(context.cache) else user_cache()
             sources = context.find([str(folder.selected)], ReadPlan(), "selection")
             file = context.work / "tokenizer.json"
             write_bytes(file, backend_tokenizer(tokenizer, name).to_str().encode())
             read = ReadPlan(text_field=field)
-            tokenising = Tokenising(read, file, cache / "tokens", self._special.end, context)
+            tokenising = Tokenising(
+                read, file, local_cache(context.cache) / "tokens", self._special.end, context
+            )
             tokens, _ = tokenising.selected("selection", sources)
         weights = np.ones(len(tokens), np.float32)
         # texts that were drawn by their weight are not weighted again

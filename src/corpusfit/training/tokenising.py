@@ -33,7 +33,7 @@ from corpusfit.core.errors import (
     raise_machine_fault,
     tokenizing,
 )
-from corpusfit.core.manifest import digest, source_identity
+from corpusfit.core.manifest import digest, read_kept, source_identity
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Shard, Source, file_of, in_file
 from corpusfit.embed.contract import file_digest
@@ -482,8 +482,8 @@ class Tokenising:
     ) -> tuple[Tokens, dict[str, Any]]:
         """The tokens in a folder; a file with the counts marks it as complete."""
         mark, progress = out / "counts.json", self.context.progress
-        counts = json.loads(mark.read_text("utf-8")) if mark.exists() else {}
-        if counts.get("parts") != len(finished(out)):
+        counts = read_kept(mark, lambda value: value["parts"] == len(finished(out)))
+        if counts is None:
             mark.unlink(missing_ok=True)
             with progress.showing(f"tokenise {kind}", total, "tokens"):
                 for tokens in self.context.map(job, pieces):

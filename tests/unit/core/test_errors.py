@@ -78,6 +78,17 @@ def test_a_fault_of_the_machine_has_its_own_cure(error, told):
     assert "Cannot write x" in str(errors.machine_fault(error, "Cannot write x"))
 
 
+def test_a_full_disk_is_named_by_its_folder(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    unnamed = OSError(errno.ENOSPC, "No space left on device")
+    named = OSError(errno.ENOSPC, "No space left on device", "/full/file")
+    assert f"disk of {tmp_path}" in errors.machine_cure(unnamed)
+    assert "TMPDIR" in errors.machine_cure(unnamed)
+    assert "disk of /full," in errors.machine_cure(named)
+    written = str(errors.machine_fault(unnamed, "Cannot write /out/x"))
+    assert str(tmp_path) not in written  # the file that is named lacks the room
+
+
 def test_an_error_of_the_network_has_a_cure_and_a_closed_pipe_none():
     assert "network" in errors.machine_cure(TimeoutError())
     assert "network" in errors.machine_cure(http.client.IncompleteRead(b""))

@@ -1,5 +1,6 @@
 """Language codes, words in scripts without spaces, tokenizers of BLEU, identification."""
 
+import errno
 from pathlib import Path
 from string import ascii_lowercase
 from zipfile import BadZipFile
@@ -130,6 +131,20 @@ def test_a_model_that_cannot_be_read_is_a_fault_of_the_machine(monkeypatch, erro
     languages._model.cache_clear()
     with pytest.raises(StorageError, match=r"Cannot read .*Check the disk"):
         identifier()
+
+
+def test_a_full_temporary_folder_is_named_when_the_model_is_unpacked(monkeypatch, tmp_path):
+    pytest.importorskip("py3langid")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("shutil.copyfileobj", full)
+    languages._model.cache_clear()
+    with pytest.raises(StorageError, match="TMPDIR") as caught:
+        identifier()
+    assert str(tmp_path) in str(caught.value)
 
 
 @pytest.mark.parametrize(

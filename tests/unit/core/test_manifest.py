@@ -1,12 +1,16 @@
 """The run folder: what it contains, and which differences are named."""
 
+import errno
+import json
 import re
 
 import pytest
 
-from corpusfit.core.errors import ChangedInputError, InputError, OutputFolderError
-from corpusfit.core.manifest import OutFolder, undamaged
-from corpusfit.evaluation.overlap import SplitFolder
+import corpusfit
+from corpusfit.core.errors import ChangedInputError, InputError, OutputFolderError, StorageError
+from corpusfit.core.manifest import OutFolder, is_inside, read_kept, undamaged
+from corpusfit.evaluation.evaluating import EvaluateFolder
+from corpusfit.evaluation.overlap import SplitFolder, split_input
 from corpusfit.selection.folder import SelectionFolder
 
 IDENTITY = {
@@ -169,3 +173,74 @@ def test_only_what_damage_can_cause_is_called_damage(tmp_path):
     for error in (MemoryError, KeyboardInterrupt, OutputFolderError):
         with pytest.raises(error), undamaged(tmp_path):
             raise error
+
+
+def test_names_inside_a_folder():
+    inside = ["", "a", "1_Pooling", "a/b.safetensors", "...", "a..b"]
+    outside = ["..", "a/..", "a\\..\\..", "/a", "\\a", "C:a", "C:/a", "\\\\host\\a", "a\0", None, 3]
+    assert list(map(is_inside, inside)) == [True] * len(inside)
+    assert list(map(is_inside, outside)) == [False] * len(outside)
+
+
+def test_only_files_of_the_folder_are_removed_by_the_names_in_it(tmp_path):
+    folder = OutFolder(tmp_path / "run")
+    for name in ("outside", "run/own", "run/below/own"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    names = ["../outside", str(tmp_path / "outside"), "a\0b", 3, "below", "own"]
+    folder.will_write([*names, "below/own"])
+    folder.remove_written()
+    assert sorted(p.name for p in tmp_path.rglob("*")) == [".corpusfit", "below", "outside", "run"]
+    folder.will_write([])
+    for damaged in ("3", json.dumps(["n" * 300])):
+        (folder.work / "files.json").write_text(damaged)
+        with pytest.raises(InputError, match=r"files\.json"):
+            folder.remove_written()
+
+
+@pytest.mark.parametrize("at", ["scores", "selected/part-0", ".corpusfit/fit/a/b", "models/1/x"])
+def test_a_finished_run_with_a_link_in_it_is_refused(tmp_path, at):
+    folder = OutFolder(tmp_path / "run")
+    manifest = {"command": "adapt", "versions": {}, "plan": {}}
+    folder.finish(manifest)
+    assert folder.finished() == manifest
+    (tmp_path / "elsewhere").mkdir()
+    (folder.path / at).parent.mkdir(parents=True, exist_ok=True)
+    (folder.path / at).symlink_to(tmp_path / "elsewhere")
+    for open_run in (folder.finished, folder.claim, lambda: corpusfit.report(folder.path)):
+        with pytest.raises(OutputFolderError, match=re.escape(at)):
+            open_run()
+    assert not (folder.path / "report.html").exists()
+
+
+@pytest.mark.parametrize("name", ["../outside.jsonl", "/etc/passwd", "a/../../outside.jsonl"])
+def test_a_split_that_names_files_elsewhere_is_refused(tmp_path, name):
+    with pytest.raises(InputError, match=re.escape(name)):
+        split_input(tmp_path, {"files": ["a.jsonl", name], "pair": False})
+
+
+def test_outcomes_are_those_of_the_folder(tmp_path):
+    folder = EvaluateFolder(tmp_path)
+    assert folder.outcome("../../outside", 0, 1).parent == folder.outcomes
+    assert folder.outcome("abc", 0, 1).name == "abc-0-1.json"
+
+
+def test_a_kept_value_is_the_right_one_or_none(tmp_path, monkeypatch):
+    path = tmp_path / "kept.json"
+
+    def kept():
+        return read_kept(path, lambda value: value["n"] > 1)
+
+    assert kept() is None
+    for damaged in ("", "[", "3", "[1]", "null", '{"m": 2}', '{"n": "2"}', '{"n": 1}', "[" * 9999):
+        path.write_text(damaged)
+        assert kept() is None
+    path.write_text('{"n": 2}')
+    assert kept() == {"n": 2}
+
+    def closed(_):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr("corpusfit.core.manifest.read_bytes", closed)
+    with pytest.raises(StorageError, match=r"kept\.json"):
+        kept()

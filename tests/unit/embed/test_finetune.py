@@ -210,6 +210,7 @@ def test_the_gradient_is_that_of_logistic_regression_by_hand(plain):
     np.testing.assert_allclose(found["bias"], pull.sum(), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_two_topics_are_told_apart(folder):
     long = dataclasses.replace(FAST, epochs=8, rate=3e-3)
     tuned = finetune(folder, prose(0, 60), prose(1, 60), 1.0, long)

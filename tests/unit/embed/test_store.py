@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from corpusfit.core.artifacts import read_arrays, write_arrays
+from corpusfit.core.errors import ModelError
 from corpusfit.core.types import Units
 from corpusfit.embed.store import VectorStore
 
@@ -36,3 +38,24 @@ def test_a_shard_of_bad_rows_is_kept_though_they_are_millions(tmp_path):
     store = VectorStore(tmp_path)
     store.write(0, units(0), np.empty((0, 5), np.float32), {"source": 0, "rejects": rejects})
     assert len(store.tally(0)["rejects"]) == 1_500_000
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a: {"row": a["row"][:-1]},
+        lambda a: {"vectors": a["vectors"][:-1]},
+        lambda a: {"vectors": a["vectors"][0]},
+        lambda a: {"vectors": a["vectors"].astype(np.float64)},
+        lambda a: {"vectors": np.full_like(a["vectors"], np.nan)},
+        lambda _: {"rejects": np.frombuffer(b"{", np.uint8)},
+    ],
+)
+def test_a_file_of_other_arrays_is_named(tmp_path, change):
+    store = VectorStore(tmp_path)
+    store.write(0, units(3), np.ones((3, 5), np.float32), {"source": 0, "rejects": []})
+    path = tmp_path / "part-00000.safetensors"
+    arrays, header = read_arrays(path)
+    write_arrays(path, {**arrays, **change(arrays)}, header)
+    with pytest.raises(ModelError, match=r"part-00000.*Delete it"):
+        store.read(0)

@@ -51,6 +51,7 @@ def together(plan):
     return augment_examples(EXAMPLES, said, plan.copies)
 
 
+@pytest.mark.slow
 def test_pieces_give_the_same_as_all_at_once(make, plan, tmp_path):
     made = make(plan)
     whole = together(plan)
@@ -79,6 +80,7 @@ def test_after_a_stop_only_what_is_missing_is_translated(make, plan, tmp_path, m
     assert asked == [0, 3, 6, 6]
 
 
+@pytest.mark.slow
 def test_pieces_of_other_settings_are_not_reused(make, plan, monkeypatch):
     def stopped(*_):
         raise KeyboardInterrupt

@@ -42,6 +42,7 @@ def translated(models, texts=TEXTS, *, copies=1, seed=0, first=0, **settings):
     return both.translate(texts, copies=copies, seed=seed, first=first, progress=Progress())
 
 
+@pytest.mark.slow
 def test_greedy_translations_do_not_depend_on_the_batch(models):
     one = translated(models, temperature=0, budget=1)
     assert translated(models, temperature=0, budget=100_000) == one

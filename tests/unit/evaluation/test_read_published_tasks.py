@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from corpusfit.core.errors import EmptyInputError, InputError, UsageError
+from corpusfit.evaluation.formats import conll
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.reading import read_task
 
@@ -181,6 +182,50 @@ def test_a_sheet_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path):
         file.writestr("xl/sharedStrings.xml", bytes(64 << 20))
     with pytest.raises(InputError, match=r"train\.xlsx.*64 MiB.*\.conll"):
         read(path)
+
+
+_CELL = '<row r="{row}"><c r="{column}{row}"><v>1</v></c></row>'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('ref="A1:B2"', 'ref="A1:XFD1048576"', ""),
+        ('ref="A1:B2"', 'ref="A1"', ""),
+        (
+            "</sheetData>",
+            _CELL.format(row=10**12, column="A") + "</sheetData>",
+            "at most 1,000 rows",
+        ),
+        (
+            "</sheetData>",
+            "".join(_CELL.format(row=row, column="ZZZ") for row in range(3, 80)) + "</sheetData>",
+            "cells and characters",
+        ),
+        ("<sheetData>", "<sheetData", "cannot be read"),
+        ("<v>", '<!DOCTYPE a [<!ENTITY a "a">]><v>', "cannot be read"),
+    ],
+    ids=["states too many cells", "states too few", "last row", "wide", "damaged", "entity"],
+)
+def test_a_sheet_that_lies(tmp_path, monkeypatch, old, new, said):
+    """It is read by its cells, within the memory that its size allows."""
+    monkeypatch.setattr(conll, "_FREE", 1 << 20)
+    monkeypatch.setattr(conll, "_ROWS", 1000)
+    path = tmp_path / "task/train.xlsx"
+    sheet(path, [("word", 1), ("a", "O")])
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    inner = "xl/worksheets/sheet1.xml"
+    assert old in parts[inner].decode()
+    parts[inner] = parts[inner].decode().replace(old, new, 1).encode()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, data in parts.items():
+            file.writestr(name, data)
+    if said:
+        with pytest.raises(InputError, match=rf"train\.xlsx .*{said}.*\.conll"):
+            conll.read_xlsx([path], "train")
+    else:
+        assert len(conll.read_xlsx([path], "train")) == 1
 
 
 def test_sheets_that_hold_no_tags(tmp_path):

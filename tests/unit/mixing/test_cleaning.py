@@ -41,6 +41,32 @@ def test_markup_is_removed_and_mathematics_stays():
     assert without_markup(plain) == plain
 
 
+@pytest.mark.parametrize("between", ["\n\n", " "])
+def test_a_long_text_is_cut_as_its_parts_are(between):
+    """It is given to the library in stretches, which end where a sentence does."""
+    few = [f"This is sentence {i} of `some`." for i in range(3000)]
+    assert clean([between.join(few)], ["en"], 1000).texts.to_pylist() == few
+
+
+def test_the_library_gets_a_long_text_in_stretches(monkeypatch):
+    """It takes the square of the quotation marks in a paragraph: days for 32 MB of them."""
+    given = []
+    monkeypatch.setattr("sentencex.segment", lambda _, text: given.append(text) or [text])
+    text = "\u201ca" * 500_000
+    found = clean([text], ["en"], 10**6)
+    assert "".join(given) == "".join(found.texts.to_pylist()) == text
+    assert max(map(len, given)) <= 1 << 15
+
+
+@pytest.mark.parametrize("begin", ["<!-- ", "<script> ", "<!-- <script> "])
+def test_ends_that_never_come_are_looked_for_once(begin):
+    """Looked for at each beginning, they take the square of the text's length: hours."""
+    text = f"a<!-- b -->c <script>d</script>e {begin * 300_000}"
+    shown = without_markup(text)
+    assert shown.startswith("a c")
+    assert shown.count("<!--") == text.count("<!--") - 1
+
+
 @pytest.mark.parametrize(
     "text",
     ["See http://shop.test/?id=1&copy=2&reg=3&lt=6&times10.", "AT&T &c. R&D&amp", "&nosuch;",

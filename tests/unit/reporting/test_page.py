@@ -19,6 +19,16 @@ from corpusfit.reporting.writing import write_figures
 HOSTILE = "</script><script>bad()</script><!--<script><img src=x onerror=bad()>\u2028\u202egnp.exe"
 
 
+class FakeLibrary:
+    """In the place of vl-convert, whose bundling takes a second."""
+
+    __version__ = "1.2"
+
+    @staticmethod
+    def javascript_bundle(_):
+        return "vega"
+
+
 def section(sheet, text="x"):
     """A section with a text in each place that shows one."""
     manifest = {"repeat": ["corpusfit", text], "plan": {text: text}}
@@ -43,6 +53,14 @@ def test_hostile_text_stays_text():
     block = re.search(r'<script type="application/json" id="data">(.*?)</script>', shown, re.S)[1]
     assert json.loads(block)["runs"]["one"]["examples"][0]["text"] == HOSTILE
     assert "<" not in block
+
+
+def test_the_cache_that_is_named_keeps_the_library(monkeypatch, tmp_path):
+    monkeypatch.setenv("CORPUSFIT_CACHE", str(tmp_path))
+    monkeypatch.setattr(of_page, "_library", lambda: FakeLibrary)
+    bundle = of_page.script.__wrapped__
+    assert bundle() == bundle() == "vega"
+    assert [path.name for path in tmp_path.iterdir()] == ["vega-1.2.js"]
 
 
 def test_policy_allows_both_scripts_by_digest():

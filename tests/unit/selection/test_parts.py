@@ -120,11 +120,11 @@ def test_log_importance_weights_are_drawn_by_their_exponential_as_dsir_does():
     parts = [ScoredPart(0, scores[:2], one), ScoredPart(3, scores[2:], one)]
     plan = ChoosePlan(policy="resample", segments=1)
     hits = np.zeros(4)
-    for seed in range(4000):
+    for seed in range(1000):
         found = list(choices(parts, plan, seed=seed, log_weights=True))
         hits += np.concatenate([c.selected for c in found])
     shares = np.exp(scores.astype(float) - 1001)
-    np.testing.assert_allclose(hits / 4000, shares / shares.sum(), atol=0.025)
+    np.testing.assert_allclose(hits / 1000, shares / shares.sum(), atol=0.05)
     weights = np.concatenate([c.weight for c in found])
     np.testing.assert_allclose(weights, shares, rtol=1e-6)
 

@@ -13,6 +13,7 @@ from corpusfit import text as corpus
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
 from corpusfit.text import find, shards
+from corpusfit.text.formats import parquet
 
 
 @pytest.fixture
@@ -46,6 +47,43 @@ def test_every_kind_of_string(read, table, kind):
     assert rows[0] == Document(0, 0, "a", "x")
     assert rows[2] == Reject(2, 0, "text is null")
     assert rows[3] == Document(3, 0, "a", None)
+
+
+BOMB = "bomb limit: archive unpacks to more than 20 times its size"
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.dictionary(pa.int32(), pa.string())])
+@pytest.mark.parametrize("field", ["text", "id"])
+def test_a_row_group_that_unfolds_is_left_alone(tmp_path, monkeypatch, read, kind, field):
+    """One value of a dictionary that every row repeats, in the second of two row groups."""
+    monkeypatch.setattr(parquet, "FREE", 1 << 20)
+    path = tmp_path / "a.parquet"
+    values = {"text": ["one"] * 3000, "id": ["two"] * 3000}
+    values[field] = ["one"] * 1000 + ["x" * 5000] * 2000
+    columns = {name: pa.array(texts).cast(kind) for name, texts in values.items()}
+    pq.write_table(pa.table(columns), path, row_group_size=1000)
+    assert path.stat().st_size < 10_000
+    rows = read(path, max_ratio=20)
+    assert 1000 <= len(rows) < 1300
+    assert rows[-1] == Reject(len(rows) - 1, 0, BOMB)
+    assert len(read(path, max_ratio=1e6)) == 3000
+
+
+def test_pages_that_unpack_to_too_much_are_left_alone(tmp_path, monkeypatch, read):
+    monkeypatch.setattr(parquet, "FREE", 1 << 20)
+    path = tmp_path / "a.parquet"
+    table = pa.table({"text": ["one", "x" * (2 << 20)]})
+    pq.write_table(table, path, compression="zstd", use_dictionary=False)
+    assert read(path, max_ratio=20) == [Reject(0, 0, BOMB)]
+
+
+def test_a_row_is_too_long_for_its_other_fields_too(read, table):
+    path = table(text=["one", "two", "three"], id=["a", "b" * 20_000, "c"])
+    assert read(path, max_row_mb=0.01) == [
+        Document(0, 0, "one", "a"),
+        Reject(1, 0, "row longer than 0.01 MiB"),
+        Document(2, 0, "three", "c"),
+    ]
 
 
 def test_text_that_is_no_string(read, table):

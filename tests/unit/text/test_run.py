@@ -1,6 +1,7 @@
 """What the steps of a command share."""
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import Plan
 from corpusfit.selection.result import Selection
 from corpusfit.selection.writing import Chosen
-from corpusfit.text.context import Machine, Run, default_cache
+from corpusfit.text.context import Machine, Run, default_cache, machine_of
 from corpusfit.text.reading import Reasons, Tally
 
 
@@ -50,6 +51,24 @@ def test_where_the_cache_is(monkeypatch, tmp_path):
     assert default_cache() == tmp_path / "xdg" / "corpusfit"
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert default_cache() == Path.home() / ".cache" / "corpusfit"
+
+
+def test_torch_keeps_compiled_code_in_the_cache(monkeypatch, tmp_path):
+    def kept():
+        return os.environ.get("TORCHINDUCTOR_CACHE_DIR")
+
+    machine = Machine(cache=tmp_path / "cache")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "the user's own")
+    machine_of(machine, {})
+    assert kept() == "the user's own"
+    monkeypatch.delenv("TORCHINDUCTOR_CACHE_DIR")
+    with monkeypatch.context() as patched:
+        patched.setattr("os.access", lambda _, way: way != os.W_OK)  # a cache that is read-only
+        machine_of(machine, {})
+    assert kept() is None
+    machine_of(machine, {})
+    assert kept() == str(tmp_path / "cache/compiled")
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_machine_has_one_of_two_kinds_of_engine():

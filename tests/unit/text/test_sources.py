@@ -98,10 +98,17 @@ def test_a_name_with_wildcards_in_it(find, write):
 @pytest.fixture
 def linked(write, tmp_path):
     """A folder with links to files and folders, some of which lead back or nowhere."""
-    for name in ("in/a.txt", "in/deep/b.txt", "disk/part2/c.txt", "disk/d.txt", "disk/.h/e.txt"):
+    for name in (
+        "in/a.txt",
+        "in/deep/b.txt",
+        "in/more/part/c.txt",
+        "disk/part2/d.txt",
+        "disk/d.txt",
+    ):
         write(name, name.encode())
     for name, to in {
-        "in/part2": "../disk/part2",
+        "in/part2": "more/part",
+        "in/out": "../disk/part2",
         "in/again": "deep",
         "in/deep/loop": "..",
         "in/self": ".",
@@ -110,8 +117,8 @@ def linked(write, tmp_path):
         "in/d.txt": "../disk/d.txt",
         "in/gone.txt": "../disk/none.txt",
         "in/ring.txt": "ring.txt",
-        "disk/part2/back": "..",
-        "disk/part2/other": "../../in/deep",
+        "in/more/part/back": "..",
+        "in/more/part/other": "../../deep",
     }.items():
         (tmp_path / name).symlink_to(to)
     return tmp_path / "in"
@@ -122,13 +129,44 @@ def test_linked_files_and_folders_are_read_once_each(linked, tmp_path, pattern):
     said = []
     given = [f"{linked}{pattern}"]
     found = find_sources(given, ReadPlan(), spool=tmp_path, role="corpus", note=said.append)
-    assert names(found) == ["a.txt", "d.txt", "deep/b.txt", "part2/c.txt"]
-    assert "4 link" in said[0]  # back, gone.txt, ring.txt, up
+    assert names(found) == ["a.txt", "deep/b.txt", "more/part/c.txt"]
+    assert "5 link" in said[0]  # d.txt, gone.txt, out, ring.txt, up
+    assert said[0].endswith(f"name it itself: {linked}/d.txt")
+
+
+def test_links_of_the_hubs_cache_are_followed_and_no_others_out_of_the_folder(write, tmp_path):
+    """A link of a stranger's folder must not bring a private text into what is published."""
+    home = tmp_path / "hub/datasets--a--b"
+    for name in ("blobs/1", "blobs/in/2", "refs/3"):
+        write(f"hub/datasets--a--b/{name}", b"one")
+    write("private/blobs/4", b"secret")
+    links = {
+        "1.txt": "../../blobs/1",
+        "deep/1.txt": "../../../blobs/1",
+        "2.txt": "../../blobs/in/2",
+        "3.txt": "../../refs/3",
+        "4.txt": "../../../../private/blobs/4",
+        "zero.txt": "/dev/zero",
+    }
+    for name, to in links.items():
+        link = home / "snapshots/abc" / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(to)
+    said = []
+    given = [str(home / "snapshots/abc")]
+    found = find_sources(given, ReadPlan(), spool=tmp_path, role="corpus", note=said.append)
+    assert names(found) == ["1.txt"]
+    assert "4 link" in said[0]
+    (home / "snapshots/abc/1.txt").unlink()
+    (home / "snapshots/abc/deep/1.txt").unlink()
+    with pytest.raises(EmptyInputError, match=r"name it itself: .*/2\.txt$"):
+        find_sources(given, ReadPlan(), spool=tmp_path, role="corpus")
 
 
 def test_a_file_that_two_inputs_reach_is_one_source(find, linked, tmp_path):
-    found = find(linked, tmp_path / "disk", linked / "a-too.txt")
-    assert sorted(Path(name).name for name in names(found)) == ["a.txt", "b.txt", "c.txt", "d.txt"]
+    found = find(linked, tmp_path / "disk", linked / "a-too.txt", linked / "d.txt", linked / "out")
+    got = ["a.txt", "b.txt", "c.txt", "d.txt", "d.txt"]
+    assert sorted(Path(name).name for name in names(found)) == got
 
 
 def test_a_pattern_finds_files_through_a_link(find, linked):

@@ -96,7 +96,9 @@ def test_a_hot_journal_is_rolled_back(writer, tmp_path, mode):
 @pytest.mark.parametrize("mode", ["DELETE", "WAL"])
 def test_a_database_that_changes_is_refused(writer, tmp_path, mode):
     path, database = writer(mode)
+    database.execute("BEGIN")  # or the disk is waited for after each row
     database.executemany("INSERT INTO posts (text) VALUES (?)", [(f"t{i}",) for i in range(2000)])
+    database.execute("COMMIT")
     database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     plan = ReadPlan(shard_mb=1e-3)
     found = iter(shards(sources_of(path, tmp_path), plan))

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import itertools
 import lzma
 import random
 import tracemalloc
@@ -11,8 +12,9 @@ import zstandard
 
 from corpusfit import text as corpus
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Document, Reject
+from corpusfit.core.types import Document, Reject, Source
 from corpusfit.text import find, kind, shards
+from corpusfit.text.files import Stream
 
 PACK = {
     "gz": gzip.compress,
@@ -170,6 +172,19 @@ def test_long_rows_in_the_middle(read, write):
         :7
     ]
     assert {r.reason for r in rows[1::2]} == {"row longer than 0.002 MiB"}
+
+
+def test_members_that_hold_nothing_take_no_memory(tmp_path, monkeypatch):
+    """An archive may have millions of them."""
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b""))
+    monkeypatch.setattr(Stream, "_unpacked", lambda _: itertools.repeat(b"", 1_000_000))
+    tracemalloc.start()
+    try:
+        assert list(Stream(Source("a", str(path), "txt", "gz", 1, ""), ReadPlan())) == []
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_bomb_is_left_alone(tmp_path, read):

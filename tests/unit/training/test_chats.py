@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from corpusfit.core.errors import ModelError, StrictError, UsageError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.embed.prediction import Predictor
+from corpusfit.training import chats
 from corpusfit.training.batches import ChunkTokens, Passes
 from corpusfit.training.chats import ChatEncoder, Chats, RefusedError, messages_of
 from corpusfit.training.data import chunks_of
@@ -178,7 +180,7 @@ def test_a_long_conversation_ends_with_the_last_turn_that_fits(tmp_path, loss_on
     whole = CHATS[2]["messages"]
     peer = tokenizer_of(template)
     ends = [len(peer.apply_chat_template(whole[:n], return_dict=False)) for n in (2, 4, 6)]
-    for length in range(ends[0] - 1, ends[2] + 1):
+    for length in sorted({end + by for end in ends for by in (-1, 0, 1)} - {ends[2] + 1}):
         encoder = encoder_of(tmp_path, template, loss_on, length)
         fits = [n for n, end in zip((2, 4, 6), ends, strict=True) if end <= length]
         if not fits:
@@ -419,3 +421,50 @@ def test_a_first_turn_that_only_calls_a_tool_counts(tmp_path, form):
     assert '"name": "f"' in counted
     assert "good day" in counted
     assert "hello" not in counted
+
+
+LOOPS = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+GROWING = "{% set ns = namespace(s='a') %}{% for i in range(99) %}{% set ns.s = X %}{% endfor %}"
+ENDLESS = {
+    "loops": LOOPS,
+    "loops that write": LOOPS.replace("{% endfor %}", "aaaa{% endfor %}", 1),
+    "numbers": GROWING.replace("'a'", "3").replace("X", "ns.s * ns.s"),
+    "lorem ipsum": "{{ lipsum(n=1000000000) }}",
+    "text": "{{ 'a' * 9000000 }}",
+}
+VAST = {
+    "a product": "{{ 'a' * 10000000000 }}",
+    "doubling": GROWING.replace("X", "ns.s ~ ns.s"),
+    "lists": GROWING.replace("'a'", "[1]").replace("X", "ns.s + ns.s"),
+    "a join": "{{ ('a' * 9999999).join(range(99999) | map('string')) }}",
+    "a width": "{{ '%10000000000d' % 1 }}{{ 'a' | center(10000000000) }}",
+    "an indent": "{{ messages | tojson(indent=2000000000) }}",
+}
+
+
+@pytest.mark.parametrize("name", [*ENDLESS, *(VAST if sys.platform == "linux" else ())])
+def test_a_template_without_end_refuses_a_few_rows_then_the_model(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(chats, "_SECONDS", 0.2)
+    monkeypatch.setattr(chats, "_MEMORY", 1 << 28)
+    template = "{% if messages[0].content == 'One' %}X{% endif %}{{ messages[0].content }}"
+    encoder = encoder_of(tmp_path, template.replace("X", {**ENDLESS, **VAST}[name]), "all")
+    for _ in range(2):
+        with pytest.raises(RefusedError, match="takes too much"):
+            encoder.encode("", CHATS[2], "messages")
+        assert len(encoder.encode("", CHATS[0], "messages").ids) == len("What is 2 and 2?")
+    with pytest.raises(ModelError, match="chat template"):
+        encoder.encode("", CHATS[2], "messages")
+
+
+def test_a_long_conversation_is_not_taken_for_a_template_without_end(tmp_path):
+    encoder = encoder_of(tmp_path, TEMPLATES["chatml"], "all", length=10**7)
+    assert len(encoder.encode("", said("a" * 300_000, "b"), "messages").ids) > 300_000
+
+
+def test_a_template_that_computes_powers_is_refused(tmp_path):
+    with pytest.raises(ModelError, match="power"):
+        encoder_of(tmp_path, "{{ 10 ** 10 ** 10 }}")
+    encoder = encoder_of(tmp_path, "**Chat** {{ '**' ~ messages[0].content }}", "all")
+    assert encoder.tokenizer.decode(encoder.encode("", CHATS[2], "messages").ids) == (
+        "**Chat** **One"
+    )

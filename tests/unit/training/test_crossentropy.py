@@ -4,6 +4,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from corpusfit.embed import losses as kernels  # noqa: E402
 from corpusfit.embed.losses import cross_entropies, head_loss  # noqa: E402
 
 ROWS, CLASSES = 23, 30_522  # three pieces, the last one shorter
@@ -62,8 +63,8 @@ def test_a_rows_loss_does_not_depend_on_other_rows():
     assert torch.equal(cross_entropies(logits, labels), torch.cat(alone))
 
 
-def of_a_head(f, dtype, bias, weight_is_trained=True, rows=700):
-    """A loss and its gradients for states, weight and bias; more rows than a piece has."""
+def of_a_head(f, dtype, bias, weight_is_trained=True, rows=ROWS):
+    """A loss and its gradients for states, weight and bias."""
     rng = torch.Generator().manual_seed(0)
     states = torch.randn(rows, 16, generator=rng).requires_grad_()
     weight = torch.randn(CLASSES, 16, generator=rng).requires_grad_(weight_is_trained)
@@ -85,7 +86,10 @@ def by_torch(states, weight, bias, labels, scale):
 @pytest.mark.parametrize("trained", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)])
-def test_the_loss_of_a_head_has_the_gradients_of_torch(dtype, near, bias, trained):
+def test_the_loss_of_a_head_has_the_gradients_of_torch(dtype, near, bias, trained, monkeypatch):
+    """Where its product is made in pieces, the last one shorter."""
+    monkeypatch.setattr(kernels, "_LEAST_ROWS", 8)
+    monkeypatch.setattr(kernels, "_MOST_LOGITS", 8 * CLASSES)
     loss, gradients = of_a_head(by_torch, dtype, bias, trained)
     ours, mine = of_a_head(head_loss, dtype, bias, trained)
 

@@ -226,8 +226,10 @@ def test_a_part_in_ranges_is_the_part(byte_pairs, tmp_path, monkeypatch):
     path = selected(tmp_path / "selected", 0, lines)
     whole = list(Range(path).lines())
     assert [number for number, _ in whole] == list(range(len(lines)))
-    size = sum(len(content) for _, content in whole)
-    for at in range(size + 1):
+    ends = np.cumsum([len(content) for _, content in whole])
+    size = int(ends[-1])
+    at_ends = {int(end) + by for end in ends for by in (-1, 0, 1)} - {size + 1}
+    for at in {0, *at_ends, *range(1, size, 29)}:
         before, after = Range(path, 0, at).lines(), Range(path, at, size).lines()
         assert [*before, *after] == whole
     sources = corpus.find([str(path)], ReadPlan(), spool=tmp_path, role="data")

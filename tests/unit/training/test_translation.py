@@ -304,6 +304,7 @@ def test_stored_pairs_are_read_back(tmp_path):
     assert isinstance(translation_of(tmp_path / "x", pairs=pairs * 9).objective, Translation)
 
 
+@pytest.mark.slow
 def test_it_learns(tmp_path):
     """Held-out loss falls far below that of equal probabilities, log 40."""
     texts = chains(300, most=8)

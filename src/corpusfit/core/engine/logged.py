@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
+from corpusfit.core.credentials import public_text
 from corpusfit.core.engine.pace import Pace
 from corpusfit.core.engine.progress import Progress, title
 from corpusfit.core.errors import CorpusfitWarning
@@ -52,11 +53,11 @@ class Logged(Progress):
         frame, level = sys._getframe(1), 2
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
             frame, level = frame.f_back, level + 1
-        warnings.warn(message, CorpusfitWarning, stacklevel=level)
+        warnings.warn(public_text(message), CorpusfitWarning, stacklevel=level)
 
     def note(self, message: str) -> None:
         """Log a message."""
-        LOG.info("%s", message)
+        LOG.info("%s", public_text(message))
 
 
 class Bars(Logged):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from corpusfit.core.errors import EmptyInputError, InputError, importing, raise_machine_fault
 from corpusfit.evaluation.formats import Labeled, lines_of
+from corpusfit.text.files import first_line
 
 _BLANKS = re.compile(r"[ \t]+")
 TAG = re.compile(r"O|[BIESLU](?:-.*)?")  # A tag of an entity
@@ -188,6 +189,7 @@ _WORDS = ("word", "words", "token", "tokens")
 # Bytes that any workbook may unpack to; a larger one to `_MAX_RATIO` times its size.
 _FREE = 32 << 20
 _MAX_RATIO = 100
+_ROWS = 1 << 20  # of a sheet
 
 
 def read_xlsx(places: Sequence[str], split: str) -> Labeled:
@@ -237,25 +239,47 @@ def _rows(path: Path) -> list[list[str]]:
     with importing(f"Reading {path.name}", "xlsx"):
         import openpyxl
         from openpyxl.utils.exceptions import InvalidFileException
+    cure = "Save its first sheet as tab-separated text that ends in .conll."
+    most = max(_FREE, _MAX_RATIO * path.stat().st_size)
+    rows: list[list[str]] = []
     try:
         with zipfile.ZipFile(path) as archive:
             size = sum(info.file_size for info in archive.infolist())
-        if size > max(_FREE, _MAX_RATIO * path.stat().st_size):
+        if size > most:
             raise InputError(
                 f"{path} must unpack to at most {_MAX_RATIO} times its size, and it unpacks to "
-                f"{size >> 20:,} MiB. Save its first sheet as tab-separated text that ends in "
-                ".conll."
+                f"{size >> 20:,} MiB. {cure}"
             )
         book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        cells = list(book.worksheets[0].iter_rows(values_only=True))
+        sheet = book.worksheets[0]
+        # what the sheet states of its size may be wrong: too small hides rows, too large fills
+        # memory with empty cells
+        sheet.reset_dimensions()
+        held = 0
+        for cells in sheet.iter_rows(max_row=_ROWS + 1, values_only=True):
+            row = ["" if cell is None else str(cell).strip() for cell in cells]
+            while row and not row[-1]:
+                row.pop()
+            # also rows and cells that are only implied by the number of a later one
+            held += 1 + len(row) + sum(map(len, row))
+            rows.append(row)
+            if held > most or len(rows) > _ROWS:
+                raise InputError(
+                    f"{path} must be a workbook of at most {_ROWS:,} rows, and {most:,} cells and "
+                    f"characters, counted up to the last cell that is filled. {cure}"
+                )
         book.close()
-    except (InvalidFileException, OSError, KeyError, ValueError, zipfile.BadZipFile) as e:
+    # damaged XML raises a SyntaxError
+    except (
+        InvalidFileException,
+        OSError,
+        LookupError,
+        SyntaxError,
+        ValueError,
+        zipfile.BadZipFile,
+    ) as e:
         raise_machine_fault(e)
-        raise InputError(f"{path} cannot be read as a workbook: {e}.") from e
-    rows = [["" if cell is None else str(cell).strip() for cell in row] for row in cells]
-    for row in rows:
-        while row and not row[-1]:
-            row.pop()
+        raise InputError(f"{path} cannot be read as a workbook: {first_line(e)}. {cure}") from e
     while rows and not rows[-1]:
         rows.pop()
     return rows

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import MissingDependencyError, ModelError, bad_setting
 from corpusfit.core.plan import EmbedPlan, size_for
 from corpusfit.core.types import Reads, Texts, as_texts
+from corpusfit.embed.claims import require_own_code
 from corpusfit.embed.finetune import BATCH_TOKENS
 from corpusfit.embed.folders import ModelSetting, find, model_files, read_json, transformer_folder
 from corpusfit.embed.hardware import resolve, resolve_device, seeded
@@ -176,6 +177,7 @@ class ConditionalLossScorer(Scorer[Texts]):
         except ImportError as e:
             raise MissingDependencyError("The method conditional_loss", "models") from e
         settings = json.loads(self.config)
+        require_own_code(settings, "The model of the scores")
         config = transformers.AutoConfig.for_model(settings.pop("model_type"), **settings)
         auto = getattr(transformers, _auto_class(self.mask < 0))
         with seeded(0):  # every random initial weight is overwritten below

@@ -19,13 +19,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from corpusfit.core.errors import CorpusfitError, InputError, MissingDependencyError, importing
+from corpusfit.core.errors import (
+    CorpusfitError,
+    InputError,
+    MissingDependencyError,
+    importing,
+    tellable,
+)
 from corpusfit.core.hub import REVISION
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text.contract import Named
 from corpusfit.text.cutting import Block, Lines, cut
-from corpusfit.text.files import first_line, is_url, unreadable
+from corpusfit.text.files import first_line, is_url, raise_unreadable
 from corpusfit.text.formats.jsonl import JsonLines, as_line
 from corpusfit.text.shards import fingerprint
 
@@ -151,7 +157,7 @@ def _reading(url: str) -> Iterator[None]:
     except CorpusfitError:
         raise
     except Exception as e:
-        raise unreadable(url, e) from e
+        raise_unreadable(url, e)
 
 
 def _parsed(url: str) -> _DatasetName:
@@ -206,14 +212,16 @@ def _builder(dataset: _DatasetName, url: str, setting: str) -> Any:
         return datasets.load_dataset_builder(name, dataset.config, revision=dataset.revision)
     except Exception as e:
         if local:
-            raise InputError(f"{setting} must be a dataset; got {url!r}: {first_line(e)}.") from e
+            raise InputError(
+                f"{setting} must be a dataset; got {url!r}: {first_line(e)}."
+            ) from tellable(e)
         raise InputError(
             f"{setting} must be an existing file, folder, glob, URL or Hugging Face dataset, or - "
             f"for standard input; got {url.removeprefix(PREFIX)!r}: there is no such file or "
             f"folder here, and the hub gives no such dataset ({first_line(e)}). Check the spelling "
             "and the current folder; for a dataset also the network, and log in with "
             "`hf auth login` if it is private."
-        ) from e
+        ) from tellable(e)
 
 
 def _files(dataset: _DatasetName, url: str, setting: str) -> dict[str, list[str]]:

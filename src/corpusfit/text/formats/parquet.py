@@ -7,7 +7,9 @@ Why: pyarrow reads only the requested columns and keeps strings as bytes until t
 An Arrow file is an IPC file if it begins with the magic bytes of one. Any other is an IPC stream,
 such as the files of a data set saved to disk.
 Trade-off: pyarrow keeps whole pages in memory, and an Arrow batch whole, so a huge value or batch
-needs its size in memory, unlike in the other formats. Offsets and UTF-8 of Arrow are checked,
+needs its size in memory, unlike in the other formats. A row group of Parquet is measured as an
+archive is: it ends the file if it holds, or says that it holds, more than `read.max_ratio` times
+its stored size; so does what is read of an Arrow file. Offsets and UTF-8 of Arrow are checked,
 because pyarrow trusts them; a batch that fails ends the file. A compressed `.parquet.gz` is
 unpacked into a temporary file first, because the format needs seeking.
 Reference: https://parquet.apache.org/docs/file-format,
@@ -33,7 +35,7 @@ from corpusfit.text import rejects
 from corpusfit.text.contract import Format
 from corpusfit.text.cutting import MIB, Block
 from corpusfit.text.fields import TOOLS, Row, fields_in, from_mapping, records
-from corpusfit.text.files import Stream, open_stored, unreadable
+from corpusfit.text.files import FREE, Stream, open_stored, raise_unreadable
 from corpusfit.text.formats.jsonl import line_of
 
 _BATCH = 256  # rows
@@ -59,23 +61,29 @@ class Batches:
         self._field = fields[0] if len(fields) == 1 else plan.text_field
 
     def __iter__(self) -> Iterator[Any]:
+        longest, fields = int(self._plan.max_row_mb * MIB), list[str]()
         try:
             with self._file() as file:
                 if self.problem or not self._source.size:
                     return
                 for batch, schema in self.read(file):
-                    fields = [n for field in schema for n in _names(field.name, field.type)]
+                    fields = fields or [n for f in schema for n in _names(f.name, f.type)]
                     wanted = self.wanted(schema.names)
                     flat = _flat(batch, wanted) if wanted else batch.select([])
                     plain = _plain(flat, fields)
                     # of the whole batch, as a mean differs in a part of it
                     lengths = _lengths(plain, self._field, self._text)
+                    if plain.nbytes > longest:
+                        # a row is too long for its other fields, too
+                        sizes = [plain.slice(row, 1).nbytes for row in range(plain.num_rows)]
+                        pairs = zip(lengths, sizes, strict=True)
+                        lengths = [size if size > longest else n for n, size in pairs]
                     yield plain.slice(self._skip), lengths[self._skip :]
                     self._skip -= min(self._skip, plain.num_rows)
         # a damaged schema raises ValueError
         except (pa.ArrowException, OSError, LookupError, ValueError) as e:
             if getattr(e, "errno", None):
-                raise unreadable(self._source.url, e) from e
+                raise_unreadable(self._source.url, e)
             self.problem = rejects.unreadable(self.form, e)
 
     def read(self, file: BinaryIO) -> Iterator[tuple[Any, Any]]:
@@ -94,13 +102,28 @@ class Batches:
         ):
             self._skip -= rows
             first += 1
+        roots = {name.partition(".")[0] for name in columns}
+        paths = [parquet.schema.column(i).path for i in range(metadata.num_columns)]
+        read = [i for i, path in enumerate(paths) if path.partition(".")[0] in roots]
         # one batch per row group, as an error would lose all groups of a batch
         for group in range(first, parquet.num_row_groups if columns else 0):
-            left = metadata.row_group(group).num_rows
+            chunks = [metadata.row_group(group).column(i) for i in read]
+            stored = sum(chunk.total_compressed_size for chunk in chunks)
+            most = max(FREE, self._plan.max_ratio * min(stored, self._source.size))
+            # pages are unpacked whole, so what they say of themselves counts before they are
+            if sum(chunk.total_uncompressed_size for chunk in chunks) > most:
+                self.problem = rejects.bomb(self._plan)
+                return
+            left, held = metadata.row_group(group).num_rows, 0
             for batch in parquet.iter_batches(
                 _BATCH, row_groups=[group], columns=columns, use_threads=False
             ):
                 left -= batch.num_rows
+                # from the beginning of the group alone, as a worker may begin with any of them
+                held += sum(map(_decoded_size, batch.columns))
+                if held > most:
+                    self.problem = rejects.bomb(self._plan)
+                    return
                 yield batch, parquet.schema_arrow
             # others would be found at wrong rows behind it
             if left:
@@ -138,17 +161,28 @@ class _ArrowBatches(Batches):
         """Batches with the wanted columns, each with the schema of the whole file."""
         is_file = file.read(len(_MAGIC)) == _MAGIC
         file.seek(0)
-        opened = (pa.ipc.open_file if is_file else pa.ipc.open_stream)(file)
-        outer = {n for name in self.wanted(opened.schema.names) for n in (name, name.split(".")[0])}
-        columns = [name for name in opened.schema.names if name in outer]
+        form = pa.ipc.open_file if is_file else pa.ipc.open_stream
+        schema = form(file).schema
+        outer = {n for name in self.wanted(schema.names) for n in (name, name.split(".")[0])}
+        columns = [schema.names.index(n) for n in dict.fromkeys(schema.names) if n in outer]
+        file.seek(0)
+        # other columns are not unpacked; an empty list would be all of them
+        columns = columns or [*range(len(schema))][:1]
+        alone = pa.ipc.IpcReadOptions(included_fields=columns)
+        opened = form(file, options=alone)
         stored = map(opened.get_batch, range(opened.num_record_batches)) if is_file else opened
+        held, most = 0, max(FREE, self._plan.max_ratio * self._source.size)
         try:
             for batch in stored:
-                wanted = batch.select(columns)
-                wanted.validate(full=True)
+                batch.validate(full=True)
                 self._file_position = file.tell()
                 for begin in range(0, batch.num_rows, _BATCH):
-                    yield wanted.slice(begin, _BATCH), opened.schema
+                    part = batch.slice(begin, _BATCH)
+                    held += sum(map(_decoded_size, part.columns))
+                    if held > most:
+                        self.problem = rejects.bomb(self._plan)
+                        return
+                    yield part, schema
         except MemoryError as e:  # a damaged length
             raise pa.ArrowInvalid("a batch is larger than memory") from e
 
@@ -263,6 +297,17 @@ def _plain(batch: Any, names: list[str]) -> Any:
         return batch.select([]).replace_schema_metadata(notes)
     fields = [pa.field(n, c.type) for n, c in zip(batch.schema.names, decoded, strict=True)]
     return pa.RecordBatch.from_arrays(decoded, schema=pa.schema(fields, metadata=notes))
+
+
+def _decoded_size(column: Any) -> int:
+    """The bytes of a column when its dictionary is decoded, in which a value may be repeated."""
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    indices = column.indices  # alone, as batches share the dictionary
+    if not _is_string(column.type.value_type):
+        return int(indices.nbytes)
+    lengths = pc.binary_length(column.dictionary.cast(pa.large_binary())).take(indices)
+    return int(indices.nbytes) + (pc.sum(lengths).as_py() or 0)
 
 
 def _is_string(kind: Any) -> bool:

@@ -28,7 +28,7 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text import rejects
 from corpusfit.text.cutting import Block, Lines, cut
-from corpusfit.text.files import Stream, filesystem, is_url, open_stored, unreadable
+from corpusfit.text.files import Stream, filesystem, is_url, open_stored, raise_unreadable
 from corpusfit.text.formats.jsonl import JsonLines, as_line
 
 _ROWS = 64
@@ -109,7 +109,7 @@ class _JsonLines:
                     )
         except (sqlite3.Error, sqlite3.Warning, UnicodeError, _UnclearError) as e:
             if getattr(e, "sqlite_errorcode", 0) & 0xFF in _OF_MACHINE:
-                raise unreadable(self._source.url, e) from e
+                raise_unreadable(self._source.url, e)
             self.problem = rejects.unreadable("sqlite", e)
         self.position = self._source.size
 

@@ -238,6 +238,7 @@ def test_a_number_of_texts_is_read_in_as_many_steps_as_set(tiny_lm, monkeypatch,
     assert len(steps) == 7
 
 
+@pytest.mark.slow
 def test_a_stored_scorer_needs_nothing_but_its_file(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "model")
     method = ConditionalLoss(model=str(copy), steps=5, rate=1e-3)
