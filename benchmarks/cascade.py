@@ -109,5 +109,5 @@ def columns(run: Any, *names: str) -> list[np.ndarray]:
 
 if __name__ == "__main__":
     task, corpus, work, stages, fraction, *rest = sys.argv[1:]
-    seeds, method, *more = [*rest, *["1", "auto"][len(rest) :]]
+    seeds, method, *more = [*rest, *["1", "domain_classifier"][len(rest) :]]
     main(task, corpus, Path(work), stages, float(fraction), int(seeds), method, more)

@@ -46,7 +46,7 @@ from score_cells import (
 )
 
 HERE = Path(__file__).parent
-COLUMNS = f"{BASE},{RANDOM},auto,cynical,cynical+0.25,moore_lewis,dsir,bm25,consensus"
+COLUMNS = f"{BASE},{RANDOM},cynical,cynical+0.25,moore_lewis,dsir,bm25,consensus"
 LADDER = (("select", "adapt", "loss", "probe", "bytes", "bleu"), ("tune500",), ("tune",))
 """Rungs that are computed together, the cheap ones of all seeds first."""
 GUESSED = {

@@ -543,7 +543,7 @@ def predictions(found: dict[tuple[Key, str], Record]) -> list[str]:
                 continue  # a ratio has the ranks of its score
             common = sorted(of[lower].keys() & of[upper].keys())
             tasks = sorted({task for task, _ in common})
-            # the text that `auto` chose is that of another column
+            # the text that `auto`, the default of before, chose is that of another column
             columns = sorted({column for _, column in common} - {"auto"})
             common = [cell for cell in common if cell[1] in columns]
             if len(columns) < 4 or not tasks:

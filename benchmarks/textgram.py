@@ -21,7 +21,9 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import re
 import sys
+import tempfile
 from collections import Counter
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,14 +34,17 @@ import torch
 from sentence_transformers import util
 from usearch.index import Index
 
-from auto import sample, target, units
+from corpusfit import text as corpus_text
 from corpusfit.core.plan import Plan
-from corpusfit.core.types import Paired, text_array
+from corpusfit.core.types import Documents, Paired, text_array
 from corpusfit.embed import load, prepare
 from corpusfit.scoring.methods.textgram import TextGram
+from corpusfit.selection.samples import ALL, merge, sample_texts
 from corpusfit.text.context import default_cache
+from corpusfit.text.reading import cut_units, read_shard
 from harness import paired, seconds
 
+TARGET_TEXTS = 500
 DEFAULT, TRUE = 1e-6, 1e-12
 """networkx's tolerance, and one at which PageRank has converged."""
 
@@ -50,7 +55,7 @@ def main(pile: Path, task: Path, size: int, runs: int) -> None:
     plan = Plan().with_value("embed.embedder", "static")
     prepare(plan.embed, default_cache())
     encoder = load(plan.embed, default_cache())
-    corpus = encoder.encode(sample(pile, plan, size)[0])[:size]
+    corpus = encoder.encode(sample(pile, plan, size))[:size]
     texts = units(target(task, plan), plan)
     near = Paired(text_array(texts), encoder.encode(texts))
     joined = np.concatenate([corpus, near.vectors[with_common_bigrams(texts)]])
@@ -131,6 +136,35 @@ def common(one: np.ndarray, other: np.ndarray) -> float:
     """Overlap of the best tenths."""
     best = [set(np.argsort(-x, kind="stable")[: len(x) // 10].tolist()) for x in (one, other)]
     return len(best[0] & best[1]) / len(best[0])
+
+
+def sample(pile: Path, plan: Plan, size: int) -> list[str]:
+    """A uniform sample of the corpus's units."""
+    with tempfile.TemporaryDirectory() as spool:
+        found = corpus_text.find([str(pile)], plan.read, spool=Path(spool), role="corpus")
+    names = tuple(s.name for s in found)
+    work = partial(sample_texts, plan.read, plan.cut, names, size, plan.seed)
+    drawn = [work((shard, ALL))[0] for shard in corpus_text.shards(found, plan.read)]
+    return [text for each in merge(drawn, size) for text in each.texts]
+
+
+def target(path: Path, plan: Plan) -> list[str]:
+    """A seeded draw of a task's different texts."""
+    found = corpus_text.find([str(path)], plan.read, spool=path.parent, role="target")
+    texts = [
+        text
+        for shard in corpus_text.shards(found, plan.read)
+        for text in read_shard(shard, plan.read, (path.name,))[0].texts.to_pylist()
+    ]
+    texts = list(dict.fromkeys(texts))
+    drawn = np.random.default_rng(0).permutation(len(texts))[:TARGET_TEXTS]
+    return [texts[i] for i in np.sort(drawn)]
+
+
+def units(texts: list[str], plan: Plan) -> list[str]:
+    """The units of different texts."""
+    different = text_array(list(dict.fromkeys(texts)))
+    return cut_units(Documents(np.arange(len(different)), different), plan.cut)[1].to_pylist()
 
 
 if __name__ == "__main__":

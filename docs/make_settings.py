@@ -30,7 +30,7 @@ OFTEN = {
     "choose.fraction": "How much to select: 0.1 is a tenth of the corpus's words",
     "read.text_field": "The field that holds the text; `--target-field` if the target's differs",
     "read.where": "Read only some rows of the corpus, by their other fields",
-    "method.name": "`auto` compares methods on your texts; `consensus` finds all texts of a domain",
+    "method.name": "`consensus` finds all texts of a domain; `corpusfit rank` compares methods",
     "embed.embedder": "Another encoder, perhaps multilingual, for methods that read embeddings",
     "cut.unit": "`document` scores and selects whole rows, such as conversations",
     "objective.name": "`causal` for a decoder; others for translation and sentence encoders",
@@ -119,7 +119,7 @@ def page() -> str:
         if command == "select":
             rows = [row for name in method_names() for row in _of_method(name)]
             heads = ("method", "setting", "default", "meaning")
-            about = "`method.name`, default `auto`, and the settings of each method."
+            about = "`method.name`, default `cynical`, and the settings of each method."
             lines += [
                 *_folded("method", about, heads, rows),
                 "",

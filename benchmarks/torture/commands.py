@@ -85,10 +85,10 @@ COMMANDS = {
         for method in (
             *("dsir", "moore_lewis", "cynical", "bm25", "tfidf", "ngram_coverage"),
             *("knn", "isolation_forest", "centroid_distance", "domain_classifier"),
-            *("textgram", "cluster_ratio", "consensus", "auto"),
+            *("textgram", "cluster_ratio", "consensus"),
         )
     },
-    "cascade": Command(f"{_SELECT} --fraction 0.2 --cascade dsir>static", _SCORED),
+    "cascade": Command(f"{_SELECT} --fraction 0.2 --cascade dsir>static --method knn", _SCORED),
     "near": Command(f"{_SELECT} --tokens 2000 --method dsir --dedup near", _SCORED),
     "clusters": Command(
         "clusters --corpus {w}/corpus --k 3 --embedder static --out {out}",

@@ -26,7 +26,6 @@ from corpusfit.core.errors import (
     UnknownMethodError,
     UsageError,
 )
-from corpusfit.selection.auto import FALLBACK
 
 GOOD = [json.dumps({"text": t}).encode() for t in prose("market", 6)]
 BAD = {
@@ -212,17 +211,14 @@ def test_a_small_target_works_and_says_what_is_unreliable(jsonl, pile, cli, tmp_
     assert (done.code, "Warning" in done.err) == (0, False)
 
 
-def test_a_target_of_one_text_uses_the_stated_method(jsonl, pile, inline, tiny_static, tmp_path):
+def test_a_target_of_one_text_is_selected_by(jsonl, pile, inline, tmp_path):
     run = corpusfit.select(
         target=jsonl("one.jsonl", prose("task", 1)),
         corpus=pile,
         out=tmp_path / "o",
         machine=inline,
-        embedder=str(tiny_static),
     )
-    assert run.manifest["ranking"] == []
-    assert run.manifest["method"]["name"] in FALLBACK
-    assert run.manifest["method"]["name"] in run.manifest["reason"]
+    assert len(run) > 0
     assert " 1 " in run.manifest["warnings"][0]
 
 
@@ -525,20 +521,20 @@ def test_a_manifest_of_other_types_is_named(jsonl, pile, tmp_path, inline):
             commands[command](folder)
 
 
-@pytest.mark.parametrize("method", ["auto", "dsir", "moore_lewis", "cynical", "bm25", "tfidf"])
+@pytest.mark.parametrize("method", ["dsir", "moore_lewis", "cynical", "bm25", "tfidf"])
 @pytest.mark.parametrize("texts", [["😀", "👍🏽"], ["...", "!!!"], ["\u200b\u200d", "—"]])
-def test_a_target_without_words_is_refused(random_run, jsonl, tiny_static, method, texts):
+def test_a_target_without_words_is_refused(random_run, jsonl, method, texts):
     target, corpus = jsonl("odd.jsonl", texts), jsonl("corpus.jsonl", prose("market", 40))
     with pytest.raises(InputError, match=r"`target` must have texts with words"):
-        random_run(corpus, target, method=method, embedder=str(tiny_static))
+        random_run(corpus, target, method=method)
 
 
 @pytest.mark.parametrize(
     "texts", [["1", "2 3", "42"], ["word"], ["same text"] * 5, ["\u0301", "ก่"]]
 )
-def test_a_target_with_hardly_any_words_is_ranked(random_run, jsonl, tiny_static, texts):
+def test_a_target_with_hardly_any_words_is_compared(random_run, jsonl, texts):
     target, corpus = jsonl("odd.jsonl", texts), jsonl("corpus.jsonl", prose("market", 40))
-    run = random_run(corpus, target, method="auto", embedder=str(tiny_static))
+    run = random_run(corpus, target, method="cynical")
     assert all(math.isfinite(row["score"]) for row in scores(run))
 
 

@@ -1,7 +1,6 @@
-"""What the cache keeps for the next command on the same samples: rankings, vectors of samples."""
+"""What the cache keeps for the next command on the same samples: their vectors."""
 
 import dataclasses
-import json
 
 import pytest
 from journeys import digests
@@ -10,44 +9,6 @@ import corpusfit
 from corpusfit.core.artifacts import read_arrays, write_arrays
 from corpusfit.core.errors import ModelError
 from corpusfit.embed.transformer import TransformerEncoder
-from corpusfit.selection import auto
-
-
-class RankedAgainError(Exception):
-    """The methods were ranked a second time."""
-
-
-@pytest.fixture
-def selected(task, pile, tmp_path, inline, tiny_static, monkeypatch):
-    """`select` with `auto`, of which only the first may rank."""
-    on = dataclasses.replace(inline, cache=tmp_path / "cache")
-
-    def selected(out, **words):
-        given = {"target": task, "corpus": pile, "machine": on, "embedder": str(tiny_static)}
-        found = corpusfit.select(out=tmp_path / out, **{**given, **words})
-        monkeypatch.setattr(auto, "rank_methods", again)
-        return found
-
-    def again(*_, **__):
-        raise RankedAgainError
-
-    return selected
-
-
-@pytest.mark.parametrize("contenders", [auto.CONTENDERS, ("knn",)])
-def test_the_next_command_takes_the_ranking(selected, monkeypatch, contenders):
-    monkeypatch.setattr(auto, "CONTENDERS", contenders)
-    one, two = selected("one"), selected("two", fraction=0.3)
-    for name in ("ranking", "method", "reason", "warnings"):
-        assert one.manifest[name] == two.manifest[name], name
-    assert digests(one.path / "scores") == digests(two.path / "scores")
-
-
-@pytest.mark.parametrize("words", [{"seed": 1}, {"settings": ["fit.background=40"]}])
-def test_other_samples_are_ranked_anew(selected, words):
-    selected("one")
-    with pytest.raises(RankedAgainError):
-        selected("two", **words)
 
 
 @pytest.mark.slow
@@ -74,29 +35,21 @@ def test_the_samples_of_a_cascade_are_encoded_once(
     assert of_stage == two.manifest["cascade"]["stages"][-1]["units"]
 
 
-def shape(mark):
-    """The names in a JSON file, or its list: times differ."""
-    value = json.loads(mark.read_bytes())
-    return value if isinstance(value, list) else [*value, *map(len, value["ranking"])]
-
-
 @pytest.mark.slow
 def test_files_of_the_cache_that_are_not_right_are_made_again(
-    task, pile, tmp_path, inline, tiny_static, monkeypatch
+    task, pile, tmp_path, inline, tiny_static
 ):
-    monkeypatch.setattr(auto, "CONTENDERS", ("knn",))
     on = dataclasses.replace(inline, cache=tmp_path / "cache")
-    given = {"target": task, "corpus": pile, "machine": on, "embedder": str(tiny_static)}
+    embedder = str(tiny_static)
+    given = {"target": task, "corpus": pile, "machine": on, "method": "knn", "embedder": embedder}
     first = corpusfit.select(**given, out=tmp_path / "first")
-    marks = [*on.cache.glob("rankings/*"), *on.cache.glob("embeddings/*/complete.json")]
-    right = {mark: shape(mark) for mark in marks}
-    assert len(marks) == 2
+    (mark,) = on.cache.glob("embeddings/*/complete.json")
+    right = mark.read_bytes()
     for number, wrong in enumerate(("", "[1", "[1, 2]", "3", "null", '{"warnings": 1}')):
-        for mark in marks:
-            mark.write_text(wrong)
+        mark.write_text(wrong)
         again = corpusfit.select(**given, out=tmp_path / str(number))
         assert digests(again.path / "scores") == digests(first.path / "scores")
-        assert {mark: shape(mark) for mark in marks} == right
+        assert mark.read_bytes() == right
     # a part that is not right is named, and is made again once it is deleted
     part = next(on.cache.glob("embeddings/*/part-*"))
     arrays, header = read_arrays(part)

@@ -13,7 +13,6 @@ from corpusfit.core.artifacts import write_arrays
 from corpusfit.core.types import text_array
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.scoring import registry
-from corpusfit.scoring.methods.cynical import Cynical
 from corpusfit.scoring.rounds import order_scores
 from corpusfit.selection import rounds
 from corpusfit.selection.fit import Sample
@@ -245,14 +244,6 @@ def test_what_is_like_the_target_comes_first_though_the_sample_has_nothing_like_
     found = np.array([row["score"] for row in scores(done)])
     assert set(np.argsort(-found)[:2].tolist()) == set(outside)
     assert len(set(found[outside].tolist())) == 2
-
-
-def test_auto_takes_a_sample_of_a_large_corpus_too(run, jsonl, monkeypatch):
-    few = jsonl("few.jsonl", ["kinase binds the receptor", "growth of cells in mice"])
-    monkeypatch.setitem(Cynical.__init__.__kwdefaults__, "rounds_gb", 0.00004)
-    done = run(target=few, method="auto", settings=SETTINGS[:1], embedder="static")
-    assert done.manifest["method"]["name"] == "cynical"
-    assert done.manifest["rounds"]["of"] == "sample"
 
 
 @pytest.mark.slow

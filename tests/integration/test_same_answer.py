@@ -436,8 +436,7 @@ def test_a_model_that_changed_under_its_name_is_noticed(run, tiny_static, tmp_pa
         ({"method": "dsir"}, "commands._finish"),
         ({"method": "dsir", "segments": 10**6}, "commands.write_selection_card"),
         ({"cascade": "dsir>moore_lewis"}, "cascade._encode"),
-        ({"method": "dsir", "fraction": "auto"}, "commands.copies_of"),
-        ({"method": "auto", "settings": ["embed.embedder=static"]}, "scoring.fit"),
+        ({}, "scoring.score_in_rounds"),
     ],
 )
 def test_a_resumed_run_has_the_warnings_of_what_it_skips(

@@ -16,14 +16,10 @@ from corpusfit.cli.select import show_run
 from corpusfit.cli.show import as_json, percent, say
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.offers import Offer
-from corpusfit.core.plan import Plan
+from corpusfit.core.plan import DEFAULT_METHOD, Plan
 from corpusfit.demo import FAMILIES, TARGET_FAMILY, write_demo_text
 
-DEMO = Offer(
-    Plan,
-    ("method.name", "seed"),
-    differs={"method": {"default": "moore_lewis, or domain_classifier without the extra train"}},
-)
+DEMO = Offer(Plan, ("method.name", "seed"))
 TOKENS = 20_000
 """Word pieces to select; more than a training reads, so that no text is read twice."""
 BASE: dict[str, Any] = {
@@ -53,7 +49,7 @@ def demo(
     workers: int | None = None,
     cache: str | None = None,
     json: bool = False,
-    method: str = "",
+    method: str = DEFAULT_METHOD,
     seed: int = 0,
 ) -> None:
     """Try `corpusfit fit` on Python's docstrings (1 to 4 min).
@@ -65,8 +61,7 @@ def demo(
     several seeds, and prints the difference. It also prints the precision and recall of the
     selection, because the family of every text is known.
 
-    Without the extra train, the demo selects by the static embeddings in the package and stops
-    there. report.html needs the extra report.
+    Without the extra train, the demo stops after the selection. report.html needs the extra report.
 
     Example:
       corpusfit demo
@@ -90,12 +85,12 @@ def demo(
         cache=cache,
         progress=_Stages(),
     )
-    if find_spec("accelerate") is None:  # nothing is trained, so the selection shows embeddings
+    if find_spec("accelerate") is None:
         run = corpusfit.select(
             target=task / "train.jsonl",
             corpus=corpus,
             out=folder / "selection",
-            method=method or "domain_classifier",
+            method=method,
             embedder="static",
             tokens=TOKENS,
             seed=seed,
@@ -129,7 +124,7 @@ def demo(
         **BASE,
     )
     plan = EvaluatePlan(seed=seed).with_value("model.name", str(base.path))
-    request = Request(plan, str(task), (str(corpus),), method or "moore_lewis", "text")
+    request = Request(plan, str(task), (str(corpus),), method, "text")
     schedule = Schedule(**CONTINUED, tokens=TOKENS, finetunings=0)
     fixed = schedule, Costs(**SECONDS), RATE
     fitted = fit(request, folder / "fit", 60, machine=machine, overwrite=True, fixed=fixed)

@@ -60,7 +60,7 @@ def methods(name: str | None = None, *, json: bool = False) -> None:
         table("Scoring methods (speed in units per second)", columns, rows, words=columns)
         say("extra: install it with pip install 'corpusfit[NAME]'")
         say("To see one method's settings: corpusfit methods NAME")
-        say("To compare them on your data: `corpusfit rank`, or --method auto, the default.")
+        say("To compare them on your data: corpusfit rank")
 
 
 def _described(name: str) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def fit(run: Fitted) -> None:
         --task INPUT: Labeled examples, or plain texts: a folder, a file or OWNER/NAME
         --out FOLDER: Folder for all results; a stopped fit resumes there
         --time TIME: About how long the whole fit may take, such as 20min or 2h (default: 30min)
-        --method NAME: Scoring method for the selection (default: auto)
+        --method NAME: Scoring method for the selection (default: cynical)
         --corpus-field NAME: Text field of the corpus (default: text)
         --where FILTER: Rows of the corpus to use, such as 'score > 0.8' (default: all)
         --objective NAME: Training objective, as for `corpusfit adapt` (default: that of the model)

@@ -137,10 +137,6 @@ _PARSERS = {
     "int": _whole_number,
     "int | None": _whole_number,
     "float | None": _number,
-    "float | str": _parser(
-        lambda text: text if text == "auto" else _number_of(text),
-        "a number, such as 0.1 or 10%, or auto",
-    ),
     "float": _number,
     "Sequence[int]": sizes_of,
 }

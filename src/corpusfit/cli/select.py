@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpusfit.cli.options import EVERYWHERE, command
 from corpusfit.cli.show import percent, say, say_result, table
+from corpusfit.core.plan import AMOUNTS, ChoosePlan
 
 if TYPE_CHECKING:
     from corpusfit.selection.ranking import Ranked
@@ -48,6 +49,9 @@ def select(run: Selection) -> None:
 
     Example:
       corpusfit select --target task.jsonl --corpus corpus/ --out out/
+
+    Scores by the method cynical, and selects a fifth of the words of the corpus (--fraction 0.2),
+    unless you name another method or amount.
 
     Writes out/selected (the text), out/scores (the score of every segment), out/manifest.json and
     out/report.html. To resume a stopped run, run the same command again.
@@ -100,10 +104,10 @@ def rank(ranked: Sequence[Ranked], seeds: int) -> None:
 
     Each method selects a tenth of the words in a sample of the corpus. An n-gram model trained on
     this selection then predicts target texts that neither the fit nor the selection used. Prints
-    the bits per word (lower is better; `--method auto` goes by them), the difference from the best
-    method with its 95 % interval, and the seconds to fit and score the sample. Also prints the
-    agreement with other kinds of methods, and F1, AUROC and average precision (AP) on held-out
-    target texts as in TADPOLE. Always includes the method `random`. Writes nothing.
+    the bits per word (lower is better), the difference from the best method with its 95 % interval,
+    and the seconds to fit and score the sample. Also prints the agreement with other kinds of
+    methods, and F1, AUROC and average precision (AP) on held-out target texts as in TADPOLE. Always
+    includes the method `random`. Writes nothing.
 
     Without --method, ranks every method that scores texts, with three exceptions: PyOD's detectors
     (name one, such as pyod:ECOD), your own methods (field:NAME, model:MODEL, fasttext:FILE), and
@@ -138,15 +142,11 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
         for why, n in counts["reasons"].items():
             rows = "row" if n == 1 else "rows"
             say(f"  {n:,} {rows} rejected: {why} (see {out / 'rejects.jsonl'})")
-    say(manifest.get("reason") or f"Method: {method}.")
-    if manifest["ranking"] and not again:
-        show_ranking(manifest["ranking"], seeds=0)
+    say(f"Method: {method}.{_default_amount(manifest)}")
     if manifest.get("remark"):
         say(manifest["remark"])
     if manifest["cascade"]:
         show_cascade(manifest["cascade"])
-    if manifest.get("amount"):
-        show_amount(manifest["amount"])
     selected = manifest["selected"]
     if selected is None:
         command = f"corpusfit choose {shlex.quote(str(out))}"
@@ -159,20 +159,16 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
         say(f"Selected pairs, as line-aligned files: {first}, {second}.")
 
 
-def show_amount(amount: Mapping[str, Any]) -> None:
-    """Print the amount that `--fraction auto` selects, and held-out bits by amount."""
-    say(amount["reason"])
-    rows = [
-        [
-            f"{p['fraction']:g}" + " *" * (p["fraction"] == amount["fraction"]),
-            f"{p['bits']:.2f}",
-            *_difference(p["behind"], p["low"], p["high"]),
-        ]
-        for p in amount["curve"]
-    ]
-    columns = ["fraction", "bits per word", "more than fewest", "95 % interval"]
-    if rows:
-        table("Held-out bits by amount (lower is better; * selected)", columns, rows)
+def _default_amount(manifest: Mapping[str, Any]) -> str:
+    """How much was selected where no amount was given, a sentence; else nothing."""
+    amount = ChoosePlan(**manifest["plan"]["choose"])
+    given = any(getattr(amount, name) is not None for name in AMOUNTS)
+    if manifest["selected"] is None or given:
+        return ""
+    return (
+        f" Amount: {percent(amount.share, 1)} of the words without copies, as none was given "
+        "(`choose.fraction`)."
+    )
 
 
 def show_cascade(cascade: Mapping[str, Any]) -> None:

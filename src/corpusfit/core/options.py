@@ -88,18 +88,16 @@ class Setting:
 
     def typed(self, value: Any) -> Any:
         """A value of the setting's types; an int becomes a float."""
-        return typed(f"`{self.path}`", " | ".join(self.types), value)
+        return typed(f"`{self.path}`", " | ".join(self.types), value, self.option.cure)
 
     def check(self, value: Any) -> None:
         """Raise `UsageError` for a number outside the bounds or a word that is not allowed."""
         option, plain = self.option, isinstance(value, bool) or value is None
         if plain or value == self.default:
             return
-        listed = ", ".join(option.allowed)
         if not isinstance(value, str):
             if not option.holds(value):
-                allowed = f"{option.range}, or {listed}" if listed else option.range
-                raise bad_setting(f"`{self.path}`", allowed, value, option.cure)
+                raise bad_setting(f"`{self.path}`", option.range, value, option.cure)
         elif (
             option.allowed
             and value not in option.allowed
@@ -107,10 +105,7 @@ class Setting:
         ):
             near = difflib.get_close_matches(value, option.allowed, n=1)
             cure = option.cure or (f"Perhaps {near[0]}?" if near else "")
-            allowed = f"one of {listed}"
-            if "float" in self.types:
-                allowed = f"{option.range}, or {listed}"
-            raise bad_setting(f"`{self.path}`", allowed, value, cure)
+            raise bad_setting(f"`{self.path}`", f"one of {', '.join(option.allowed)}", value, cure)
 
     @property
     def metavar(self) -> str | None:
@@ -175,7 +170,7 @@ def amount(text: str) -> int:
     return int(text)
 
 
-def typed(setting: str, annotation: str, value: Any) -> Any:
+def typed(setting: str, annotation: str, value: Any, cure: str = "") -> Any:
     """The value as the annotated type; an int becomes a float, and a text such as 1M an int."""
     names = annotation.replace(" ", "").split("|")
     if isinstance(value, str) and "int" in names and "str" not in names:
@@ -186,5 +181,6 @@ def typed(setting: str, annotation: str, value: Any) -> Any:
     if "float" in names and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if type(value).__name__ not in names and not (value is None and "None" in names):
-        raise bad_setting(setting, " or ".join(KINDS.get(name, name) for name in names), value)
+        allowed = " or ".join(KINDS.get(name, name) for name in names)
+        raise bad_setting(setting, allowed, value, cure)
     return value

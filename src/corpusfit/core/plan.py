@@ -29,8 +29,12 @@ FIRST, SECOND = "first", "second"
 TXT = ("blocks", "lines", "file")
 """What a document of a `.txt` file is."""
 
+DEFAULT_METHOD = "cynical"
+AMOUNTS = ("fraction", "segments", "tokens", "threshold")
+"""The settings of `ChoosePlan` that say how much is selected."""
+
 AUTO = "auto"
-"""The fraction that held-out bits decide."""
+"""The embedder and the side of pairs that the inputs decide."""
 
 T = TypeVar("T")
 
@@ -402,22 +406,18 @@ class MethodPlan(Group, group="method"):
     name: Annotated[
         str,
         Option(
-            "Scoring method (`corpusfit methods` lists them); `auto` picks the method whose "
-            "selection from a sample best predicts held-out target text",
+            "Scoring method (`corpusfit methods` lists them, `corpusfit rank` compares them on "
+            "your texts)",
             "method",
             metavar="NAME",
         ),
-    ] = AUTO
+    ] = DEFAULT_METHOD
     options: Annotated[
         Mapping[str, Any], Option("Settings of the method, by name", default="none")
     ] = field(default_factory=dict)
 
     def check(self) -> None:
-        """Raise `UsageError` for settings without a method; the method checks its own."""
-        if self.name == AUTO and self.options:
-            allowed = "the name of a method where its settings are given"
-            cure, options = "For example `method.name=knn` `method.k=10`.", ", ".join(self.options)
-            raise bad_setting("`method.name`", allowed, f"auto with {options}", cure)
+        """Nothing: the method checks its own settings."""
 
 
 @dataclass(frozen=True)
@@ -456,7 +456,7 @@ class CascadePlan(Group, group="cascade"):
     stages: Annotated[
         str,
         Option(
-            "Score in stages joined by >, cheapest first, such as 'dsir>static>minilm'; each "
+            "Score in stages joined by >, cheapest first, such as 'dsir>static>knn@minilm'; each "
             "stage scores what the one before passes on. Write a stage as "
             "`NAME[@EMBEDDER][:SHARE]`, where SHARE is the share of the whole corpus that it "
             "passes on",
@@ -515,8 +515,8 @@ class CascadePlan(Group, group="cascade"):
         return stages
 
 
-_STAGES = "`cascade.stages=dsir>minilm`"
-_SHARES = "`cascade.stages=dsir:0.3>static:0.12>minilm`"
+_STAGES = "`cascade.stages=dsir>knn`"
+_SHARES = "`cascade.stages=dsir:0.3>static:0.12>knn`"
 
 
 @dataclass(frozen=True)
@@ -539,13 +539,11 @@ class ChoosePlan(Group, group="choose"):
         ),
     ] = "top"
     fraction: Annotated[
-        float | str | None,
+        float | None,
         Option(
-            "Share of the text to select, above 0 and at most 1, or `auto`: the smallest share "
-            "that held-out bits do not distinguish from the best",
+            "Share of the text to select, above 0 and at most 1",
             "fraction",
             default=f"{DEFAULT_FRACTION}, or 1 with `choose.policy=continuous`",
-            allowed=(AUTO,),
             cure="A share, not per cent: for 5 %, `choose.fraction=0.05`.",
             above=0,
             maximum=1,
@@ -651,8 +649,8 @@ class ChoosePlan(Group, group="choose"):
 
     @property
     def share(self) -> float:
-        """The fraction as a number; the default where none is given, or not decided yet."""
-        if isinstance(self.fraction, float):
+        """The fraction; the default where none is given."""
+        if self.fraction is not None:
             return self.fraction
         return 1.0 if self.policy == "continuous" else DEFAULT_FRACTION
 
@@ -663,14 +661,9 @@ class ChoosePlan(Group, group="choose"):
         return self.tokens is None and not of_words
 
     def _check_together(self) -> None:
-        amounts = ("fraction", "segments", "tokens", "threshold")
-        named = [f"`choose.{a}`" for a in amounts if getattr(self, a) is not None]
+        named = [f"`choose.{a}`" for a in AMOUNTS if getattr(self, a) is not None]
         if len(named) > 1:
             raise UsageError(f"{' and '.join(named)} exclude each other. Pass one.")
-        if self.fraction == AUTO and (self.policy != "top" or self.balance):
-            allowed = "a number with `choose.policy` or `choose.balance`"
-            cure = "auto is for the segments with the highest scores."
-            raise bad_setting("`choose.fraction`", allowed, self.fraction, cure)
         if self.threshold is not None and (self.policy == "resample" or self.balance):
             other = "`choose.balance`" if self.balance else "`choose.policy=resample`"
             cure = "Set the amount by `choose.fraction`, `choose.segments` or `choose.tokens`."
@@ -716,6 +709,8 @@ class Plan(Settings):
             stored["cascade"] = {
                 name: value for name, value in stored["cascade"].items() if name not in _LEFT
             }
+        if stored.get("choose", {}).get("fraction") == "auto":  # the scores do not depend on it
+            stored["choose"] = {**stored["choose"], "fraction": None}
         return super().from_dict(stored)
 
     def identity(self) -> dict[str, Any]:
@@ -737,9 +732,6 @@ class Plan(Settings):
     def _check_together(self) -> None:
         stages, choose = self.cascade.stages, self.choose
         why = "with `cascade.stages`, as the stages' scores cannot be compared"
-        if stages and choose.fraction == AUTO:
-            cure = "For a tenth of the corpus: `choose.fraction=0.1`."
-            raise bad_setting("`choose.fraction`", f"a number {why}", choose.fraction, cure)
         if stages and choose.policy != "top":
             cure = "Leave out `cascade.stages` to score the whole corpus by one method."
             raise bad_setting("`choose.policy`", f"top {why}", choose.policy, cure)

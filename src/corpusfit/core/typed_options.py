@@ -36,7 +36,7 @@ class ChooseOptions(MachineOptions, total=False):
     """Keywords of `choose`."""
 
     weights: Literal["top", "continuous", "resample"] | None
-    fraction: float | Literal["auto"] | None
+    fraction: float | None
     fraction_of: Literal["words", "segments"] | None
     segments: int | None
     tokens: int | None

@@ -68,7 +68,7 @@ class Selector:
     """A way to obtain a model: a baseline of TADPOLE's section 4.1, a method, or a variant."""
 
     # `base` (no adaptation), `general` (adapted on the corpus as it is), `task` (on the training
-    # texts), `random`, `oracle` (the corpus's sources of the task's domain), `auto`, a method, or
+    # texts), `random`, `oracle` (the corpus's sources of the task's domain), a method, or
     # the name of a variant, of another model or of a composition
     name: str
     select: Plan  # the cell sets the amount and the weights
@@ -315,7 +315,9 @@ class Recipe:
                 raise unknown_name(setting, selector_name, names)
         for pair in self.pairs:
             if len(pair) != 2 or pair[0] == pair[1]:
-                raise bad_setting("pairs", 'two selectors, such as ["auto", "random"]', list(pair))
+                raise bad_setting(
+                    "pairs", 'two selectors, such as ["cynical", "random"]', list(pair)
+                )
             ours, theirs = (s for name in pair for s in self.selectors if s.name == name)
             for setting in ("adapters", "augment"):
                 if not set(getattr(ours, setting)) & set(getattr(theirs, setting)):

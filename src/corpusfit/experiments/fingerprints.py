@@ -57,9 +57,8 @@ def _settled(plan: TrainPlan | FinetunePlan, group: str) -> dict[str, str]:
 
 
 def methods_of(plan: Plan) -> list[AnyMethod]:
-    """The methods of a selection, except `auto`."""
-    methods = Resolved.of(plan).methods
-    return [registry.build(m.name, m.options) for m in methods if m.name != "auto"]
+    """The methods of a selection."""
+    return [registry.build(m.name, m.options) for m in Resolved.of(plan).methods]
 
 
 def encoders_of(plan: Plan) -> list[EmbedPlan]:
@@ -86,16 +85,15 @@ def scoring(
     settings["read"] = (plan.read.sides()[0] if sideless else plan.read).decisive()
     settings["fit"] = plan.fit.identity()
     settings["methods"] = [by_content(method, files) for method in resolved.methods]
-    if any(m.name == "auto" or registry.build(m.name, m.options).reads != "embedding"
-           for m in resolved.methods):  # fmt: skip
+    if any(registry.build(m.name, m.options).reads != "embedding" for m in resolved.methods):
         settings["tokens"] = TOKENS
     return settings | {"encoders": [encoders[embed] for embed in resolved.embeds]}
 
 
 def by_content(method: MethodPlan, files: Mapping[str, str]) -> dict[str, Any]:
     """A method with file fingerprints in place of the paths in its settings."""
-    built = None if method.name == "auto" else registry.build(method.name, method.options)
-    remaining = {} if built is None else {path: files[path] for path in built.files}
+    built = registry.build(method.name, method.options)
+    remaining = {path: files[path] for path in built.files}
     options = {
         k: remaining.pop(v, v) if isinstance(v, str) else v for k, v in method.options.items()
     }

@@ -23,6 +23,7 @@ from corpusfit.experiments.config import (
     unknown_name,
 )
 from corpusfit.scoring.names import names as method_names
+from corpusfit.scoring.names import require
 from corpusfit.text import located
 from corpusfit.training.plan import TASK, AdapterPlan, AdaptPlan, WeightsPlan
 from corpusfit.training.presets import preset
@@ -245,13 +246,15 @@ def _require_method(name: str, table: Mapping[str, Any]) -> None:
                 f"selector.{name}.method.name", "left out", method_settings["method"], cure
             )
     elif not method_settings and not {"model", "compose", "sources"} & table.keys():
-        known = [*WITHOUT_SELECTION, "auto", *method_names()]
-        raise unknown_name("A selector without method.name in its table", name, known)
+        setting = "A selector without method.name in its table"
+        if name == "auto":
+            require(name, setting)
+        raise unknown_name(setting, name, [*WITHOUT_SELECTION, *method_names()])
 
 
 def _is_method(name: str) -> bool:
     """Whether `--method` takes this name."""
-    return name.split(":", 1)[0] in ("auto", *method_names())
+    return name.split(":", 1)[0] in method_names()
 
 
 def _selector(

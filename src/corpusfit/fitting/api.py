@@ -9,6 +9,7 @@ from corpusfit.core.artifacts import local_folder_path
 from corpusfit.core.engine.pace import parse_duration
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
+from corpusfit.core.plan import DEFAULT_METHOD
 from corpusfit.core.settings import one_of
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.training.plan import EMBEDDINGS, LANGUAGE_MODELS
@@ -44,7 +45,7 @@ def _resolve(
     *,
     task: Inputs,
     corpus: Inputs,
-    method: str = "auto",
+    method: str = DEFAULT_METHOD,
     corpus_field: str = "text",
     where: str = "",
     objective: str = "",
@@ -92,7 +93,7 @@ def fit(
     corpus: Inputs,
     out: Path | str,
     time: str | float = "30min",
-    method: str = "auto",
+    method: str = DEFAULT_METHOD,
     corpus_field: str = "text",
     where: str = "",
     objective: str = "",

@@ -28,7 +28,7 @@ from corpusfit.core.engine import Progress
 from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import InputError, bad_setting, importing, require_one_process
 from corpusfit.core.manifest import Finished, OutFolder, digest, locked, read_object, versions
-from corpusfit.core.plan import size_for
+from corpusfit.core.plan import DEFAULT_METHOD, size_for
 from corpusfit.embed.folders import find, require_extra
 from corpusfit.embed.hardware import resolve_device
 from corpusfit.evaluation.api import estimate_evaluation, evaluate
@@ -478,7 +478,7 @@ def _repeated(request: Request, seconds: float) -> list[str]:
     options: dict[str, str | int] = {
         "model": named_model(plan.model.name),
         "time": f"{seconds:g}s",
-        "method": request.method if request.method != "auto" else "",
+        "method": request.method if request.method != DEFAULT_METHOD else "",
         "corpus-field": request.corpus_field if request.corpus_field != "text" else "",
         "where": request.where,
         "objective": request.objective,

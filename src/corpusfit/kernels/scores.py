@@ -245,7 +245,7 @@ def agreed_depth(ranks: Array, weights: Array, depths: list[int]) -> int:
     """The smallest of the increasing depths at which agreement is near its maximum.
 
     Within a domain's share of the corpus, rankings disagree on the order; beyond it, on the next
-    texts; so agreement peaks there (docs/auto.md). Nine tenths of the peak suffice.
+    texts; so agreement peaks there (docs/ranking.md). Nine tenths of the peak suffice.
     """
     agreed = np.maximum(kappas(ranks, weights, depths), 0.0)
     return depths[int(np.flatnonzero(agreed >= _ENOUGH * agreed.max())[0])]

@@ -153,7 +153,7 @@ def estimate_composition(recipe: CompositionPlan, *, machine: Machine) -> dict[s
 def _check_methods(recipe: CompositionPlan) -> None:
     """Raise `UnknownMethodError` for a source whose `choose` is not a method."""
     for source in recipe.sources:
-        if source.choose not in (RANDOM, "auto"):
+        if source.choose != RANDOM:
             registry.build(source.choose, {})
 
 

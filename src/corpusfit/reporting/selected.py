@@ -8,8 +8,6 @@ from typing import Any
 from corpusfit.core.escaping import harmless
 from corpusfit.reporting.charts import (
     BAR,
-    CLOSE,
-    LINE,
     RULE,
     TWENTY,
     Spec,
@@ -20,7 +18,7 @@ from corpusfit.reporting.charts import (
 )
 from corpusfit.reporting.distribution import selection_data
 from corpusfit.reporting.examples import MAX_MAP_CHARACTERS
-from corpusfit.reporting.part import Part, Sheet, rounded
+from corpusfit.reporting.part import Part, Sheet
 from corpusfit.scoring import registry
 from corpusfit.selection.copies import copies_in_words
 from corpusfit.selection.folder import SelectionFolder
@@ -77,27 +75,6 @@ def scores_chart(data: dict[str, Any]) -> Spec:
         params=[{"name": "cut", "value": cut}],
         layer=[{"layer": [of_corpus, rule]}, *([of_target] if any(target) else [])],
         resolve={"scale": {"y": "independent"}},
-    )
-
-
-def amount_chart(amount: dict[str, Any]) -> Spec:
-    """Held-out bits per word against the share selected, with the interval of the difference."""
-    fewest = min(p["bits"] for p in amount["curve"])
-    rows = [{**p, "from": fewest + p["low"], "to": fewest + p["high"]} for p in amount["curve"]]
-    x = channel("fraction:Q", scale={"type": "log"}, title="share of the corpus sample's words")
-    y = {"title": "bits per word (lower is better)", **CLOSE}
-    band = {
-        "mark": {"type": "area", "opacity": 0.25},
-        "encoding": {"x": x, "y": channel("from:Q", **y), "y2": channel("to")},
-    }
-    line = {"mark": LINE, "encoding": {"x": x, "y": channel("bits:Q", **y)}}
-    chosen = {"values": [{"fraction": amount["fraction"]}]}
-    return spec(
-        "Held-out bits by amount",
-        "Bits per word of held-out target text against the share of words selected, with the 95 % "
-        "interval of the difference to the fewest, and the share in use.",
-        rows,
-        layer=[band, line, {"data": chosen, "mark": RULE, "encoding": {"x": x}}],
     )
 
 
@@ -176,11 +153,9 @@ def selected_part(name: str, title: str, path: Path, manifest: dict[str, Any], l
     """The section on one selection; the page can be read without its script."""
     data = selection_data(SelectionFolder(path), manifest, limit)
     charts = {"scores": scores_chart(data), "composition": composition_chart(data)}
-    if (manifest.get("amount") or {}).get("curve"):
-        charts["amount"] = amount_chart(manifest["amount"])
     if data["examples"]:
         charts["map"] = map_chart(data)
-    all_sheets = {**_counts(manifest), **_decisions(manifest), **_lists(data)}
+    all_sheets = {**_counts(manifest), **_stages(manifest), **_lists(data)}
     sheets = {name: sheet for name, sheet in all_sheets.items() if sheet.rows}
     return Part(
         "selection",
@@ -234,8 +209,7 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
         f"{manifest['method']['name']} selected {selected['segments']:,} of "
         f"{counts['segments']:,} segments: about {selected['tokens']:,} word pieces{share}."
     ]
-    reasons = [manifest.get("reason"), (manifest.get("amount") or {}).get("reason")]
-    sentences += [*filter(None, reasons), *manifest["warnings"]]
+    sentences += manifest["warnings"]
     sentences += [f"Most of its words are from {largest}."] if largest else []
     copies = copies_in_words(selected.get("copies"))
     left_out = f", {counts['left_out']:,} left out by `read.where`" if "left_out" in counts else ""
@@ -299,22 +273,11 @@ def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
     }
 
 
-def _decisions(manifest: dict[str, Any]) -> dict[str, Sheet]:
-    """What decided the method, the amount and the stages."""
+def _stages(manifest: dict[str, Any]) -> dict[str, Sheet]:
+    """What each stage of a cascade passed on."""
     cascade = manifest["cascade"]
     columns = ("stage", "segments", "passed", "units")
-    bits = ("bits", "behind", "low", "high")
     return {
-        "ranking": _ranking(manifest["ranking"] or []),
-        "amount": Sheet(
-            "Held-out bits by amount (lower is better), and the difference to the fewest with its "
-            "95 % interval",
-            ["fraction", "bits per word", "more than fewest", "interval from", "to"],
-            [
-                (p["fraction"], *(round(p[k], 4) for k in bits))
-                for p in (manifest.get("amount") or {}).get("curve", [])
-            ],
-        ),
         "cascade": Sheet(
             "Stages of the cascade",
             ["stage", "segments", "passed on", "units", "worker seconds", "units per second"],
@@ -344,23 +307,3 @@ def _lists(data: dict[str, Any]) -> dict[str, Sheet]:
             [[row[k] for k in example] for row in data["examples"]],
         ),
     }
-
-
-def _ranking(ranking: list[dict[str, Any]]) -> Sheet:
-    """The methods compared on a sample, with the verdicts that were measured."""
-    verdicts = [k for k in ("agreement", "f1", "auroc", "ap") if any(v.get(k) for v in ranking)]
-    columns = ["method", "family", "bits per word", "more than best", "interval from", "to"]
-    columns += [f"{v}{end}" for v in verdicts for end in ("", " sd")]
-    rows = []
-    for v in ranking:
-        figures = [v.get("bits"), *(v.get("behind") or [None] * 3)]
-        figures += [figure for k in verdicts for figure in v[k] or (None, None)]
-        shown = (rounded(figure, 3) for figure in figures)
-        rows.append((v["method"], v["family"], *shown))
-    caption = (
-        "Methods on this target and corpus: bits per word of held-out target text (lower is "
-        "better), difference to the best method and its 95 % interval"
-    )
-    if verdicts:
-        caption += "; mean and standard deviation (sd) over seeds (higher is better)"
-    return Sheet(caption, columns, rows)

@@ -12,6 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from corpusfit.core.errors import UnknownMethodError
+from corpusfit.core.plan import DEFAULT_METHOD
 
 GROUP = "corpusfit.methods"
 """The entry-point group in which other packages name modules with a method."""
@@ -34,10 +35,15 @@ def names() -> list[str]:
 
 def require(name: str, setting: str = "`method.name`") -> None:
     """Raise `UnknownMethodError` if no method has this name."""
-    allowed = ["auto", *names()]
     base = name.split(":", 1)[0]
-    if base not in allowed:
-        similar = difflib.get_close_matches(base, allowed, n=1)
+    if base == "auto":  # what it did is now two steps
+        raise UnknownMethodError(
+            f"{setting} must be a scoring method; got {name!r}, which is none any more: "
+            "`corpusfit rank --target TASK --corpus CORPUS` ranks the methods on your texts. Name "
+            f"one, such as {DEFAULT_METHOD}, the default."
+        )
+    if base not in names():
+        similar = difflib.get_close_matches(base, names(), n=1)
         guess = f" Did you mean {similar[0]!r}?" if similar else ""
         if not similar and base == name:
             guess = f" A field of the rows with scores is named field:{name}."

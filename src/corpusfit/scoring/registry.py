@@ -26,8 +26,6 @@ from corpusfit.scoring.names import modules, names, require
 def load(name: str, setting: str = "`method.name`") -> type[AnyMethod]:
     """The class of a method; only its own module is imported."""
     base = name.split(":", 1)[0]
-    if base == "auto":
-        raise bad_setting(setting, "the name of one method here", name, "Or leave it out.")
     require(name, setting)
     return _method_of(importlib.import_module(modules()[base]))
 
@@ -70,7 +68,8 @@ def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
     for key, value in settings.items():
         if key not in fields:
             allowed = ", ".join(fields) or "nothing"
-            raise bad_setting(f"A setting of method {name}", f"one of: {allowed}", key)
+            cure = "Name the method that has it by `method.name`."
+            raise bad_setting(f"A setting of method {name}", f"one of: {allowed}", key, cure)
         default = fields[key].default
         if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
             settings[key] = float(value)
@@ -94,7 +93,7 @@ def usable(name: str, options: Mapping[str, Any]) -> AnyMethod:
 
 def with_embedder(plan: MethodPlan, embedder: str) -> MethodPlan:
     """Fill in the run's embedder for a method with an unset setting `embedder`."""
-    if plan.name == "auto" or "embedder" in plan.options:
+    if "embedder" in plan.options:
         return plan
     if "embedder" not in {f.name for f in dataclasses.fields(load(plan.name))}:
         return plan

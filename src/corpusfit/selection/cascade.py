@@ -26,14 +26,13 @@ from corpusfit.core.artifacts import (
 )
 from corpusfit.core.engine import Call, Job, counting
 from corpusfit.core.errors import bad_setting, changed_input
-from corpusfit.core.plan import AUTO, CutPlan, EmbedPlan, MethodPlan, ReadPlan
+from corpusfit.core.plan import CutPlan, EmbedPlan, MethodPlan, ReadPlan
 from corpusfit.core.types import Paired, Reads, Segments, Shard, Texts, Units, read_as, take_texts
 from corpusfit.embed import load, wants_gpu
 from corpusfit.kernels.chance import place_keys
 from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import Scorer
 from corpusfit.scoring.surrogate import Surrogate, fit_surrogate
-from corpusfit.selection.auto import pick
 from corpusfit.selection.choosing import Selector, find_threshold, tie_draws
 from corpusfit.selection.embedding import add_vectors
 from corpusfit.selection.fit import Sample, fit
@@ -76,12 +75,10 @@ ShardPart = tuple[Shard, NDArray[np.int64] | None]
 class _Setup:
     """Decisions before the first stage runs; `shares` are passed on by the earlier stages."""
 
-    method: MethodPlan
     shares: list[float]
     segments: int
     tokens: int
     remark: str
-    reason: str = ""
 
     @property
     def passed(self) -> list[int]:
@@ -90,40 +87,28 @@ class _Setup:
 
 
 def score_cascade(run: Run, folder: SelectionFolder, resolved: Resolved) -> Scored:
-    """Write `scores/` for the whole corpus, stage by stage; returns the last stage's method."""
+    """Write `scores/` for the whole corpus, stage by stage."""
     # Reference: Viola and Jones (2001), cascades of classifiers; TADPOLE for the scores.
     setup = _prepare(run, folder, resolved)
-    stages = _with_last_method(resolved.stages, setup.method)
+    stages = resolved.stages
     for stage in stages:
         _run_stage(run, folder, stages, stage, setup)
     lowest = _join(run, folder, stages)
     _write_report(folder, stages, setup, lowest)
-    return Scored(setup.method, setup.reason, setup.remark)
-
-
-def _with_last_method(stages: Sequence[Stage], method: MethodPlan) -> list[Stage]:
-    """The stages with the last one's method, which `auto` may have chosen."""
-    return [*stages[:-1], replace(stages[-1], method=method)]
+    return Scored(setup.remark)
 
 
 def _prepare(run: Run, folder: SelectionFolder, resolved: Resolved) -> _Setup:
     """Draw and encode samples, fit the stages and set their shares; resumes an interrupted run."""
     path = folder.fit / "ready.json"
     if path.exists():
-        stored = json.loads(path.read_bytes())
-        return _Setup(**{**stored, "method": MethodPlan(**stored["method"])})
-    last = resolved.stages[-1]
+        return _Setup(**json.loads(path.read_bytes()))
+    stages, last = resolved.stages, resolved.stages[-1]
     sample, counts = _draw(run, folder, last)
-    _encode(run, folder, resolved.stages)
-
-    method, reason = resolved.used, ""
-    if method.name == AUTO:
-        samples = [_sample_of(folder, resolved.stages, last, n) for n in ("target", "background")]
-        method, reason = pick(run, folder, *samples, alone=True)
-    stages = _with_last_method(resolved.stages, method)
-    last_scorer = scorer_of(folder, stages, stages[-1])
+    _encode(run, folder, stages)
+    last_scorer = scorer_of(folder, stages, last)
     with run.stage("fit"):
-        remark = _fit(run, folder, stages, stages[-1], method)
+        remark = _fit(run, folder, stages, last, run.plan.method)
         # Surrogates learn the last stage's scores, of units outside the sample if there are any, as
         # the sample estimates the recall.
         for stage in reversed(stages[:-1]):
@@ -147,7 +132,7 @@ def _prepare(run: Run, folder: SelectionFolder, resolved: Resolved) -> _Setup:
         units = run.one(job, (last_scorer, Sample(folder.fit, "sampled")))
     scores = joined_scores(units, sample["units"], summed=last_scorer.summed)
     shares = shares_of(resolved, **counts)
-    setup = _Setup(method, shares, **counts, remark=remark, reason=reason)
+    setup = _Setup(shares, **counts, remark=remark)
     for stage, share, passed in zip(stages, shares, setup.passed, strict=False):
         if not passed:
             raise bad_setting(

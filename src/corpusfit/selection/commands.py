@@ -23,12 +23,11 @@ from corpusfit.core.manifest import (
     versions,
     warn_if_disk_is_small,
 )
-from corpusfit.core.plan import AUTO, ChoosePlan, CutPlan, MethodPlan, Plan
+from corpusfit.core.plan import ChoosePlan, CutPlan, MethodPlan, Plan
 from corpusfit.core.types import Documents, Source, text_array
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import LabelMethod, Method
-from corpusfit.selection.auto import contenders, decide_fraction, ranking_of
 from corpusfit.selection.balance import clusters_fingerprint
 from corpusfit.selection.cascade import score_cascade
 from corpusfit.selection.copies import copies_of
@@ -102,8 +101,7 @@ def select(
             warn_language_mismatch(run, resolved.method)
             # The selected text is compressed, but so may be the corpus; stored embeddings, 16 bits
             # a number, are about as large as the text.
-            encodes = resolved.method is not None and resolved.method.encodes
-            size = run.size * (run.plan.choose.share + encodes)
+            size = run.size * (run.plan.choose.share + resolved.method.encodes)
             warn_if_disk_is_small(folder, size, run.progress)
             score_all = score_cascade if resolved.stages else score_corpus
             with on_compile(functools.cache(lambda: _compile_aside(run))):
@@ -114,7 +112,6 @@ def select(
             manifest = _manifest(run, folder, resolved, scored)
             manifest["given"] = {"target": absolute(target), "corpus": absolute(corpus_inputs)}
             folder.keep_scored(manifest)
-        resolved = dataclasses.replace(resolved, used=MethodPlan(**manifest["method"]))
         return _finish(run, folder, resolved, manifest, selecting=selecting)
 
 
@@ -177,22 +174,23 @@ def rank_by_bits(
     seeds: int = 0,
 ) -> list[Ranked]:
     """Rank methods on a sample of the corpus; takes what `rank` takes."""
-    # By held-out bits alone without `seeds`, as `auto` does. With `named`, a method that cannot be
-    # used here is an error; else it is left out.
+    # By held-out bits alone without `seeds`. With `named`, a method that cannot be used here is an
+    # error; else it is left out.
     options = plan.method.options if len(names) == 1 else {}
     plan = with_numbers(plan, [registry.build(name, options) for name in names])
     with machine.running() as context:
         run = open_run(whole_lines(plan, corpus_inputs), target, corpus_inputs, context)
         plan = run.plan
-        encodes = any(registry.build(name, options).encodes for name in names)
-        if encodes:
+        encoding = [name for name in names if registry.build(name, options).encodes]
+        if encoding:  # all of them read the embedder of the first
+            plan = dataclasses.replace(plan, method=MethodPlan(encoding[0], options))
             plan, _, _ = by_size(plan, run.sources, workers=run.engine.workers, cascade=False)
         run = dataclasses.replace(run, plan=with_scored_side(run, plan))
         require_texts_for_near(run.plan, run.sources)
         target_sample, background = Sample(run.work, "target"), Sample(run.work, "background")
         target_texts(run, target_sample)
         background_texts(run, background, run.plan.fit.background)
-        if encodes:
+        if encoding:
             with run.stage("prepare encoder"):
                 prepare_encoder(run, run.plan.embed)
                 commits = commits_of(run.engine, [run.plan.embed.embedder])
@@ -224,9 +222,7 @@ def _identity(run: Run) -> dict[str, Any]:
 
 def _compile_aside(run: Run) -> None:
     """Compile the method's kernels in a worker, in parallel with those of reading here."""
-    names = contenders(alone=True) if run.plan.method.name == AUTO else [run.plan.method.name]
-    for name in names:
-        run.engine.run_aside(compile_method, MethodPlan(name, run.plan.method.options))
+    run.engine.run_aside(compile_method, run.plan.method)
 
 
 @no_collection()
@@ -239,14 +235,12 @@ def _manifest(
         "versions": versions(),
         "tokens": TOKENS,
         "plan": run.plan.as_dict(),
-        "method": dataclasses.asdict(scored.method),
+        "method": dataclasses.asdict(run.plan.method),
         "encoder": run.encoder,
         "encoders": run.encoders,
         **({"commits": run.commits} if run.commits else {}),
         "embedder_reason": resolved.embedder_reason,
         "files": run.files,
-        "ranking": ranking_of(folder),
-        "reason": scored.reason,
         "remark": scored.remark,
         "rounds": scored.rounds,
         "target": [source_as_dict(s) for s in run.target],
@@ -267,16 +261,11 @@ def _finish(
     selecting: bool,
 ) -> Selection:
     """Select and write; the manifest comes last and marks the run as finished."""
-    plan = run.plan  # as the manifest states it; `run` gets the amount that `auto` decides
-    selected = amount = recall_at = None
+    plan = run.plan
+    selected = recall_at = None
     if selecting:
-        if plan.choose.fraction == AUTO:
-            amount = decide_fraction(run, folder, resolved.used)
-            decided = plan.with_value("choose.fraction", amount["fraction"])
-            run = dataclasses.replace(run, plan=decided)
         copies = copies_of(run, folder)
-        method = registry.build(resolved.used.name, resolved.used.options)
-        chosen = choose_segments(run, folder, method, copies)
+        chosen = choose_segments(run, folder, resolved.method, copies)
         recall_at = segments_above(run, folder, chosen) if resolved.stages else None
         write_selected(run, folder, resolved, chosen, copies)
         run.require_unchanged()
@@ -296,9 +285,8 @@ def _finish(
         "command": command,
         "repeat": command_words(command, inputs, {}, overrides),
         "plan": plan.as_dict(),
-        "cascade": cascade_of(folder, run.plan.choose, recall_at),
+        "cascade": cascade_of(folder, plan.choose, recall_at),
         "selected": selected,
-        "amount": amount,
         "warnings": list(dict.fromkeys([*manifest["warnings"], *run.all_warnings()])),
         "seconds": {**manifest["seconds"], **run.seconds},
         "usage": {**manifest.get("usage", {}), **run.usage_by_stage()},

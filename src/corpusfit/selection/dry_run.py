@@ -23,7 +23,6 @@ from corpusfit.text.reading import Reasons, join_units, read_units
 _UNITS = 128  # units that each worker encodes
 _ENOUGH = 4 << 20  # stored bytes to measure
 _FIXED_S = 6.0  # seconds to start workers and fit, about the same for any corpus
-_COMPARED_S = 10.0  # seconds in which `auto` compares methods, on samples of fixed size
 _ROW_BYTES = 40  # bytes of a segment's row in `scores/`, compressed
 _WORKER_MB = {False: 250, True: 1250}  # MB of a worker, without and with an encoder (`minilm`)
 
@@ -61,7 +60,7 @@ def estimate(
                 if stage.embed is not None:
                     rate, _ = _encoding_rate(run, stage.embed, timed)
                     seconds, networks = seconds + (units * times * share + sampled) / rate, True
-        elif method is None or method.encodes:
+        elif method.encodes:
             rate, width = _encoding_rate(run, plan.embed, timed)
             seconds = 1.5 * seconds + units * times / rate  # it is read once more for a sample
         elif whole is not None:
@@ -75,7 +74,7 @@ def estimate(
             "stored_mb": stored / 1e6,
             "text_mb": text_mb,
             "units": total,
-            "seconds": round(seconds + _FIXED_S + _COMPARED_S * (plan.method.name == "auto")),
+            "seconds": round(seconds + _FIXED_S),
             "workers": workers,
             "memory_mb": round(
                 peak()

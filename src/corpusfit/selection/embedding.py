@@ -90,13 +90,6 @@ def add_vectors(run: Run, sample: Sample, embed: EmbedPlan | None = None) -> Non
     write_arrays(sample.vectors, {"vectors": vectors}, {})
 
 
-def require_vectors(run: Run, *samples: Sample) -> None:
-    """Encode the samples that have no vectors."""
-    for sample in samples:
-        if not sample.vectors.exists():
-            add_vectors(run, sample)
-
-
 def assign(
     run: Run, domains: Path, out: Path, gamma: int, embed: EmbedPlan, encoder: str | None
 ) -> int:

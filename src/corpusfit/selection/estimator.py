@@ -20,7 +20,7 @@ from corpusfit.core.artifacts import folder_path, restore, store, user_path, wri
 from corpusfit.core.errors import EmptyInputError, ModelError, UsageError, bad_setting
 from corpusfit.core.hub import HubName
 from corpusfit.core.manifest import undamaged, versions
-from corpusfit.core.plan import AUTO, CutPlan, EmbedPlan, MethodPlan, Plan
+from corpusfit.core.plan import AUTO, DEFAULT_METHOD, CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.core.types import Documents, Paired, Texts, as_texts, read_as, take_texts
 from corpusfit.embed import Encoder, load
 from corpusfit.embed.folders import ModelSetting, find
@@ -52,8 +52,7 @@ class Scorer:
     the same texts, and gives the same scores.
 
     Args:
-        method: a name of `corpusfit methods`; `auto` is the method whose selection from the
-            background best predicts held-out texts of the target.
+        method: a name of `corpusfit methods`.
         embedder: model for embeddings, as in `select`.
         seed: random seed.
         machine: where to fit, and where to show progress (default: this process; `Machine()` has
@@ -71,7 +70,7 @@ class Scorer:
 
     def __init__(
         self,
-        method: str = AUTO,
+        method: str = DEFAULT_METHOD,
         *,
         embedder: str = AUTO,
         seed: int = 0,
@@ -134,13 +133,8 @@ class Scorer:
 
     @property
     def method_(self) -> str:
-        """The method in use; for `auto` its choice, explained by `reason_`."""
+        """The method that was fitted."""
         return self._fit().method.name
-
-    @property
-    def reason_(self) -> str:
-        """Why `auto` chose the method, with the held-out bits; empty for a named method."""
-        return self._fit().reason
 
     def score_samples(self, texts: Strings) -> NDArray[np.float32]:
         """Score n texts, of any length: float32 [n], higher = more similar to the target.
@@ -272,13 +266,11 @@ class Scorer:
 
     def _changed(self) -> dict[str, Any]:
         """The parameters that are not the default; unknown settings too."""
-        start = dict(zip(_OWN, (AUTO, AUTO, 0, None), strict=True)) | self._defaults()
+        start = dict(zip(_OWN, (DEFAULT_METHOD, AUTO, 0, None), strict=True)) | self._defaults()
         return {k: v for k, v in self.get_params().items() if k not in start or v != start[k]}
 
     def _defaults(self) -> dict[str, Any]:
         """The method's settings; an embedder of its own is that of the Scorer."""
-        if self.method == AUTO:
-            return {}
         fields = dataclasses.fields(registry.load(self.method))
         return {f.name: f.default for f in fields if f.name not in _OWN}
 
@@ -287,10 +279,9 @@ class Scorer:
         seed = _plain(self.seed)
         plan = Plan().with_values({"embed": {"embedder": self.embedder}, "seed": seed})
         plan = plan.with_value("method.name", self.method)
-        if self.method != AUTO and registry.load(self.method).scorer is None:
-            raise bad_setting("`method.name`", "a method that scores a single text", self.method)
         options = {name: _plain(v) for name, v in self._changed().items() if name not in _OWN}
-        if self.method != AUTO and not registry.build(self.method, options).scores_texts:
+        known = registry.load(self.method)
+        if known.scorer is None or not registry.build(self.method, options).scores_texts:
             raise bad_setting("`method.name`", "a method that scores a single text", self.method)
         return plan.with_values({"method": options}).check()
 
@@ -361,10 +352,9 @@ class Fitted:
     """A fitted method, with what it needs to score texts."""
 
     scorer: FittedScorer[Any]
-    method: MethodPlan  # the method and its settings; for `auto`, its choice
+    method: MethodPlan
     embed: EmbedPlan
     encoder: str | None  # its fingerprint; None for a method on words
-    reason: str
     cache: Path
     cut: CutPlan
 
@@ -397,7 +387,7 @@ class Fitted:
 
     def save(self, folder: Path, request: dict[str, Any]) -> None:
         """Write `scorer.safetensors`, and `scorer.json` with the request and the fit's facts."""
-        facts = {name: value for name, value in vars(self).items() if name in _PLAIN}
+        facts: dict[str, Any] = {"encoder": self.encoder}
         for part in ("embed", "method", "cut"):
             facts[part] = dataclasses.asdict(getattr(self, part))
         about = {"format": _FORMAT, "corpusfit": versions()["corpusfit"], "tokens": TOKENS}
@@ -418,8 +408,9 @@ class Fitted:
             method, embed = MethodPlan(**about["method"]), EmbedPlan(**about["embed"])
             scorer = restore(folder / _ARRAYS, registry.scorer_class)
             cut = CutPlan(**about["cut"])
-            fitted = cls(scorer, method, embed, about["encoder"], about["reason"], cache, cut)
-            request = about["asked"]
+            fitted = cls(scorer, method, embed, about["encoder"], cache, cut)
+            # older versions could be asked for `auto`, also by default
+            request = {**about["asked"], "method": method.name}
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
             raise ModelError(f"{folder} does not hold a scorer that was saved: {e}.") from e
         fitted._require_tokens(about, folder)
@@ -431,7 +422,7 @@ class Fitted:
         manifest = folder.require_scored()
         with undamaged(folder.path):
             plan, method = Plan.from_dict(manifest["plan"]), MethodPlan(**manifest["method"])
-            encoder, reason = manifest["encoder"], manifest["reason"]
+            encoder = manifest["encoder"]
         if not registry.build(method.name, method.options).scores_texts:
             raise UsageError(
                 f"The method of {folder.path}, {method.name}, cannot score a single text. Score a "
@@ -439,11 +430,11 @@ class Fitted:
             )
         scorer = restore(folder.fit / _ARRAYS, registry.scorer_class)
         embed = plan.embed
-        request = {"method": plan.method.name, **plan.method.options, "seed": plan.seed}
+        request = {"method": method.name, **method.options, "seed": plan.seed}
         if encoder:
             request["embedder"] = embed.embedder
         embed = at_commit(embed, manifest.get("commits", {}))
-        fitted = cls(scorer, method, embed, encoder, reason, cache, plan.cut)
+        fitted = cls(scorer, method, embed, encoder, cache, plan.cut)
         fitted._require_tokens(manifest, folder.path)
         return fitted, request
 
@@ -458,12 +449,11 @@ class Fitted:
 
 
 _ARRAYS, _ABOUT = "scorer.safetensors", "scorer.json"
-_FORMAT = 1  # of these two files, to be raised when an older version could not read them
-_PLAIN = ("encoder", "reason")
+_FORMAT = 2  # of these two files, to be raised when an older version could not read them
 
 
 def fit(plan: Plan, target: Texts, background: Texts, *, machine: Machine) -> Fitted:
-    """Fit the plan's method, or the one that `auto` chooses, as `select` does on files of these."""
+    """Fit the plan's method, as `select` does on files of these."""
     with machine.running() as context:
         sources = []
         for name, texts in (("target", target), ("background", background)):
@@ -474,10 +464,7 @@ def fit(plan: Plan, target: Texts, background: Texts, *, machine: Machine) -> Fi
         resolved = resolve(run)
         run = prepared(run, resolved)
         folder = SelectionFolder(run.work)
-        fitted, _ = fit_method(run, folder, resolved)
-        used = fitted.method
+        fit_method(run, folder, resolved)
         scorer = restore(folder.fit / _ARRAYS, registry.scorer_class)
-        encodes = registry.build(used.name, used.options).encodes
-        encoder = run.encoder if encodes else None
-        embed = run.pinned(run.plan.embed)
-        return Fitted(scorer, used, embed, encoder, fitted.reason, run.cache, run.plan.cut)
+        plan, embed = run.plan, run.pinned(run.plan.embed)
+        return Fitted(scorer, plan.method, embed, run.encoder, run.cache, plan.cut)

@@ -91,7 +91,7 @@ def write_examples(run: Run, folder: SelectionFolder, resolved: Resolved, parts:
     texts = [row["text"] for row in rows]
     encoder = run.encoder
     job = Describe(
-        resolved.used,
+        resolved.plan.method,
         folder.scorer,
         target,
         tuple(places.tolist()),

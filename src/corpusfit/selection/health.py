@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,18 +14,15 @@ from pathlib import Path
 import orjson
 from packaging.requirements import Requirement
 
-from corpusfit.core.errors import MissingDependencyError
 from corpusfit.core.manifest import versions
-from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan
+from corpusfit.core.plan import EmbedPlan, Plan
 from corpusfit.embed.hardware import devices, may_have_cuda, memory, resolve
-from corpusfit.scoring import registry
-from corpusfit.selection.auto import contenders
 from corpusfit.selection.commands import select
 from corpusfit.text.cache_entries import cache_entries
 from corpusfit.text.context import Machine
 
 _TARGET, _CORPUS, _SHORT = 100, 300, 300
-"""Texts of the selections that compile kernels, and their length."""
+"""Texts of the selection that compiles kernels, and their length."""
 
 
 @dataclass(frozen=True)
@@ -94,8 +90,7 @@ def doctor(machine: Machine, *, warm: bool = False) -> Health:
 
 
 def compile_kernels(machine: Machine) -> None:
-    """Compile what `select` calls, by selections on small text; numba keeps the result on disk."""
-    # `auto` where its encoder is installed, and its methods on words one by one.
+    """Compile what `select` calls, by a selection on small text; numba keeps the result on disk."""
     with tempfile.TemporaryDirectory(prefix="corpusfit-") as folder:
         texts = _texts(_SHORT)
         paths = [Path(folder, name) for name in ("target.jsonl", "corpus.jsonl")]
@@ -103,16 +98,9 @@ def compile_kernels(machine: Machine) -> None:
             rows = (orjson.dumps({"text": next(texts)}) for _ in range(n))
             path.write_bytes(b"\n".join(rows) + b"\n")
         target, corpus = ([str(path)] for path in paths)
-
-        def compiled(method: str) -> None:
-            plan = Plan(method=MethodPlan(method)).with_value("choose.fraction", 0.1)
-            with machine.progress.showing(f"compile {method}", 0):
-                quiet = Machine(machine.engine, machine.workers, machine.cache)
-                select(plan, target, corpus, Path(folder, method), machine=quiet)
-
-        for name in ("auto", *(n for n in contenders() if not registry.build(n, {}).encodes)):
-            with contextlib.suppress(MissingDependencyError):  # of the encoder of auto
-                compiled(name)
+        with machine.progress.showing("compile", 0):
+            quiet = Machine(machine.engine, machine.workers, machine.cache)
+            select(Plan(), target, corpus, Path(folder, "out"), machine=quiet)
 
 
 def _texts(characters: int) -> Iterator[str]:

@@ -19,7 +19,7 @@ from corpusfit.embed.folders import POOLING, hub_is_reachable
 from corpusfit.selection.copies import copies_in_words
 from corpusfit.text.files import first_line
 
-SELECTED = ("target", "method", "reason", "selected", "counts")
+SELECTED = ("target", "method", "selected", "counts")
 """The facts of a selection that are in the card of a model trained on it."""
 
 _BEGINS = "---\ntags: [corpusfit]"
@@ -186,8 +186,7 @@ def _facts_of_selection(manifest: Manifest) -> Iterator[str]:
     copies = copies_in_words(selected.get("copies")) if selected else ""
     if copies:
         yield f"{copies}.\n"
-    reason = in_markdown(manifest.get("reason") or "")
-    yield f"Method: {in_markdown(manifest['method']['name'])}. {reason}".strip() + "\n"
+    yield f"Method: {in_markdown(manifest['method']['name'])}.\n"
     if selected:
         sources = selected["by_source"]
         largest = sorted(sources, key=lambda name: (-sources[name]["tokens"], name))

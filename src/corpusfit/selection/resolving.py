@@ -1,7 +1,4 @@
-"""Decides a plan before anything runs: stages, embedder, side of pairs; checks it with its inputs.
-
-What needs measured work is decided in `auto.py`: the method of `auto` and the fraction `auto`.
-"""
+"""Decides a plan before anything runs (stages, embedder, side of pairs) and checks its inputs."""
 
 from __future__ import annotations
 
@@ -22,6 +19,7 @@ from corpusfit.core.errors import UnknownMethodError, bad_setting
 from corpusfit.core.languages import can_identify, identifier
 from corpusfit.core.plan import (
     AUTO,
+    DEFAULT_METHOD,
     CascadePlan,
     ChoosePlan,
     EmbedPlan,
@@ -66,8 +64,7 @@ class Resolved:
     """What is decided before a command runs; the steps read it instead of the plan's texts."""
 
     plan: Plan  # final, as the manifest states it
-    used: MethodPlan  # the plan's method; of a finished run what `auto` chose
-    stages: tuple[Stage, ...]  # those of a cascade; the last one's method may still be `auto`
+    stages: tuple[Stage, ...]  # those of a cascade
     embedder_reason: str = ""  # why `embed.embedder=auto` became this model; empty for a named one
 
     @classmethod
@@ -76,34 +73,35 @@ class Resolved:
         stages: Sequence[StageText] = ()
         if plan.cascade.stages:
             plan, stages = _spelled_out(plan)
-        used = registry.with_embedder(plan.method, plan.embed.embedder)
-        plan = dataclasses.replace(plan, method=used)
-        return cls(plan, used, _stages(plan, stages), embedder_reason)
+        method = registry.with_embedder(plan.method, plan.embed.embedder)
+        plan = dataclasses.replace(plan, method=method)
+        return cls(plan, _stages(plan, stages), embedder_reason)
 
     @classmethod
     def stored(cls, manifest: Mapping[str, Any]) -> Resolved:
         """Restore the decisions of a run from its manifest."""
-        plan = Plan.from_dict(manifest["plan"])
+        # plans of older versions may say `auto`, and not which method it chose
+        method = MethodPlan(**manifest["method"])
+        plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), method=method)
         stages = plan.cascade.stage_texts() if plan.cascade.stages else ()
-        used = MethodPlan(**manifest["method"])
-        return cls(plan, used, _stages(plan, stages), manifest.get("embedder_reason", ""))
+        return cls(plan, _stages(plan, stages), manifest.get("embedder_reason", ""))
 
     @cached_property
-    def method(self) -> AnyMethod | None:
-        """The method with its settings; None if `auto` has not chosen it yet."""
-        return None if self.used.name == AUTO else registry.build(self.used.name, self.used.options)
+    def method(self) -> AnyMethod:
+        """The method with its settings."""
+        return registry.build(self.plan.method.name, self.plan.method.options)
 
     @property
     def methods(self) -> list[MethodPlan]:
         """The methods of all stages; without a cascade the one method."""
-        return [s.method for s in self.stages if s.method is not None] or [self.used]
+        return [s.method for s in self.stages if s.method is not None] or [self.plan.method]
 
     @property
     def embeds(self) -> list[EmbedPlan]:
         """The settings of the encoders that the stages or the method read."""
         if self.stages:
             return [s.embed for s in self.stages if s.embed is not None]
-        return [self.plan.embed] if self.method is None or self.method.encodes else []
+        return [self.plan.embed] if self.method.encodes else []
 
 
 def _spelled_out(plan: Plan) -> tuple[Plan, list[StageText]]:
@@ -112,37 +110,28 @@ def _spelled_out(plan: Plan) -> tuple[Plan, list[StageText]]:
     *earlier, last = plan.cascade.stage_texts()
     stages = []
     for text in earlier:
-        if text.name == AUTO:
-            raise bad_setting(
-                "An earlier stage of `cascade.stages`",
-                "the name of a method or an embedder",
-                AUTO,
-                "Only the last stage can be auto.",
-            )
         method = _unit_method(MethodPlan(text.name)) if _is_method(text.name) else None
         stages.append(_with_embedder(text, method, plan.embed.embedder))
-    if last.name == AUTO or _is_method(last.name):
-        if plan.method.name not in (AUTO, last.name):
+    if _is_method(last.name):
+        if plan.method.name not in (DEFAULT_METHOD, last.name):
             raise bad_setting(
                 "`method.name`",
                 f"left out or {last.name}, the last stage of `cascade.stages`",
                 plan.method.name,
             )
         plan = dataclasses.replace(plan, method=MethodPlan(last.name, plan.method.options))
-        if last.name == AUTO:
-            last = StageText(last.embedder or plan.embed.embedder)
-            embedder = last.name
-        else:
-            last = _with_embedder(last, _unit_method(plan.method), plan.embed.embedder)
-            embedder = last.embedder or plan.embed.embedder
+        last = _with_embedder(last, _unit_method(plan.method), plan.embed.embedder)
+        embedder = last.embedder or plan.embed.embedder
     else:
         last = _with_embedder(last, None, "")
         embedder = last.name
-        if plan.method.name != AUTO and not _unit_method(plan.method).encodes:
+        scores = registry.build(plan.method.name, plan.method.options)
+        if not (isinstance(scores, Method) and scores.encodes):
             raise bad_setting(
                 "`method.name`",
-                f"a method that reads embeddings, because the last stage is {last}",
+                f"a method that scores each unit by its embedding, as the last stage is {last}",
                 plan.method.name,
+                "For example `method.name=domain_classifier`.",
             )
     stages.append(last)
     embed = dataclasses.replace(plan.embed, embedder=embedder)
@@ -179,7 +168,7 @@ def _stages(plan: Plan, texts: Sequence[StageText]) -> tuple[Stage, ...]:
             embed = dataclasses.replace(embed, embedder=text.embedder)
         else:
             embed = dataclasses.replace(embed, embedder=text.name)
-        encodes = method is None or method.name == AUTO or _unit_method(method).encodes
+        encodes = method is None or _unit_method(method).encodes
         name = str(dataclasses.replace(text, share=None))
         stages.append(Stage(number, name, text.share, method, embed if encodes else None))
     return tuple(stages)
@@ -247,9 +236,8 @@ def checked(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
     method = resolved.method
     if isinstance(method, LabelMethod) and method.truth != SOURCE:  # a label is read as the id
         plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=method.truth))
-    check_fraction(plan.choose, resolved.used)
-    named = (each for each in resolved.methods if each.name != AUTO)
-    return with_numbers(plan, [registry.usable(each.name, each.options) for each in named])
+    methods = [registry.usable(each.name, each.options) for each in resolved.methods]
+    return with_numbers(plan, methods)
 
 
 def with_numbers(plan: Plan, methods: Iterable[AnyMethod]) -> Plan:
@@ -381,17 +369,17 @@ def prepared(run: Run, resolved: Resolved) -> Run:
     A model can change under its name, and `auto` can choose another precision on another machine.
     """
     plan = resolved.plan
-    methods = [registry.build(m.name, m.options) for m in resolved.methods if m.name != AUTO]
+    methods = [registry.build(m.name, m.options) for m in resolved.methods]
     files = sorted({file for method in methods for file in method.files})
     encoder = None
     commits: dict[str, str] = {}
     encoders = {}  # of the earlier stages of a cascade
-    method = resolved.method
+    encodes = resolved.method.encodes
     earlier = {s.embed.embedder: s.embed for s in resolved.stages[:-1] if s.embed is not None}
-    if method is None or method.encodes or earlier:
+    if encodes or earlier:
         run.engine.require_shared(run.cache, "`cache`")
         with run.stage("prepare encoder"):
-            if method is None or method.encodes:
+            if encodes:
                 encoder = prepare_encoder(run, plan.embed)
                 is_external = plan.embed.embedder not in EMBEDDERS
                 if is_external and run.one(partial(reads_whole, cache=run.cache), plan.embed):
@@ -429,20 +417,6 @@ def whole_lines(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
     return dataclasses.replace(plan, cut=dataclasses.replace(plan.cut, unit="document"))
 
 
-def check_fraction(amount: ChoosePlan, used: MethodPlan) -> None:
-    """Check that the amount can be decided for a method."""
-    if amount.fraction != AUTO or used.name == AUTO:
-        return
-    method = registry.load(used.name)
-    if issubclass(method, LabelMethod) or not method.exact:
-        raise bad_setting(
-            "`choose.fraction`",
-            f"a number with {used.name}",
-            AUTO,
-            "auto is for methods that score texts and train no network.",
-        )
-
-
 def require_texts_for_near(plan: Plan, sources: Sequence[Source]) -> None:
     """Check that near-duplicates are asked of texts, not of aligned pairs."""
     if plan.choose.dedup == "near" and corpus.is_parallel(sources):
@@ -466,7 +440,7 @@ UNPACKED = 4
 """Bytes of text per stored byte of a compressed file."""
 
 SAMPLED = 1.2e7
-"""Bytes of the units of target and sample that `auto` embeds."""
+"""Bytes of the units of target and samples that a cascade embeds."""
 
 FIXED = 20.0
 """Seconds of a `select` that do not grow with the corpus."""
@@ -481,7 +455,6 @@ with AMX for bf16; the GPU's is a guess. They only serve messages."""
 
 
 _STATIC, _MINILM = "`embed.embedder=static`", "`embed.embedder=minilm`"
-_WORDS = "`method.name=moore_lewis`, on words alone,"
 
 
 def by_size(
@@ -497,11 +470,11 @@ def by_size(
     # for all where `minilm` is not installed.
     if plan.embed.embedder != AUTO:
         return plan, "", ""
-    name, text = plan.method.name, _text_bytes(sources)
-    method = None if name == AUTO else registry.build(name, plan.method.options)
-    reads = method is None or method.encodes
-    best = default_embedder() if reads else "minilm"
-    if not reads or plan.cascade.stages:
+    text = _text_bytes(sources)
+    method = registry.build(plan.method.name, plan.method.options)
+    cascaded = bool(plan.cascade.stages)
+    best = default_embedder() if method.encodes or cascaded else "minilm"
+    if not method.encodes or cascaded:
         return _embedding(plan, best), "", ""
     if best == "static":
         why = "The embedder is static, as minilm is not here: `embed.embedder=minilm` downloads it."
@@ -510,13 +483,11 @@ def by_size(
     device = "cpu"
     if text > WHOLE["cpu"] and plan.embed.device != "cpu" and may_have_cuda():
         device = resolve_device("auto", "embed")
-    encoded = text if method is not None else min(text, SAMPLED)
-    times = _Times(text, encoded, device, workers)
-    by_words = {_WORDS: times.seconds("text")} if method is None else {}
+    times = _Times(text, text, device, workers)
     if text <= WHOLE[device]:
         why = f"The embedder is minilm, because the corpus has only {_size(text)} of text."
         short = times.seconds(device) < SHORT
-        estimate = times.describe(device, {_STATIC: times.seconds("static"), **by_words})
+        estimate = times.describe(device, {_STATIC: times.seconds("static")})
         return _embedding(plan, "minilm"), why, "" if short else estimate
     # a medium corpus: `static` scores everything, and `minilm` the best part
     staging = cascade and isinstance(method, Method)
@@ -537,7 +508,7 @@ def by_size(
         f"The embedder is static, because the corpus has {_size(text)} of text; minilm is for up "
         f"to {_size(WHOLE[device])}."
     )
-    others = {_MINILM: times.seconds(device), **by_words}
+    others = {_MINILM: times.seconds(device)}
     if needed < 1:
         staged = dataclasses.replace(times, encoded=needed * text + SAMPLED)
         others = {"`cascade.stages=static>minilm`": staged.seconds(device), **others}
@@ -554,9 +525,9 @@ class _Times:
     workers: int
 
     def seconds(self, way: str) -> float:
-        """Estimated seconds with an embedder of `PER_BYTE`, or `text` for none."""
+        """Estimated seconds with an embedder of `PER_BYTE`."""
         way = "bf16" if way == "cpu" and cpu_has_bf16() else way
-        encoding = PER_BYTE[way] * (self.encoded if way != "text" else 0)
+        encoding = PER_BYTE[way] * self.encoded
         workers = 1 if way == "cuda" else self.workers
         return FIXED + PER_BYTE["text"] * self.text / self.workers + encoding / workers
 
@@ -572,7 +543,7 @@ class _Times:
 def _selected(amount: ChoosePlan) -> float:
     """The share of the corpus that is selected; 1 if it is not known in advance."""
     is_share = amount.segments is None and amount.tokens is None and amount.threshold is None
-    plain = amount.policy == "top" and not amount.balance and amount.fraction != AUTO
+    plain = amount.policy == "top" and not amount.balance
     return amount.share if is_share and plain else 1.0
 
 
@@ -599,10 +570,8 @@ _TEXTS = 8  # texts from each of these; more if there are fewer sources
 _MIN_SHARE = 0.1  # of the target's sample, for a language to be one of the target's
 
 
-def reads_words(method: AnyMethod | None) -> bool:
-    """Whether the method (None for `auto`) compares words, which two languages do not share."""
-    if method is None:
-        return True
+def reads_words(method: AnyMethod) -> bool:
+    """Whether the method compares words, which two languages do not share."""
     if method.ignores_target or isinstance(method, LabelMethod):
         return False
     return method.reads != "embedding" and method.exact
@@ -610,12 +579,11 @@ def reads_words(method: AnyMethod | None) -> bool:
 
 def encoder_of(plan: Plan) -> str:
     """The encoder whose embeddings the method reads; empty for none."""
-    name = plan.method.name
-    encodes = name == AUTO or registry.build(name, plan.method.options).encodes
-    return plan.embed.embedder if encodes else ""
+    method = registry.build(plan.method.name, plan.method.options)
+    return plan.embed.embedder if method.encodes else ""
 
 
-def warn_language_mismatch(run: Run, method: AnyMethod | None) -> None:
+def warn_language_mismatch(run: Run, method: AnyMethod) -> None:
     """Warn if most of the corpus is in other languages than the target and scores would suffer."""
     # Checks the first texts of some sources; skipped without the extra `languages`.
     # Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.

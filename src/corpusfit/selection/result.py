@@ -44,11 +44,6 @@ class Selection(Finished, Sequence[dict[str, Any]]):
     `manifest.json`.
     """
 
-    @property
-    def reason(self) -> str:
-        """Why `auto` uses its method; empty for a method that was named."""
-        return self.manifest.get("reason") or ""
-
     def __len__(self) -> int:
         """Number of selected segments; 0 for a run of `score`."""
         selected = self.manifest["selected"]

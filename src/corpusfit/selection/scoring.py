@@ -15,16 +15,15 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import names_in, remove, restore, write_bytes
 from corpusfit.core.engine import Call, Job
 from corpusfit.core.errors import InputError, bad_setting
-from corpusfit.core.plan import CutPlan, MethodPlan, ReadPlan
+from corpusfit.core.plan import CutPlan, ReadPlan
 from corpusfit.core.types import Paired, Reads, Shard, Source, Units, file_of, read_as
 from corpusfit.embed.store import VectorStore
 from corpusfit.kernels.chance import bottom_k
 from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import SOURCE, CorpusMethod, LabelMethod
 from corpusfit.scoring.rounds import RoundMethod
-from corpusfit.selection.auto import pick
 from corpusfit.selection.copies import keys_of, write_keys
-from corpusfit.selection.embedding import add_vectors, embed_corpus, require_vectors
+from corpusfit.selection.embedding import add_vectors, embed_corpus
 from corpusfit.selection.fit import Sample, common_words, fit
 from corpusfit.selection.folder import SelectionFolder, mark_path, tallies
 from corpusfit.selection.labels import labels_of, shown
@@ -50,10 +49,8 @@ from corpusfit.text.reading import (
 
 @dataclass(frozen=True)
 class Scored:
-    """The method that scored a corpus."""
+    """How a corpus was scored."""
 
-    method: MethodPlan
-    reason: str = ""  # why `auto` chose it
     remark: str = ""  # remark of the fitted method for the user
     rounds: dict[str, Any] | None = None  # whether rounds were on all texts, or on what sample
 
@@ -61,10 +58,9 @@ class Scored:
 def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Scored:
     """Write `scores/` for the whole corpus."""
     if isinstance(resolved.method, LabelMethod):
-        return _score_labels(run, folder, resolved.method, resolved.used)
+        return _score_labels(run, folder, resolved.method)
     fitted, store = fit_method(run, folder, resolved)
-    used = fitted.method
-    method = registry.build(used.name, used.options)
+    method = resolved.method
     # methods by rounds have scored the corpus while they were fitted
     if isinstance(method, RoundMethod):
         return fitted
@@ -104,39 +100,31 @@ def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Score
 
 
 def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[Scored, Path | None]:
-    """Draw target and background, let `auto` decide, and fit the method; also the vector store."""
+    """Draw target and background, and fit the method; also the vector store."""
     # A method that takes the corpus in rounds scores it on the way; one that reads it as a whole is
     # not fitted.
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
     target_texts(run, target)
-    used, method = resolved.used, resolved.method
-    reason = remark = ""
-    if method is None or run.encoder is None:
+    method, remark = resolved.method, ""
+    if run.encoder is None:
         if not background.texts.exists():  # otherwise an interrupted run has drawn it already
             background_texts(run, background, run.plan.fit.background)
         if reads_words(method):
             require_words(run, target, background, signs=getattr(method, "signs", False))
-    drawn_by_text = method is None
-    if method is None:
-        used, reason = pick(run, folder, target, background)
-        method = registry.build(used.name, used.options)
     store = None
     if method.encodes:
         store, counts = embed_corpus(run, run.plan.embed, run.encoder)
-        if drawn_by_text:
-            require_vectors(run, target, background)
-        else:
-            add_vectors(run, target)
-            places = bottom_k(enumerate(counts), run.plan.fit.background, run.plan.seed)
-            with run.stage("sample"):
-                run.one(partial(sample_vectors, store, background.vectors), places)
-            # Where the fit reads vectors alone, the texts are for `adapt` and `forecast`, which
-            # measure the loss on text of the corpus.
-            if not background.texts.exists():  # otherwise an interrupted run has read them already
-                read_background(run, background, places)
+        add_vectors(run, target)
+        places = bottom_k(enumerate(counts), run.plan.fit.background, run.plan.seed)
+        with run.stage("sample"):
+            run.one(partial(sample_vectors, store, background.vectors), places)
+        # Where the fit reads vectors alone, the texts are for `adapt` and `forecast`, which measure
+        # the loss on text of the corpus.
+        if not background.texts.exists():  # otherwise an interrupted run has read them already
+            read_background(run, background, places)
     rounds = None
     if isinstance(method, RoundMethod):
-        share = score_in_rounds(run, folder, used.name, method, target)
+        share = score_in_rounds(run, folder, run.plan.method.name, method, target)
         rounds = {"of": "sample" if share < 1.0 else "all", "share": share}
         if share < 1.0:
             remark = (
@@ -147,8 +135,8 @@ def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[S
     elif not isinstance(method, CorpusMethod):
         with run.stage("fit"):
             job = partial(fit, target, background, folder.scorer, run.plan.seed)
-            remark = run.one(Call(job, not method.exact), used)
-    return Scored(used, reason, remark, rounds), store
+            remark = run.one(Call(job, not method.exact), run.plan.method)
+    return Scored(remark, rounds), store
 
 
 def require_strict(run: Run, folder: SelectionFolder) -> None:
@@ -315,9 +303,7 @@ def _score_by_label(
     return scoring.finish(shard.index, units, scores[places], tally), labels
 
 
-def _score_labels(
-    run: Run, folder: SelectionFolder, method: LabelMethod, used: MethodPlan
-) -> Scored:
+def _score_labels(run: Run, folder: SelectionFolder, method: LabelMethod) -> Scored:
     """Score the corpus by its rows' labels."""
     # Reference: Aharoni and Goldberg (2020), section 4.2 (the oracle).
     target_texts(run, Sample(folder.fit, "target"))
@@ -336,15 +322,15 @@ def _score_labels(
     for _, path in table.parts(folder.scores) if folder.scores.is_dir() else ():
         (scores,) = table.read_columns(path, "score")
         if scores.any():
-            return Scored(used)
+            return Scored()
         segments += len(scores)
     # No row matches, so nothing is worth keeping: allow another label in the same folder.
     remove(folder.scored, folder.scores)
     if not segments:
         raise run.nothing_read(rejected)
     raise bad_setting(
-        f"The settings of {used.name}",
+        f"The settings of {run.plan.method.name}",
         "such that a row of the corpus has a matching label",
-        dict(used.options),
+        dict(run.plan.method.options),
         f"Labels of the corpus: {shown(labels_seen)}.",
     )

@@ -20,7 +20,6 @@ _FOLDERS = {
     "embeddings": "embeddings of corpora",
     "samples": "embeddings of samples",
     "tokens": "token ids",
-    "rankings": "rankings of methods",
     "data": "data in memory",
     "surveys": "surveys of files",
 }

@@ -38,7 +38,7 @@ def normalize(text: str) -> str:
     rules cover the Penn Treebank's brackets, quotes and split contractions (as NLTK's
     `TreebankWordDetokenizer`), the entity brackets of ChemProt and SciERC, HTML entities whole or
     broken (` #39;s` in AG News), and C1 control characters that were Windows quotes. Line breaks of
-    web pages stay, because web corpora have them too (docs/auto.md). Rules that could damage
+    web pages stay, because web corpora have them too (docs/ranking.md). Rules that could damage
     ordinary text (French sets a space before `!`, Dutch begins words with `'s`) apply only where
     the text shows evidence of a tokeniser, such as a space before a comma.
 

@@ -27,6 +27,8 @@ from corpusfit.training.plan import (
     without_newer,
 )
 
+CONTENDERS = ("dsir", "moore_lewis", "cynical", "bm25", "betr", "domain_classifier", "knn")
+"""The methods that are ranked if none is named: cheap ones, on words and on embeddings."""
 _SECOND = 4
 """One step in so many of a trial is in its second phase."""
 USES = ("off", "resample")
@@ -51,8 +53,7 @@ class SearchPlan(Group, group="search"):
         Option(
             "Methods to try, separated by commas",
             "methods",
-            default="the 4 with the fewest held-out bits of those that `corpusfit select "
-            "--method auto` compares",
+            default=f"the 4 with the fewest held-out bits of {', '.join(CONTENDERS)}",
             more="`search.keep` sets their number",
             metavar="NAMES",
             items=str,

@@ -19,7 +19,6 @@ from corpusfit.core.plan import size_for
 from corpusfit.embed.hardware import resolve
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod, Method
-from corpusfit.selection.auto import contenders
 from corpusfit.selection.commands import choose, rank_by_bits, select
 from corpusfit.selection.folder import copy_scores
 from corpusfit.text.context import Machine
@@ -29,7 +28,7 @@ from corpusfit.training.plan import TASK
 from corpusfit.training.presets import BATCH
 from corpusfit.training.trainer import TrainerCallback
 from corpusfit.tuning.folder import TuneFolder
-from corpusfit.tuning.plan import TunePlan
+from corpusfit.tuning.plan import CONTENDERS, TunePlan
 from corpusfit.tuning.schedule import (
     RANDOM,
     Rung,
@@ -224,12 +223,12 @@ class Search:
     def _methods(self) -> list[str]:
         """The methods to try, those without held-out bits first, then by them."""
         named = self.plan.search.method_names()
-        ranked = [name for name in named or contenders() if _is_ranked(name)]
+        ranked = [name for name in named or CONTENDERS if _is_ranked(name)]
         if not ranked:
             return named
         if not self.folder.ranking.exists():
             verdicts = rank_by_bits(
-                self.plan.selection("auto"),
+                self.plan.selection(ranked[0]),
                 [self.fit],
                 self.corpus,
                 ranked,
@@ -384,8 +383,6 @@ class Search:
 
 def _is_ranked(name: str) -> bool:
     """Whether held-out bits are measured for a method: it scores texts, and trains no network."""
-    if name == "auto":
-        return False
     method = registry.load(name)
     return issubclass(method, Method | CorpusMethod) and method.exact
 

@@ -61,7 +61,6 @@ def test_an_amount_may_be_in_thousands_millions_or_billions(text, tokens):
         ("choose.segments=-1", "above 0"),
         ("choose.policy=best", "top, continuous, resample"),
         ("embed.pooling=max", "mean, cls"),
-        ("method.k=3", "method.name"),
         ("read.max_row_mb=nan", "above 0"),
     ],
 )

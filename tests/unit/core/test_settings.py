@@ -27,7 +27,6 @@ WRONG = ([], "nonsense", -1, 0, 1, 2**70, -0.5, 2.5, float("nan"), float("inf"))
 TOGETHER = [
     ("select", ["choose.fraction=0.1", "choose.tokens=5"], "choose.tokens"),
     ("select", ["choose.policy=resample", "choose.threshold=1.5"], "1.5"),
-    ("select", ["method.k=3"], "auto with k"),
     ("select", ["choose.balance=cluster"], "nothing"),
     ("select", ["choose.clusters=c"], "'c'"),
     ("select", ["choose.balance=cluster", "choose.clusters=c", "choose.threshold=1.5"], "1.5"),

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from corpusfit.core.errors import UsageError
-from corpusfit.core.plan import Plan
+from corpusfit.core.plan import DEFAULT_METHOD, Plan
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.task import Outcome
 from corpusfit.experiments.config import Recipe, RecipeTask, Search, Selector
@@ -21,7 +21,7 @@ from corpusfit.training.plan import AdaptPlan
 
 
 def selector(name, **words):
-    method = name if name in method_names() else "auto"
+    method = name if name in method_names() else DEFAULT_METHOD
     plan = Plan().with_value("method.name", method)
     columns = {"fractions": (0.1,), "weights": ("off",), "adapters": ("",), "augment": ("",)}
     return Selector(name, plan, AdaptPlan(), **{**columns, **words})
@@ -446,10 +446,10 @@ def test_settings_that_a_cell_cannot_have_are_rejected_before_reading():
         match=r"\[evaluate\].*`augment\.mt` and `augment\.mt_back` must",
     ):
         check_plans(recipe(both, compare="knn"))
-    cascade = Plan().with_value("cascade.stages", "dsir>static")
-    asked = dataclasses.replace(selector("auto", weights=("lambda",)), select=cascade)
+    cascade = Plan().with_value("cascade.stages", "dsir>knn")
+    asked = dataclasses.replace(selector("knn", weights=("lambda",)), select=cascade)
     with pytest.raises(UsageError, match=r"\[select\].*choose\.policy.*cascade\.stages"):
-        check_plans(recipe(asked, compare="auto"))
+        check_plans(recipe(asked, compare="knn"))
 
 
 MONO = RecipeTask("a", "a", models={"mono": "de", "specific": "bio"})

@@ -15,7 +15,7 @@ PLAIN = """
 name = "t"
 model = "bert"
 corpus = ["pile"]
-selectors = ["base", "random", "auto"]
+selectors = ["base", "random", "cynical"]
 adapt = { train.steps = 100 }
 [[tasks]]
 name = "a"
@@ -44,7 +44,7 @@ def test_defaults_and_paths(recipe, tmp_path):
     assert found.tasks[0].path == str(tmp_path / "a")
     assert (found.seeds, found.seed, found.adaptations, found.compare) == (8, 0, 1, "base")
     assert [s.fractions for s in found.selectors] == [(0.2,)] * 3
-    assert [s.select.method.name for s in found.selectors] == ["auto", "random", "auto"]
+    assert [s.select.method.name for s in found.selectors] == ["cynical", "random", "cynical"]
 
 
 def test_a_recipe_that_cannot_be_opened_for_want_of_handles(recipe, monkeypatch):
@@ -82,7 +82,7 @@ def test_environment_variables_in_paths(recipe, monkeypatch):
 
 def test_settings_of_a_selector_override_those_of_all(recipe):
     text = (
-        PLAIN.replace(STEPS, "").replace('"auto"]', '"auto", "sharp", "task"]')
+        PLAIN.replace(STEPS, "").replace('"cynical"]', '"cynical", "sharp", "task"]')
         + """
 [select.embed]
 embedder = "static"
@@ -104,10 +104,10 @@ epochs = 3
     sharp, task = found["sharp"], found["task"]
     assert sharp.select.method.name == "knn"
     assert sharp.select.method.options == {"k": 3}
-    assert sharp.select.embed.embedder == found["auto"].select.embed.embedder == "static"
+    assert sharp.select.embed.embedder == found["cynical"].select.embed.embedder == "static"
     assert (sharp.fractions, sharp.weights) == ((0.1, 0.3), ("lambda",))
     assert (sharp.adapt.train.steps, sharp.adapt.train.epochs) == (300, None)
-    assert found["auto"].adapt.train.steps == 200
+    assert found["cynical"].adapt.train.steps == 200
     assert (task.adapt.train.keep, task.adapt.train.steps, task.adapt.train.epochs) == (
         "best",
         200,
@@ -118,7 +118,7 @@ epochs = 3
 def test_the_task_selector_starts_from_tapt(recipe):
     (selector,) = recipe(
         PLAIN.replace(STEPS, "")
-        .replace('["base", "random", "auto"]', '["task"]')
+        .replace('["base", "random", "cynical"]', '["task"]')
         .replace("[[tasks]]", 'compare = "task"\n[[tasks]]')
     ).selectors
     assert selector.adapt.train.epochs == 100
@@ -126,22 +126,22 @@ def test_the_task_selector_starts_from_tapt(recipe):
 
 
 def test_a_selector_with_epochs_has_no_steps(recipe):
-    text = PLAIN + "[selector.auto.adapt]\ntrain.epochs = 2.0\n"
+    text = PLAIN + "[selector.cynical.adapt]\ntrain.epochs = 2.0\n"
     train = {s.name: s.adapt.train for s in recipe(text).selectors}
-    assert (train["auto"].steps, train["auto"].epochs) == (None, 2.0)
+    assert (train["cynical"].steps, train["cynical"].epochs) == (None, 2.0)
     assert (train["random"].steps, train["random"].epochs) == (100, None)
 
 
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ('[selector.auto]\ndev = ["b"]\n', r"^selector\.auto\.dev.*one of a.*'b'"),
-        ('[selector.auto]\ndev = "a"\n', r"^selector\.auto\.dev.*list.*'a'"),
-        ('[selector.auto]\ndev = ["a", "a"]\n', r"^selector\.auto\.dev.*a twice"),
+        ('[selector.cynical]\ndev = ["b"]\n', r"^selector\.cynical\.dev.*one of a.*'b'"),
+        ('[selector.cynical]\ndev = "a"\n', r"^selector\.cynical\.dev.*list.*'a'"),
+        ('[selector.cynical]\ndev = ["a", "a"]\n', r"^selector\.cynical\.dev.*a twice"),
         ('[selector.base]\ndev = ["a"]\n', r"^selector\.base\.dev.*left out"),
         (
-            '[selector.auto]\ndev = ["a"]\nadapt.then_task.on = true\n',
-            r"^selector\.auto\.dev.*left out",
+            '[selector.cynical]\ndev = ["a"]\nadapt.then_task.on = true\n',
+            r"^selector\.cynical\.dev.*left out",
         ),
     ],
 )
@@ -153,7 +153,7 @@ def test_dev_names_tasks_for_a_model_that_is_adapted_on_other_texts(recipe, tabl
 def test_files_of_methods_are_relative_to_the_recipe(recipe, tmp_path):
     (tmp_path / "general.arpa").write_text("x")
     (tmp_path / "encoder").mkdir()
-    text = PLAIN.replace('"auto"]', '"moore_lewis", "domain_finetune"]') + (
+    text = PLAIN.replace('"cynical"]', '"moore_lewis", "domain_finetune"]') + (
         '[selector.moore_lewis.method]\narpa_general = "general.arpa"\n'
         '[selector.domain_finetune]\nembed.embedder = "static:encoder"\n'
         'method.embedder = "encoder"\n'
@@ -227,8 +227,8 @@ def test_errors_of_a_control(recipe, old, new, words):
 
 
 def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
-    text = CONTROL.replace('"other"', '"auto"').replace("selector.other", "selector.auto")
-    with pytest.raises(UsageError, match=r"selector\.auto\.of.*auto.*got 'oracle'"):
+    text = CONTROL.replace('"other"', '"cynical"').replace("selector.other", "selector.cynical")
+    with pytest.raises(UsageError, match=r"selector\.cynical\.of.*cynical.*got 'oracle'"):
         recipe(text)
 
 
@@ -241,10 +241,11 @@ def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
         ('path = "a"', 'path = "a"\nmetrics = "x"', r"'tasks\.metrics'.*tasks\.metric\b"),
         ('path = "a"', "", r"tasks\.path.*nothing"),
         ('path = "a"', 'path = "a"\nmetric = "f1"', r"tasks\.metric of a.*accuracy.*'f1'"),
-        ('"auto"]', '"atuo"]', "'atuo'.*auto"),
-        ('"auto"]', '"random"]', "selectors.*random twice"),
-        ('"auto"]', '"oracle"]', r"tasks\.oracle.*nothing for a"),
-        ('corpus = ["pile"]', "", "corpus.*random, auto.*nothing"),
+        ('"cynical"]', '"auto"]', "without method.name.*'auto'.*corpusfit rank"),
+        ('"cynical"]', '"cynicla"]', "'cynicla'.*cynical"),
+        ('"cynical"]', '"random"]', "selectors.*random twice"),
+        ('"cynical"]', '"oracle"]', r"tasks\.oracle.*nothing for a"),
+        ('corpus = ["pile"]', "", "corpus.*random, cynical.*nothing"),
         ('corpus = ["pile"]', 'corpus = "pile"', r"corpus.*'pile'.*\[ \]"),
         ('name = "t"', 'name = "t"\nseeds = 0', "seeds.*got 0"),
         ('name = "t"', 'name = "t"\nseeds = "eight"', "seeds.*got 'eight'"),
@@ -253,9 +254,9 @@ def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
         ('name = "t"', 'name = "t"\ntrain_sizes = [0]', "train_sizes.*got 0"),
         ('name = "t"', 'name = "t"\nweights = ["on"]', "weights.*off, lambda.*'on'"),
         ('name = "t"', 'name = "t"\naugment = ["eda"]', "augment.*tfidf, back.*'eda'"),
-        ('name = "t"', 'name = "t"\ncompare = "task"', "compare.*base, random, auto.*'task'"),
-        ('name = "t"', 'name = "t"\npairs = [["auto"]]', r"pairs.*\['auto'\]"),
-        ('name = "t"', 'name = "t"\npairs = [["auto", "rand"]]', "'rand'.*random"),
+        ('name = "t"', 'name = "t"\ncompare = "task"', "compare.*base, random, cynical.*'task'"),
+        ('name = "t"', 'name = "t"\npairs = [["cynical"]]', r"pairs.*\['cynical'\]"),
+        ('name = "t"', 'name = "t"\npairs = [["cynical", "rand"]]', "'rand'.*random"),
         ('"a"\n', '"a"\n[select]\nseed = 3\n', r"select\.seed.*got 3"),
         ('"a"\n', '"a"\n[adapt.model]\nname = "m"\n', r"adapt\.model\.name.*models.*'m'"),
         (
@@ -278,20 +279,24 @@ def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
         ('"a"\n', '"a"\n[evaluate.finetune]\nrate = "x"\n', r"\[evaluate\].*finetune\.rate` must"),
         (
             '"a"\n',
-            '"a"\n[selector.auto.cut]\ngamma = "x"\n',
-            r"\[selector\.auto\].*cut\.gamma` must.*'x'",
+            '"a"\n[selector.cynical.cut]\ngamma = "x"\n',
+            r"\[selector\.cynical\].*cut\.gamma` must.*'x'",
         ),
         (
             '"a"\n',
-            '"a"\n[selector.auto.adapt.train]\nrate = "x"\n',
-            r"\[selector\.auto\.adapt\].*train\.rate` must.*'x'",
+            '"a"\n[selector.cynical.adapt.train]\nrate = "x"\n',
+            r"\[selector\.cynical\.adapt\].*train\.rate` must.*'x'",
         ),
-        ('"a"\n', '"a"\n[selector.aut]\nfit.background = 3\n', "'aut'.*auto"),
-        ('"a"\n', '"a"\n[selector.auto.method]\nname = "knn"\n', r"auto\.method\.name.*'knn'"),
-        ('"auto"]', '"auto", "knm"]\nselector.knm.fractions = [0.1]', "'knm'.*knn"),
+        ('"a"\n', '"a"\n[selector.cynica]\nfit.background = 3\n', "'cynica'.*cynical"),
+        (
+            '"a"\n',
+            '"a"\n[selector.cynical.method]\nname = "knn"\n',
+            r"cynical\.method\.name.*'knn'",
+        ),
+        ('"cynical"]', '"cynical", "knm"]\nselector.knm.fractions = [0.1]', "'knm'.*knn"),
         (STEPS, "", r"adapt\.train\.steps.*random.*nothing"),
         ('"a"\n', '"a"\n[evaluate.model]\nrank = 4\n', r"evaluate\.model\.rank.*got 4"),
-        ('"a"\n', '"a"\n[selector.auto.read]\nid_field = "n"\n', r"selector\.auto\.read"),
+        ('"a"\n', '"a"\n[selector.cynical.read]\nid_field = "n"\n', r"selector\.cynical\.read"),
     ],
 )
 def test_errors_name_the_setting_what_is_allowed_what_came_and_the_cure(recipe, old, new, words):
@@ -319,7 +324,7 @@ def test_a_file_that_is_no_toml(recipe, tmp_path):
 def test_models_compositions_and_settings_of_a_task(recipe, tmp_path):
     (tmp_path / "mine").mkdir()
     found = recipe(
-        PLAIN.replace('"auto"]', '"mono", "E_D"]')
+        PLAIN.replace('"cynical"]', '"mono", "E_D"]')
         + """
 models = { mono = "mine" }
 compose = { E_D = "bio.toml" }

@@ -9,6 +9,8 @@ from corpusfit.core.types import Source
 from corpusfit.selection import resolving
 from corpusfit.selection.resolving import Resolved, by_size, open_run
 
+KNN = "method.name=knn"
+
 
 def corpus(*megabytes, compression="", form="jsonl"):
     return [
@@ -36,14 +38,15 @@ def decided(sources, *settings, cascade=True):
     return plan.embed.embedder, plan.cascade.stages
 
 
-@pytest.mark.parametrize("method", ["auto", "knn", "betr", "consensus"])
+@pytest.mark.parametrize("method", ["knn", "betr", "consensus"])
 def test_minilm_encodes_a_small_corpus(method):
     assert decided(corpus(1, 2), f"method.name={method}") == ("minilm", "")
 
 
-@pytest.mark.parametrize("method", ["auto", "knn", "consensus", "ngram_coverage_unseen"])
+@pytest.mark.parametrize("method", ["cynical", "knn", "consensus", "ngram_coverage_unseen"])
 def test_static_encodes_a_large_one(method):
-    embedder = "minilm" if method == "ngram_coverage_unseen" else "static"  # which reads words
+    reads_words = method in ("cynical", "ngram_coverage_unseen")
+    embedder = "minilm" if reads_words else "static"
     assert decided(corpus(100, 200), f"method.name={method}") == (embedder, "")
 
 
@@ -75,7 +78,6 @@ def test_a_cascade_is_a_plan_that_runs(size, fraction):
         ("choose.segments=10",),
         ("choose.tokens=10",),
         ("choose.threshold=0.5",),
-        ("choose.fraction=auto",),
         ("choose.policy=continuous",),
         ("choose.fraction=0.01", "choose.balance=cluster", "choose.clusters=c"),
     ],
@@ -91,48 +93,48 @@ def test_scores_for_any_selection_have_no_cascade():
 
 def test_a_gpu_has_bounds_of_its_own(device):
     device[0] = "cuda"
-    assert decided(corpus(350)) == ("minilm", "")
-    assert decided(corpus(350), "embed.device=cpu") == ("static", "")
-    assert decided(corpus(5_000)) == ("static", "")
+    assert decided(corpus(350), KNN) == ("minilm", "")
+    assert decided(corpus(350), KNN, "embed.device=cpu") == ("static", "")
+    assert decided(corpus(5_000), KNN) == ("static", "")
     few = ["method.name=knn", "choose.fraction=0.02"]
     assert decided(corpus(5_000), *few) == ("minilm", "static:0.2>minilm")
 
 
 def test_compressed_text_counts_by_its_unpacked_size_and_a_dataset_as_large():
-    assert decided(corpus(0.9, compression="zst")) == ("minilm", "")
-    assert decided(corpus(1.1, compression="zst")) == ("static", "")
-    assert decided(corpus(1.1, form="parquet")) == ("static", "")
-    assert decided(corpus(0, form="hub")) == ("static", "")
+    assert decided(corpus(0.9, compression="zst"), KNN, cascade=False) == ("minilm", "")
+    assert decided(corpus(1.1, compression="zst"), KNN, cascade=False) == ("static", "")
+    assert decided(corpus(1.1, form="parquet"), KNN, cascade=False) == ("static", "")
+    assert decided(corpus(0, form="hub"), KNN, cascade=False) == ("static", "")
 
 
 @pytest.mark.parametrize(
     "settings",
     [
         ("embed.embedder=minilm", "method.name=knn"),
-        ("embed.embedder=static",),
+        ("embed.embedder=static", KNN),
         ("method.name=dsir",),
+        (),  # the default method reads words
         ("cascade.stages=dsir>knn",),
     ],
 )
 def test_nothing_is_decided_where_something_else_decides(settings):
     asked = Plan().with_overrides(settings).check()
     plan, *said = by_size(asked, corpus(1_000), workers=2, cascade=True)
-    named = asked.embed.embedder if "embed.embedder" in settings[0] else "minilm"
+    named = "minilm" if asked.embed.embedder == "auto" else asked.embed.embedder
     embed = dataclasses.replace(asked.embed, embedder=named)
     assert (plan, said) == (dataclasses.replace(asked, embed=embed), ["", ""])
 
 
-def test_the_line_names_the_other_embedder_and_words_alone():
-    _, why, none = by_size(Plan(), corpus(0.1), workers=2, cascade=True)
+def test_the_line_names_the_other_embedder_and_a_cascade():
+    named = Plan().with_overrides([KNN]).check()
+    _, why, none = by_size(named, corpus(0.1), workers=2, cascade=True)
     assert why
     assert not none
-    _, _, small = by_size(Plan(), corpus(3), workers=2, cascade=True)
+    _, _, small = by_size(named, corpus(3), workers=2, cascade=True)
     assert "`embed.embedder=static`" in small
-    _, _, large = by_size(Plan(), corpus(1_000), workers=2, cascade=True)
+    _, _, large = by_size(named, corpus(1_000), workers=2, cascade=False)
     assert "`embed.embedder=minilm`" in large
-    assert "<cascade" not in large
-    assert "`method.name=moore_lewis`" in large
-    named = Plan().with_overrides(["method.name=knn"]).check()
+    assert "cascade" not in large
     _, _, staged = by_size(named, corpus(1_000), workers=2, cascade=True)
     assert "`cascade.stages=static>minilm`" in staged
 
@@ -141,7 +143,7 @@ def test_the_line_names_the_other_embedder_and_words_alone():
 def test_without_minilm_static_encodes_everything_and_says_how_to_get_it(size, monkeypatch):
     monkeypatch.setattr(resolving, "default_embedder", lambda: "static")
     assert decided(corpus(size), "method.name=dsir") == ("minilm", "")  # which is never loaded
-    for settings in ([], ["method.name=knn", "choose.fraction=0.02"]):
+    for settings in ([KNN], [KNN, "choose.fraction=0.02"]):
         asked = Plan().with_overrides(settings).check()
         plan, why, _ = by_size(asked, corpus(size), workers=2, cascade=True)
         assert (plan.embed.embedder, plan.cascade.stages) == ("static", "")

@@ -69,8 +69,7 @@ def test_nothing_to_warn_of(warnings, target, pile, method):
 @pytest.mark.parametrize(
     ("method", "embedder", "words", "english"),
     [
-        ("auto", "minilm", True, True),
-        ("auto", "some/folder", True, False),
+        ("cynical", "minilm", True, False),
         ("dsir", "minilm", True, False),
         ("centroid_distance", "minilm", False, True),
         ("centroid_distance", "static", False, True),

@@ -35,11 +35,10 @@ def test_a_stage_is_read(text, stage):
 @pytest.mark.parametrize(
     ("stages", "more", "spelled", "method", "embedder"),
     [
-        ("dsir>static>minilm", (), "dsir>static>minilm", "auto", "minilm"),
+        ("dsir>static>minilm", ("method.name=knn",), "dsir>static>minilm", "knn", "minilm"),
         ("static > minilm", ("method.name=knn",), "static>minilm", "knn", "minilm"),
         ("dsir>knn", ("embed.embedder=static",), "dsir>knn@static", "knn", "static"),
         ("lof>knn@static", (), "lof@minilm>knn@static", "knn", "static"),
-        ("dsir:0.5>auto@static", (), "dsir:0.5>static", "auto", "static"),
         ("dsir>tfidf", (), "dsir>tfidf", "tfidf", "minilm"),
         (
             "static>domain_finetune",
@@ -48,7 +47,7 @@ def test_a_stage_is_read(text, stage):
             "domain_finetune",
             "minilm",
         ),
-        ("dsir>org/model", (), "dsir>org/model", "auto", "org/model"),
+        ("dsir>org/model", ("method.name=lof",), "dsir>org/model", "lof", "org/model"),
         ("dsir>knn", ("method.name=knn", "method.k=3"), "dsir>knn@minilm", "knn", "minilm"),
     ],
 )
@@ -60,9 +59,9 @@ def test_the_last_stage_is_the_runs_method(stages, more, spelled, method, embedd
 
 
 def test_what_a_stage_reads():
-    stages = resolved("dsir>static>knn@static>minilm").stages
+    stages = resolved("dsir>static>knn@static>minilm", "method.name=lof").stages
     assert [s.embed and s.embed.embedder for s in stages] == [None, "static", "static", "minilm"]
-    assert [s.method and s.method.name for s in stages] == ["dsir", None, "knn", "auto"]
+    assert [s.method and s.method.name for s in stages] == ["dsir", None, "knn", "lof"]
     assert [s.name for s in stages] == ["dsir", "static", "knn@static", "minilm"]
 
 
@@ -118,6 +117,7 @@ def test_what_cannot_be_a_stage_is_named(stages, setting, names):
     [
         (("cascade.stages=dsir>knn", "method.name=lof"), "method", ("knn", "'lof'")),
         (("cascade.stages=static>minilm", "method.name=dsir"), "method", ("minilm", "'dsir'")),
+        (("cascade.stages=static>minilm",), "method", ("minilm", "'cynical'", "domain_classifier")),
         (("cascade.stages=>",), "cascade", ("'>'",)),
         (("cascade.stages=dsir",), "cascade", ("'dsir'",)),
         (("cascade.stages=dsir>>knn",), "cascade", ("'dsir>>knn'",)),

@@ -15,7 +15,7 @@ fit takes seconds, as long as its members together; a score takes a few hundred 
 Reference: Parisi et al. (2014) for the weights (`kernels/scores.py`); Aharoni and Goldberg
 (2020), section 4, for negatives by pre-ranking; Saerens, Latinne and Decaestecker (2002), Adjusting
 the Outputs of a Classifier to New a Priori Probabilities, for the domain's share. The combination
-is this project's own; docs/auto.md has its results.
+is this project's own; docs/ranking.md has its results.
 """
 
 from __future__ import annotations
