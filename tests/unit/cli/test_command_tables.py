@@ -46,13 +46,6 @@ SHOWN = {
             "recall": None,
         }
     ],
-    "select.show_amount": [
-        {
-            "reason": "",
-            "fraction": 0.147,
-            "curve": [{"fraction": 0.147, "bits": 10.123, "behind": 1.2, "low": -1.1, "high": 1.3}],
-        }
-    ],
     "select.show_ranking": [
         [
             {

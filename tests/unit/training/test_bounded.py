@@ -8,6 +8,8 @@ import pytest
 
 from corpusfit.training.bounded import Bounds, LimitError
 
+# the error may come while Hypothesis measures a collection of garbage
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory")
 
 
