@@ -17,7 +17,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from corpusfit.core.credentials import hidden, public_text
+from corpusfit.core.credentials import public_text, redacted
 from corpusfit.core.escaping import harmless
 
 # Without a terminal no bar moves, even if FORCE_COLOR is set, as in notebooks.
@@ -72,12 +72,12 @@ def say(message: str) -> None:
 
 def say_result(sentence: str = "") -> None:
     """Print a sentence on standard output."""
-    typer.echo(harmless(hidden(sentence)))
+    typer.echo(harmless(redacted(sentence)))
 
 
 def as_json(thing: Any) -> None:
     """Print one JSON object on standard output, in ASCII for any terminal and any file name."""
-    sys.stdout.write(hidden(json.dumps(thing, default=str)) + "\n")
+    sys.stdout.write(redacted(json.dumps(thing, default=str)) + "\n")
 
 
 def answer(json: bool, facts: Any, show: Callable[..., None], *shown: Any) -> None:

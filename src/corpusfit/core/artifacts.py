@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
 from urllib.parse import unquote, urlsplit
 
-from corpusfit.core.credentials import entrusted, with_credentials
+from corpusfit.core.credentials import registered, with_credentials
 from corpusfit.core.errors import (
     ModelError,
     StorageError,
     bad_setting,
     machine_fault,
     raise_machine_fault,
-    tellable,
+    without_secrets,
 )
 
 if TYPE_CHECKING:  # the command line imports this module, and numpy takes long to import
@@ -59,7 +59,7 @@ def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
         return Path(local)
     from upath import UPath
 
-    text = entrusted(text)
+    text = registered(text)
     try:
         # other workers write there too, so a listing may be out of date
         path = UPath(text, **{**_credentials(text), "use_listings_cache": False})
@@ -68,7 +68,7 @@ def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
         cure = f"{e}. Install the library of the store, for instance `pip install s3fs` for s3://."
         raise bad_setting(
             setting, "a folder or a URL that fsspec can write to", text, cure
-        ) from tellable(e)
+        ) from without_secrets(e)
     return cast("Path", path)
 
 
@@ -223,7 +223,7 @@ def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
             try:
                 fs.put_file(str(whole), key)
             except Exception as e:  # whatever the store's library raises
-                raise _write_error(path, e) from tellable(e)
+                raise _write_error(path, e) from without_secrets(e)
         return
     temporary = None
     try:
@@ -284,7 +284,7 @@ def write_bytes(path: Path, data: bytes, *, synced: bool = True) -> None:
     try:
         fs.pipe_file(key, data)
     except Exception as e:  # whatever the store's library raises
-        raise _write_error(path, e) from tellable(e)
+        raise _write_error(path, e) from without_secrets(e)
 
 
 def copy(file: Path, to: Path) -> None:

@@ -1,6 +1,6 @@
 """Names, passwords and signatures in URLs: kept in this process, and in no name, file or message.
 
-An input is exchanged for its public name where it is first read (`entrusted`), so that all that is
+An input is exchanged for its public name where it is first read (`registered`), so that all that is
 written, shown or hashed has this name alone. Whoever opens it asks for the URL as it was given
 (`with_credentials`). Jobs bring what is known to their workers (`known`, `learn`).
 """
@@ -72,8 +72,8 @@ def _public(link: str) -> str:
     return f"{match[1]}://{query.sub('', rest)}"
 
 
-def entrusted(url: str) -> str:
-    """The public name of a URL, by which this process and its workers can open it.
+def registered(url: str) -> str:
+    """Register a URL as it was given; returns the public name by which it can be opened here.
 
     Of several with the same public name, each further one has its number before the host.
     """
@@ -117,12 +117,12 @@ def known() -> tuple[tuple[str, str], ...]:
 
 
 def changes() -> int:
-    """A number that grows whenever a URL becomes known; unlike a hash it tells none of them."""
+    """How many URLs were registered so far, which tells no secret as a hash of them might."""
     return _changed[0]
 
 
 def learn(urls: Iterable[tuple[str, str]]) -> None:
-    """Add what another process `known`s."""
+    """Register what `known` returned in another process."""
     for name, url in urls:
         _add(name, url)
 
@@ -168,7 +168,7 @@ def _hide(secret: str) -> None:
     _secrets.update(form for form in forms if len(form) >= _LEAST)
 
 
-def hidden(text: str) -> str:
+def redacted(text: str) -> str:
     """A text without secrets of the URLs that this process knows, and without tokens."""
     tokens = {os.environ.get(name, "").strip() for name in _TOKENS}
     secrets = _secrets | {token for token in tokens if len(token) >= _LEAST}
@@ -178,10 +178,10 @@ def hidden(text: str) -> str:
 
 
 def public_text(text: str) -> str:
-    """`hidden`, and every URL in the text by its public name; for what libraries say."""
+    """`redacted`, and every URL in the text by its public name; for what libraries say."""
     if ":/" in text:
         text = _IN_TEXT.sub(_named, text)
-    return hidden(text)
+    return redacted(text)
 
 
 def _named(match: re.Match[str]) -> str:

@@ -197,7 +197,7 @@ def machine_fault(error: BaseException, what: str = "") -> StorageError | None:
     return StorageError(f"{what}: {reason}. {cure}" if what else f"{reason}. {cure}")
 
 
-def tellable(error: BaseException) -> BaseException | None:
+def without_secrets(error: BaseException) -> BaseException | None:
     """The error as the cause of ours; None if a traceback of it would show a secret."""
     seen: BaseException | None = error
     while seen is not None:
@@ -210,7 +210,7 @@ def tellable(error: BaseException) -> BaseException | None:
 def raise_machine_fault(error: BaseException, what: str = "") -> None:
     """Raise `machine_fault(error, what)`, if it is one."""
     if fault := machine_fault(error, what):
-        raise fault from tellable(error)
+        raise fault from without_secrets(error)
 
 
 def machine_cure(error: BaseException, what: str = "") -> str:
@@ -239,10 +239,11 @@ def machine_cure(error: BaseException, what: str = "") -> str:
 
 
 def _on_full_disk(error: BaseException) -> str:
-    """What to do about a full disk, with the folder as far as an error tells."""
+    """What to do about a full disk, with the folder if the error names a file."""
     import tempfile  # not for every command
 
-    cure, file = _CURES[errno.ENOSPC], getattr(error, "filename", None)
+    cure = _CURES[errno.ENOSPC]
+    file = getattr(error, "filename", None)
     if file:
         return f"{cure} of {pathlib.Path(str(file)).absolute().parent}"
     # a temporary file may have no name, and is gone by now; None if this process had none

@@ -61,7 +61,8 @@ class VectorStore:
         """Units, float32 embeddings [n, d] and counts of one shard."""
         arrays, plain = read_arrays(self._part(shard), _ARRAYS)
         tally = self._tally(shard, plain, arrays["rejects"])
-        vectors, lengths = arrays["vectors"], {len(arrays[name]) for name in _ARRAYS[:-1]}
+        vectors = arrays["vectors"]
+        lengths = {len(arrays[name]) for name in _ARRAYS[:-1]}
         if len(lengths) > 1 or vectors.ndim != 2 or vectors.dtype != np.float16:
             raise self._damaged(shard, "its arrays do not belong together")
         if not np.isfinite(vectors).all():

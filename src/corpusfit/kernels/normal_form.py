@@ -2,7 +2,7 @@
 
 What: `normalized` equals `unicodedata.normalize`, and everything that normalizes text calls it.
 Why: Python puts marks in canonical order by insertion sort, so a row of 32 MB that has nothing but
-marks would take days. Here a long run of marks is taken apart and sorted first.
+marks would take a day. Here a long run of marks is taken apart and sorted first.
 Trade-off: texts are looked at once more; of every seventh character, to see whether there is such a
 run at all.
 Reference: Unicode Standard Annex 15, sections 3 (canonical order) and 13 (stream-safe text).

@@ -38,7 +38,7 @@ def require(name: str, setting: str = "`method.name`") -> None:
     base = name.split(":", 1)[0]
     if base == "auto":  # what it did is now two steps
         raise UnknownMethodError(
-            f"{setting} must be a scoring method; got {name!r}, which is none any more: "
+            f"{setting} must be a scoring method; got {name!r}, which was removed: "
             "`corpusfit rank --target TASK --corpus CORPUS` ranks the methods on your texts. Name "
             f"one, such as {DEFAULT_METHOD}, the default."
         )

@@ -103,7 +103,8 @@ def _prepare(run: Run, folder: SelectionFolder, resolved: Resolved) -> _Setup:
     path = folder.fit / "ready.json"
     if path.exists():
         return _Setup(**json.loads(path.read_bytes()))
-    stages, last = resolved.stages, resolved.stages[-1]
+    stages = resolved.stages
+    last = stages[-1]
     sample, counts = _draw(run, folder, last)
     _encode(run, folder, stages)
     last_scorer = scorer_of(folder, stages, last)

@@ -466,5 +466,6 @@ def fit(plan: Plan, target: Texts, background: Texts, *, machine: Machine) -> Fi
         folder = SelectionFolder(run.work)
         fit_method(run, folder, resolved)
         scorer = restore(folder.fit / _ARRAYS, registry.scorer_class)
-        plan, embed = run.plan, run.pinned(run.plan.embed)
+        plan = run.plan
+        embed = run.pinned(plan.embed)
         return Fitted(scorer, plan.method, embed, run.encoder, run.cache, plan.cut)

@@ -132,7 +132,8 @@ def explain(
     with locked(folder.work, "explain", shared=True), undamaged(out):
         manifest = folder.require_scored()
         resolved = Resolved.stored(manifest)
-        plan, used = resolved.plan, resolved.plan.method
+        plan = resolved.plan
+        used = plan.method
         _check(row, text, top, used)
         with machine.running(folder.work) as context:
             context.engine.require_shared(folder.work, "DIR")

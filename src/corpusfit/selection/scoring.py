@@ -105,7 +105,8 @@ def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[S
     # not fitted.
     target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
     target_texts(run, target)
-    method, remark = resolved.method, ""
+    method = resolved.method
+    remark = ""
     if run.encoder is None:
         if not background.texts.exists():  # otherwise an interrupted run has drawn it already
             background_texts(run, background, run.plan.fit.background)

@@ -22,7 +22,7 @@ from corpusfit.core.errors import (
     InputError,
     MissingDependencyError,
     machine_cure,
-    tellable,
+    without_secrets,
 )
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
@@ -100,12 +100,12 @@ def filesystem(url: str, setting: str) -> tuple[Any, str]:
         raise InputError(
             f"{setting} {url!r} needs a library for {protocol}:// that is not installed "
             f"({missing}). Install it, for instance with pip install 'fsspec[{protocol}]'."
-        ) from tellable(e)
+        ) from without_secrets(e)
     except ValueError as e:
         raise InputError(
             f"{setting} must be a path or a URL that fsspec can read; got {url!r} with the unknown "
             f"protocol {protocol!r} ({first_line(e)}). Check the spelling of the URL."
-        ) from tellable(e)
+        ) from without_secrets(e)
     except Exception as e:
         raise_unreadable(url, e)
     return fs, path
@@ -238,7 +238,7 @@ def raise_unreadable(url: str, error: Exception) -> NoReturn:
             f"or, if that names a run, in the environment variable {URLS}, as with "
             f"export {URLS}='URL'."
         )
-    raise InputError(f"{url} cannot be read: {reason}. {cure}") from tellable(error)
+    raise InputError(f"{url} cannot be read: {reason}. {cure}") from without_secrets(error)
 
 
 def reports_digest(url: str) -> bool:

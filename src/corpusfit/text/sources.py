@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, TextIO, cast
 
 from corpusfit.core.artifacts import is_local, no_collection, open_temporary, user_path
-from corpusfit.core.credentials import entrusted, public_name
+from corpusfit.core.credentials import public_name, registered
 from corpusfit.core.engine import Engine
 from corpusfit.core.errors import (
     EmptyInputError,
@@ -28,7 +28,7 @@ from corpusfit.core.errors import (
     bad_setting,
     machine_fault,
     near_name,
-    tellable,
+    without_secrets,
 )
 from corpusfit.core.languages import LANGUAGES
 from corpusfit.core.plan import ReadPlan
@@ -97,7 +97,7 @@ def find(
     skipped: list[str] = []
     with no_collection():
         plan.check()
-        names = [entrusted(with_prefix(str(each))) for each in inputs]
+        names = [registered(with_prefix(str(each))) for each in inputs]
         unlike = [name for name in names if not is_pair(name)]
         if unlike and len(unlike) < len(names):
             cure = "Use a separate command for the other inputs."
@@ -279,7 +279,7 @@ def located(input_name: str, home: Path) -> str:
     form = named(input_name)
     if form:
         return form.located(input_name, home)
-    return entrusted(input_name) if is_url(input_name) else str(home / user_path(input_name))
+    return registered(input_name) if is_url(input_name) else str(home / user_path(input_name))
 
 
 def _is_pipe(input_name: str) -> bool:
@@ -653,7 +653,7 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
     except FileNotFoundError as e:
         if not isinstance(reason_of(e), FileNotFoundError):
             raise_unreadable(input_name, e)
-        raise _missing(input_name, setting, ", which does not exist") from tellable(e)
+        raise _missing(input_name, setting, ", which does not exist") from without_secrets(e)
     except Exception as e:
         raise_unreadable(input_name, e)
     # leave out hidden files, and output folders of runs
@@ -673,7 +673,7 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
     if reports_digest(input_name):
         known |= {url: paths[path] for path, url in urls.items() if "size" in paths[path]}
     # a page of the web may link to signed URLs
-    names = {path: entrusted(url) if is_url(path) else url for path, url in urls.items()}
+    names = {path: registered(url) if is_url(path) else url for path, url in urls.items()}
     files = ((url, public_name(path), url) for path, url in names.items())
     return _with_formats(files, public_name(folder), store, skipped)
 

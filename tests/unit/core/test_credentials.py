@@ -13,15 +13,15 @@ from fsspec.registry import _registry
 from corpusfit.core.artifacts import folder_path
 from corpusfit.core.credentials import (
     URLS,
-    entrusted,
-    hidden,
     public_name,
     public_text,
+    redacted,
+    registered,
     with_credentials,
 )
 from corpusfit.core.engine.contract import as_job
 from corpusfit.core.engine.worker import opened, packed
-from corpusfit.core.errors import InputError, StorageError, raise_machine_fault, tellable
+from corpusfit.core.errors import InputError, StorageError, raise_machine_fault, without_secrets
 from corpusfit.core.plan import Plan
 from corpusfit.text.sources import located
 
@@ -84,7 +84,7 @@ def _nothing_known(forget):
 def test_a_public_name_has_no_secret(url, name):
     assert public_name(url) == name
     assert public_name(name) == name
-    assert entrusted(url) == name
+    assert registered(url) == name
     assert with_credentials(name) == url
 
 
@@ -109,21 +109,21 @@ def test_a_public_name_has_no_secret(url, name):
 )
 def test_a_name_without_a_secret_stays(url):
     assert public_name(url) == url
-    assert entrusted(url) == url
+    assert registered(url) == url
     assert with_credentials(url) == url
 
 
 def test_urls_that_differ_in_their_queries_are_two():
-    first, second = (entrusted(f"http://host/a.jsonl?id={n}") for n in (5, 6))
+    first, second = (registered(f"http://host/a.jsonl?id={n}") for n in (5, 6))
     assert first != second
     assert [with_credentials(name)[-1] for name in (first, second)] == ["5", "6"]
     assert public_name(second) == public_name(first) == "http://host/a.jsonl"
     assert second.endswith(".jsonl")
-    assert entrusted("http://host/a.jsonl?id=6") == entrusted(second) == second
+    assert registered("http://host/a.jsonl?id=6") == registered(second) == second
 
 
 def test_name_and_password_open_what_is_on_their_host():
-    entrusted("http://me:SECRETpw@host:80/d/")
+    registered("http://me:SECRETpw@host:80/d/")
     assert with_credentials("http://host:80/d/a.jsonl") == "http://me:SECRETpw@host:80/d/a.jsonl"
     assert with_credentials("http://host/d/a.jsonl") == "http://host/d/a.jsonl"
     chained = with_credentials("zip://a.jsonl::http://host:80/x.zip")
@@ -153,7 +153,7 @@ def test_a_setting_has_a_public_name():
 
 
 def test_texts_lose_secrets_in_every_form():
-    entrusted("http://me:SEC%2FRET@host/a.jsonl?X-Amz-Signature=SIG%2BNATURE&lang=german")
+    registered("http://me:SEC%2FRET@host/a.jsonl?X-Amz-Signature=SIG%2BNATURE&lang=german")
     for text in (
         "http://me:SEC%2FRET@host/a.jsonl?X-Amz-Signature=SIG%2BNATURE&lang=german",
         "max retries exceeded with url: /a.jsonl?X-Amz-Signature=SIG%2BNATURE&lang=german",
@@ -166,7 +166,7 @@ def test_texts_lose_secrets_in_every_form():
         shown = public_text(text)
         assert not any(secret in shown for secret in ("RET", "NATURE", "another"))
         assert len(shown) > 5
-    assert hidden("a german text") == "a german text"
+    assert redacted("a german text") == "a german text"
 
 
 def test_texts_keep_what_is_no_secret():
@@ -182,7 +182,7 @@ def test_texts_keep_what_is_no_secret():
 
 def test_texts_lose_tokens_of_the_environment(monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_SECRET\n")
-    assert "SECRET" not in hidden(r"Illegal header value b'Bearer hf_SECRET\n'")
+    assert "SECRET" not in redacted(r"Illegal header value b'Bearer hf_SECRET\n'")
 
 
 def test_errors_have_no_secret_in_text_and_traceback():
@@ -193,7 +193,7 @@ def test_errors_have_no_secret_in_text_and_traceback():
     assert "http://host:8080/d/a.jsonl" in shown
     assert "SECRETpw" not in shown
     assert "SIGNATURE" not in shown
-    assert tellable(ConnectionError("refused")) is not None
+    assert without_secrets(ConnectionError("refused")) is not None
     again = pickle.loads(pickle.dumps(InputError(f"got {SIGNED!r}.")))
     assert "SECRETpw" not in str(again)
 
@@ -201,7 +201,7 @@ def test_errors_have_no_secret_in_text_and_traceback():
 def test_a_job_brings_what_opens_its_urls(forget):
     """Also what becomes known while a worker has the job open."""
     urls = [SIGNED, SIGNED.replace("a.jsonl", "b.jsonl")]
-    jobs = [(entrusted(url), packed(as_job(with_credentials))) for url in urls]
+    jobs = [(registered(url), packed(as_job(with_credentials))) for url in urls]
     assert len({name for _, (name, _) in jobs}) == 2
     assert packed(as_job(with_credentials)) == jobs[1][1]
     forget()

@@ -24,7 +24,7 @@ from corpusfit.core.errors import (
     InputError,
     MissingDependencyError,
     importing,
-    tellable,
+    without_secrets,
 )
 from corpusfit.core.hub import REVISION
 from corpusfit.core.plan import ReadPlan
@@ -214,14 +214,14 @@ def _builder(dataset: _DatasetName, url: str, setting: str) -> Any:
         if local:
             raise InputError(
                 f"{setting} must be a dataset; got {url!r}: {first_line(e)}."
-            ) from tellable(e)
+            ) from without_secrets(e)
         raise InputError(
             f"{setting} must be an existing file, folder, glob, URL or Hugging Face dataset, or - "
             f"for standard input; got {url.removeprefix(PREFIX)!r}: there is no such file or "
             f"folder here, and the hub gives no such dataset ({first_line(e)}). Check the spelling "
             "and the current folder; for a dataset also the network, and log in with "
             "`hf auth login` if it is private."
-        ) from tellable(e)
+        ) from without_secrets(e)
 
 
 def _files(dataset: _DatasetName, url: str, setting: str) -> dict[str, list[str]]:

@@ -24,7 +24,7 @@ from functools import cache
 from pathlib import Path
 
 from corpusfit.core.artifacts import user_path
-from corpusfit.core.credentials import entrusted
+from corpusfit.core.credentials import registered
 from corpusfit.core.errors import InputError, bad_setting, importing
 from corpusfit.core.languages import code_of, count_words
 from corpusfit.core.plan import SECOND, ReadPlan
@@ -101,7 +101,7 @@ _URLS = re.compile(
 
 def _entrusted(names: str) -> str:
     """The URLs of an input by their public names; the commas in a query separate nothing."""
-    return _URLS.sub(lambda match: entrusted(match["url"]), names)
+    return _URLS.sub(lambda match: registered(match["url"]), names)
 
 
 def _absolute(file: str, home: Path) -> str:
