@@ -160,7 +160,7 @@ def world():
     write_rows(outside / "hidden.jsonl", [f"{HIDDEN} {i}" for i in range(30)])
     for topic in ("task", "market"):
         write_rows(data / "corpus" / f"{topic}.jsonl", prose(topic, 100, seed=1))
-    marks = "\u0f72\u0f71" * 100_000
+    marks = "\u0f72\u0f71" * 500_000  # by insertion sort over ten minutes
     write_rows(data / "corpus/marks.jsonl", [f"the kinase {marks} binds"])
     write_rows(data / "target.jsonl", prose("task", 40))
     labeled = [
