@@ -71,6 +71,7 @@ def selections(tmp_path_factory, inline):
             corpus=folder / "pile",
             out=folder / name,
             method="dsir",
+            settings=["cut.pieces=256"],  # rows are one unit each
             machine=inline,
             **words,
         )

@@ -76,7 +76,7 @@ def test_bad_rows_are_rejected_with_place_and_reason(random_run, tmp_path, shard
     lines = [line for pair in zip(GOOD * 2, BAD.values(), strict=False) for line in pair]
     corpus = tmp_path / "mixed.jsonl"
     corpus.write_bytes(b"\n".join(lines) + b"\n")
-    settings = [f"read.shard_mb={shard_mb}"]
+    settings = [f"read.shard_mb={shard_mb}", "cut.pieces=256"]  # a row is one piece
     run = random_run(corpus, settings=settings, fraction=1.0, dedup="none")
     found = add_up(run)
     assert run.manifest["counts"]["rows"] == len(lines)
@@ -166,7 +166,7 @@ def test_a_truncated_archive_keeps_what_came_before(random_run, tmp_path, suffix
     whole = pack(b"".join(rows))
     corpus = tmp_path / f"cut.jsonl.{suffix}"
     corpus.write_bytes(whole[: len(whole) * 3 // 4])
-    lines = add_up(run := random_run(corpus, fraction=1.0))
+    lines = add_up(run := random_run(corpus, fraction=1.0, settings=["cut.pieces=256"]))
     assert lines[-1]["reason"] == f"truncated .{suffix} archive"
     (warning,) = run.manifest["warnings"]
     kept = run.manifest["counts"]["documents"]

@@ -250,7 +250,7 @@ def test_warnings_and_errors_leave_standard_output_to_json(cli, pile, jsonl, tmp
     arguments = ("select", "--corpus", pile, "--out", tmp_path / "o", "--method", "random")
     done = cli(*arguments, "--target", few, "--json")
     assert only_json(done)["warnings"]
-    assert done.err.startswith("Warning: The target has only 3 different texts")
+    assert "\nWarning: The target has only 3 different texts" in done.err
     failed = cli(*arguments, "--target", few, "--seed", 3, "--json")
     assert (failed.code, failed.out) == (1, "")
     assert "seed was 0, is 3" in failed.err
@@ -288,7 +288,7 @@ def test_a_run_for_people(cli, inputs, pile, tmp_path):
     out = tmp_path / "out"
     done = cli("select", *inputs, "--out", out, "--method", "random", "--segments", 226)
     assert done.code == 0
-    assert done.err.startswith("452 rows read: 451 scored, 1 rejected; 451 units, 451 segments.\n")
+    assert "\n452 rows read: 451 scored, 1 rejected; " in done.err
     assert f"1 row rejected: malformed JSON (see {out / 'rejects.jsonl'})" in done.err
     assert "Method: random." in done.err
     assert done.out.startswith("Selected: 226 segments, about ")
@@ -327,7 +327,7 @@ def test_a_dry_run_writes_nothing(cli, inputs, tmp_path, tiny_static, command, m
     before = sorted(p.name for p in tmp_path.rglob("*"))
     done = cli(*arguments, "--embedder", tiny_static)
     assert (done.code, done.out) == (0, "")
-    assert done.err.startswith("3 files, ")
+    assert "3 files, " in done.err
     assert "nothing was written" in done.err
     found = only_json(cli(*arguments, "--embedder", tiny_static, "--json"))
     assert set(found) == {
@@ -456,7 +456,7 @@ def test_a_plan_file_and_overrides(cli, inputs, tmp_path):
     plan.write_text('seed = 4\n[cut]\nunit = "sentence"\n[method]\nname = "random"\n')
     arguments = ("--plan", plan, "--set", "cut.gamma=3", "--seed", 5)
     found = only_json(cli("select", *inputs, "--out", tmp_path / "out", *arguments, "--json"))
-    assert found["plan"]["cut"] == {"unit": "sentence", "pieces": 256, "gamma": 3}
+    assert found["plan"]["cut"] == {"unit": "sentence", "pieces": None, "gamma": 3}
     assert (found["plan"]["seed"], found["method"]["name"]) == (5, "random")
 
 

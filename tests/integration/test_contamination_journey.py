@@ -75,8 +75,15 @@ def test_it_does_not_depend_on_workers(labeled, pile, inline):
 
 
 def test_of_a_selection_it_names_rows_of_the_corpus(labeled, pile, tmp_path, inline):
-    target, out = {"target": pile, "corpus": pile}, tmp_path / "out"
-    run = corpusfit.select(**target, out=out, method="random", segments=60, machine=inline)
+    run = corpusfit.select(
+        target=pile,
+        corpus=pile,
+        out=tmp_path / "out",
+        method="random",
+        segments=60,
+        settings=["cut.pieces=256"],
+        machine=inline,
+    )
     whole = corpusfit.contamination(task=labeled, data=pile, machine=inline)
     found = corpusfit.contamination(task=labeled, data=run, machine=inline)
     chosen = {(segment["source"], segment["row"]) for segment in run}
@@ -168,6 +175,7 @@ def test_the_guard_holds_for_the_task_s_own_text_replay_and_weights(
         out=tmp_path / "run",
         method="dsir",
         weights="continuous",
+        settings=["cut.pieces=256"],
         machine=inline,
     )
     weighted = adapt("weighted", data=run.path, guard=labeled, weights="lambda").manifest

@@ -29,7 +29,12 @@ def selections(tmp_path_factory, inline, tiny_static):
         "near": {"method": "knn", "embedder": str(tiny_static), "fraction": 0.3},
     }.items():
         corpusfit.select(
-            target=target, corpus=folder / "pile", out=folder / name, machine=inline, **words
+            target=target,
+            corpus=folder / "pile",
+            out=folder / name,
+            settings=["cut.pieces=256"],
+            machine=inline,
+            **words,
         )
     return folder
 

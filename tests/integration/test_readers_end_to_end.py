@@ -157,7 +157,7 @@ def test_a_folder_of_all_forms(read, tmp_path):
         path.parent.mkdir(parents=True)
         path.write_bytes(content)
     (tmp_path / "pile" / "README.md").write_text("passed over")
-    run = read(tmp_path / "pile", method="random", dedup="none")
+    run = read(tmp_path / "pile", method="random", dedup="none", settings=["cut.pieces=256"])
     by_source = run.manifest["selected"]["by_source"]
     assert set(by_source) == {f"{f.replace('.', '-')}/corpus.{f}" for f in FORMS}
     assert {n["selected"] for n in by_source.values()} == {len(TEXTS)}
@@ -199,8 +199,8 @@ def test_offsets_point_back_into_the_document(read, jsonl, unit):
         assert unit == "document" or row["tokens"] <= 16 * row["units"]
 
 
-def test_the_default_segments_join_fifteen_units(read, jsonl):
+def test_segments_join_fifteen_units(read, jsonl):
     corpus = jsonl("long.jsonl", ["A short sentence. " * 40, "Another one. " * 3])
-    run = read(corpus, method="random", unit="sentence")
+    run = read(corpus, method="random", unit="sentence", settings=["cut.gamma=15"])
     found = [(s["row"], s["segment"], s["units"]) for s in scores(run)]
     assert found == [(0, 0, 15), (0, 1, 15), (0, 2, 10), (1, 0, 3)]

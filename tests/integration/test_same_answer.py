@@ -450,6 +450,7 @@ def test_a_resumed_run_has_the_warnings_of_what_it_skips(
             target=tmp_path / "task.jsonl",
             corpus=tmp_path / "pile.jsonl",
             out=tmp_path / out,
+            settings=["cut.pieces=256"],  # rows are one unit each, so most units are copies
             machine=inline,
             **words,
         )

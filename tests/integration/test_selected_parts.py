@@ -14,7 +14,7 @@ from corpusfit.selection import merging, writing
 from corpusfit.selection.writing import WriteSelected
 
 MOST = 0.002
-SETTINGS = ["read.shard_mb=0.003", f"choose.part_mb={MOST}"]
+SETTINGS = ["cut.pieces=256", "read.shard_mb=0.003", f"choose.part_mb={MOST}"]
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def parts(folder):
 
 
 def test_parts_have_one_size_and_are_numbered_in_reading_order(run):
-    several, one = run(), run("one", settings=SETTINGS[:1])
+    several, one = run(), run("one", settings=SETTINGS[:2])
     text = parts(several.path)
     assert list(text) == [f"part-{n:05d}.jsonl.zst" for n in range(len(text))]
     assert len(text) > 5
@@ -48,9 +48,9 @@ def test_parts_have_one_size_and_are_numbered_in_reading_order(run):
 
 
 def test_a_part_smaller_than_a_shard_is_the_text_of_one_shard(run):
-    chosen = run(settings=[SETTINGS[0], "choose.part_mb=1e-9"])
+    chosen = run(settings=[*SETTINGS[:2], "choose.part_mb=1e-9"])
     assert chosen.manifest["plan"]["choose"]["part_mb"] == 1e-9
-    one = run("one", settings=SETTINGS[:1])
+    one = run("one", settings=SETTINGS[:2])
     assert list(chosen) == list(one)
     assert all(parts(chosen.path).values())
 
@@ -117,7 +117,7 @@ def test_a_part_that_is_gone_is_written_again(run, inline):
     for file in sorted((chosen.path / "selected").iterdir())[1:3]:
         file.unlink()
     made = stamps(chosen.path / "selected", "*")
-    again = corpusfit.choose(chosen.path, settings=SETTINGS[1:], machine=inline)
+    again = corpusfit.choose(chosen.path, settings=SETTINGS[2:], machine=inline)
     assert digests(again.path) == whole
     assert made.items() <= stamps(chosen.path / "selected", "*").items()
 
@@ -127,7 +127,7 @@ def test_stopped_between_two_amounts_either_can_follow(run, inline, monkeypatch)
     first, other = run(fraction=0.1), run("other", fraction=0.5)
     wholes = {0.1: digests(first.path), 0.5: digests(other.path)}
     for stopped, then in ((0.5, 0.1), (0.1, 0.5), (0.5, 0.5), (0.1, 0.1)):
-        words = {"settings": [SETTINGS[1]], "machine": inline}
+        words = {"settings": SETTINGS[2:], "machine": inline}
         with monkeypatch.context() as patch:
             stop_after(patch, writing, "merge_pieces", 1)
             if stopped != first.manifest["plan"]["choose"]["fraction"]:
@@ -157,7 +157,7 @@ def as_older(folder):
 def test_a_selection_with_a_file_for_each_shard_is_read_and_chosen_again(
     run, inline, tmp_path, fraction
 ):
-    settings = SETTINGS[:1]
+    settings = SETTINGS[:2]
     fresh = run("fresh", settings=settings, fraction=fraction)
     chosen = run(settings=settings)
     segments = list(chosen)
@@ -191,7 +191,7 @@ def test_shards_without_selected_text(task, tmp_path, inline):
     none = corpusfit.choose(chosen.path, threshold=1e9, machine=inline)
     assert (len(none), list(none), parts(none.path)) == (0, [], {})
     every = corpusfit.choose(
-        chosen.path, fraction=1.0, dedup="none", settings=SETTINGS[1:], machine=inline
+        chosen.path, fraction=1.0, dedup="none", settings=SETTINGS[2:], machine=inline
     )
     whole = every.manifest["counts"]["segments"]
     assert len(list(every)) == whole

@@ -19,7 +19,7 @@ def select(task, pile, out, machine, **words):
         corpus=pile,
         out=out,
         method=METHOD,
-        settings=["method.order=2", "read.shard_mb=0.003", *words.pop("settings", ())],
+        settings=["method.order=2", "read.shard_mb=0.003", "cut.pieces=256", *words.pop("settings", ())],
         machine=machine,
         **words,
     )

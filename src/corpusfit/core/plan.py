@@ -288,9 +288,20 @@ class CutPlan(Group, group="cut"):
         ),
     ] = "window"
     pieces: Annotated[
-        int, Option("Most estimated word pieces in a unit, except in a `document`", above=0)
-    ] = 256
-    gamma: Annotated[int, Option("Consecutive units in a segment", above=0)] = 15
+        int | None,
+        Option(
+            "Most estimated word pieces in a unit, except in a `document`",
+            default="for a `window` whose words are compared, as many as the target's texts have, "
+            "64 to 256; else 256",
+            above=0,
+        ),
+    ] = None
+    gamma: Annotated[int, Option("Consecutive units in a segment", above=0)] = 1
+
+    @property
+    def most(self) -> int:
+        """Most word pieces in a unit; a selection decides it before it cuts (`resolving.py`)."""
+        return self.pieces or 256
 
 
 @dataclass(frozen=True)

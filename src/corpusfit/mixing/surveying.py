@@ -399,7 +399,7 @@ def relevant(context: ComposeContext, number: int, columns: Columns) -> list[NDA
     embed = EmbedPlan(source.embedder) if source.embedder else EmbedPlan()
     plan = Plan(
         read=source.read,
-        cut=CutPlan(gamma=_ONE_SEGMENT),
+        cut=CutPlan(pieces=256, gamma=_ONE_SEGMENT),
         embed=embed,
         method=MethodPlan(source.choose),
         seed=context.recipe.seed,

@@ -49,6 +49,7 @@ from corpusfit.selection.resolving import (
     warn_language_mismatch,
     whole_lines,
     with_numbers,
+    with_pieces,
     with_scored_side,
 )
 from corpusfit.selection.result import Selection
@@ -185,7 +186,11 @@ def rank_by_bits(
         if encoding:  # all of them read the embedder of the first
             plan = dataclasses.replace(plan, method=MethodPlan(encoding[0], options))
             plan, _, _ = by_size(plan, run.sources, workers=run.engine.workers, cascade=False)
-        run = dataclasses.replace(run, plan=with_scored_side(run, plan))
+        # one cut for all that is compared: that of methods on words, as of the default
+        methods = [registry.build(name, options) for name in names]
+        words = [method for method in methods if not method.encodes] or methods
+        plan, _ = with_pieces(run, with_scored_side(run, plan), words)
+        run = dataclasses.replace(run, plan=plan)
         require_texts_for_near(run.plan, run.sources)
         target_sample, background = Sample(run.work, "target"), Sample(run.work, "background")
         target_texts(run, target_sample)
@@ -240,6 +245,7 @@ def _manifest(
         "encoders": run.encoders,
         **({"commits": run.commits} if run.commits else {}),
         "embedder_reason": resolved.embedder_reason,
+        "cut_reason": resolved.cut_reason,
         "files": run.files,
         "remark": scored.remark,
         "rounds": scored.rounds,

@@ -37,7 +37,7 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
         "recipe": [RECIPE, unicodedata.unidata_version],
         "sources": source_identity(run.sources),
         "read": run.plan.read.identity(),
-        "cut": [run.plan.cut.unit, run.plan.cut.pieces],
+        "cut": [run.plan.cut.unit, run.plan.cut.most],
         "encoder": encoder,
         **corpus.layout(run.sources, run.plan.read),
     }

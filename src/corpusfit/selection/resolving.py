@@ -12,6 +12,8 @@ from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
+import numpy as np
+
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.engine.pace import format_duration
@@ -22,6 +24,7 @@ from corpusfit.core.plan import (
     DEFAULT_METHOD,
     CascadePlan,
     ChoosePlan,
+    CutPlan,
     EmbedPlan,
     MethodPlan,
     Plan,
@@ -44,6 +47,7 @@ from corpusfit.text import rejects
 from corpusfit.text.context import Run, RunContext, UsageByStage, noting
 from corpusfit.text.fields import Row
 from corpusfit.text.pairs import is_english_only, sampled, warn_english_only, with_side
+from corpusfit.text.reading import cut_units
 
 EMBEDDERS = ("minilm", "static")
 
@@ -66,6 +70,7 @@ class Resolved:
     plan: Plan  # final, as the manifest states it
     stages: tuple[Stage, ...]  # those of a cascade
     embedder_reason: str = ""  # why `embed.embedder=auto` became this model; empty for a named one
+    cut_reason: str = ""  # why units have so many word pieces; empty if the plan says how many
 
     @classmethod
     def of(cls, plan: Plan, embedder_reason: str = "") -> Resolved:
@@ -84,7 +89,8 @@ class Resolved:
         method = MethodPlan(**manifest["method"])
         plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), method=method)
         stages = plan.cascade.stage_texts() if plan.cascade.stages else ()
-        return cls(plan, _stages(plan, stages), manifest.get("embedder_reason", ""))
+        reasons = manifest.get("embedder_reason", ""), manifest.get("cut_reason", "")
+        return cls(plan, _stages(plan, stages), *reasons)
 
     @cached_property
     def method(self) -> AnyMethod:
@@ -348,7 +354,47 @@ def resolve(run: Run, *, cascade: bool = False) -> Resolved:
     resolved = Resolved.of(plan, reason)
     plan = with_scored_side(run, resolved.plan)
     require_texts_for_near(plan, run.sources)
-    return dataclasses.replace(resolved, plan=plan)
+    plan, cut_reason = with_pieces(
+        run, plan, [registry.build(m.name, m.options) for m in resolved.methods]
+    )
+    if cut_reason:
+        run.progress.note(cut_reason)
+    return dataclasses.replace(resolved, plan=plan, cut_reason=cut_reason)
+
+
+_LENGTHS = (64, 96, 128, 192, 256)
+"""Word pieces of a unit that follows the target: shorter ones leave the domain, and no method
+gains from longer ones (docs/log.md, 2026-11-28)."""
+_LARGE = {1e11: 128, 1e12: 256}
+"""Least word pieces of a unit of a corpus with more bytes of text: at 64 `scores/` has 63 MB per
+GB, at 128 half of that."""
+
+
+def with_pieces(run: Run, plan: Plan, methods: Iterable[AnyMethod]) -> tuple[Plan, str]:
+    """The plan with the word pieces of a `window`, if it leaves them out, and why so many.
+
+    For methods on words, about as many as the median text of the target has. Others take long ones:
+    a short unit would cost as many bytes for its embedding, and what reads labels or fields finds
+    the same in each unit of a document.
+    """
+    if plan.cut.pieces is not None or plan.cut.unit != "window":
+        return plan, ""
+    pieces, reason = plan.cut.most, ""
+    if not any(m.encodes or m.fields or isinstance(m, LabelMethod) for m in methods):
+        read = plan.target_read
+        lengths = [np.empty(0, np.int64)]
+        for shard in corpus.shards(run.target, read):
+            usable, _ = corpus.documents(shard, read)
+            lengths.append(cut_units(usable, CutPlan("document"))[0].pieces)
+        median = float(np.median(np.concatenate(lengths)))
+        pieces = min(_LENGTHS, key=lambda length: (abs(length - median), -length))
+        reason = f"the target's median text has {median:,.0f} ({_LENGTHS[0]} is the least)"
+        text = _text_bytes(run.sources)
+        least = max((p for size, p in _LARGE.items() if text > size), default=0)
+        if pieces < least:
+            pieces, reason = least, f"the corpus has {_size(text)} of text"
+        reason = f"Units have at most {pieces} word pieces (`cut.pieces`), as {reason}."
+    return dataclasses.replace(plan, cut=dataclasses.replace(plan.cut, pieces=pieces)), reason
 
 
 def with_scored_side(run: Run, plan: Plan) -> Plan:

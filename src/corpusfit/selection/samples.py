@@ -298,7 +298,7 @@ def _typical_bytes(cut: CutPlan) -> int:
     """Typical bytes of a unit; affects only how many neighbors are drawn together."""
     if cut.unit == "document":
         return 2**62
-    return {"sentence": 128, "paragraph": 512}.get(cut.unit, 4 * cut.pieces)
+    return {"sentence": 128, "paragraph": 512}.get(cut.unit, 4 * cut.most)
 
 
 def first_bound(size: int, k: int, cut: CutPlan) -> int:

@@ -139,7 +139,7 @@ def cut_units(usable: Documents, plan: CutPlan) -> tuple[Units, Texts]:
     """
     data, offsets = buffers(usable.texts)
     counts, ends, lengths, pieces = cut.cut_points(
-        data, offsets, cut.class_table(), _MODES[plan.unit], plan.pieces
+        data, offsets, cut.class_table(), _MODES[plan.unit], plan.most
     )
     through = np.concatenate(([0], np.cumsum(lengths)))
     before = np.repeat(through[np.cumsum(counts) - counts], counts)

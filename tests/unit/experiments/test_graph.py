@@ -22,7 +22,8 @@ from corpusfit.training.plan import AdaptPlan
 
 def selector(name, **words):
     method = name if name in method_names() else DEFAULT_METHOD
-    plan = Plan().with_value("method.name", method)
+    values = {"method": {"name": method}, "cut": {"pieces": 256, "gamma": 15}}
+    plan = Plan().with_values(values)
     columns = {"fractions": (0.1,), "weights": ("off",), "adapters": ("",), "augment": ("",)}
     return Selector(name, plan, AdaptPlan(), **{**columns, **words})
 
