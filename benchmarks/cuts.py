@@ -136,6 +136,10 @@ def pieces(follow: dict[str, int]) -> Iterator[tuple[str, Piece]]:
             yield "methods", Piece("bits", target, method, cut)
         for texts, cut in itertools.product((30, 500), cuts):
             yield "texts", Piece("bits", target, "cynical", cut, texts)
+    for method, cut, target in itertools.product(
+        ("knn", "domain_classifier"), (TODAY, (256, 1), (64, 1)), every
+    ):
+        yield "embedded", Piece("bits", target, method, cut)
     for size, gamma, target in itertools.product((64, 256), (4, 2), FIRST):
         yield "gamma", Piece("bits", target, "cynical", (size, gamma))
     for cut, target in itertools.product((TODAY, (64, 1)), every):
@@ -226,6 +230,7 @@ class Study:
             self.corpus,
             out=work / "selection",
             method=method,
+            embedder="static",
             fraction=SHARES[-1] * 1.6,  # a share of word pieces, not of words
             seed=draw,
             settings=(f"cut.pieces={at[0]}", f"cut.gamma={at[1]}"),

@@ -1,0 +1,85 @@
+"""How long a unit is by default: as the target's texts for methods on words, else 256."""
+
+import json
+
+import pytest
+from journeys import prose, write_rows
+
+import corpusfit
+from corpusfit.selection import resolving
+
+LONG = " ".join(prose("task", 400))
+
+
+@pytest.fixture
+def select(pile, tmp_path, inline):
+    def select(texts, out="out", **words):
+        target = write_rows(tmp_path / "target.jsonl", texts)
+        words = {"method": "dsir", "machine": inline, **words}
+        return corpusfit.select(target=target, corpus=pile, out=tmp_path / out, **words)
+
+    return select
+
+
+def cut_of(run):
+    return run.manifest["plan"]["cut"]
+
+
+@pytest.mark.parametrize(
+    ("words", "pieces"),
+    # a short word is a word piece: halfway between two lengths the longer one is taken
+    [(1, 64), (79, 64), (80, 96), (111, 96), (112, 128), (160, 192), (224, 256), (900, 256)],
+)
+def test_a_unit_is_as_long_as_the_median_text(select, words, pieces):
+    run = select(["so " * 3, "it " * words, "it " * words, "so " * 900])
+    assert cut_of(run) == {"unit": "window", "pieces": pieces, "gamma": 1}
+    assert str(pieces) in run.manifest["cut_reason"]
+
+
+@pytest.mark.parametrize(
+    ("words", "pieces"),
+    [
+        ({"settings": ["cut.pieces=70"]}, 70),
+        ({"unit": "document"}, None),
+        ({"unit": "sentence"}, None),
+        ({"method": "oracle", "settings": ["method.domain=task*"]}, 256),
+        ({"method": "random"}, 64),
+    ],
+    ids=str,
+)
+def test_it_does_not_follow_where_it_is_named_or_of_no_use(select, words, pieces):
+    run = select(prose("task", 30), **words)
+    assert cut_of(run)["pieces"] == pieces
+    assert bool(run.manifest["cut_reason"]) == (pieces == 64)
+
+
+def test_embeddings_have_long_units(select, tiny_static):
+    run = select(prose("task", 30), method="knn", embedder=str(tiny_static))
+    assert cut_of(run)["pieces"] == 256
+    stages = select(prose("task", 30), "s", method="knn", cascade=f"dsir>knn@{tiny_static}")
+    assert cut_of(stages)["pieces"] == 256
+
+
+@pytest.mark.parametrize(("size", "pieces"), [(10**9, 64), (2 * 10**11, 128), (2 * 10**12, 256)])
+def test_a_large_corpus_has_longer_units(select, monkeypatch, size, pieces):
+    monkeypatch.setattr(resolving, "_text_bytes", lambda _: size)
+    run = select(prose("task", 30))
+    assert cut_of(run)["pieces"] == pieces
+
+
+def test_choose_keeps_it(select, inline):
+    run = select(prose("task", 30))
+    again = corpusfit.choose(run.path, fraction=0.5, machine=inline)
+    assert cut_of(again) == cut_of(run)
+    assert again.manifest["cut_reason"] == run.manifest["cut_reason"]
+
+
+def test_a_document_is_cut_into_such_units(select, tmp_path):
+    run = select(prose("task", 30), fraction=1.0, dedup="none")
+    segments = [s for s in run if s["source"] == "task.jsonl"]
+    assert max(len(s["text"].split()) for s in segments) <= 64
+    rows = [json.loads(r) for r in (tmp_path / "pile/task.jsonl").read_text("utf-8").splitlines()]
+    joined = {}
+    for segment in segments:
+        joined[segment["row"]] = joined.get(segment["row"], "") + segment["text"]
+    assert [joined[i] for i in range(len(rows))] == [row["text"] for row in rows]
