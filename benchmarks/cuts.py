@@ -136,14 +136,11 @@ def pieces(follow: dict[str, int]) -> Iterator[tuple[str, Piece]]:
             yield "methods", Piece("bits", target, method, cut)
         for texts, cut in itertools.product((30, 500), cuts):
             yield "texts", Piece("bits", target, "cynical", cut, texts)
-    for method, cut, target in itertools.product(
-        ("knn", "domain_classifier"), (TODAY, (256, 1), (64, 1)), every
-    ):
-        yield "embedded", Piece("bits", target, method, cut)
     for size, gamma, target in itertools.product((64, 256), (4, 2), FIRST):
         yield "gamma", Piece("bits", target, "cynical", (size, gamma))
-    for cut, target in itertools.product((TODAY, (64, 1)), every):
-        yield "random", Piece("bits", target, "random", cut)
+    others = ("knn", "domain_classifier", "random")
+    for method, cut, target in itertools.product(others, (TODAY, (256, 1), (64, 1)), every):
+        yield "others", Piece("bits", target, method, cut)
     for draw, kind, target in itertools.product(range(3), ("masked", "decoder"), MODELED):
         for cut in dict.fromkeys((TODAY, (64, 1), (256, 1), (follow[target], 1))):
             yield "draws", Piece(kind, target, "cynical", cut, draw=draw)

@@ -6,6 +6,7 @@ import pytest
 from journeys import prose, write_rows
 
 import corpusfit
+from corpusfit.core.errors import UsageError
 from corpusfit.selection import resolving
 
 LONG = " ".join(prose("task", 400))
@@ -83,3 +84,17 @@ def test_a_document_is_cut_into_such_units(select, tmp_path):
     for segment in segments:
         joined[segment["row"]] = joined.get(segment["row"], "") + segment["text"]
     assert [joined[i] for i in range(len(rows))] == [row["text"] for row in rows]
+
+
+@pytest.mark.parametrize(("asker", "said"), [("role", "content"), ("from", "value")])
+def test_conversations_are_whole(task, jsonl, tmp_path, inline, asker, said):
+    turns = [{asker: "user", said: LONG}, {asker: "assistant", said: "It binds. " * 200}]
+    corpus = tmp_path / "chats.jsonl"
+    corpus.write_text(f"{json.dumps({'messages': turns})}\n" * 2, "utf-8")
+    words = {"target": task, "corpus": corpus, "text_field": "messages", "machine": inline}
+    words |= {"settings": ["fit.target_field=text", "cut.pieces=64"], "dedup": "none"}
+    run = corpusfit.select(**words, out=tmp_path / "out", fraction=1.0)
+    assert cut_of(run)["unit"] == "document"
+    assert [s["text"] for s in run] == ["\n".join(turn[said] for turn in turns)] * 2
+    with pytest.raises(UsageError, match=r"`cut\.unit` must be document.*conversations"):
+        corpusfit.select(**words, out=tmp_path / "parts", unit="sentence")

@@ -11,6 +11,7 @@ from corpusfit.core.errors import UsageError
 from corpusfit.scoring import table
 
 METHOD = "ngram_coverage_unseen"
+SETTINGS = ["method.order=2", "read.shard_mb=0.003", "cut.pieces=256"]
 
 
 def select(task, pile, out, machine, **words):
@@ -19,7 +20,7 @@ def select(task, pile, out, machine, **words):
         corpus=pile,
         out=out,
         method=METHOD,
-        settings=["method.order=2", "read.shard_mb=0.003", "cut.pieces=256", *words.pop("settings", ())],
+        settings=[*SETTINGS, *words.pop("settings", ())],
         machine=machine,
         **words,
     )

@@ -48,8 +48,8 @@ from corpusfit.selection.resolving import (
     resolve,
     warn_language_mismatch,
     whole_lines,
+    with_cut,
     with_numbers,
-    with_pieces,
     with_scored_side,
 )
 from corpusfit.selection.result import Selection
@@ -189,7 +189,7 @@ def rank_by_bits(
         # one cut for all that is compared: that of methods on words, as of the default
         methods = [registry.build(name, options) for name in names]
         words = [method for method in methods if not method.encodes] or methods
-        plan, _ = with_pieces(run, with_scored_side(run, plan), words)
+        plan, _ = with_cut(run, with_scored_side(run, plan), words)
         run = dataclasses.replace(run, plan=plan)
         require_texts_for_near(run.plan, run.sources)
         target_sample, background = Sample(run.work, "target"), Sample(run.work, "background")

@@ -45,7 +45,7 @@ from corpusfit.selection.labels import different_shards
 from corpusfit.selection.samples import require_target
 from corpusfit.text import rejects
 from corpusfit.text.context import Run, RunContext, UsageByStage, noting
-from corpusfit.text.fields import Row
+from corpusfit.text.fields import Row, is_conversation
 from corpusfit.text.pairs import is_english_only, sampled, warn_english_only, with_side
 from corpusfit.text.reading import cut_units
 
@@ -354,7 +354,7 @@ def resolve(run: Run, *, cascade: bool = False) -> Resolved:
     resolved = Resolved.of(plan, reason)
     plan = with_scored_side(run, resolved.plan)
     require_texts_for_near(plan, run.sources)
-    plan, cut_reason = with_pieces(
+    plan, cut_reason = with_cut(
         run, plan, [registry.build(m.name, m.options) for m in resolved.methods]
     )
     if cut_reason:
@@ -363,30 +363,37 @@ def resolve(run: Run, *, cascade: bool = False) -> Resolved:
 
 
 _LENGTHS = (64, 96, 128, 192, 256)
-"""Word pieces of a unit that follows the target: shorter ones leave the domain, and no method
-gains from longer ones (docs/log.md, 2026-11-28)."""
+"""Word pieces of a unit that follows the target (docs/log.md, 2026-11-28)."""
 _LARGE = {1e11: 128, 1e12: 256}
 """Least word pieces of a unit of a corpus with more bytes of text: at 64 `scores/` has 63 MB per
 GB, at 128 half of that."""
 
 
-def with_pieces(run: Run, plan: Plan, methods: Iterable[AnyMethod]) -> tuple[Plan, str]:
-    """The plan with the word pieces of a `window`, if it leaves them out, and why so many.
+def with_cut(run: Run, plan: Plan, methods: Iterable[AnyMethod]) -> tuple[Plan, str]:
+    """The plan with a cut that fits corpus, target and methods, and a sentence that says why.
 
-    For methods on words, about as many as the median text of the target has. Others take long ones:
+    Conversations stay whole. The word pieces of a `window`, if the plan leaves them out, are for
+    methods on words about as many as the median text of the target has. Others take long ones:
     a short unit would cost as many bytes for its embedding, and what reads labels or fields finds
     the same in each unit of a document.
     """
+    first = islice(_first_rows(run.sources, plan.read), _LOOKED_AT)
+    if plan.cut.unit != "document" and any(
+        isinstance(row, Document) and is_conversation(row.fields, plan.read.text_field)
+        for row in first
+    ):
+        why = "A model is trained on the assistant's turns of whole conversations."
+        return _whole(plan, "conversations", why), f"{why[:-1]}, so they are not cut."
     if plan.cut.pieces is not None or plan.cut.unit != "window":
         return plan, ""
     pieces, reason = plan.cut.most, ""
     if not any(m.encodes or m.fields or isinstance(m, LabelMethod) for m in methods):
         read = plan.target_read
-        lengths = [np.empty(0, np.int64)]
+        lengths: list[int] = []
         for shard in corpus.shards(run.target, read):
             usable, _ = corpus.documents(shard, read)
-            lengths.append(cut_units(usable, CutPlan("document"))[0].pieces)
-        median = float(np.median(np.concatenate(lengths)))
+            lengths += cut_units(usable, CutPlan("document"))[0].pieces.tolist()
+        median = float(np.median(lengths))
         pieces = min(_LENGTHS, key=lambda length: (abs(length - median), -length))
         reason = f"the target's median text has {median:,.0f} ({_LENGTHS[0]} is the least)"
         text = _text_bytes(run.sources)
@@ -455,11 +462,14 @@ def whole_lines(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
     """The plan with one unit, and so one segment, per line if the corpus is of aligned pairs."""
     if not any(corpus.is_pair(each) for each in corpus_inputs) or plan.cut.unit == "document":
         return plan
+    why = "Only a whole line of a pair has a translation, so each line is one segment."
+    return _whole(plan, "aligned pairs", why)
+
+
+def _whole(plan: Plan, rows: str, why: str) -> Plan:
+    """The plan with whole rows as segments; an error if it asks for parts of them."""
     if plan.cut.unit != "window":  # the default
-        cure = "Only a whole line of a pair has a translation, so each line is one segment."
-        raise bad_setting(
-            "`cut.unit`", "document or left out with aligned pairs", plan.cut.unit, cure
-        )
+        raise bad_setting("`cut.unit`", f"document or left out with {rows}", plan.cut.unit, why)
     return dataclasses.replace(plan, cut=dataclasses.replace(plan.cut, unit="document"))
 
 

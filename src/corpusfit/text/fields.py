@@ -132,6 +132,19 @@ _TEXT_KEYS = ("content", "value", "text", "parts")
 _MESSAGE_KEYS = {"role", "from", "type"}
 
 
+def is_conversation(fields: Mapping[str, Any] | None, text_field: str) -> bool:
+    """Whether all fields of a row's text hold messages."""
+    for name in fields_in(text_field):
+        value = (fields or {}).get(name)
+        if not isinstance(value, list) or not value:
+            return False
+        for item in value:
+            speaks = isinstance(item, Mapping) and (item.get("role") or item.get("from"))
+            if not isinstance(speaks, str):
+                return False
+    return True
+
+
 def text_of_value(value: Any, field: str, depth: int = 0) -> str | None:
     """Convert a field's value to text; None for null.
 
