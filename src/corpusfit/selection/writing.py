@@ -62,7 +62,8 @@ class Chosen:
     With quotas, `quota` has each cluster's wanted share of the selection, `by_cluster` the counts
     of its segments (by their main cluster) and of those selected; `groups` has the names if the
     groups are no clusters. `copies` has the numbers of
-    documents left out as copies, by kind, and of their segments; None if all were kept.
+    documents left out as copies, by kind, and of `repeats` among the segments of the others; with
+    these, `segments` is the number of all segments left out. None if all were kept.
     """
 
     segments: int = 0
@@ -289,11 +290,9 @@ def write_selected(
     remove(folder.gathered)
     places: dict[int, tuple[int, ...]] = {}
     for index, of_part in examples.items():
-        places[index] = tuple(of_part.tolist())
-        if index in copies.parts:
-            (segment,) = table.read_columns(table.part_path(folder.scores, index), "segment")
-            kept = np.flatnonzero(~copies.of(index, segment))
-            places[index] = tuple(kept[of_part].tolist())
+        (segment,) = table.read_columns(table.part_path(folder.scores, index), "segment")
+        kept = np.flatnonzero(~copies.of(index, segment))
+        places[index] = tuple(kept[of_part].tolist())
 
     # the selected text and the examples of each shard, unless they are written, or merged
     parts = stored_parts(folder.parts, chosen.parts)
