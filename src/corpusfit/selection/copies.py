@@ -397,7 +397,8 @@ def _found(
         return known
     done = names_in(search.keys)
     missing = {index for index in sizes if keys_path(search.keys, index).name not in done}
-    with run.stage(f"find {_KINDS.get(kind, 'repeats')}", run.size if missing else 0):
+    sought = _KINDS.get(kind, "repeats")
+    with run.stage(f"find {sought}", run.size if missing else 0):
         if missing:
             for _ in run.map(key, (shard for shard in run.shards() if shard.index in missing)):
                 pass
