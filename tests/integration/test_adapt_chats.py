@@ -74,8 +74,7 @@ def test_a_selection_keeps_conversations_and_tools(adapt, inline, jsonl, tmp_pat
     corpus = jsonl("chats.jsonl", conversations(tools=tools))
     whole = {"text_field": "messages", "method": "dsir", "machine": inline, "fraction": 0.5}
     target = jsonl("target.jsonl", list(conversations())[:10])
-    for name, unit in (("parts", {}), ("whole", {"unit": "document"})):
-        corpusfit.select(target=target, corpus=corpus, out=tmp_path / name, **whole, **unit)
+    corpusfit.select(target=target, corpus=corpus, out=tmp_path / "whole", **whole)
     selected = list(corpusfit.open(tmp_path / "whole"))
     assert all(row["tools"] == tools and len(row["messages"]) == 4 for row in selected)
     found = adapt("of the selection", data=tmp_path / "whole", loss_on="assistant", length=256)
@@ -89,8 +88,11 @@ def test_a_selection_keeps_conversations_and_tools(adapt, inline, jsonl, tmp_pat
     texts = [{"messages": text} for text in prose("task", 9)]
     other = adapt("other", task=jsonl("texts.jsonl", texts), **words)
     assert other.manifest["counts"]["task"]["texts"] == 9
+    # an older version selected parts of conversations
+    manifest = tmp_path / "whole" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"unit": "document"', '"unit": "window"'))
     with pytest.raises(UsageError, match=r"`objective\.loss_on`.*parts.*`cut\.unit=document`"):
-        adapt("refused", data=tmp_path / "parts", loss_on="assistant")
+        adapt("refused", data=tmp_path / "whole", loss_on="assistant")
 
 
 def test_what_is_refused_before_the_work(adapt, tiny_gpt, jsonl):

@@ -52,7 +52,7 @@ from corpusfit.selection.resolving import (
     with_scored_side,
 )
 from corpusfit.selection.result import Selection
-from corpusfit.selection.samples import background_texts, target_texts
+from corpusfit.selection.samples import background_texts, target_texts, with_whole_chats
 from corpusfit.selection.scoring import Scored, require_strict, score_corpus
 from corpusfit.selection.writing import (
     choose_segments,
@@ -82,7 +82,7 @@ def select(
     folder = SelectionFolder(out)
     folder.claim()
     with contextlib.ExitStack() as stack, machine.running(folder.work) as context:
-        run = open_run(plan, target, corpus_inputs, context)
+        run = with_whole_chats(open_run(plan, target, corpus_inputs, context))
         stack.enter_context(locked(folder.work, "select" if selecting else "score", make=True))
         resolved = resolve(run, cascade=selecting)
         run = prepared(run, resolved)
@@ -179,7 +179,8 @@ def rank_by_bits(
     options = plan.method.options if len(names) == 1 else {}
     plan = with_numbers(plan, [registry.build(name, options) for name in names])
     with machine.running() as context:
-        run = open_run(whole_lines(plan, corpus_inputs), target, corpus_inputs, context)
+        plan = whole_lines(plan, corpus_inputs)
+        run = with_whole_chats(open_run(plan, target, corpus_inputs, context))
         plan = run.plan
         encoding = [name for name in names if registry.build(name, options).encodes]
         if encoding:  # all of them read the embedder of the first

@@ -16,7 +16,7 @@ from corpusfit.scoring.rounds import RoundMethod
 from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.fit import Sample, commits_of, prepare_encoder
 from corpusfit.selection.resolving import checked, open_run, resolve, shares_of
-from corpusfit.selection.samples import target_texts
+from corpusfit.selection.samples import target_texts, with_whole_chats
 from corpusfit.text.context import Machine, Run, at_commit, peak
 from corpusfit.text.reading import Reasons, join_units, read_units
 
@@ -39,7 +39,7 @@ def estimate(
         machine.running(Path(scratch)) as context,
     ):
         workers = context.engine.workers
-        run = open_run(plan, target, corpus_inputs, context)
+        run = with_whole_chats(open_run(plan, target, corpus_inputs, context))
         resolved = resolve(run, cascade=True)
         plan, method = resolved.plan, resolved.method
         run = dataclasses.replace(run, plan=plan)

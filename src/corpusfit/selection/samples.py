@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -33,6 +33,7 @@ from corpusfit.kernels.chance import part_keys
 from corpusfit.selection.fit import Sample
 from corpusfit.text import cures
 from corpusfit.text.context import Run
+from corpusfit.text.fields import is_chat
 from corpusfit.text.reading import Reasons, Tally, cut_units, read_shard, read_units
 
 FEW = 20
@@ -45,6 +46,25 @@ _DIVIDED = {
     "lines": "one per line (`read.txt=blocks`: divided by blank lines)",
     "file": "one per file",
 }
+
+
+def with_whole_chats(run: Run) -> Run:
+    """The run with one segment per row if some of the first rows are conversations.
+
+    Of a part of a conversation, nothing says which turns are the assistant's.
+    """
+    plan, read = run.plan, run.plan.read
+    if plan.cut.unit == "document":
+        return run
+    rows = (row for shard in corpus.shards(run.sources, read) for row in corpus.rows(shard, read))
+    documents = (row for row in itertools.islice(rows, _FIRST) if isinstance(row, Document))
+    if not any(is_chat(document.fields, read.text_field) for document in documents):
+        return run
+    run.progress.note(
+        "The corpus holds conversations. Each is scored and selected whole, as with "
+        "`cut.unit=document`."
+    )
+    return replace(run, plan=plan.with_value("cut.unit", "document"))
 
 
 def require_target(run: Run) -> None:

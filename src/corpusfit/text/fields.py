@@ -106,6 +106,12 @@ def text_in(record: Mapping[Any, Any], text_field: str) -> str | None:
     return _TEMPLATE_FIELD.sub(filled, text_field.replace("\\n", "\n").replace("\\t", "\t"))
 
 
+def is_chat(fields: Mapping[str, Any] | None, text_field: str) -> bool:
+    """Whether a field that makes a row's text is a list of messages."""
+    values = [(fields or {}).get(name) for name in fields_in(text_field)]
+    return any(isinstance(v, list) and all(isinstance(m, Mapping) for m in v) for v in values)
+
+
 def field_of(record: Mapping[Any, Any], name: str) -> Any:
     """The value of a field, as `_value` finds it; None if it is missing."""
     value = _value(record, name)
