@@ -63,8 +63,8 @@ def page(tmp_path_factory, inline):
         return path
 
     task = write("task.jsonl", [*prose("task", 40), *ATTACKS[:7], "抑制剂与受体结合 kinase"])
-    write(f"pile/{NAME}", [*ATTACKS, *prose("task", 60)])
-    write("pile/other.jsonl", prose("other", 60))
+    write(f"pile/{NAME}", [*ATTACKS, *prose("task", 40)])
+    write("pile/other.jsonl", prose("other", 40))
     for method in ("moore_lewis", "random"):
         corpusfit.select(
             target=task, corpus=folder / "pile", out=folder / "runs" / method, method=method,

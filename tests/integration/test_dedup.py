@@ -9,7 +9,8 @@ from journeys import WORDS, digests, kill_at, prose, scores, write_rows
 import corpusfit
 from corpusfit import Machine
 from corpusfit.core.errors import UsageError
-from corpusfit.selection import folder
+from corpusfit.selection import copies, folder
+from corpusfit.text.same_text import folded, normal_form
 
 PLANTED = " ".join(WORDS["task"] * 2)
 SHARDS = "read.shard_mb=0.02"
@@ -69,10 +70,12 @@ def test_of_sixty_copies_one_is_selected_and_the_others_are_counted(select, inli
     marked = [row for row in scores(run) if row["copy"]]
     long = len(marked) - 59
     assert long > 1
-    assert run.manifest["selected"]["copies"] == {"exact": 60, "segments": 59 + long}
+    counts = {"exact": 60, "repeats": 0, "segments": 59 + long}
+    assert run.manifest["selected"]["copies"] == counts
     assert not any(row["selected"] or row["weight"] for row in marked)
     different = run.manifest["counts"]["segments"] - len(marked)
-    assert run.manifest["selected"]["segments"] == round(0.5 * different) == len(texts(run))
+    assert run.manifest["selected"]["segments"] == round(0.5 * different)
+    assert sum(text["segments"] for text in run) == round(0.5 * different)
     place = next(f"{r['source']}:{r['row']}" for r in marked)
     assert corpusfit.explain(run.path, row=place, machine=inline).copy
 
@@ -117,6 +120,75 @@ def test_choose_leaves_copies_out_too(select, inline, tmp_path):
     assert digests(other.path) == before
     shutil.rmtree(other.path / ".corpusfit/keys-3")  # as in a folder of an older version
     assert digests(corpusfit.choose(other.path, fraction=0.5, machine=inline).path) == before
+
+
+def with_boilerplate(rows):
+    """Each row before or after a notice, in one of several spellings."""
+    notices = [NOTICE, NOTICE.upper() + "!", NOTICE.replace(" ", "  "), f"“{NOTICE}”"]
+    paired = ((row, notices[i % len(notices)]) for i, row in enumerate(rows))
+    return [f"{row}\n\n{n}" if i % 3 else f"{n}\n\n{row}" for i, (row, n) in enumerate(paired)]
+
+
+NOTICE = "To read on, subscribe to our newsletter"
+LINES = ["cut.unit=paragraph", "cut.gamma=1"]
+
+
+@pytest.mark.parametrize("method", ["perplexity", "cynical", "textrank", "knn"])
+def test_of_segments_with_the_same_words_three_are_selected(select, rows, method, tiny_static):
+    texts = [*with_boilerplate(rows[:40]), NOTICE, "Copied.\n\nTwice.", "Copied.\n\nTwice."]
+    words = {"method": method, "embedder": str(tiny_static), "settings": [SHARDS, *LINES]}
+    run = select(corpus=texts, fraction=1.0, **words)
+    stored = list(scores(run))
+    said = [texts[row["row"]][row["start"] : row["end"]] for row in stored]
+    # a plain search: the segments of documents cut into several that are no copies, the best first
+    first_of = {text: row for row, text in reversed([*enumerate(texts)])}
+    groups = {}
+    for place, (row, text) in enumerate(zip(stored, said, strict=True)):
+        document = texts[row["row"]]
+        if "\n" in document and first_of[document] == row["row"]:
+            groups.setdefault(normal_form(folded(text)), []).append(place)
+    beyond = [sorted(g, key=lambda i: (-stored[i]["score"], i))[3:] for g in groups.values()]
+    repeats = {place for places in beyond for place in places}
+    assert len(repeats) > 30
+    of_copies = {i for i, row in enumerate(stored) if first_of[texts[row["row"]]] != row["row"]}
+    assert {i for i, row in enumerate(stored) if row["copy"]} == repeats | of_copies
+    assert {i for i, row in enumerate(stored) if not row["selected"]} == repeats | of_copies
+    exact, left_out = len(texts) - len(first_of), len(repeats | of_copies)
+    counts = {"exact": exact, "repeats": len(repeats), "segments": left_out}
+    assert run.manifest["selected"]["copies"] == counts
+
+
+def test_repeats_do_not_depend_on_the_amount_and_are_explained(
+    select, inline, tmp_path, monkeypatch
+):
+    read_again, key_shard = [], copies.key_shard
+    monkeypatch.setattr(copies, "key_shard", lambda *a: read_again.append(a) or key_shard(*a))
+    run = select(corpus=with_boilerplate(prose("task", 40)), fraction=0.2, settings=LINES)
+    half = corpusfit.choose(run.path, fraction=0.5, out=tmp_path / "half", machine=inline)
+    found = [[row["copy"] for row in scores(each)] for each in (run, half)]
+    assert found[0] == found[1]
+    assert sum(found[0]) == run.manifest["selected"]["copies"]["repeats"] == 37
+    counted = run.manifest["selected"]
+    left = [row for row in scores(run) if not row["copy"]]
+    assert counted["of_tokens"] == sum(row["tokens"] for row in left)
+    assert 0.2 <= counted["tokens"] / counted["of_tokens"] < 0.25
+    row = next(row for row in scores(run) if row["copy"])
+    why = corpusfit.explain(
+        half.path, row=f"corpus.jsonl:{row['row']}:{row['segment']}", machine=inline
+    )
+    assert why.repeat
+    assert not read_again  # the texts were hashed when they were scored
+    near = corpusfit.choose(half.path, fraction=0.5, dedup="near", machine=inline)
+    assert near.manifest["selected"]["copies"]["repeats"] == 37
+    every = corpusfit.choose(half.path, fraction=1.0, dedup="none", machine=inline)
+    assert every.manifest["selected"]["segments"] == every.manifest["counts"]["segments"]
+
+
+def test_whole_documents_are_no_repeats(select):
+    corpus = [*prose("task", 20), *[NOTICE, NOTICE + "!", NOTICE + ".", NOTICE + "?"] * 2]
+    run = select(corpus=corpus, fraction=1.0, settings=["cut.unit=document"])
+    assert run.manifest["selected"]["copies"] == {"exact": 4, "segments": 4}
+    assert len(run) == 24
 
 
 @pytest.mark.parametrize("method", ["cynical", "textrank", "random", "knn"])
@@ -187,16 +259,18 @@ def test_near_copies_are_left_out_and_counted_apart(select, rows, inline):
 
 @pytest.mark.slow
 def test_any_number_of_workers_and_a_kill_give_the_same_bytes(select, start, task, rows, tmp_path):
-    words = {"method": "cynical", "fraction": 0.3, "dedup": "near", "settings": [MANY_SHARDS]}
-    whole = digests(select("whole", **words).path)
+    cut = [MANY_SHARDS, *LINES]
+    words = {"method": "cynical", "fraction": 0.3, "dedup": "near", "settings": cut}
+    first = select("whole", corpus=[*rows, *with_boilerplate(prose("task", 40, seed=1))], **words)
+    assert first.manifest["selected"]["copies"]["repeats"] > 30
+    whole = digests(first.path)
     two = select("two", machine=Machine(workers=2), **words)
     assert digests(two.path) == whole
     assert sum(name.startswith("scores/") for name in whole) > 9
     out, corpus = tmp_path / "killed", tmp_path / "corpus.jsonl"
     line = ("select", "--target", task, "--corpus", corpus, "--out", out, "--method", "cynical")
-    process = start(
-        *line, "--fraction", 0.3, "--dedup", "near", "--set", MANY_SHARDS, "--workers", 1
-    )
+    settings = [word for setting in cut for word in ("--set", setting)]
+    process = start(*line, "--fraction", 0.3, "--dedup", "near", *settings, "--workers", 1)
     assert kill_at(process, out, ".corpusfit/near-*/part-*", 3)
     assert not (out / "manifest.json").exists()
     assert digests(select("killed", **words).path) == whole

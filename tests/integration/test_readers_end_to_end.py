@@ -181,7 +181,9 @@ DOCUMENTS = [
 @pytest.mark.parametrize("unit", ["window", "sentence", "paragraph", "fixed", "document"])
 def test_offsets_point_back_into_the_document(read, jsonl, unit):
     corpus = jsonl("documents.jsonl", DOCUMENTS)
-    run = read(corpus, method="random", unit=unit, settings=["cut.pieces=16", "cut.gamma=2"])
+    # a text for each segment, and repeats too
+    words = {"unit": unit, "weights": "continuous", "dedup": "none"}
+    run = read(corpus, method="random", settings=["cut.pieces=16", "cut.gamma=2"], **words)
     place = {(s["row"], s["segment"]): (s["start"], s["end"]) for s in scores(run)}
     joined = [""] * len(DOCUMENTS)
     segments = 0

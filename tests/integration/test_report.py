@@ -2,6 +2,7 @@
 
 import csv
 import html
+import itertools
 import json
 import re
 import shlex
@@ -129,7 +130,39 @@ def test_the_first_texts_are_a_sample_of_the_selection(jsonl, tmp_path, inline):
     assert all(example["selected"] for example in sample)
     assert 2 <= sum(example["source"] == "long.jsonl" for example in sample) <= 7
     excerpts = re.findall(r'<p class="text" dir="auto">(.*?)</p>', page.read_text("utf-8"))
-    assert [e["text"][:100] for e in sample] == [text[:100] for text in excerpts[:9]]
+    places = [*shown["head"], *shown["last"], *shown["below"], *shown["sample"]]
+    assert [shown["examples"][i]["text"][:100] for i in places] == [t[:100] for t in excerpts[:18]]
+    # before it the very best by score, the lowest selected examples, and the next ones below
+    segments = sorted((row for part in run.scores() for row in part.to_pylist()), key=by_score)
+    best = [(row["source"], row["row"]) for row in segments[:3]]
+    head, last, below = (
+        [shown["examples"][i] for i in shown[name]] for name in ("head", "last", "below")
+    )
+    assert [(e["source"], e["row"]) for e in head] == best
+    threshold = run.manifest["selected"]["threshold"]
+    assert all(a["score"] >= b["score"] >= threshold for a, b in itertools.pairwise(head + last))
+    assert all(e["score"] < threshold and not e["selected"] for e in below)
+    assert max(e["score"] for e in shown["examples"] if not e["selected"]) == below[0]["score"]
+
+
+def by_score(row):
+    return -row["score"]
+
+
+def test_sources_are_told_in_words(task, pile, tmp_path, inline):
+    run = corpusfit.select(
+        target=task, corpus=pile, out=tmp_path / "out", method="moore_lewis", machine=inline,
+        fraction=0.1,
+    )  # fmt: skip
+    counted = run.manifest["selected"]["by_source"]
+    words = html.unescape(corpusfit.report(run.path).read_text("utf-8"))
+    whole = [sum(n[which] for n in counted.values()) for which in ("tokens", "of_tokens")]
+    name, largest = max(counted.items(), key=lambda item: item[1]["tokens"])
+    of_it, of_corpus = (
+        f"{100 * largest[which] / n:.0f} %"
+        for which, n in zip(("tokens", "of_tokens"), whole, strict=True)
+    )
+    assert re.search(f"{of_it}.{{,40}}{re.escape(name)}.{{,40}}{of_corpus}", words)
 
 
 def test_the_same_page_twice(chosen):

@@ -13,7 +13,7 @@ from corpusfit.core import artifacts
 from corpusfit.selection import merging, writing
 from corpusfit.selection.writing import WriteSelected
 
-MOST = 0.002
+MOST = 0.0022
 SETTINGS = ["cut.pieces=256", "read.shard_mb=0.003", f"choose.part_mb={MOST}"]
 
 

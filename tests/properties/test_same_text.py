@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 import corpusfit
 from corpusfit.core.artifacts import read_arrays
-from corpusfit.core.plan import ReadPlan
+from corpusfit.core.plan import CutPlan, ReadPlan
 from corpusfit.core.types import text_array
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
-from corpusfit.selection.copies import NEAR, key_documents, key_near, keys_path
+from corpusfit.selection.copies import NEAR, key_near, key_shard, keys_path
 from corpusfit.text import find, shards
-from corpusfit.text.same_text import exact_key, folded, form_of, text_keys
+from corpusfit.text.same_text import exact_key, folded, form_of, letters_key, text_keys
 
 SCRIPTS = """
 LATIN GREEK CYRILLIC ARMENIAN HEBREW ARABIC SYRIAC THAANA NKO DEVANAGARI BENGALI
@@ -83,7 +83,7 @@ def documents(rows):
         lines = (json.dumps({"text": row}) for row in rows)
         path.write_text("\n".join(lines) + "\n", "utf-8")
         (shard,) = shards(find([str(path)], read, spool=Path(folder), role="corpus"), read)
-        key_documents(read, Path(folder, "exact"), False, shard)
+        key_shard(read, CutPlan(), Path(folder, "exact"), False, shard)
         key_near(read, Path(folder, "near"), shard)
         exact = read_arrays(keys_path(Path(folder, "exact"), shard.index))[0]["keys"]
         near = read_arrays(keys_path(Path(folder, "near"), shard.index))[0]
@@ -110,7 +110,9 @@ def test_unicode_forms_case_blanks_and_punctuation_make_no_other_text(words, dat
     blanks = [data.draw(BLANKS) for _ in words]
     spaced = "".join(word + blank for word, blank in zip(words, blanks, strict=True))
     loud = normalize("NFD", text.upper())
-    assert same(text, *forms, f"«{text}»!", "".join(words), spaced)
+    alike = (text, *forms, f"«{text}»!", "".join(words), spaced)
+    assert same(*alike)
+    assert len({letters_key(each.encode()) for each in alike}) == 1
     # Latin's ı and İ have other capitals outside Turkish
     assert same(text, loud) or fold(loud) != fold(text)
     assert len({exact_key(form.encode()) for form in (text, *forms)}) == 1
@@ -132,6 +134,7 @@ def test_one_other_letter_mark_digit_or_symbol_makes_another_text(words, data):
     text, changed = (" ".join(found) for found in pair)
     assume(normalize("NFC", "".join(text.split())) != normalize("NFC", "".join(changed.split())))
     assert not same(text, changed)
+    assert letters_key(text.encode()) != letters_key(changed.encode())
     if len(text) < 8:  # longer ones may be near-duplicates
         assert not agree(text, changed)
 

@@ -205,7 +205,9 @@ def show_composition(selected: Mapping[str, Any]) -> None:
         (name, n, percent(n["of_tokens"], corpus) if corpus else "–")  # older versions lack it
         for name, n in chosen[:_ROWS]
     ]
-    text = f"about {selected['tokens']:,} word pieces"
+    rows = selected.get("rows", selected["segments"])  # older versions joined none
+    text = f"in {rows:,} texts, " * (rows < selected["segments"])
+    text += f"about {selected['tokens']:,} word pieces"
     if "of_tokens" in selected:
         text += f", {percent(selected['tokens'], selected['of_tokens'])} of the text"
         text += " without copies" * bool(copies_in_words(selected.get("copies")))

@@ -627,7 +627,8 @@ class ChoosePlan(Group, group="choose"):
         Option(
             "Copies to leave out: `exact` (rows with the same text), `near` (also rows that "
             "share about 0.8 of their 5-grams) or `none`. Of several copies, the one with the "
-            "highest score is kept; if scores are equal, the first",
+            "highest score is kept; if scores are equal, the first. Of segments of longer rows "
+            "with the same words, three are kept, except with `none`",
             "dedup",
             metavar="COPIES",
             allowed=DEDUPS,

@@ -72,6 +72,8 @@ def selection_data(folder: SelectionFolder, manifest: dict[str, Any], limit: int
         for what in ("selected", "tokens")
     )
     groups = _groups(spread, words)
+    chosen = [i for i, row in enumerate(examples.corpus) if row["selected"]]
+    others = [i for i, row in enumerate(examples.corpus) if not row["selected"]]
     return {
         "sources": [
             {
@@ -85,7 +87,10 @@ def selection_data(folder: SelectionFolder, manifest: dict[str, Any], limit: int
         ],
         "taken": manifest["selected"]["segments"],
         "sample": _sample(spread, examples.corpus),
-        "head": [i for i, row in enumerate(examples.corpus) if row["selected"]][:_HEAD],
+        "head": chosen[:_SHOWN],
+        "last": chosen[_SHOWN:][-_SHOWN:],
+        "below": [] if threshold is None else others[:_SHOWN],
+        "lengths": spread.quantiles(LENGTH_SHARES),
         "stages": len((manifest["cascade"] or {"stages": [1]})["stages"]),
         "cuts": _cuts(spread, groups, threshold),
         "higher": registry.higher(manifest["method"]["name"]),
@@ -107,8 +112,11 @@ _STRATA = 9
 """Strata of the selection, of equally many words, by falling score."""
 
 _GOLDEN = (5**0.5 - 1) / 2
-_HEAD = 3
-"""Examples shown of the highest scores."""
+_SHOWN = 3
+"""Examples shown of the highest scores, of the lowest selected ones, and of those below."""
+
+LENGTH_SHARES = (0.1, 0.5, 0.9)
+"""Quantiles of the lengths of segments."""
 
 
 def _sample(spread: Spread, examples: Sequence[dict[str, Any]]) -> list[int]:

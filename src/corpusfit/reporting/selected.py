@@ -16,7 +16,7 @@ from corpusfit.reporting.charts import (
     lines_high,
     spec,
 )
-from corpusfit.reporting.distribution import selection_data
+from corpusfit.reporting.distribution import LENGTH_SHARES, selection_data
 from corpusfit.reporting.examples import MAX_MAP_CHARACTERS
 from corpusfit.reporting.part import Part, Sheet
 from corpusfit.scoring import registry
@@ -199,18 +199,20 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
     percent = 100 * selected["tokens"] / max(1, whole or 0)
     without = " without copies" if copies_in_words(selected.get("copies")) else ""
     share = f", {percent:.1f} % of the words{without}" if whole else ""
-    by_source = sorted(selected["by_source"].items(), key=lambda kv: (-kv[1]["tokens"], kv[0]))
-    largest = ", ".join(
-        f"{name} ({100 * n['tokens'] / max(1, selected['tokens']):.0f} %)"
-        for name, n in by_source[:3]
-        if n["selected"]
-    )
     sentences = [
         f"{manifest['method']['name']} selected {selected['segments']:,} of "
         f"{counts['segments']:,} segments: about {selected['tokens']:,} word pieces{share}."
     ]
+    rows = selected.get("rows", selected["segments"])  # older versions joined none
+    if rows < selected["segments"]:
+        copies = sum((selected["copies"] or {}).get(kind, 0) for kind in ("exact", "near"))
+        documents = max(1, counts["documents"] - copies)
+        sentences.append(
+            f"Neighbors are joined to {rows:,} texts of {selected['tokens'] / rows:,.0f} word "
+            f"pieces on average; documents of the corpus have {whole / documents:,.0f}."
+        )
     sentences += manifest["warnings"]
-    sentences += [f"Most of its words are from {largest}."] if largest else []
+    sentences += _sources_in_words(selected)
     copies = copies_in_words(selected.get("copies"))
     left_out = f", {counts['left_out']:,} left out by `read.where`" if "left_out" in counts else ""
     sentences.append(
@@ -218,6 +220,23 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
         f"{counts['rejected']:,} rows rejected{left_out}." + (f" {copies}." if copies else "")
     )
     return [*sentences, *filter(None, [manifest["remark"]])]
+
+
+def _sources_in_words(selected: dict[str, Any]) -> list[str]:
+    """Where most of the words are from, a sentence; nothing of a corpus of one source."""
+    by_source = selected["by_source"]
+    largest = sorted(by_source, key=lambda name: (-by_source[name]["tokens"], name))[:3]
+    of_corpus = sum(n.get("of_tokens", 0) for n in by_source.values())  # older versions lack it
+    phrases = []
+    for name in largest:
+        n = by_source[name]
+        if n["selected"]:
+            whole = ""
+            if of_corpus:
+                whole = f", which is {100 * n['of_tokens'] / of_corpus:.0f} % of the corpus"
+            percent = 100 * n["tokens"] / max(1, selected["tokens"])
+            phrases.append(f"{percent:.0f} % of it comes from {name}{whole}")
+    return [f"{'; '.join(phrases)}."] if phrases and len(by_source) > 1 else []
 
 
 def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
@@ -295,7 +314,13 @@ def _lists(data: dict[str, Any]) -> dict[str, Sheet]:
     cuts, names = data["cuts"], [source["name"] for source in data["sources"]]
     whole = zip(*(cuts[k] for k in ("threshold", "share", "segments", "tokens")), strict=True)
     example = ("score", "selected", "source", "row", "segment", "id", "text")
+    lengths = zip(("corpus", "selection"), data["lengths"], strict=False)
     return {
+        "lengths": Sheet(
+            "Lengths of segments, in word pieces",
+            ["of", *(f"{100 * share:.0f} % have at most" for share in LENGTH_SHARES)],
+            [(whole, *quantiles) for whole, quantiles in lengths],
+        ),
         "cuts": Sheet(
             "Selection at each threshold",
             ["threshold", "share", "segments", "word pieces", *names],

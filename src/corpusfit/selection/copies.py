@@ -1,10 +1,13 @@
-"""Finds the documents of a scored corpus that are copies, by keys of their texts."""
+"""Finds the documents of a scored corpus that are copies, by keys of their texts.
+
+And the segments whose words the corpus repeats, as boilerplate does: of documents cut into several.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise, repeat
 from pathlib import Path
@@ -24,8 +27,8 @@ from corpusfit.core.artifacts import (
 )
 from corpusfit.core.errors import changed_input
 from corpusfit.core.manifest import read_object
-from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Shard, Texts, buffers, text_array
+from corpusfit.core.plan import CutPlan, ReadPlan
+from corpusfit.core.types import Segments, Shard, Texts, Units, buffers, text_array
 from corpusfit.kernels import characters
 from corpusfit.kernels.chance import place_keys
 from corpusfit.kernels.grams import count_each, grams_of
@@ -34,15 +37,20 @@ from corpusfit.scoring import table
 from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_parts
 from corpusfit.text import documents
 from corpusfit.text.context import Run
-from corpusfit.text.same_text import exact_key, folded, form_keys
+from corpusfit.text.reading import cut_units, join_units
+from corpusfit.text.same_text import exact_key, folded, form_keys, letters_key
 
 _AT_ONCE = 1 << 21
 """Keys that are sorted at a time, about; each takes 60 bytes meanwhile."""
 _KINDS = {"exact": "exact copies", "near": "near-duplicates"}
+_KEPT = 3
+"""Segments with the same words that stay."""
 
 
-def copies_among(keys: NDArray[np.uint64], scores: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Which of n entries have the key of a better one, or of an equal one before; bool [n]."""
+def copies_among(
+    keys: NDArray[np.uint64], scores: NDArray[np.float32], kept: int = 1
+) -> NDArray[np.bool_]:
+    """Which of n entries have the key of `kept` better ones, or equal ones before; bool [n]."""
     order = np.argsort(keys)  # not stable: the few equal keys are ordered below
     equal = keys[order][1:] == keys[order][:-1]
     several = np.zeros(len(keys), np.bool_)
@@ -51,20 +59,22 @@ def copies_among(keys: NDArray[np.uint64], scores: NDArray[np.float32]) -> NDArr
     shared = np.sort(order[several])
     shared = shared[np.lexsort((-scores[shared], keys[shared]))]
     is_copy = np.zeros(len(keys), np.bool_)
-    is_copy[shared[1:][keys[shared][1:] == keys[shared][:-1]]] = True
+    is_copy[shared[kept:][keys[shared][kept:] == keys[shared][:-kept]]] = True
     return is_copy
 
 
 def copies_in_words(counts: Mapping[str, int] | None) -> str:
     """Describe the copies left out, from the manifest's counts by kind; empty for none."""
-    phrases = [
-        f"{n:,} {_KINDS[kind]}" for kind, n in (counts or {}).items() if n and kind in _KINDS
-    ]
-    return f"{' and '.join(phrases)} of other rows left out" if phrases else ""
+    counted = counts or {}
+    kinds = [f"{counted[kind]:,} {words}" for kind, words in _KINDS.items() if counted.get(kind)]
+    phrases = [f"{' and '.join(kinds)} of other rows"] if kinds else []
+    if counted.get("repeats"):
+        phrases.append(f"{counted['repeats']:,} repeats of segments")
+    return f"{' and '.join(phrases)} left out" if phrases else ""
 
 
 EXACT = "keys"
-"""Name of the array of keys that exact copies share."""
+"""Name of the array of keys that exact copies share, or segments with the same words."""
 _ORDER = 5
 """Words of an n-gram, as for contamination and `split --near`."""
 _FEWEST = 4
@@ -79,9 +89,38 @@ def keys_path(folder: Path, shard: int) -> Path:
     return folder / f"part-{shard:05d}.safetensors"
 
 
-def write_keys(folder: Path, shard: int, keys: NDArray[np.uint64]) -> None:
-    """Write the keys of a shard's documents, in reading order."""
-    write_arrays(keys_path(folder, shard), {EXACT: keys}, {})
+def segment_keys(keys: Path) -> Path:
+    """Folder of the keys of segments, until the repeats among them are found."""
+    return keys / "segments"
+
+
+def write_keys(folder: Path, shard: int, units: Units, texts: Texts, cut: CutPlan) -> None:
+    """Write the keys of a shard's documents and segments, in reading order."""
+    write_arrays(keys_path(folder, shard), {EXACT: keys_of(units.row, texts)}, {})
+    if cut.unit != "document":
+        keys = _keys_of_segments(join_units(units, cut.gamma), texts)
+        write_arrays(keys_path(segment_keys(folder), shard), {EXACT: keys}, {})
+
+
+def _in_several(segment: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which segments of a part are of a document that is cut into several; of its column, [m]."""
+    several = segment > 0
+    several[:-1] |= segment[1:] == 1
+    return several
+
+
+def _keys_of_segments(segments: Segments, texts: Texts) -> NDArray[np.uint64]:
+    """The keys of the segments of documents that are cut into several, uint64 [k]."""
+    data, offsets = buffers(texts)
+    several = _in_several(segments.segment)
+    begins = offsets[segments.first_unit]
+    ends = np.append(begins[1:], offsets[-1])
+    content, spans = (
+        data.tobytes(),
+        zip(begins[several].tolist(), ends[several].tolist(), strict=True),
+    )
+    keys = (letters_key(content[begin:end]) for begin, end in spans)
+    return np.fromiter(keys, np.uint64, int(several.sum()))
 
 
 def keys_of(row: NDArray[np.int64], texts: Texts, seeds: Iterable[int] = ()) -> NDArray[np.uint64]:
@@ -97,31 +136,33 @@ def keys_of(row: NDArray[np.int64], texts: Texts, seeds: Iterable[int] = ()) -> 
     return np.fromiter(hashes, np.uint64, len(first))
 
 
-def _count_documents(scored: Path, shards: tuple[int, ...]) -> list[tuple[int, int]]:
-    """The numbers of shards, each with that of its documents."""
-    tallies = read_tallies(scored, shards)
-    return [(n, tally.documents) for n, tally in zip(shards, tallies, strict=True)]
+def _count(scored: Path, shards: tuple[int, ...]) -> list[tuple[int, tuple[int, int]]]:
+    """The numbers of shards, each with those of its documents and segments."""
+    tallies = zip(shards, read_tallies(scored, shards), strict=True)
+    return [(n, (tally.documents, tally.segments)) for n, tally in tallies]
 
 
-def key_documents(
+def key_shard(
     read: ReadPlan,
+    cut: CutPlan,
     out: Path,
     pairs: bool,  # whether the corpus has aligned pairs
     shard: Shard,
-) -> int:
-    """Write the keys of a shard's documents (of pairs, by both sides); returns their number."""
+) -> None:
+    """Write the keys of a shard; of pairs, by both sides, and of no segments."""
     first, other = read.sides()
     read_documents, _ = documents(shard, first)
+    if not pairs:
+        write_keys(out, shard.index, *cut_units(read_documents, cut), cut)
+        return
     keys = keys_of(read_documents.row, read_documents.texts)
-    if pairs:
-        second, _ = documents(shard, other)
-        keys = keys_of(second.row, second.texts, keys.tolist())
-    write_keys(out, shard.index, keys)
-    return len(keys)
+    second, _ = documents(shard, other)
+    keys = keys_of(second.row, second.texts, keys.tolist())
+    write_arrays(keys_path(out, shard.index), {EXACT: keys}, {})
 
 
-def key_near(read: ReadPlan, out: Path, shard: Shard) -> int:
-    """Write the keys that near-duplicates share, `NEAR`, uint64 [n] each; returns n.
+def key_near(read: ReadPlan, out: Path, shard: Shard) -> None:
+    """Write the keys that near-duplicates share, `NEAR`, uint64 [n] each.
 
     The first is that of the same text, the others are of its 5-grams of words and symbols: two
     texts with the Jaccard similarity 0.8 share one with the probability 0.90, with 0.7 of 0.43,
@@ -141,23 +182,49 @@ def key_near(read: ReadPlan, out: Path, shard: Shard) -> int:
     keys = np.where(np.diff(bounds) < _FEWEST, same, alike)
     arrays = dict(zip(NEAR, [same, *keys], strict=True))
     write_arrays(keys_path(out, shard.index), arrays, {})
-    return len(same)
 
 
 @dataclass(frozen=True)
 class Search:
-    """Where the scores and the keys of documents are, and where to work."""
+    """Where the scores and the keys of documents or segments are, and where to work."""
 
     scores: Path
     keys: Path
     names: tuple[str, ...]  # the arrays of keys
     work: Path
     sources: tuple[str, ...]  # names for an error
+    # to search segments, the copies among the documents: their segments are left alone
+    copies: Copies | None = None
+
+    @property
+    def kept(self) -> int:
+        """Entries with the same key that stay."""
+        return 1 if self.copies is None else _KEPT
+
+    def entries(
+        self, part: int, size: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_], Mapping[str, NDArray[np.uint64]]]:
+        """The scores of a part's documents or segments, which of them have keys, and these."""
+        path = table.part_path(self.scores, part)
+        score, segment = table.read_columns(path, "score", "segment")
+        scores = np.asarray(score, np.float32)
+        keys, _ = read_arrays(keys_path(self.keys, part), self.names)
+        if self.copies is None:
+            first = np.flatnonzero(segment == 0)
+            if len(first):  # each document's highest score
+                scores = np.maximum.reduceat(scores, first)
+            searched = keyed = np.ones(len(first), np.bool_)
+        else:
+            keyed = _in_several(segment)
+            searched = keyed & ~self.copies.of(part, segment)
+        if not len(keys[self.names[0]]) == keyed.sum() or len(scores) != size:
+            raise changed_input(", ".join(self.sources), "`overwrite`")
+        return scores, searched, {name: of_name[searched[keyed]] for name, of_name in keys.items()}
 
 
 @dataclass(frozen=True)
 class Group:
-    """Parts in order with the numbers of their documents, about as many as are sorted at a time."""
+    """Parts in order with the numbers of their entries, about as many as are sorted at a time."""
 
     number: int
     parts: tuple[int, ...]
@@ -165,36 +232,31 @@ class Group:
 
 
 def _sort_keys(search: Search, ranges: int, group: Group) -> None:
-    """Mark a group's documents that share a key with a better one, and sort the other keys.
+    """Mark a group's entries that share a key with better ones, and sort the other keys.
 
-    `sorted-N` has the marks, and the key, score and document of every other entry by key; `bounds`
-    divides these into ranges of keys. A key that many documents share is left once in each group.
+    An entry is a document or a segment. `sorted-N` has the marks, and the key, score and number of
+    every entry that is left, by key; `bounds` divides these into ranges of keys. A key that many
+    entries share is left a few times in each group.
     """
     names = search.names
-    best, keys = [np.empty(0, np.float32)], []
+    best, searched, keys = [np.empty(0, np.float32)], [np.empty(0, np.bool_)], []
     for part, size in zip(group.parts, group.sizes, strict=True):
-        score, segment = table.read_columns(
-            table.part_path(search.scores, part), "score", "segment"
-        )
-        first = np.flatnonzero(segment == 0)
-        if len(first):  # each document's highest score
-            best.append(np.maximum.reduceat(np.asarray(score, np.float32), first))
-        arrays, _ = read_arrays(keys_path(search.keys, part), names)
-        if not len(arrays[names[0]]) == len(first) == size:
-            raise changed_input(", ".join(search.sources), "`overwrite`")
-        keys.append(arrays)
+        scores_of_part, searched_of_part, keys_of_part = search.entries(part, size)
+        best.append(scores_of_part)
+        searched.append(searched_of_part)
+        keys.append(keys_of_part)
     scores = np.concatenate(best)
     # the number of the array is part of a key, so that only keys of one array are equal
-    key = np.concatenate([arrays[name] ^ salt for name, salt in _salts(names) for arrays in keys])
-    document = np.tile(np.arange(len(scores), dtype=np.uint32), len(names))
-    score = scores[document]
-    is_copy = copies_among(key, score)
+    key = np.concatenate([each[name] ^ salt for name, salt in _salts(names) for each in keys])
+    entry = np.tile(np.flatnonzero(np.concatenate(searched)).astype(np.uint32), len(names))
+    score = scores[entry]
+    is_copy = copies_among(key, score, search.kept)
     copied = np.zeros(len(scores), np.bool_)
-    copied[document[is_copy]] = True
+    copied[entry[is_copy]] = True
     left = np.flatnonzero(~is_copy)
-    left = left[np.argsort(key[left])]
+    left = left[np.argsort(key[left], kind="stable")]  # equal keys in the corpus's order
     bounds = np.searchsorted(key[left], _starts(ranges))
-    entries = {"key": key[left], "score": score[left], "document": document[left]}
+    entries = {"key": key[left], "score": score[left], "entry": entry[left]}
     arrays = {**entries, "bounds": np.append(bounds, len(left)), "copied": copied}
     write_arrays(search.work / f"sorted-{group.number}.safetensors", arrays, {})
 
@@ -202,28 +264,28 @@ def _sort_keys(search: Search, ranges: int, group: Group) -> None:
 def _find_in_range(search: Search, groups: int, number: int) -> None:
     """Find the copies among the keys of one range, of all groups.
 
-    `found-N` has the documents, uint32, and where those of each group end.
+    `found-N` has the entries, uint32, and where those of each group end.
     """
     parts, sizes = [], []
     for group in range(groups):
         path = search.work / f"sorted-{group}.safetensors"
         ((begin, end),) = read_slices(path, {"bounds": (number, number + 2)}).values()
-        names = dict.fromkeys(("key", "score", "document"), (int(begin), int(end)))
+        names = dict.fromkeys(("key", "score", "entry"), (int(begin), int(end)))
         parts.append(read_slices(path, names))
         sizes.append(int(end - begin))
-    key, score, document = (
-        np.concatenate([part[name] for part in parts]) for name in ("key", "score", "document")
+    key, score, entry = (
+        np.concatenate([part[name] for part in parts]) for name in ("key", "score", "entry")
     )
-    is_copy = copies_among(key, score)
+    is_copy = copies_among(key, score, search.kept)
     ends = np.append(0, np.cumsum(is_copy))[np.cumsum([0, *sizes])]
-    arrays = {"document": document[is_copy], "ends": ends}
+    arrays = {"entry": entry[is_copy], "ends": ends}
     write_arrays(search.work / f"found-{number}.safetensors", arrays, {})
 
 
 def _mark_copies(
     search: Search, ranges: int, marks: Path, before: Copies, group: Group
 ) -> tuple[list[int], int]:
-    """Write which documents of each part of a group are copies, also those of `before`.
+    """Write which entries of each part of a group are copies, also those of `before`.
 
     Returns the parts with copies, and the number of copies that are not of `before`.
     """
@@ -233,8 +295,8 @@ def _mark_copies(
         path = search.work / f"found-{number}.safetensors"
         wanted = {"ends": (group.number, group.number + 2)}
         ((begin, end),) = read_slices(path, wanted).values()
-        wanted = {"document": (int(begin), int(end))}
-        copied[read_slices(path, wanted)["document"]] = True
+        wanted = {"entry": (int(begin), int(end))}
+        copied[read_slices(path, wanted)["entry"]] = True
     new, parts = 0, []
     for part, of_part in zip(
         group.parts, np.split(copied, np.cumsum(group.sizes)[:-1]), strict=True
@@ -242,90 +304,123 @@ def _mark_copies(
         known = before.documents(part, len(of_part))
         new += int((of_part & ~known).sum())
         if (of_part | known).any():
-            write_arrays(keys_path(marks, part), {"copy": of_part | known}, {})
+            write_arrays(keys_path(marks, part), {"copy": np.packbits(of_part | known)}, {})
             parts.append(part)
     return parts, new
 
 
 @dataclass(frozen=True)
 class Copies:
-    """The copies among the documents of a scored corpus."""
+    """The copies among the documents of a scored corpus, and repeats among the segments."""
 
-    # number of copies by kind, `exact` or `near`; empty if copies are kept
+    # number of copies by kind, `exact`, `near` or `repeats`; empty if copies are kept
     counts: Mapping[str, int] = field(default_factory=dict)
     parts: frozenset[int] = frozenset()  # those with copies
-    marks: Path = Path()  # their files: bool [n], which of the documents of a part are copies
+    marks: Path = Path()  # their files: which of the documents of a part are copies, by bits
+    repeats: Copies | None = None  # likewise, but of segments in place of documents
 
     def documents(self, part: int, n: int) -> NDArray[np.bool_]:
         """Which of the n documents of a part are copies, bool [n]."""
         if part not in self.parts:
             return np.zeros(n, np.bool_)
-        found: NDArray[np.bool_] = read_arrays(keys_path(self.marks, part))[0]["copy"]
-        return found
+        packed = read_arrays(keys_path(self.marks, part))[0]["copy"]
+        return np.unpackbits(packed, count=n).astype(np.bool_)
 
     def of(self, part: int, segment: NDArray[Any]) -> NDArray[np.bool_]:
-        """Which segments of a part belong to a copy, bool [m]; `segment` [m] is its column."""
-        if part not in self.parts:
-            return np.zeros(len(segment), np.bool_)
-        document = np.cumsum(segment == 0) - 1
-        return np.asarray(self.documents(part, int(document[-1]) + 1)[document])
+        """Which segments of a part are left out, bool [m]; `segment` [m] is its column."""
+        left_out = np.zeros(len(segment), np.bool_)
+        if part in self.parts:
+            document = np.cumsum(segment == 0) - 1
+            left_out |= self.documents(part, int(document[-1]) + 1)[document]
+        if self.repeats is not None:
+            left_out |= self.repeats.documents(part, len(segment))
+        return left_out
+
+
+def stored_copies(folder: SelectionFolder, kind: str) -> Copies | None:
+    """What an earlier command found of a kind; None if it did not search."""
+    # copies do not depend on the amount, so they are found once
+    found = folder.copies / f"{kind}.json"
+    if not found.exists():
+        return None
+    known = read_object(found)
+    return Copies(known["counts"], frozenset(known["parts"]), folder.copies / kind)
+
+
+def repeats_kind(dedup: str) -> str:
+    """The kind of the repeats among the segments that are no copies by `choose.dedup`."""
+    return f"repeats-{dedup}"
 
 
 def copies_of(run: Run, folder: SelectionFolder) -> Copies:
-    """Find the copies that the plan leaves out."""
-    if run.plan.choose.dedup == "none":
+    """Find the copies and repeats that the plan leaves out."""
+    dedup = run.plan.choose.dedup
+    if dedup == "none":
         return Copies()
-    read, sizes = run.plan.read, run.documents
-    searches: list[tuple[str, Callable[[Shard], int], Path, tuple[str, ...]]] = [
-        (
-            "exact",
-            partial(key_documents, read, folder.keys, corpus.is_parallel(run.sources)),
-            folder.keys,
-            (EXACT,),
-        )
-    ]
-    if run.plan.choose.dedup == "near":
-        searches.append(("near", partial(key_near, read, folder.near), folder.near, NEAR))
-    copies = Copies()
-    for kind, job, keys, names in searches:
-        # copies do not depend on the amount, so they are found once
-        found = folder.copies / f"{kind}.json"
-        if found.exists():
-            known = read_object(found)
-            copies = Copies(known["counts"], frozenset(known["parts"]), folder.copies / kind)
-            continue
-        if not sizes:  # the rows were counted by an earlier command
-            runs = runs_of_parts(folder, run.shard_count)
-            for of_run in sorted(run.engine.map(partial(_count_documents, folder.scored), runs)):
-                sizes.update(of_run)
-        # Keys are stored (8 bytes per document, 168 more for near-duplicates), so documents are
-        # hashed only once; a method that scores text has stored them already.
-        done = names_in(keys)
-        missing = {index for index in sizes if keys_path(keys, index).name not in done}
-        with run.stage(f"find {_KINDS[kind]}", run.size if missing else 0):
-            if missing:
-                for _ in run.map(job, (shard for shard in run.shards() if shard.index in missing)):
-                    pass
-            search = Search(folder.scores, keys, names, folder.copies / "work", run.names[:3])
-            copies = find_copies(run.map, search, sizes, kind, folder.copies / kind, copies)
-            known = {"counts": copies.counts, "parts": sorted(copies.parts)}
-            write_bytes(found, json.dumps(known).encode())
+    if not run.counted:  # the rows were counted by an earlier command
+        runs = runs_of_parts(folder, run.shard_count)
+        for of_run in sorted(run.engine.map(partial(_count, folder.scored), runs)):
+            run.counted.update(of_run)
+    documents_of, segments_of = (
+        {shard: sizes[i] for shard, sizes in run.counted.items()} for i in (0, 1)
+    )
+    # Keys are stored (8 bytes per document and segment, 168 more for near-duplicates), so texts are
+    # hashed only once; a method that scores text has stored them already.
+    pairs = corpus.is_parallel(run.sources)
+    key = partial(key_shard, run.plan.read, run.plan.cut, folder.keys, pairs)
+    search = Search(folder.scores, folder.keys, (EXACT,), folder.copies / "work", run.names[:3])
+    copies = _found(run, folder, "exact", key, search, documents_of, Copies())
+    if dedup == "near":
+        near = replace(search, keys=folder.near, names=NEAR)
+        key_all = partial(key_near, run.plan.read, folder.near)
+        copies = _found(run, folder, "near", key_all, near, documents_of, copies)
+    if pairs or sum(segments_of.values()) == sum(documents_of.values()):
+        return copies
+    among = replace(search, keys=segment_keys(folder.keys), copies=copies)
+    repeats = _found(run, folder, repeats_kind(dedup), key, among, segments_of, Copies())
+    remove(among.keys)  # as many bytes as the scores have
+    counts = {**copies.counts, "repeats": repeats.counts[repeats_kind(dedup)]}
+    return replace(copies, counts=counts, repeats=repeats)
+
+
+def _found(
+    run: Run,
+    folder: SelectionFolder,
+    kind: str,
+    key: Callable[[Shard], None],  # writes the keys of a shard
+    search: Search,
+    sizes: Mapping[int, int],
+    before: Copies,
+) -> Copies:
+    """The copies of `before` and those of a kind, by an earlier command or a search."""
+    if known := stored_copies(folder, kind):
+        return known
+    done = names_in(search.keys)
+    missing = {index for index in sizes if keys_path(search.keys, index).name not in done}
+    sought = _KINDS.get(kind, "repeats")
+    with run.stage(f"find {sought}", run.size if missing else 0):
+        if missing:
+            for _ in run.map(key, (shard for shard in run.shards() if shard.index in missing)):
+                pass
+        copies = find_copies(run.map, search, sizes, kind, folder.copies / kind, before)
+        values = {"counts": copies.counts, "parts": sorted(copies.parts)}
+        write_bytes(folder.copies / f"{kind}.json", json.dumps(values).encode())
     return copies
 
 
 def find_copies(
     run_map: Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]],  # runs a job on pieces
     search: Search,  # where scores and keys are
-    sizes: Mapping[int, int],  # documents of each part, in reading order
+    sizes: Mapping[int, int],  # entries of each part, in reading order
     kind: str,  # what to count new copies as
     marks: Path,  # folder to write; whatever it holds is removed
     before: Copies,  # copies known already
     *,
     at_once: int = _AT_ONCE,  # keys that are sorted at a time
 ) -> Copies:
-    """The copies of `before`, and the documents that share a key with a better document.
+    """The copies of `before`, and the entries that share a key with better ones.
 
-    The work is linear in the number of documents: workers sort the keys of groups of parts and
+    The work is linear in the number of entries: workers sort the keys of groups of parts and
     divide them into ranges, each range is searched in all groups, and the marks go back to the
     groups. A worker has `at_once` keys in memory, about, and this process the numbers of parts.
     """
@@ -346,15 +441,15 @@ def find_copies(
 
 
 def _groups(sizes: Mapping[int, int], most: int) -> list[Group]:
-    """Consecutive parts with at most so many documents, or one part alone."""
+    """Consecutive parts with at most so many entries, or one part alone."""
     groups: list[list[int]] = [[]]
-    documents = 0
+    entries = 0
     for part, size in sizes.items():
-        if groups[-1] and documents + size > most:
+        if groups[-1] and entries + size > most:
             groups.append([])
-            documents = 0
+            entries = 0
         groups[-1].append(part)
-        documents += size
+        entries += size
     return [
         Group(number, tuple(parts), tuple(sizes[part] for part in parts))
         for number, parts in enumerate(groups)

@@ -29,15 +29,15 @@ class Counts:
     total: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(_COUNTED, 0)))
     reasons: Reasons = field(default_factory=Reasons)
     losses: cures.Losses = field(default_factory=cures.Losses)
-    documents: dict[int, int] = field(default_factory=dict)
-    """The documents of each shard."""
+    of_shards: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """The documents and segments of each shard."""
 
     def add(self, more: Counts) -> None:
         """Add the counts of later shards."""
         self.total.update(more.total)
         self.reasons.update(more.reasons)
         self.losses.update(more.losses)
-        self.documents.update(more.documents)
+        self.of_shards.update(more.of_shards)
 
 
 def _count_shards(
@@ -47,7 +47,7 @@ def _count_shards(
     number, shards = numbered
     counts, lines = Counts(), []
     for shard, tally in zip(shards, read_tallies(scored, shards), strict=True):
-        counts.documents[shard] = tally.documents
+        counts.of_shards[shard] = tally.documents, tally.segments
         counts.reasons.add(tally.rejects)
         counts.total.update(
             rows=tally.documents + len(tally.rejects) + tally.left_out,
@@ -85,7 +85,7 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
             counts, lines = counted.pop(number)
             of_all.add(counts)
             out.write(lines)
-    run.documents.update(of_all.documents)
+    run.counted.update(of_all.of_shards)
     total = of_all.total
     cure = of_all.losses.cure(run.sources, run.plan.read)
     if cure or total["rejected"] > total["documents"]:

@@ -36,6 +36,7 @@ from corpusfit.embed import load
 from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import Effect, Scorer, sum_by_part
 from corpusfit.selection.cascade import dropped_at
+from corpusfit.selection.copies import repeats_kind, stored_copies
 from corpusfit.selection.fit import Sample, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder, tallies
 from corpusfit.selection.resolving import Resolved
@@ -54,7 +55,8 @@ class Explanation:
         segment: number of the segment in the document.
         segments: number of segments in the document.
         selected: whether the segment is selected; None also before a selection.
-        copy: whether the segment's row was left out as a copy of another.
+        copy: whether the segment was left out, as its row is a copy of another or as a repeat.
+        repeat: whether it was left out as the words of other segments, of which three stay.
         dropped: the stage of a cascade that dropped the segment; None if none did.
         score: the stored score, or that of the text; of a dropped segment, the score of `dropped`.
         threshold: the lowest selected score; None if nothing is selected.
@@ -74,6 +76,7 @@ class Explanation:
     segments: int | None
     selected: bool | None
     copy: bool | None
+    repeat: bool | None
     dropped: str | None
     score: float
     threshold: float | None
@@ -92,7 +95,10 @@ class Explanation:
         if self.source is not None:
             where = f"{self.source}, row {self.row}, segment {self.segment} of {self.segments}"
         selected = {True: ", selected", False: ", not selected", None: ""}[self.selected]
-        selected += ", as a copy of another row" * bool(self.copy)
+        if self.repeat:
+            selected += ", as a repeat of other segments"
+        elif self.copy:
+            selected += ", as a copy of another row"
         if self.dropped is not None:
             return (
                 f"{where}: dropped out of the cascade at the stage {self.dropped}, with the score "
@@ -177,7 +183,7 @@ def explain(
     )
 
 
-_OF_SEGMENT = ("source", "row", "segment", "segments", "selected", "copy", "dropped")
+_OF_SEGMENT = ("source", "row", "segment", "segments", "selected", "copy", "repeat", "dropped")
 """What is stored of a segment and not of another text."""
 
 
@@ -223,6 +229,7 @@ def _segment(
         "segments": len(places),
         "selected": bool(selected),
         "copy": bool(copy),
+        "repeat": bool(copy) and _is_repeat(folder, shard, at, len(values[0])),
         "score": float(score),
         "dropped": None,
     }
@@ -232,6 +239,13 @@ def _segment(
         score = dropped_at(folder, dropped, shard, at)
         facts |= {"dropped": dropped.name, "score": score}
     return _units(run, run.sources[number], nth, row, (int(start), int(end))), facts
+
+
+def _is_repeat(folder: SelectionFolder, shard: int, place: int, n: int) -> bool:
+    """Whether the segment at a place among n of a shard was left out as a repeat."""
+    choose = (folder.finished() or folder.require_scored())["plan"]["choose"]
+    repeats = stored_copies(folder, repeats_kind(choose.get("dedup", "")))
+    return repeats is not None and bool(repeats.documents(shard, n)[place])
 
 
 def _parsed(reference: str, names: Sequence[str]) -> tuple[int, int, int]:

@@ -48,7 +48,7 @@ class SelectionFolder(OutFolder):
         # keys of another version are left alone
         self.keys = self.work / f"keys-{FORM}"
         self.near = self.work / f"near-{FORM}"
-        self.copies = self.work / "copies"
+        self.copies = self.work / "marks"
         self.gathered = self.work / "gathered"
         self.spread = self.work / "spread.safetensors"
 
@@ -80,7 +80,7 @@ class SelectionFolder(OutFolder):
         scored = self.require_scored()
         last = self.work / "scored.json"
         needed = [self.scores, self.scored, self.fit, self.stages, self.balanced]
-        needed += [self.keys, self.near]
+        needed += [self.keys, self.near, self.copies]
         files = [file for folder in needed if folder.is_dir() for file in sorted(folder.rglob("*"))]
         other = SelectionFolder(into)
         other.claim()

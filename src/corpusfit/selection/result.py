@@ -28,29 +28,31 @@ _SHOWN = 12
 
 
 def read_selected(path: Path) -> Iterator[dict[str, Any]]:
-    """The segments of a file of selected text, in order."""
+    """The texts of a file of selected text, in order."""
     with path.open("rb") as file:
         lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file))
         yield from map(orjson.loads, lines)
 
 
 class Selection(Finished, Sequence[dict[str, Any]]):
-    """A finished run of `select`, `score` or `choose`: a sequence of its selected segments.
+    """A finished run of `select`, `score` or `choose`: a sequence of its selected texts.
 
-    A segment is a dict: text, source, row, segment, score, weight, id; for aligned pairs also its
-    translation, and where a template or a chat makes the text, the row's fields that it is made of.
-    Segments stand in the corpus's order, and are read from the folder at each use; `row` is the
+    A text is one selected segment, or neighboring ones of a row, joined. It is a dict: text,
+    source, row, segment (the first), score, weight, segments (how many), id; for aligned pairs also
+    its translation, and where a template or a chat makes the text, the row's fields that it is made
+    of. Texts stand in the corpus's order, and are read from the folder at each use; `row` is the
     position in its source, from 0. `path` is the folder, `manifest` the content of its
     `manifest.json`.
     """
 
     def __len__(self) -> int:
-        """Number of selected segments; 0 for a run of `score`."""
+        """Number of selected texts; 0 for a run of `score`."""
         selected = self.manifest["selected"]
-        return int(selected["segments"]) if selected else 0
+        # older versions joined no segments
+        return int(selected.get("rows", selected["segments"])) if selected else 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """The selected segments."""
+        """The selected texts."""
         parts = (self.path / "selected").glob("part-*.jsonl.zst")
         for part in sorted(parts, key=lambda p: int(p.name[len("part-") :].split(".", 1)[0])):
             yield from read_selected(part)
@@ -60,16 +62,16 @@ class Selection(Finished, Sequence[dict[str, Any]]):
     @overload
     def __getitem__(self, at: slice) -> list[dict[str, Any]]: ...
     def __getitem__(self, at: int | slice) -> dict[str, Any] | list[dict[str, Any]]:
-        """A segment by its number, or several by a slice; reads the segments before it."""
+        """A text by its number, or several by a slice; reads the texts before it."""
         places = range(len(self))[at]
         if isinstance(places, int):
             return next(islice(self, places, None))
         wanted = set(places)
-        segments = {i: segment for i, segment in enumerate(self) if i in wanted}
-        return [segments[i] for i in places]
+        texts = {i: text for i, text in enumerate(self) if i in wanted}
+        return [texts[i] for i in places]
 
     def to_arrow(self) -> pa.Table:
-        """The selected segments as an Arrow table, in memory."""
+        """The selected texts as an Arrow table, in memory."""
         rows = list(self)
         names = list(dict.fromkeys(name for row in rows for name in row)) or list(_EMPTY.names)
         columns = {name: [row.get(name) for row in rows] for name in names}
@@ -77,13 +79,13 @@ class Selection(Finished, Sequence[dict[str, Any]]):
         return pa.table({n: _column(values, types.get(n)) for n, values in columns.items()})
 
     def to_pandas(self) -> Any:
-        """The selected segments as a `pandas.DataFrame`."""
+        """The selected texts as a `pandas.DataFrame`."""
         with importing("to_pandas", "hub", "Or pandas alone: pip install pandas"):
             import pandas as pd  # noqa: F401 (pyarrow's own error names no cure)
         return self.to_arrow().to_pandas()
 
     def to_dataset(self) -> Any:
-        """The selected segments as a `datasets.Dataset`."""
+        """The selected texts as a `datasets.Dataset`."""
         with importing("to_dataset", "hub"):
             import datasets
         return datasets.Dataset(self.to_arrow())
@@ -146,7 +148,7 @@ class Selection(Finished, Sequence[dict[str, Any]]):
     def __repr__(self) -> str:
         segments = f"{self.manifest['counts']['segments']:,}"
         if self.manifest["selected"]:
-            facts = f"{len(self):,} of {segments} segments"
+            facts = f"{self.manifest['selected']['segments']:,} of {segments} segments"
         else:
             facts = f"{segments} segments scored, none selected yet"
         return f"Selection({str(self.path)!r}, {facts}, {self.manifest['method']['name']})"
@@ -174,6 +176,7 @@ _EMPTY = pa.schema(
         *((name, pa.string()) for name in ("text", "source")),
         *((name, pa.int64()) for name in ("row", "segment")),
         *((name, pa.float64()) for name in ("score", "weight")),
+        ("segments", pa.int64()),
         ("id", pa.null()),
     ]
 )

@@ -40,7 +40,7 @@ from corpusfit.scoring.rounds import (
     order_scores,
 )
 from corpusfit.selection.choosing import Selector, Threshold, find_threshold
-from corpusfit.selection.copies import keys_of, write_keys
+from corpusfit.selection.copies import write_keys
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder, mark_path
 from corpusfit.text.context import Run
@@ -106,7 +106,10 @@ def _count(run: Run, folder: SelectionFolder, most_gb: float) -> float:
                 yield shard, share()
 
     plan = run.plan
-    count = CountShard(files, plan.read, plan.cut, run.names, folder.scores, plan.seed)
+    # hash texts for the later search for copies, as their text is at hand
+    hashed = plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
+    keys = folder.keys if hashed else None
+    count = CountShard(files, plan.read, plan.cut, run.names, folder.scores, plan.seed, keys)
     with run.stage("count", run.size):
         for tally in run.map(count, pieces()):
             characters += tally.characters
@@ -149,11 +152,8 @@ def _score_by_sample(
     words = rounds[-1].budget
     again = sum(2 * each.budget <= share * words for each in rounds)
     until = sum(each.budget <= share * words for each in rounds)
-    # hash documents for the later search for copies, as their text is at hand
-    hashed = run.plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
-    keys = folder.keys if hashed else None
     read, cut = run.plan.read, run.plan.cut
-    place = PlaceShard(files, read, cut, run.names, folder.scores, again, until, keys)
+    place = PlaceShard(files, read, cut, run.names, folder.scores, again, until)
     placed = names_in(files.placed)
     for tally in run.over_shards("place", place, lambda i: files.places(i).name in placed):
         run.machine.progress.advance(0, tally.units)
@@ -393,6 +393,7 @@ class CountShard(Job[tuple[Shard, float], Tally]):
     names: tuple[str, ...]
     scores: Path
     seed: int
+    keys: Path | None  # folder of the keys of texts, if they are written too
 
     def start(self) -> Callable[[tuple[Shard, float]], Tally]:
         features: Features = restore(self.folder.features, lambda _: Features)
@@ -414,6 +415,8 @@ class CountShard(Job[tuple[Shard, float], Tally]):
             else:
                 empty = np.zeros(len(segments), np.float32)
                 table.write(self.scores, shard.index, tally.sources(self.names), segments, empty)
+            if self.keys is not None:
+                write_keys(self.keys, shard.index, units, texts, self.cut)
             arrays = {**vars(counted), "keys": keys, **sums}
             write_arrays(self.folder.counts(shard.index), arrays, tally.as_dict())
             return tally
@@ -546,7 +549,6 @@ class PlaceShard(Job[Shard, Tally]):
     scores: Path
     again: int  # rounds that are done again
     early: int  # rounds whose texts are stored
-    keys: Path | None  # folder of the keys of documents, if they are written too
 
     def start(self) -> Callable[[Shard], Tally]:
         scorer = restore(self.folder.inner("sample").scorer, lambda _: RoundScorer)
@@ -555,8 +557,6 @@ class PlaceShard(Job[Shard, Tally]):
             units, texts, tally = read_units(shard, self.read, self.cut, self.names)
             segments = join_units(units, self.cut.gamma)
             tally.segments = m = len(segments)
-            if self.keys is not None:
-                write_keys(self.keys, shard.index, keys_of(units.row, texts))
             counted = scorer.features.count(texts, segments.first_unit)
             early, number = np.zeros(m, np.bool_), np.zeros(m, np.int16)
             gains = np.zeros(m, np.float32)

@@ -22,7 +22,7 @@ from corpusfit.kernels.chance import bottom_k
 from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import SOURCE, CorpusMethod, LabelMethod
 from corpusfit.scoring.rounds import RoundMethod
-from corpusfit.selection.copies import keys_of, write_keys
+from corpusfit.selection.copies import write_keys
 from corpusfit.selection.embedding import add_vectors, embed_corpus
 from corpusfit.selection.fit import Sample, common_words, fit
 from corpusfit.selection.folder import SelectionFolder, mark_path, tallies
@@ -80,7 +80,7 @@ def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Score
         missing = [i for i in stored if mark_path(folder.scored, i).name not in done]
         scored = run.over("score", ScoreVectors(*common, folder.scorer, store), missing)
     else:
-        # hash documents for the later search for copies, as their text is at hand
+        # hash texts for the later search for copies, as their text is at hand
         hashed = run.plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
         score = ScoreTexts(
             *common,
@@ -203,7 +203,7 @@ class ScoreVectors(Scoring, Job[int, Tally]):
 class ScoreTexts(Scoring, Job[Shard, Tally]):
     """Read, cut and score a shard of text, with its stored vectors if there is a store.
 
-    With a folder `keys` the documents' keys are written too.
+    With a folder `keys` the keys of the documents and segments are written too.
     """
 
     scorer: Path
@@ -230,7 +230,7 @@ class ScoreTexts(Scoring, Job[Shard, Tally]):
                 batch = read_as(Paired(texts, store.read(shard.index)[1]), self.reads)
             batch = with_numbers(batch, units, self.read, self.fields)
             if self.keys is not None:
-                write_keys(self.keys, shard.index, keys_of(units.row, texts))
+                write_keys(self.keys, shard.index, units, texts, self.cut)
             return self.finish(shard.index, units, scorer.score(batch), tally)
 
         return work

@@ -6,7 +6,7 @@ Workers count; the report reads the sums and no score, so it costs the same for 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,9 @@ _LONG_TAIL = 20.0
 Scores beyond are counted in the outermost bins.
 """
 
+_LENGTHS = np.array([0, *np.unique(np.round(2.0 ** (np.arange(16 * 40) / 16)))], np.int64)
+"""Word pieces at which the bins of lengths begin: each number to 29, later 4 % apart."""
+
 Counts = NDArray[np.int64]
 
 
@@ -40,6 +43,14 @@ class Spread:
     taken: Counts  # int64 [k + 1], word pieces selected between two thresholds
     bins: NDArray[np.float32]  # float32 [b + 1], edges, ascending
     heights: Counts  # int64 [s, b], segments of each source in each bin; outermost: and beyond
+    # int64 [2, l], segments by length, all and selected; zeros of a run whose version counted none
+    lengths: Counts = field(default_factory=lambda: np.zeros((2, len(_LENGTHS)), np.int64))
+
+    def quantiles(self, shares: Sequence[float]) -> list[list[int]]:
+        """Quantiles of the word pieces, about, of all and of the selected segments, if any."""
+        through = [of.cumsum() for of in self.lengths if of.any()]
+        places = [np.searchsorted(of, np.array(shares) * of[-1]) for of in through]
+        return [_LENGTHS[at].tolist() for at in places]
 
     @property
     def segments(self) -> Counts:
@@ -78,6 +89,10 @@ def count_spread(
     # as `np.histogram`, which counts the last edge in the last bin
     column = np.searchsorted(bins, np.clip(scores, bins[0], bins[-1]), side="right") - 1
     height = source * tall[1] + np.minimum(column, tall[1] - 1)
+    length = np.searchsorted(_LENGTHS, tokens, side="right") - 1
+    of_length = [
+        np.bincount(which, minlength=len(_LENGTHS)) for which in (length, length[selected])
+    ]
     size = shape[0] * shape[1]
     return Spread(
         tuple(sources),
@@ -87,6 +102,7 @@ def count_spread(
         np.bincount(interval, tokens * selected, shape[1]).astype(np.int64),
         bins,
         np.bincount(height, minlength=tall[0] * tall[1]).reshape(tall),
+        np.array(of_length),
     )
 
 
@@ -94,17 +110,18 @@ def add_spreads(spreads: Iterable[Spread], at: NDArray[np.float32]) -> Spread:
     """The sums of several, in the order in which their sources come first."""
     nothing = np.empty(0, np.int64)
     whole = count_spread((), nothing, np.empty(0, np.float32), nothing, np.empty(0, np.bool_), at)
-    taken = whole.taken.copy()
+    taken, lengths = whole.taken.copy(), whole.lengths.copy()
     of_source: dict[str, NDArray[np.int64]] = {}  # the columns of all three, one after another
     for spread in spreads:
         taken += spread.taken
+        lengths += spread.lengths
         rows = np.hstack([spread.between, spread.tokens_between, spread.heights])
         for name, row in zip(spread.sources, rows, strict=True):
             of_source[name] = of_source.get(name, 0) + row
     k = whole.between.shape[1]
     rows = np.array([*of_source.values()], np.int64).reshape(-1, 2 * k + whole.heights.shape[1])
     between, tokens, heights = np.split(rows, [k, 2 * k], axis=1)
-    return Spread(tuple(of_source), at, between, tokens, taken, whole.bins, heights)
+    return Spread(tuple(of_source), at, between, tokens, taken, whole.bins, heights, lengths)
 
 
 def _bins(at: NDArray[np.float32]) -> NDArray[np.float32]:

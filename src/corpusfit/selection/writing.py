@@ -20,7 +20,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import is_local, names_in, remove, write_arrays, write_bytes, writing
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import changed_input
-from corpusfit.core.plan import SECOND, ReadPlan
+from corpusfit.core.plan import SECOND, ChoosePlan, ReadPlan
 from corpusfit.core.types import Document, Shard, file_of, in_file
 from corpusfit.scoring import table
 from corpusfit.scoring.contract import AnyMethod
@@ -58,14 +58,17 @@ from corpusfit.text.reading import Tally
 class Chosen:
     """The selection: counts, the lowest selected score, and composition by source and cluster.
 
-    `of_tokens` are the word pieces of all candidates.
+    `of_tokens` are the word pieces of all candidates, `rows` the texts that neighboring segments
+    are joined to.
     With quotas, `quota` has each cluster's wanted share of the selection, `by_cluster` the counts
     of its segments (by their main cluster) and of those selected; `groups` has the names if the
     groups are no clusters. `copies` has the numbers of
-    documents left out as copies, by kind, and of their segments; None if all were kept.
+    documents left out as copies, by kind, and of `repeats` among the segments of the others; with
+    these, `segments` is the number of all segments left out. None if all were kept.
     """
 
     segments: int = 0
+    rows: int = 0
     tokens: int = 0
     of_tokens: int = 0
     threshold: float | None = None
@@ -79,6 +82,7 @@ class Chosen:
     def add(self, more: Chosen) -> None:
         """Add the counts of further parts."""
         self.segments += more.segments
+        self.rows += more.rows
         self.tokens += more.tokens
         self.of_tokens += more.of_tokens
         if self.copies is not None and more.copies is not None:
@@ -134,6 +138,7 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
             run.names,
             weighted_by,
             0 if by is None else len(by.quota),
+            joins(plan),
         )
         pieces = [(i, parts, decision.of_run(i)) for i, parts in enumerate(runs)]
         written: dict[int, Chosen] = {}
@@ -155,6 +160,7 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
     names: tuple[str, ...]
     weighted_by: Balance | None  # of continuous weights
     clusters: int  # of a balance; 0 without one
+    joined: bool  # whether neighboring segments are joined
 
     def start(self) -> Callable[[tuple[int, tuple[int, ...], Decision]], tuple[int, Chosen]]:
         """Group the sources once."""
@@ -199,6 +205,8 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
             if selected.any():
                 chosen.parts.append(part.index)
                 chosen.segments += int(selected.sum())
+                segment = stored.column("segment").to_numpy()
+                chosen.rows += len(_firsts(np.flatnonzero(selected), segment, self.joined))
                 chosen.tokens += int(part.tokens[selected].sum())
                 lowest = float(part.scores[selected].min())
                 if chosen.threshold is None or lowest < chosen.threshold:
@@ -210,6 +218,19 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
         write_arrays(marked_path(self.gathered, parts), arrays, {"sources": list(sources)})
         chosen.copies = {"segments": copied}
         return number, chosen
+
+
+def joins(plan: ChoosePlan) -> bool:
+    """Whether neighboring segments of a document are one text of `selected/`."""
+    # `continuous` selects every segment, and what it says is each one's weight
+    return plan.policy != "continuous"
+
+
+def _firsts(taken: NDArray[np.int64], segment: NDArray[Any], joined: bool) -> NDArray[np.int64]:
+    """Where each text begins among k segments by their places, [k], of m with their numbers."""
+    if not joined:
+        return np.arange(len(taken))
+    return np.flatnonzero((np.diff(taken, prepend=-2) != 1) | (segment[taken] == 0))
 
 
 def _nothing() -> dict[str, int]:
@@ -273,6 +294,7 @@ def write_selected(
     mark = folder.work / "chosen.json"
     part_bytes = run.plan.choose.part_mb * MIB
     choice = {**run.plan.choose.identity(), "clusters": run.clusters, "part": part_bytes}
+    choice["joined"] = joins(run.plan.choose)  # in older versions nothing was
     wanted = json.dumps(choice, sort_keys=True).encode()
     if not mark.exists() or mark.read_bytes() != wanted:
         remove(folder.parts, folder.pieces)
@@ -289,11 +311,9 @@ def write_selected(
     remove(folder.gathered)
     places: dict[int, tuple[int, ...]] = {}
     for index, of_part in examples.items():
-        places[index] = tuple(of_part.tolist())
-        if index in copies.parts:
-            (segment,) = table.read_columns(table.part_path(folder.scores, index), "segment")
-            kept = np.flatnonzero(~copies.of(index, segment))
-            places[index] = tuple(kept[of_part].tolist())
+        (segment,) = table.read_columns(table.part_path(folder.scores, index), "segment")
+        kept = np.flatnonzero(~copies.of(index, segment))
+        places[index] = tuple(kept[of_part].tolist())
 
     # the selected text and the examples of each shard, unless they are written, or merged
     parts = stored_parts(folder.parts, chosen.parts)
@@ -307,7 +327,13 @@ def write_selected(
     missing |= {i for i in places if example_path(folder.example_texts, i).name not in read}
     if missing:
         job = WriteSelected(
-            run.plan.read, run.names, folder.scores, folder.pieces, folder.example_texts, places
+            run.plan.read,
+            run.names,
+            folder.scores,
+            folder.pieces,
+            folder.example_texts,
+            places,
+            joins(run.plan.choose),
         )
         sizes.update(run.over_shards("write", job, lambda shard: shard not in missing))
 
@@ -329,7 +355,7 @@ def write_selected(
         write_examples(run, folder, resolved, list(places))
 
 
-_COLUMNS = ("row", "segment", "start", "end", "score", "stage", "weight", "selected")
+_COLUMNS = ("row", "segment", "start", "end", "score", "stage", "weight", "selected", "tokens")
 
 
 @dataclass(frozen=True)
@@ -343,6 +369,7 @@ class WriteSelected:
     example_texts: Path
     # places of the example segments in the stored scores, by shard
     places: dict[int, tuple[int, ...]]
+    joined: bool  # whether neighboring segments are joined
 
     def __call__(self, shard: Shard) -> tuple[int, int]:
         path = table.part_path(self.scores, shard.index)
@@ -355,11 +382,13 @@ class WriteSelected:
         read = rows(shard, self.read, files)
         documents = {d.row: d for d in read if isinstance(d, Document)}
         if len(places):
-            lines = self._lines(shard, documents, columns, places, ("stage", "selected"))
+            at_places = {name: column[places] for name, column in columns.items()}
+            lines = self._lines(shard, documents, at_places, ("stage", "selected"))
             write_bytes(example_path(self.example_texts, shard.index), b"\n".join(lines))
         selected = b""
         if len(taken):
-            lines = self._lines(shard, documents, columns, taken, ("weight",), whole=True)
+            texts = _joined(columns, taken, _firsts(taken, columns["segment"], self.joined))
+            lines = self._lines(shard, documents, texts, ("weight", "segments"), whole=True)
             selected = b"\n".join(lines) + b"\n"
             write_piece(self.pieces, shard.index, selected)
         return shard.index, len(selected)
@@ -369,19 +398,18 @@ class WriteSelected:
         shard: Shard,
         documents: dict[int, Document],
         columns: dict[str, NDArray[Any]],
-        places: NDArray[np.int64],
         more: tuple[str, ...],
         *,
         whole: bool = False,
     ) -> list[bytes]:
-        """JSON lines of the segments at some places, with text and provenance."""
+        """JSON lines of some texts, by their columns, with text and provenance."""
         # With `whole`, in the form to write: pairs with the first side as the text, and with the
         # fields that the text is made of, if it is of several or of a chat.
         lines = []
-        taken = [column[places] for column in columns.values()]
+        taken = columns.values()
         # reading an array number by number is slow, but a float32 becomes other digits in a list
-        by_segment = zip(*(c.tolist() if c.dtype.kind == "i" else c for c in taken), strict=True)
-        for numbers in by_segment:
+        by_text = zip(*(c.tolist() if c.dtype.kind == "i" else c for c in taken), strict=True)
+        for numbers in by_text:
             values = dict(zip(columns, numbers, strict=True))
             document = documents.get(values["row"])
             source = self.names[shard.source + file_of(values["row"])]
@@ -405,6 +433,24 @@ class WriteSelected:
                 line[f"row_{name}" if name in line else name] = value
             lines.append(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY))
         return lines
+
+
+def _joined(
+    columns: dict[str, NDArray[Any]], taken: NDArray[np.int64], first: NDArray[np.int64]
+) -> dict[str, NDArray[Any]]:
+    """The columns of the texts of segments by their places, [k], each from `first` to the next.
+
+    Their scores and weights are means over the segments' word pieces.
+    """
+    counts = np.diff(np.append(first, len(taken)))
+    texts = {name: column[taken[first]] for name, column in columns.items()}
+    texts |= {"end": columns["end"][taken[first + counts - 1]], "segments": counts}
+    if len(first) < len(taken):
+        pieces = np.maximum(columns["tokens"][taken], 1).astype(np.float64)
+        for name in ("score", "weight"):
+            sums = np.add.reduceat(columns[name][taken] * pieces, first)
+            texts[name] = (sums / np.add.reduceat(pieces, first)).astype(np.float32)
+    return texts
 
 
 _LINE_ENDS = re.compile(r"[\r\n]+")

@@ -404,7 +404,8 @@ class Run(RunContext):
     seconds: dict[str, float] = field(default_factory=dict)
     usage: UsageByStage = field(default_factory=dict)
     shard_count: int = 0
-    documents: dict[int, int] = field(default_factory=dict)  # of each shard, once counted
+    # documents and segments of each shard, once they are counted
+    counted: dict[int, tuple[int, int]] = field(default_factory=dict)
     role: str = "corpus"  # option that names the sources
     # fingerprints of what decides the scores beside plan and sources
     encoder: str | None = None

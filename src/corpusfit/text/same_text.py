@@ -151,6 +151,19 @@ def text_keys(texts: Iterable[str]) -> NDArray[np.uint64]:
     return form_keys(map(folded, texts))
 
 
+def letters_key(data: bytes) -> int:
+    """The XXH3 hash of a UTF-8 text's letters, digits and symbols, in one form and one case.
+
+    As `key_of(normal_form(...))` in a tenth of the time, but for numbers, in which punctuation
+    makes no difference here: `1.99` is `199`.
+    """
+    form = data
+    if b"&" in data or not data.isascii():
+        text = folded(data.decode("utf-8", "surrogatepass"))
+        form = _patterns()[0].sub("", text).encode("utf-8", "surrogatepass")
+    return xxhash.xxh3_64_intdigest(form.translate(_LOWER, _DROPPED_ASCII) or data)
+
+
 def exact_key(data: bytes, seed: int = 0) -> int:
     """The XXH3 hash of a UTF-8 text; equal in every canonical Unicode form (NFC, NFD)."""
     if not data.isascii():

@@ -79,7 +79,7 @@ def test_a_stage_is_named_in_words():
     calls = re.compile(r'(?:over_shards|over|stage|showing)\(\s*f?"([^"]+)"')
     source = Path(corpusfit.__file__).parent.rglob("*.py")
     stages = {name for path in source for name in calls.findall(path.read_text("utf-8"))}
-    assert stages > {"rank", "take", "adapt", "embed", "find {_KINDS[kind]}"}
+    assert stages > {"rank", "take", "adapt", "embed", "find {sought}"}
     for stage in stages - {"{stage.number} {stage.name}"}:
         assert re.match(r"[A-Z]\w+ing\b", title(stage)), stage
     assert title("3 knn") == "Stage 3 (knn)"

@@ -43,6 +43,21 @@ def test_counts_at_every_threshold_are_exact(stored):
     assert found.heights.sum(axis=1).tolist() == found.of_source.tolist()
 
 
+def test_quantiles_of_lengths_are_those_of_numpy_to_four_per_cent(stored):
+    folder, rows = stored
+    for part in range(4):  # select a third: the shorter segments
+        tokens, _ = table.read_columns(table.part_path(folder, part), "tokens", "score")
+        table.rewrite(table.part_path(folder, part), selected=np.asarray(tokens) < 300)
+    found = spread_of(folder, ["a", "b"], seed=0, threshold=None).quantiles((0.1, 0.5, 0.9))
+    tokens = np.array([tokens for *_, tokens in rows])
+    expected = [
+        np.quantile(own, (0.1, 0.5, 0.9), method="inverted_cdf")
+        for own in (tokens, tokens[tokens < 300])
+    ]
+    assert (np.array(found) <= expected).all()
+    assert np.array(found) == pytest.approx(np.array(expected), rel=0.05)
+
+
 def test_no_scores(tmp_path):
     found = spread_of(tmp_path, ["a"], seed=0, threshold=None)
     assert found.sources == ()

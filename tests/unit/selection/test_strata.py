@@ -14,7 +14,7 @@ def cut(scores, *places):
 
 
 def draw_between(parts, at, each, seed):
-    return places_of([draw(seed, at, each, 0, parts())], each)
+    return places_of([draw(seed, at, each, 0, parts())[:-1]], each)
 
 
 @pytest.fixture
@@ -58,6 +58,18 @@ def test_each_stretch_gives_as_many_as_asked_or_all(scores):
     assert {i: p.tolist() for i, p in again.items()} == {i: p.tolist() for i, p in drawn.items()}
     other = draw_between(parts, at, 7, seed=1)
     assert {i: p.tolist() for i, p in other.items()} != {i: p.tolist() for i, p in drawn.items()}
+
+
+def test_the_best_are_among_them(scores):
+    parts, runs = cut(scores, 700, 9_000)(), (slice(0, 1), slice(1, 3))
+    drawn = [draw(0, np.array([1.0], np.float32), 7, i, parts[run]) for i, run in enumerate(runs)]
+    best = places_of([found[-1:] for found in drawn], 7)
+    starts = {0: 0, 1: 700, 2: 9_000}
+    places = sorted(starts[i] + place for i, own in best.items() for place in own.tolist())
+    assert places == sorted(np.argsort(-scores)[:7].tolist())
+    together = places_of(drawn, 7)  # each once
+    assert all(set(own) <= set(together[i]) for i, own in best.items())
+    assert all((np.diff(own) > 0).all() for own in together.values())
 
 
 def test_draws_are_uniform(scores):
