@@ -23,6 +23,8 @@ from corpusfit.kernels.tokens import follow
 
 USUAL = 4
 """Largest count of a word in a text whose gain is precomputed."""
+USUAL_WORDS = 1024
+"""Words of a text below which what they cost is precomputed."""
 
 ONE_FEATURE = 0.1
 """Of the sum over a text's features, the most that one of them counts."""
@@ -143,20 +145,6 @@ def usual_gains(weights: NDArray[np.float64], taken: NDArray[np.float64]) -> NDA
     return np.asarray(weights[:, None] * np.log1p(ratio))
 
 
-@njit(cache=True, nogil=True, inline="always")
-def _rise(
-    feature: Any,
-    count_in_text: Any,
-    weights: NDArray[np.float64],
-    taken: NDArray[np.float64],
-    usual: NDArray[np.float64],
-) -> Any:
-    """Return weight * log((C + c) / C) for a feature and its count c in a text."""
-    if count_in_text <= USUAL:
-        return usual[feature, count_in_text - 1]
-    return weights[feature] * np.log1p(count_in_text / taken[feature])
-
-
 @njit(cache=True, nogil=True)
 def gains(
     features: NDArray[np.uint32],  # uint32 [e], the distinct features of each text, from `count`
@@ -180,6 +168,14 @@ def gains(
         float32 [m], in nats per word; `WORDLESS` for a text without words.
     """
     per_word = np.empty(len(words), np.float32)
+    longest = 0
+    first = 0
+    for end in last:
+        longest = max(longest, end - first)
+        first = end
+    # looked up once: the places of a text's features are all over the memory
+    rises = np.empty(longest)
+    costs = scale * np.log1p(np.arange(USUAL_WORDS) / total)
     first = 0
     for t in range(len(words)):
         if words[t] == 0:
@@ -187,17 +183,27 @@ def gains(
             continue
         gain = 0.0
         largest = 0.0
-        for e in range(first, last[t]):
-            rise = _rise(features[e], counts[e], weights, taken, usual)
+        size = last[t] - first
+        for i in range(size):
+            feature, count_in_text = features[first + i], counts[first + i]
+            if count_in_text <= USUAL:
+                rise = usual[feature, count_in_text - 1]
+            else:
+                rise = weights[feature] * np.log1p(count_in_text / taken[feature])
+            rises[i] = rise
             gain += rise
             largest = max(largest, rise)
+        first = last[t]
         most = ONE_FEATURE * gain
         if largest > most:
             gain = 0.0
-            for e in range(first, last[t]):
-                gain += min(most, _rise(features[e], counts[e], weights, taken, usual))
-        first = last[t]
-        per_word[t] = (gain - scale * np.log1p(words[t] / total)) / words[t]
+            for i in range(size):
+                gain += min(most, rises[i])
+        if words[t] < USUAL_WORDS:
+            cost = costs[words[t]]
+        else:
+            cost = scale * np.log1p(words[t] / total)
+        per_word[t] = (gain - cost) / words[t]
     return per_word
 
 
