@@ -199,10 +199,8 @@ def gains(
             gain = 0.0
             for i in range(size):
                 gain += min(most, rises[i])
-        if words[t] < USUAL_WORDS:
-            cost = costs[words[t]]
-        else:
-            cost = scale * np.log1p(words[t] / total)
+        usually = words[t] < USUAL_WORDS
+        cost = costs[words[t]] if usually else scale * np.log1p(words[t] / total)
         per_word[t] = (gain - cost) / words[t]
     return per_word
 
