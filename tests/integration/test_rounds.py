@@ -178,7 +178,8 @@ def rounds_in_numpy(method, features, counted, sampled, share):
         taken, done, number = np.zeros(len(corpus)), 0.0, np.zeros(len(words), np.int16)
         all_gains, bounds = [], []
         for i, budget in enumerate(budgets, start=1):
-            begin = method.start * max(1, budget) / n
+            part = max(1, budget) / n
+            begin = method.start * (1 + 100 * part) * part
             rises = weights * np.log1p(counts / (taken / share + corpus * begin))
             rise = np.minimum(rises, rises.sum(1, keepdims=True) / 10).sum(1)
             cost = weights.sum() * np.log1p(words / (done / share + n * begin))

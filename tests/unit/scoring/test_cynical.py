@@ -66,7 +66,8 @@ def in_plain_python(target, corpus, weight, start, budgets):
     taken, done = Counter(), 0
     left, order = list(range(len(texts))), []
     for number, budget in enumerate(budgets, start=1):
-        share = start * max(1, budget) / n
+        part = max(1, budget) / n
+        share = start * (1 + 100 * part) * part
         before = {v: taken[v] + c * share for v, c in total.items()}
         words = done + n * share
         found = {
@@ -100,13 +101,14 @@ def test_gains_follow_the_definition(weight):
     weights, total = weights_of(TARGET, weight), Counter()
     for text in CORPUS:
         total.update(features_of(reference(text), weight))
-    taken = {v: c * method.start for v, c in total.items()}
+    added = method.start * 101  # 1 and 100 %
+    taken = {v: c * added for v, c in total.items()}
     for text, ours in zip(CORPUS, found, strict=True):
         tokens = reference(text)
         if not tokens:
             assert ours == WORDLESS
             continue
-        theirs = gain(tokens, weights, taken, n * method.start, weight)
+        theirs = gain(tokens, weights, taken, n * added, weight)
         assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-9)
 
 
@@ -184,6 +186,26 @@ def test_a_target_of_words_in_any_order_leaves_no_such_text_out():
     features = registry.build("cynical", {}).learn(text_array(TARGET), text_array(corpus[1::2]))
     counted = features.count(text_array(corpus[:100]))
     assert np.count_nonzero(np.diff(counted.last, prepend=0) == 0) < 10
+
+
+def test_the_targets_domain_comes_before_what_is_common_in_the_corpus():
+    """Half of the domain's words are not in the target, all of the common ones are."""
+    draw = random.Random(15)
+    common, new = ([f"{name}{i}" for i in range(n)] for name, n in (("the", 30), ("new", 3_000)))
+
+    def of_domain():
+        parts = (draw.choices(WORDS, k=6), draw.choices(common, k=6), draw.sample(new, 12))
+        return " ".join(itertools.chain(*parts))
+
+    target = [text.split(" new")[0] for text in (of_domain() for _ in range(40))]
+    domain = [of_domain() for _ in range(100)]
+    corpus = [*domain, *(" ".join(draw.choices(common + OTHER, k=24)) for _ in range(900))]
+    method = registry.build("cynical", {})
+    ((_, scores),) = method.score_corpus(
+        [(0, text_array(corpus))], text_array(target), NO_SAMPLE, seed=0
+    )
+    first = np.argsort(-scores, kind="stable")[:100]
+    assert np.count_nonzero(first < 100) > 75
 
 
 def test_a_score_is_the_share_taken_until_then():

@@ -7,12 +7,13 @@ cross-entropy of the target under a unigram model of everything selected before,
 
 where p(v) is the word's share of the target, C(v) its count in the text selected so far, W the
 number of words selected so far (to both the corpus's own counts are added, scaled to 0.3 words for
-each word of the round's budget), c(v) its count in the text and n the number of the text's words;
-the same sum over bigrams is added with a weight of 0.3, and none of a text's words and bigrams
-counts for more than a tenth of the text's sum. A text counts for nothing if, in a random sample of
-the corpus, the order of its words is eight times less likely than by chance. The best texts are selected up to the round's
-budget, and all others are scored again; one of more than ten times the mean length waits for a
-round with room for it. The score is the order of selection.
+each word of the round's budget, and 0.3 more for each percent of the corpus that the budget is),
+c(v) its count in the text and n the number of the text's words; the same sum over bigrams is added
+with a weight of 0.3, and none of a text's words and bigrams counts for more than a tenth of the
+text's sum. A text counts for nothing if, in a random sample of the corpus, the order of its words
+is eight times less likely than by chance. The best texts are selected up to the round's budget, and
+all others are scored again; one of more than ten times the mean length waits for a round with room
+for it. The score is the order of selection.
 Why: a method that scores each text alone selects ever more of what is most typical of the target.
 This one selects what is still missing, so that the selected words match the target's proportions.
 Trade-off: it compares words, not meaning. A score depends on the whole corpus; the stored scorer
@@ -56,7 +57,8 @@ class Cynical(RoundMethod):
         pairs: Weight of bigrams, relative to 1 for single words (default: 0.3).
         rounds: Number of rounds; their budgets grow geometrically (default: 40).
         start: The corpus's own counts, scaled to so many words for each word of a round's budget,
-            are added to those of the selected text (default: 0.3).
+            are added to those of the selected text; as many more for each percent of the corpus
+            that the budget is (default: 0.3).
         rounds_gb: GB of text (billions of characters) that the rounds read at most. Of a larger
             corpus they read a sample of that size, drawn by hash; every text gets its place from
             the sample's rounds, and the first rounds are repeated on all texts (default: 8.0).
@@ -98,10 +100,13 @@ class Cynical(RoundMethod):
         return _with_order(learned, features[0], target, background)
 
     def begin(self, corpus: Taken, budget: int) -> Taken:
-        """The corpus's counts, as of `start` times the budget's words."""
-        # without them, the first texts would be those with most of the target's frequent words; a
-        # fixed number of words is too many for a small amount and too few for a large one
-        share = self.start * max(1, budget) / max(1.0, corpus.words)
+        """The corpus's counts, as of `start` times the budget's words, more for later rounds."""
+        # Without them, the first texts would be those with most of the target's frequent words; a
+        # fixed number of words is too many for a small amount and too few for a large one. Of a
+        # large share, what is typical of the target matters more than what is still missing: by
+        # the latter alone, text of other domains follows before the target's own is all taken.
+        budget_share = max(1, budget) / max(1.0, corpus.words)
+        share = self.start * (1 + 100 * budget_share) * budget_share
         return Taken(corpus.counts * share, max(1.0, corpus.words) * share)
 
     def budgets(self, words: int) -> list[int]:
