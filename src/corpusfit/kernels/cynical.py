@@ -124,7 +124,7 @@ def count(
         end = offsets[t + 1]
         previous_in_target = False
         previous = np.uint64(0)
-        previous_feature = 0
+        previous_feature = np.int64(0)
         while position < end:
             tokens, position = read_on(data, position, end, characters, False, ids, starts, ends)
             words[t] += tokens

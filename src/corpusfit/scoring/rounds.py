@@ -88,7 +88,8 @@ class Features:
 
     def order_odds(self, texts: Texts) -> NDArray[np.float64]:
         """How much likelier the order of each text's words is than by chance: log, float64 [n]."""
-        return self._counts(*word_buffers(texts))[-1]
+        odds: NDArray[np.float64] = self._counts(*word_buffers(texts))[-1]
+        return odds
 
     def _counts(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Any:
         """What `kernels/cynical.count` returns for texts."""
