@@ -346,7 +346,8 @@ class RoundScorer(Scorer[Texts]):
             "The score is the order of selection: -log2 of the share of the corpus's words that "
             f"are selected before the text, at most {highest:.2f}. An effect is what the words add "
             "to the target's coverage when the text is selected, less what they cost: 0.5 pays for "
-            "half of the text. Effects do not add up to the score."
+            "half of the text. Effects do not add up to the score. If the order of a text's words "
+            "is less likely in a sample of the corpus than by chance, its words only cost."
         )
 
     def explain(self, text: str) -> list[Effect]:
