@@ -34,7 +34,7 @@ CELLS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "whole corpus": ("pile", "off", ()),
     "lambda": ("pile", "lambda", SHARP),
     "resample": ("pile", "resample", SHARP),
-    "mask+lambda": ("top", "mask+lambda", SHARP),
+    "mask+lambda": ("top", "mask+lambda", ()),
     "lambda, C = 1": ("pile", "lambda", ()),
     "resample, C = 1": ("pile", "resample", ()),
 }

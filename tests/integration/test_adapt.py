@@ -222,11 +222,11 @@ def test_weights_of_a_continuous_selection(adapt, selections, weights):
 
 
 def test_weights_of_chosen_segments(adapt, selections):
-    steeper = ["weights.c=60", "weights.alpha=-1.41"]  # lambda is 1 of nearly all that was chosen
-    run = adapt(data=selections / "top", weights="mask+lambda", settings=steeper)
+    run = adapt(data=selections / "top", weights="mask+lambda")
     off = adapt("off", data=selections / "top")
     assert run.manifest["chunks"] == off.manifest["chunks"]
-    assert run.manifest["effective_chunks"] < 0.99 * run.manifest["chunks"]
+    # over the whole corpus, lambda is nearly the same for all that was chosen
+    assert run.manifest["effective_chunks"] < 0.95 * run.manifest["chunks"]
     assert run.manifest["weights"] != off.manifest["weights"]
 
 

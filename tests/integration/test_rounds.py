@@ -47,16 +47,21 @@ def command_line(task, pile):
     return command_line
 
 
+def samples(done):
+    """The texts of target and corpus that the method was fitted on."""
+    folder = done.path / ".corpusfit/fit"
+    return [Sample(folder, name).batch("text") for name in ("target", "background")]
+
+
 def test_segments_are_taken_whole_in_the_order_of_memory(run):
     """`score_corpus` on the segments' texts is the reference."""
     done = run(weights="continuous", fraction=1.0)  # a text for each segment
     found = [
         (row["score"], segment["text"]) for row, segment in zip(scores(done), done, strict=True)
     ]
-    target = Sample(done.path / ".corpusfit/fit", "target").batch("text")
     method = registry.build("cynical", {"rounds": 6})
     segments = text_array([text for _, text in found])
-    ((_, expected),) = method.score_corpus([(0, segments)], target, None, seed=0)
+    ((_, expected),) = method.score_corpus([(0, segments)], *samples(done), seed=0)
     assert len(found) > 500
     assert [score for score, _ in found] == expected.tolist()
 
@@ -174,7 +179,8 @@ def rounds_in_numpy(method, features, counted, sampled, share):
         taken, done, number = np.zeros(len(corpus)), 0.0, np.zeros(len(words), np.int16)
         all_gains, bounds = [], []
         for i, budget in enumerate(budgets, start=1):
-            begin = method.start * max(1, budget) / n
+            part = max(1, budget) / n
+            begin = method.start * (1 + 100 * part) * part
             rises = weights * np.log1p(counts / (taken / share + corpus * begin))
             rise = np.minimum(rises, rises.sum(1, keepdims=True) / 10).sum(1)
             cost = weights.sum() * np.log1p(words / (done / share + n * begin))
@@ -215,7 +221,7 @@ def test_a_large_corpus_is_scored_by_the_rounds_of_a_sample(run, pile):
     assert len(parts) > 10
     keys = np.concatenate([place_keys(0, shard, len(part)) for shard, part in enumerate(parts)])
     method = registry.build("cynical", {"rounds": 30})
-    features = method.learn(Sample(done.path / ".corpusfit/fit", "target").batch("text"))
+    features = method.learn(*samples(done))
     counted = features.count(text_array([segment["text"] for segment in done]))
     sampled = uniform(keys) < share
     assert 0.3 < sampled.mean() < 0.7

@@ -1,7 +1,8 @@
 """Cynical selection: feature counts of texts, and their gains given the selection so far.
 
-What: `count` counts the target's words and bigrams in texts; `gains` computes how much each text
-lowers the target's cross-entropy under the counts of the text selected so far.
+What: `count` counts the target's words and bigrams in texts, and how likely the order of the words
+is; `gains` computes how much each text lowers the target's cross-entropy under the counts of the
+text selected so far.
 Why: a text is read once. Each round of the selection then reads only its counts, a few bytes per
 distinct word, and looks up the logarithms of small counts, 1 to 4.
 Trade-off: the count of a word in one text saturates at 65,535.
@@ -86,12 +87,25 @@ def count(
     table: NDArray[np.uint64],  # what `number_features` returns
     size: int,  # number of features
     pairs: bool,  # whether some of the features are bigrams
-) -> tuple[NDArray[np.uint32], NDArray[np.uint16], NDArray[np.int64], NDArray[np.int64]]:
+    # from two words of the target, as a bigram, to how often a sample of the corpus has them so
+    seen: NDArray[np.uint64],
+    # float64 [f], by chance the sample would have two words in a row as often as the product of
+    # these; empty for no sample
+    commonness: NDArray[np.float64],
+) -> tuple[
+    NDArray[np.uint32],
+    NDArray[np.uint16],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.float64],
+]:
     """Count the target's words and bigrams in texts.
 
     Returns:
         uint32 [e], the distinct features of each text, in order of occurrence; uint16 [e], their
-        counts in it; int64 [m], where the features of each text end; int64 [m], words of each text.
+        counts in it; int64 [m], where the features of each text end; int64 [m], words of each text;
+        float64 [m], the logarithm of how much likelier the order of each text's words is in the
+        sample than by chance, summed over its neighboring words of the target.
     """
     m = len(offsets) - 1
     capacity = offsets[m] - offsets[0] + 2 * m + 2
@@ -99,6 +113,7 @@ def count(
     counts = np.empty(capacity, np.uint16)
     last = np.empty(m, np.int64)
     words = np.zeros(m, np.int64)
+    odds = np.zeros(m, np.float64)
     text_counts = np.zeros(size, np.uint16)
     # buffers of `read_on`: tokens of one stretch of text, with their byte offsets
     ids = np.empty(MAX_BYTES, np.uint64)
@@ -111,24 +126,36 @@ def count(
         end = offsets[t + 1]
         previous_in_target = False
         previous = np.uint64(0)
+        previous_feature = np.int64(0)
         while position < end:
             tokens, position = read_on(data, position, end, characters, False, ids, starts, ends)
             words[t] += tokens
             for i in range(tokens):
                 slot, in_target = find(table, ids[i])
                 if in_target:
+                    feature = np.int64(table[slot, 1])
                     n = _add(table, slot, text_counts, features, n)
-                    if pairs and previous_in_target:
-                        slot, bigram_in_target = find(table, follow(previous, ids[i]))
-                        if bigram_in_target:
-                            n = _add(table, slot, text_counts, features, n)
+                    if previous_in_target:
+                        bigram = follow(previous, ids[i])
+                        if len(commonness):
+                            slot, in_sample = find(seen, bigram)
+                            # An unseen one counts as seen once: a text of the sample gains
+                            # nothing by having been drawn.
+                            times = float(seen[slot, 1]) if in_sample else 1.0
+                            by_chance = commonness[previous_feature] * commonness[feature]
+                            odds[t] += np.log(times / (1.0 + by_chance))
+                        if pairs:
+                            slot, bigram_in_target = find(table, bigram)
+                            if bigram_in_target:
+                                n = _add(table, slot, text_counts, features, n)
+                    previous_feature = feature
                 previous_in_target = in_target
                 previous = ids[i]
         for e in range(first, n):
             counts[e] = text_counts[features[e]]
             text_counts[features[e]] = 0
         last[t] = n
-    return features[:n].copy(), counts[:n].copy(), last, words
+    return features[:n].copy(), counts[:n].copy(), last, words, odds
 
 
 def usual_gains(weights: NDArray[np.float64], taken: NDArray[np.float64]) -> NDArray[np.float64]:

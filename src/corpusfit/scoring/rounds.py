@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.types import Corpus, Texts, text_array
 from corpusfit.kernels import cynical
-from corpusfit.kernels.backoff import find, keys_of
+from corpusfit.kernels.backoff import empty_table, find, fits, keys_of
 from corpusfit.kernels.characters import table as characters
 from corpusfit.scoring.contract import CorpusMethod, Effect, Scorer, require_fit, sum_by_part
 from corpusfit.scoring.tokens import word_buffers, written_tokens
@@ -48,6 +48,13 @@ class Counted:
         last = np.cumsum(lengths[chosen])
         return Counted(self.features[kept], self.counts[kept], last, self.words[chosen])
 
+    def without(self, texts: NDArray[np.bool_]) -> Counted:
+        """The counts without the features of some texts, bool [m]; these keep their words."""
+        lengths = np.diff(self.last, prepend=0)
+        kept = np.repeat(~texts, lengths)
+        last = np.cumsum(np.where(texts, 0, lengths))
+        return Counted(self.features[kept], self.counts[kept], last, self.words)
+
 
 @dataclass(frozen=True)
 class Features:
@@ -57,19 +64,38 @@ class Features:
     # [f], a feature's share of the target times the weight of its kind
     weights: NDArray[np.float64]
     pairs: bool  # whether some are pairs
+    # as in `kernels/cynical.count`; without them every order of words is as good
+    seen: NDArray[np.uint64] = field(default_factory=partial(empty_table, 0))
+    commonness: NDArray[np.float64] = field(default_factory=partial(np.zeros, 0))
+    least: float = 0.0  # odds of its order below which a text has no features
 
     def __post_init__(self) -> None:
-        require_fit(cynical.fits(self.table, len(self.weights)), self.weights.ndim == 1)
+        f = len(self.weights)
+        require_fit(
+            cynical.fits(self.table, f),
+            self.weights.ndim == 1,
+            fits(self.seen, 1),
+            self.commonness.shape in ((f,), (0,)),
+        )
 
     def count(self, texts: Texts, first: NDArray[np.int64] | None = None) -> Counted:
         """Count the features of texts; with `first`, int64 [m], of texts joined from these on."""
         data, offsets = word_buffers(texts)
         if first is not None:
             offsets = np.append(offsets[first], offsets[-1])
-        counted = cynical.count(
-            data, offsets, characters(), self.table, len(self.weights), self.pairs
-        )
-        return Counted(*counted)
+        *counted, odds = self._counts(data, offsets)
+        return Counted(*counted).without(odds < self.least)
+
+    def order_odds(self, texts: Texts) -> NDArray[np.float64]:
+        """How much likelier the order of each text's words is than by chance: log, float64 [n]."""
+        odds: NDArray[np.float64] = self._counts(*word_buffers(texts))[-1]
+        return odds
+
+    def _counts(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Any:
+        """What `kernels/cynical.count` returns for texts."""
+        size = len(self.weights)
+        order = (self.seen, self.commonness)
+        return cynical.count(data, offsets, characters(), self.table, size, self.pairs, *order)
 
 
 class Taken(NamedTuple):
@@ -166,8 +192,8 @@ class RoundMethod(CorpusMethod):
     """GB of text up to which `selection/rounds.py` takes all of it in rounds, else a sample."""
 
     @abstractmethod
-    def learn(self, target: Texts) -> Features:
-        """The features of the target to count, with weights."""
+    def learn(self, target: Texts, background: Texts) -> Features:
+        """The features of the target to count, with weights; and the order of words in a sample."""
 
     @abstractmethod
     def begin(self, corpus: Taken, budget: int) -> Taken:
@@ -180,8 +206,8 @@ class RoundMethod(CorpusMethod):
     def score_corpus(
         self, corpus: Corpus, target: Texts, background: Texts, *, seed: int
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
-        """Take the corpus's units; background and seed are not used."""
-        features = self.learn(target)
+        """Take the corpus's units; the seed is not used."""
+        features = self.learn(target, background)
         parts = {shard: features.count(texts) for shard, texts in corpus}
         counted = joined(list(parts.values()))
         scores = self._taken(features, counted)
@@ -254,6 +280,10 @@ class RoundScorer(Scorer[Texts]):
     budgets: NDArray[np.int64]  # [r], as in `Round`
     tops: NDArray[np.float64]  # [r]
     thresholds: NDArray[np.float64]  # [r]
+    # as in `Features`; a scorer that an older version stored has none
+    seen: NDArray[np.uint64] = field(default_factory=partial(empty_table, 0))
+    commonness: NDArray[np.float64] = field(default_factory=partial(np.zeros, 0))
+    least: float = 0.0
 
     def __post_init__(self) -> None:
         r = len(self.words)
@@ -276,12 +306,16 @@ class RoundScorer(Scorer[Texts]):
             np.array([r.budget for r in rounds], np.int64),
             np.array([r.top for r in rounds]),
             np.array([r.threshold for r in rounds]),
+            features.seen,
+            features.commonness,
+            features.least,
         )
 
     @cached_property
     def features(self) -> Features:
         """What is counted."""
-        return Features(self.table, self.weights, self.pairs)
+        order = (self.seen, self.commonness, self.least)
+        return Features(self.table, self.weights, self.pairs, *order)
 
     @cached_property
     def _known(self) -> NDArray[np.float64]:
@@ -312,7 +346,8 @@ class RoundScorer(Scorer[Texts]):
             "The score is the order of selection: -log2 of the share of the corpus's words that "
             f"are selected before the text, at most {highest:.2f}. An effect is what the words add "
             "to the target's coverage when the text is selected, less what they cost: 0.5 pays for "
-            "half of the text. Effects do not add up to the score."
+            "half of the text. Effects do not add up to the score. If the order of a text's words "
+            "is less likely in a sample of the corpus than by chance, its words only cost."
         )
 
     def explain(self, text: str) -> list[Effect]:
@@ -332,9 +367,10 @@ class RoundScorer(Scorer[Texts]):
         scale = taken.words / (float(self.weights.sum()) * n)
         cost = np.log1p(n / taken.words) * taken.words / n
         rises = {}
+        in_order = bool(self.features.order_odds(text_array([text]))[0] >= self.least)
         for (identity, name), count in parts.items():
             slot, known = find(self.table, np.uint64(identity))
-            if known:
+            if known and in_order:
                 feature = int(self.table[slot, 1])
                 before = float(taken.counts[feature])
                 rises[name] = float(self.weights[feature]) * np.log1p(count / before) * scale

@@ -59,7 +59,12 @@ Summed = tuple[NDArray[np.int64], NDArray[np.int64], int]
 
 
 def score_in_rounds(
-    run: Run, folder: SelectionFolder, name: str, method: RoundMethod, target: Sample
+    run: Run,
+    folder: SelectionFolder,
+    name: str,
+    method: RoundMethod,
+    target: Sample,
+    background: Sample,
 ) -> float:
     """Score the whole corpus; returns the share of its texts that all rounds read."""
     # Every shard is counted once; a round then reads the counts, in a few groups of shards at a
@@ -67,7 +72,7 @@ def score_in_rounds(
     # large corpus are kept of a sample only.
     files = RoundsFolder(folder.rounds)
     scored = names_in(folder.scored)
-    features = method.learn(target.repeated("text"))
+    features = method.learn(target.repeated("text"), background.batch("text"))
     store(files.features, "features", features)
     share = _count(run, folder, method.rounds_gb)
     shards = range(run.shard_count)

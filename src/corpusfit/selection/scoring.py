@@ -125,7 +125,8 @@ def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[S
             read_background(run, background, places)
     rounds = None
     if isinstance(method, RoundMethod):
-        share = score_in_rounds(run, folder, run.plan.method.name, method, target)
+        samples = (target, background)
+        share = score_in_rounds(run, folder, run.plan.method.name, method, *samples)
         rounds = {"of": "sample" if share < 1.0 else "all", "share": share}
         if share < 1.0:
             remark = (

@@ -327,9 +327,13 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
         return np.ones(len(tokens), np.float32)
     assert texts.folder is not None  # noqa: S101  checked by `require_suitable`
     c, alpha = sharpness(plan, texts)
-    paths = (path for _, path in table.parts(SelectionFolder(texts.folder).scores))
-    columns = (table.read_columns(p, "score", "copy") for p in paths)
-    over = moments(np.asarray(scores, np.float32)[copy == 0] for scores, copy in columns)
+    if plan.weights.policy == "mask+lambda":
+        # over the corpus, the best of its segments would all have nearly the same lambda
+        over = moments([tokens.scores])
+    else:
+        paths = (path for _, path in table.parts(SelectionFolder(texts.folder).scores))
+        columns = (table.read_columns(p, "score", "copy") for p in paths)
+        over = moments(np.asarray(scores, np.float32)[copy == 0] for scores, copy in columns)
     weights = relevance(tokens.scores, over, c=c, alpha=alpha)
     chosen = cluster_weighted(texts)
     if not chosen:

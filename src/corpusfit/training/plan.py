@@ -238,7 +238,7 @@ class WeightsPlan(Group, group="weights"):
         Option(
             "How relevance counts in training: `off` (not at all), `lambda` (the loss of a "
             "relevant segment counts more), `resample` (a relevant segment is read more often) "
-            "or `mask+lambda` (like lambda, but only on the selected segments)",
+            "or `mask+lambda` (like lambda, but of the selected segments among themselves)",
             "weights",
             more="`lambda` and `resample` need a selection made with `select --weights continuous`",
             metavar="POLICY",

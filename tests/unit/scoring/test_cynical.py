@@ -17,6 +17,7 @@ from corpusfit.scoring.rounds import Round, RoundScorer, Taken, order_scores
 OF_TASK = "kinase binds the receptor and inhibits growth of cells in mice with a ligand"
 OF_OTHERS = "shares fell as investors sold the bonds of a bank in quarterly results"
 WORDS, OTHER = OF_TASK.split(), OF_OTHERS.split()
+NO_SAMPLE = text_array([])  # of the corpus, so that every order of words is as good
 
 
 def prose(seed, n, words, most=30):
@@ -65,7 +66,8 @@ def in_plain_python(target, corpus, weight, start, budgets):
     taken, done = Counter(), 0
     left, order = list(range(len(texts))), []
     for number, budget in enumerate(budgets, start=1):
-        share = start * max(1, budget) / n
+        part = max(1, budget) / n
+        share = start * (1 + 100 * part) * part
         before = {v: taken[v] + c * share for v, c in total.items()}
         words = done + n * share
         found = {
@@ -90,7 +92,7 @@ def in_plain_python(target, corpus, weight, start, budgets):
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
 def test_gains_follow_the_definition(weight):
     method = registry.build("cynical", {"pairs": weight})
-    features = method.learn(text_array(TARGET))
+    features = method.learn(text_array(TARGET), NO_SAMPLE)
     counted = features.count(text_array(CORPUS))
     n = int(counted.words.sum())
     sums = np.zeros(len(features.weights), np.int64)
@@ -99,13 +101,14 @@ def test_gains_follow_the_definition(weight):
     weights, total = weights_of(TARGET, weight), Counter()
     for text in CORPUS:
         total.update(features_of(reference(text), weight))
-    taken = {v: c * method.start for v, c in total.items()}
+    added = method.start * 101  # 1 and 100 %
+    taken = {v: c * added for v, c in total.items()}
     for text, ours in zip(CORPUS, found, strict=True):
         tokens = reference(text)
         if not tokens:
             assert ours == WORDLESS
             continue
-        theirs = gain(tokens, weights, taken, n * method.start, weight)
+        theirs = gain(tokens, weights, taken, n * added, weight)
         assert ours == pytest.approx(theirs, rel=1e-5, abs=1e-9)
 
 
@@ -113,7 +116,7 @@ def test_gains_follow_the_definition(weight):
 def test_the_order_is_that_of_plain_python(rounds):
     method = registry.build("cynical", {"pairs": 0.3, "rounds": rounds, "start": 0.2})
     ((_, scores),) = method.score_corpus(
-        [(0, text_array(CORPUS))], text_array(TARGET), None, seed=0
+        [(0, text_array(CORPUS))], text_array(TARGET), NO_SAMPLE, seed=0
     )
     budgets = method.budgets(sum(len(reference(t)) for t in CORPUS))
     expected = in_plain_python(TARGET, CORPUS, 0.3, 0.2, budgets)
@@ -128,7 +131,7 @@ def test_taking_one_text_a_round_covers_what_is_still_missing():
     corpus = [one] * 5 + [other] * 5 + ["u v w x y z"] * 5
     method = registry.build("cynical", {"pairs": 0.0, "rounds": 200, "start": 0.05})
     ((_, scores),) = method.score_corpus(
-        [(0, text_array(corpus))], text_array(target), None, seed=0
+        [(0, text_array(corpus))], text_array(target), NO_SAMPLE, seed=0
     )
     first = [corpus[i] for i in np.argsort(-scores, kind="stable")[:6]]
     assert set(first) == {one, other}
@@ -141,16 +144,75 @@ def test_a_text_that_repeats_one_rare_word_does_not_come_first():
     corpus = ["al al al al al", "al al", *typical, *prose(8, 200, OTHER, 60)]
     method = registry.build("cynical", {})
     ((_, scores),) = method.score_corpus(
-        [(0, text_array(corpus))], text_array(target), None, seed=0
+        [(0, text_array(corpus))], text_array(target), NO_SAMPLE, seed=0
     )
     assert (scores[2:22] > max(scores[:2])).sum() >= 10
+
+
+def sentences(seed, n, words, in_order=0.75):
+    """Texts in which a share of the words follow the word before them in the list."""
+    draw = random.Random(seed)
+    texts = []
+    for _ in range(n):
+        at = draw.randrange(len(words))
+        text = []
+        for _ in range(30):
+            at = (at + 1) % len(words) if draw.random() < in_order else draw.randrange(len(words))
+            text.append(words[at])
+        texts.append(" ".join(text))
+    return texts
+
+
+def test_words_of_the_target_in_any_order_come_last():
+    salad = sentences(11, 12, WORDS, 0.0)
+    corpus = [*salad, *sentences(12, 50, WORDS), *sentences(13, 400, WORDS[:3] + OTHER)]
+    target = text_array(sentences(14, 40, WORDS))
+    method = registry.build("cynical", {})
+    first = {}
+    for name, sample in (("before", NO_SAMPLE), ("after", text_array(corpus[1::2]))):
+        ((_, scores),) = method.score_corpus([(0, text_array(corpus))], target, sample, seed=0)
+        order = np.argsort(-scores, kind="stable")
+        first[name] = np.count_nonzero(order[: len(salad) + 50] < len(salad))
+    assert first == {"before": len(salad), "after": 0}
+    features = method.learn(target, text_array(corpus[1::2]))
+    taken = Taken(np.ones(len(features.weights)), 100.0)
+    scorer = RoundScorer.of(features, [taken], [Round(1_000, 1.0, -1.0)])
+    assert all(e.effect < 0 for e in scorer.explain(salad[0]))
+    assert any(e.effect > 0 for e in scorer.explain(corpus[len(salad)]))
+
+
+def test_a_target_of_words_in_any_order_leaves_no_such_text_out():
+    corpus = [*prose(11, 50, WORDS, 30), *sentences(12, 50, WORDS), *sentences(13, 400, OTHER)]
+    features = registry.build("cynical", {}).learn(text_array(TARGET), text_array(corpus[1::2]))
+    counted = features.count(text_array(corpus[:100]))
+    assert np.count_nonzero(np.diff(counted.last, prepend=0) == 0) < 10
+
+
+def test_the_targets_domain_comes_before_what_is_common_in_the_corpus():
+    """Half of the domain's words are not in the target, all of the common ones are."""
+    draw = random.Random(15)
+    common, new = ([f"{name}{i}" for i in range(n)] for name, n in (("the", 30), ("new", 3_000)))
+
+    def of_domain():
+        parts = (draw.choices(WORDS, k=6), draw.choices(common, k=6), draw.sample(new, 12))
+        return " ".join(itertools.chain(*parts))
+
+    target = [text.split(" new")[0] for text in (of_domain() for _ in range(40))]
+    domain = [of_domain() for _ in range(100)]
+    corpus = [*domain, *(" ".join(draw.choices(common + OTHER, k=24)) for _ in range(900))]
+    method = registry.build("cynical", {})
+    ((_, scores),) = method.score_corpus(
+        [(0, text_array(corpus))], text_array(target), NO_SAMPLE, seed=0
+    )
+    first = np.argsort(-scores, kind="stable")[:100]
+    assert np.count_nonzero(first < 100) > 75
 
 
 def test_a_score_is_the_share_taken_until_then():
     method = registry.build("cynical", {})
     corpus = prose(5, 3_000, WORDS + OTHER)
     ((_, scores),) = method.score_corpus(
-        [(0, text_array(corpus))], text_array(TARGET), None, seed=0
+        [(0, text_array(corpus))], text_array(TARGET), NO_SAMPLE, seed=0
     )
     order = np.argsort(-scores, kind="stable")
     words = np.array([len(reference(corpus[i])) for i in order])
@@ -172,7 +234,7 @@ def test_the_last_text_of_a_round_scores_above_the_first_of_the_next():
 def test_one_text_a_thousand_times_is_taken_by_position():
     method = registry.build("cynical", {})
     corpus = text_array(["kinase binds"] * 1_000)
-    ((_, scores),) = method.score_corpus([(0, corpus)], text_array(TARGET), None, seed=0)
+    ((_, scores),) = method.score_corpus([(0, corpus)], text_array(TARGET), NO_SAMPLE, seed=0)
     assert (np.diff(scores) <= 0).all()
     assert len(set(scores.tolist())) > 5
 
@@ -180,13 +242,13 @@ def test_one_text_a_thousand_times_is_taken_by_position():
 def test_a_target_with_no_word_of_the_corpus_still_orders_it():
     method = registry.build("cynical", {})
     target = text_array(["слово", "ещё слово"])
-    ((_, scores),) = method.score_corpus([(0, text_array(CORPUS))], target, None, seed=0)
+    ((_, scores),) = method.score_corpus([(0, text_array(CORPUS))], target, NO_SAMPLE, seed=0)
     assert np.isfinite(scores).all()
 
 
 def test_effects_add_up_to_the_gain_in_the_text_s_round():
     method = registry.build("cynical", {"rounds": 1, "pairs": 0.3})
-    features = method.learn(text_array(TARGET))
+    features = method.learn(text_array(TARGET), NO_SAMPLE)
     counted = features.count(text_array(CORPUS))
     sums = np.zeros(len(features.weights), np.int64)
     counted.add(np.ones(len(CORPUS), np.bool_), sums)

@@ -24,9 +24,8 @@ def fitted(name, options):
     if name == "cynical":
         table = number_features(np.arange(5, 9, dtype=np.uint64))
         one = np.ones(1)
-        return RoundScorer(
-            table, np.ones(4), False, np.ones((1, 4)), one, np.ones(1, np.int64), one, one
-        )
+        rounds = (np.ones((1, 4)), one, np.ones(1, np.int64), one, one)
+        return RoundScorer(table, np.ones(4), False, *rounds, table.copy(), np.ones(4))
     method = registry.build(name, options)
     texts = (TEXTS, OTHERS) if method.reads == "text" else (ROWS[:6], ROWS)
     return method.fit(*texts, seed=0)
@@ -95,7 +94,8 @@ CASES = [
     (
         "cynical",
         {},
-        {"table": [full, lambda t: t + np.uint64(99)], "counts": [half], "budgets": [half]},
+        {"table": [full, lambda t: t + np.uint64(99)], "counts": [half], "budgets": [half]}
+        | {"seen": [full], "commonness": [half]},
     ),
 ]
 
