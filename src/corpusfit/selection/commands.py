@@ -36,7 +36,7 @@ from corpusfit.selection.embedding import add_vectors
 from corpusfit.selection.fit import Sample, commits_of, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.publishing import write_selection_card
-from corpusfit.selection.ranking import SEEDS, Ranked, candidates, rank_methods
+from corpusfit.selection.ranking import SEEDS, Ranking, candidates, rank_methods
 from corpusfit.selection.recall import cascade_of
 from corpusfit.selection.resolving import (
     Resolved,
@@ -151,7 +151,7 @@ def rank(
     methods: Sequence[str] = (),
     seeds: int = SEEDS,
     machine: Machine = HERE,
-) -> list[Ranked]:
+) -> Ranking:
     """Rank methods on the user's own data."""
     if seeds < 1:
         raise bad_setting("`seeds`", "1 or more", seeds)
@@ -173,7 +173,7 @@ def rank_by_bits(
     named: bool,
     machine: Machine,
     seeds: int = 0,
-) -> list[Ranked]:
+) -> Ranking:
     """Rank methods on a sample of the corpus; takes what `rank` takes."""
     # By held-out bits alone without `seeds`. With `named`, a method that cannot be used here is an
     # error; else it is left out.
@@ -249,6 +249,7 @@ def _manifest(
         "files": run.files,
         "remark": scored.remark,
         "rounds": scored.rounds,
+        "likeness": None if scored.likeness is None else dataclasses.asdict(scored.likeness),
         "target": [source_as_dict(s) for s in run.target],
         "corpus": [source_as_dict(s) for s in run.sources],
         "counts": counts,
