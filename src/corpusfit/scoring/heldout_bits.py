@@ -73,7 +73,8 @@ class HeldOut:
 
     def half(self, fold: int, number: int) -> NDArray[np.int64]:
         """Positions of the units in a half of the sample, int64 [k], increasing."""
-        return np.flatnonzero(self.halves[fold] == number)
+        units = np.flatnonzero(self.halves[fold] == number)
+        return units if len(units) else np.arange(self.halves.shape[1])  # of a single unit
 
     def measurable(self, share: float) -> bool:
         """Whether a share of half a sample is enough words to be evaluated."""

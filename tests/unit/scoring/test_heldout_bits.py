@@ -198,6 +198,8 @@ def test_halves_of_the_sample_are_of_whole_documents_and_new_in_every_fold():
     assert len({tuple(half) for half in held.halves}) == FOLDS
     alone = held_out(target, sample, seed=2, sample_documents=np.zeros(90, np.int64))
     assert len(alone.half(0, 0)) == 45
+    single = held_out(target, text_array(["a c"]), seed=2)
+    assert single.half(0, 0).tolist() == single.half(0, 1).tolist() == [0]
 
 
 @pytest.mark.parametrize(("share", "enough"), [(0.1, True), (0.0999, False)])
