@@ -49,7 +49,7 @@ RANK = Offer(
             "default": str(DEFAULT_FRACTION),
         }
     },
-    example="cut.gamma=5",
+    example="fit.background=50000",
 )
 
 

@@ -191,6 +191,11 @@ def rank_by_bits(
         words = [method for method in methods if not method.encodes] or methods
         plan, _ = with_cut(run, with_scored_side(run, plan), words)
         run = dataclasses.replace(run, plan=plan)
+        if plan.cut.gamma > 1:
+            run.warn(
+                f"Methods are compared by single units, not by the segments of {plan.cut.gamma} "
+                "units (`cut.gamma`) that `select` takes."
+            )
         require_texts_for_near(run.plan, run.sources)
         target_sample, background = Sample(run.work, "target"), Sample(run.work, "background")
         target_texts(run, target_sample)
