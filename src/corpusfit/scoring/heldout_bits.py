@@ -81,24 +81,33 @@ class HeldOut:
         return share * self.halves.shape[1] / HALVES >= FEWEST_UNITS
 
     def bits(
-        self, scores: NDArray[np.float32], fold: int, share: float, units: NDArray[np.int64]
+        self,
+        scores: NDArray[np.float32],
+        fold: int,
+        shares: Sequence[float],
+        units: NDArray[np.int64],
     ) -> NDArray[np.float64]:
-        """Evaluate the best share of some units of the sample on the texts of a fold.
+        """Evaluate the best shares of some units of the sample on the texts of a fold.
 
         Args:
             scores: float32 [k], a method's scores of the units.
             fold: its number.
-            share: of the words of the units.
+            shares: of the words of the units; a of them.
             units: int64 [k], their positions.
+
+        Returns:
+            float64 [a, n], bits of each text.
         """
-        text_bits = np.zeros(len(self.texts))
+        text_bits = np.zeros((len(shares), len(self.texts)))
         places = np.flatnonzero((self.folds == fold) & (self.tokens > 0))
-        sizes = self.sizes[units]
-        model = self._model(units[take(scores, sizes, round(share * int(sizes.sum())))])
         evaluated = word_buffers(take_texts(self.texts, places))
-        text_bits[places] = (
-            -_BITS * log_probabilities(model, ORDER, *evaluated, characters(), False)[0]
-        )
+        units = units[best_first(scores)]
+        words = np.cumsum(self.sizes[units])
+        for i, share in enumerate(shares):
+            model = self._model(np.sort(units[: fitting(words, round(share * int(words[-1])))]))
+            text_bits[i, places] = (
+                -_BITS * log_probabilities(model, ORDER, *evaluated, characters(), False)[0]
+            )
         return text_bits
 
     def _model(self, units: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -115,11 +124,9 @@ def best_first(scores: NDArray[np.float32]) -> NDArray[np.int64]:
     return np.lexsort((place_keys(0, _TIES, len(scores)), -scores))
 
 
-def take(scores: NDArray[np.float32], sizes: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
-    """The units with the highest scores within a budget."""
-    order = best_first(scores)
-    k = int(np.searchsorted(np.cumsum(sizes[order]), budget, side="right"))
-    return np.sort(order[: max(1, k)])
+def fitting(words: NDArray[np.int64], budget: int) -> int:
+    """How many units fit a budget, at least one; of their words, cumulative from the best on."""
+    return max(1, int(np.searchsorted(words, budget, side="right")))
 
 
 def held_out(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,15 +85,18 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
 
     def start(self) -> Callable[[tuple[MethodPlan, int]], FoldBits | Unfit]:
         held = self.held()
-        return lambda piece: self._work(held, *piece)
+        batch = functools.cache(Sample.batch)  # all methods read the same texts
+        return lambda piece: self._work(held, batch, *piece)
 
-    def _work(self, held: HeldOut, plan: MethodPlan, fold: int) -> FoldBits | Unfit:
+    def _work(
+        self, held: HeldOut, batch: Callable[..., Any], plan: MethodPlan, fold: int
+    ) -> FoldBits | Unfit:
         halves = []
         fit_s = score_s = 0.0
         try:
             method = registry.build(plan.name, plan.options)
-            target = take_units(self.target.batch(method.fits_on), held.fitted(fold))
-            sample = self.background.batch(method.fits_on, method.fields)
+            target = take_units(batch(self.target, method.fits_on), held.fitted(fold))
+            sample = batch(self.background, method.fits_on, method.fields)
             for number in range(HALVES):
                 units = held.half(fold, number)
                 started = time.perf_counter()
@@ -101,7 +105,7 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
                 scores = score()
                 fit_s += (ready - started) / HALVES
                 score_s += time.perf_counter() - ready
-                halves.append([held.bits(scores, fold, share, units) for share in self.shares])
+                halves.append(held.bits(scores, fold, self.shares, units))
         except InputError as e:
             return Unfit(plan.name, str(e))
         except (UsageError, MissingDependencyError) as e:
