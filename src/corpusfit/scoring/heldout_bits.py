@@ -78,7 +78,8 @@ class HeldOut:
 
     def measurable(self, share: float) -> bool:
         """Whether a share of half a sample is enough words to be evaluated."""
-        return share * self.halves.shape[1] / HALVES >= FEWEST_UNITS
+        units = share * self.halves.shape[1] / HALVES
+        return bool(units >= FEWEST_UNITS)
 
     def bits(
         self,
