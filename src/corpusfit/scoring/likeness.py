@@ -68,8 +68,8 @@ class Likeness:
         )
         if self.closed is None:
             return f"Random text of the corpus is as good as texts of the target: {bits}."
-        closed = f"a selection closes {100 * self.closed:.0f} % of the gap between random text and"
-        return f"{closed[0].upper()}{closed[1:]} texts of the target: {bits}."
+        closed = f"{100 * self.closed:.0f} % of the gap between random text and texts of the target"
+        return f"A selection closes {closed}: {bits}."
 
     def warning(self) -> str:
         """What to do about a foreign target."""
@@ -82,13 +82,16 @@ class Likeness:
 def likeness(
     target: Texts, sample: Texts, documents: NDArray[np.int64] | None, *, seed: int
 ) -> Likeness | None:
-    """Measure what a corpus sample has of a target; None if the target has too few documents.
+    """Measure what a sample of the corpus has of a target.
 
     Args:
         target: n texts.
         sample: texts of the corpus.
         documents: int64 [n], the document of each target text (default: each is one).
         seed: of the draws.
+
+    Returns:
+        None if the target has too few documents.
     """
     rng = np.random.default_rng(seed % 2**64)
     documents = np.arange(len(target)) if documents is None else documents
@@ -96,96 +99,64 @@ def likeness(
         return None
     kept = np.sort(rng.permutation(len(target))[:_MAX_TARGET])
     target, documents = take_texts(target, kept), documents[kept]
-    share = _MAX_BYTES / max(1, sample.nbytes)
-    places = np.sort(rng.permutation(len(sample))[: max(1, round(share * len(sample)))])
-    sample = take_texts(sample, places)
+    most = round(len(sample) * min(1.0, _MAX_BYTES / max(1, sample.nbytes)))
+    sample = take_texts(sample, np.sort(rng.permutation(len(sample))[: max(1, most)]))
     m = len(sample)
     buffers = word_buffers(pa.concat_arrays([sample, target]))
-    numbered, identities = number_words(*buffers, characters(), False)
-    begins = np.append(np.flatnonzero(numbered == _BEGIN), len(numbered))
-    texts = _Numbered(numbered, begins, len(identities))
+    numbers, identities = number_words(*buffers, characters(), False)
+    texts = np.split(numbers, np.flatnonzero(numbers == _BEGIN)[1:])
+    sizes = np.array([len(text) - 2 for text in texts])
     # both halves of the documents are held out in turn
-    _, document = np.unique(documents, return_inverse=True)
-    half = (rng.permutation(document.max() + 1) % 2)[document]
+    different, document = np.unique(documents, return_inverse=True)
+    half = (rng.permutation(len(different)) % 2)[document]
+    sides = [m + np.flatnonzero(half == i) for i in (0, 1)]
+    limit = min(MAX_WORDS, *(int(sizes[side].sum()) for side in (*sides, np.arange(m))))
     method = registry.build("cynical", {})
-    bits = np.zeros((3, document.max() + 1))
-    tokens = np.zeros(document.max() + 1)
-    limit = min(MAX_WORDS, *(texts.words(m + np.flatnonzero(half == i)) for i in (0, 1)))
-    limit = min(limit, texts.words(np.arange(m)))
-    for held in (0, 1):
-        others = rng.permutation(np.flatnonzero(half != held))
-        scores = fit_to_sample(method, take_texts(target, np.sort(others)), sample, seed=seed)()
-        orders = rng.permutation(m), best_first(scores), m + others
-        places = np.flatnonzero(half == held)
-        owners = np.repeat(document[places], texts.sizes[m + places] + 1)
-        tokens += np.bincount(owners, minlength=len(tokens))
-        evaluated = texts.joined(m + places)
+    bits = np.zeros((3, len(different)))
+    tokens = np.zeros(len(different))
+    for held, others in (sides, sides[::-1]):
+        scores = fit_to_sample(method, take_texts(target, others - m), sample, seed=seed)()
+        orders = rng.permutation(m), best_first(scores), rng.permutation(others)
+        evaluated = np.concatenate([texts[i] for i in held])
+        owners = np.repeat(document[held - m], sizes[held] + 1)
+        tokens += np.bincount(owners, minlength=len(different))
         for i, order in enumerate(orders):
-            found = texts.bits(texts.first(order, limit), evaluated)
-            bits[i] += np.bincount(owners, found, minlength=len(tokens))
-    return _concluded(limit, bits, tokens)
-
-
-def _concluded(words: int, bits: NDArray[np.float64], tokens: NDArray[np.float64]) -> Likeness:
-    """The figures, from bits [3, d] and words [d] of each document."""
-    drawn, selected, target = (bits.sum(axis=1) / tokens.sum()).tolist()
+            enough = int(np.searchsorted(np.cumsum(sizes[order]), limit)) + 1
+            read = np.concatenate([texts[k] for k in order[:enough]])
+            # the first words, equally many for all
+            read = read[: int(np.searchsorted(np.cumsum(read >= _FIRST), limit, side="right"))]
+            found = bigram_bits(read, evaluated, len(identities))
+            bits[i] += np.bincount(owners, found, minlength=len(different))
+    drawn, selected, own = (bits.sum(axis=1) / tokens.sum()).tolist()
     # What the selection closes beyond `LITTLE` of the gap, with its standard error over documents:
     # a ratio of sums, by its residuals. A difference is safe where the gap itself is 0.
     beyond = (1 - LITTLE) * bits[0] - bits[1] + LITTLE * bits[2]
     mean = beyond.sum() / tokens.sum()
     error = np.sqrt(np.square(beyond - mean * tokens).sum()) / tokens.sum()
-    foreign = bool(mean + _DEVIATIONS * error < 0) and selected - target > _APART
-    closed = (drawn - selected) / (drawn - target) if drawn > target else None
-    return Likeness(words, drawn, selected, target, closed, foreign)
+    foreign = bool(mean + _DEVIATIONS * error < 0) and selected - own > _APART
+    closed = (drawn - selected) / (drawn - own) if drawn > own else None
+    return Likeness(limit, drawn, selected, own, closed, foreign)
 
 
-@dataclass(frozen=True)
-class _Numbered:
-    """Texts as numbers of words, each with its begin and end."""
-
-    numbers: NDArray[np.uint32]
-    begins: NDArray[np.int64]  # [n + 1]
-    vocabulary: int
-
-    @property
-    def sizes(self) -> NDArray[np.int64]:
-        """int64 [n], words of each text."""
-        return np.diff(self.begins) - 2
-
-    def words(self, places: NDArray[np.int64]) -> int:
-        """Words of some texts."""
-        return int(self.sizes[places].sum())
-
-    def joined(self, places: NDArray[np.int64]) -> NDArray[np.uint32]:
-        """The numbers of some texts."""
-        parts = (self.numbers[self.begins[i] : self.begins[i + 1]] for i in places)
-        return np.concatenate([self.numbers[:0], *parts])
-
-    def first(self, order: NDArray[np.int64], words: int) -> NDArray[np.uint32]:
-        """The first so many words of texts in an order."""
-        enough = int(np.searchsorted(np.cumsum(self.sizes[order]), words)) + 1
-        numbers = self.joined(order[:enough])
-        return numbers[: int(np.searchsorted(np.cumsum(numbers >= _FIRST), words, side="right"))]
-
-    def bits(
-        self, trained: NDArray[np.uint32], evaluated: NDArray[np.uint32]
-    ) -> NDArray[np.float64]:
-        """Bits of each word and end of text under a bigram model with absolute discounting."""
-        before, word = _pairs(trained)
-        counts = np.bincount(word, minlength=self.vocabulary)
-        spread = _DISCOUNT * np.count_nonzero(counts) / self.vocabulary
-        alone = (np.maximum(counts - _DISCOUNT, 0) + spread) / max(1, counts.sum())
-        keys, seen = np.unique(before * self.vocabulary + word, return_counts=True)
-        follows = np.bincount(before, minlength=self.vocabulary)
-        different = np.bincount(keys // self.vocabulary, minlength=self.vocabulary)
-        before, word = _pairs(evaluated)
-        sought = before * self.vocabulary + word
-        at = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
-        found = np.where(keys[at] == sought, seen[at], 0)
-        discounted = np.maximum(found - _DISCOUNT, 0) + _DISCOUNT * different[before] * alone[word]
-        known = follows[before] > 0
-        probability = np.where(known, discounted / np.maximum(follows[before], 1), alone[word])
-        return np.asarray(-np.log2(probability))
+def bigram_bits(
+    trained: NDArray[np.uint32], evaluated: NDArray[np.uint32], vocabulary: int
+) -> NDArray[np.float64]:
+    """Bits of each word and end of text under a bigram model with absolute discounting."""
+    before, word = _pairs(trained)
+    counts = np.bincount(word, minlength=vocabulary)
+    spread = _DISCOUNT * np.count_nonzero(counts) / vocabulary
+    alone = (np.maximum(counts - _DISCOUNT, 0) + spread) / max(1, counts.sum())
+    keys, seen = np.unique(before * vocabulary + word, return_counts=True)
+    follows = np.bincount(before, minlength=vocabulary)
+    different = np.bincount(keys // vocabulary, minlength=vocabulary)
+    before, word = _pairs(evaluated)
+    sought = before * vocabulary + word
+    at = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
+    found = np.where(keys[at] == sought, seen[at], 0)
+    discounted = np.maximum(found - _DISCOUNT, 0) + _DISCOUNT * different[before] * alone[word]
+    known = follows[before] > 0
+    probability = np.where(known, discounted / np.maximum(follows[before], 1), alone[word])
+    return np.asarray(-np.log2(probability))
 
 
 def _pairs(numbers: NDArray[np.uint32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
