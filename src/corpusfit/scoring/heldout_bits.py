@@ -286,7 +286,7 @@ class Comparison:
         documents = np.unique(self.held.documents[tokens > 0], return_inverse=True)[1]
         residuals = np.bincount(documents, (more.mean(axis=0) - mean * tokens)[tokens > 0])
         n = len(residuals)
-        of_documents = n / (n - 1) * float((residuals**2).sum()) / tokens.sum() ** 2
+        of_documents = n / (n - 1) * float((residuals**2).sum() / tokens.sum() ** 2)
         apart = [
             float((more[0] - more[1])[folds == fold].sum() / tokens[folds == fold].sum())
             for fold in np.unique(folds[tokens > 0])
