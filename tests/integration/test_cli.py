@@ -13,6 +13,7 @@ from journeys import digests, prose
 import corpusfit
 from corpusfit.cli import demo, main
 from corpusfit.cli.app import app
+from corpusfit.core.plan import DEFAULT_FRACTION
 from corpusfit.scoring.names import names as method_names
 from corpusfit.selection import commands as select_commands
 from corpusfit.selection import ranking
@@ -412,9 +413,24 @@ def test_rank(cli, inputs, tiny_static, tmp_path):
         difference, low, high = verdict["behind"]
         assert low <= difference <= high
         assert difference == pytest.approx(verdict["bits"] - best["bits"])
+    assert found["fraction"] == DEFAULT_FRACTION
+    assert best["than_random"][2] < 0
+    # of 450 units, a hundredth is too few to be evaluated
+    curve = dict(best["curve"])
+    assert list(curve) == [0.001, 0.01, 0.1, DEFAULT_FRACTION, 0.3]
+    assert [share for share, figure in curve.items() if figure is None] == [0.001, 0.01]
+    assert curve[DEFAULT_FRACTION] == best["bits"]
+    assert found["likeness"]["words"] > 100
+    assert not found["likeness"]["foreign"]
+    other = only_json(cli(*arguments, "--fraction", 0.05, "--json"))
+    assert other["fraction"] == 0.05
+    shares = [share for share, figure in other["ranking"][0]["curve"] if figure is not None]
+    assert shares == [0.05, 0.1, 0.3]
+    (again,) = (v for v in other["ranking"] if v["method"] == best["method"])
+    assert dict(again["curve"])[0.1] == curve[0.1]
     done = cli(*arguments)
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("Ranking of methods: bits per word")
+    assert done.out.startswith(found["findings"][0])
     assert done.out.count(" ± ") >= 3 * 4
     assert sorted(tmp_path.rglob("*")) == before
 

@@ -13,7 +13,7 @@ from corpusfit.cli.show import percent, say, say_result, table
 from corpusfit.core.plan import AMOUNTS, ChoosePlan
 
 if TYPE_CHECKING:
-    from corpusfit.selection.ranking import Ranked
+    from corpusfit.selection.ranking import Ranking
     from corpusfit.selection.result import Selection
 
 
@@ -94,20 +94,26 @@ def choose(run: Selection) -> None:
     show_run(run.path, run.manifest, again=True)
 
 
-def _ranking(ranked: Sequence[Ranked], request: Mapping[str, Any]) -> dict[str, Any]:
-    return {"seeds": request["seeds"], "ranking": [dataclasses.asdict(each) for each in ranked]}
+def _ranking(ranking: Ranking, request: Mapping[str, Any]) -> dict[str, Any]:
+    values = dataclasses.asdict(ranking)
+    methods = values.pop("methods")
+    found = {"findings": ranking.findings(), "ranking": methods}
+    return {"seeds": request["seeds"], **values, **found}
 
 
 @command(machine=EVERYWHERE, facts=_ranking)
-def rank(ranked: Sequence[Ranked], seeds: int) -> None:
+def rank(ranking: Ranking, seeds: int) -> None:
     """Rank the scoring methods on your target and corpus.
 
-    Each method selects a tenth of the words in a sample of the corpus. An n-gram model trained on
-    this selection then predicts target texts that neither the fit nor the selection used. Prints
-    the bits per word (lower is better), the difference from the best method with its 95 % interval,
-    and the seconds to fit and score the sample. Also prints the agreement with other kinds of
-    methods, and F1, AUROC and average precision (AP) on held-out target texts as in TADPOLE. Always
-    includes the method `random`. Writes nothing.
+    Each method selects from a sample of the corpus, cut as `select` cuts it. An n-gram model
+    trained on this selection then predicts target texts that neither the fit nor the selection
+    used. Prints the bits per word (lower is better) for 0.1, 1, 10 and 30 % of the words and for
+    --fraction, by which the methods are ordered, with the difference from the best method and its
+    95 % interval, over target texts and samples of the corpus. Of methods that are not shown worse
+    than the best, cynical comes first. Begins with what the corpus has of your target. Also prints
+    the agreement with other kinds of methods, F1, AUROC and average precision (AP) on held-out
+    target texts as in TADPOLE, and the seconds to fit and score the sample. Always includes the
+    method `random`. Writes nothing.
 
     Without --method, ranks every method that scores texts, with three exceptions: PyOD's detectors
     (name one, such as pyod:ECOD), your own methods (field:NAME, model:MODEL, fasttext:FILE), and
@@ -115,14 +121,16 @@ def rank(ranked: Sequence[Ranked], seeds: int) -> None:
     whole corpus at once (such as textrank) or by a field only get bits and times.
 
     Example:
-      corpusfit rank --target task.jsonl --corpus corpus/
+      corpusfit rank --target task.jsonl --corpus corpus/ --fraction 0.05
 
     Options:
         --method NAME: Method to rank; repeatable (default: all methods that score texts)
         --seeds N: Number of random splits of the target for agreement, F1, AUROC and AP (default:
             3)
     """
-    show_ranking([dataclasses.asdict(each) for each in ranked], seeds)
+    for finding in ranking.findings():
+        say_result(finding)
+    show_ranking([dataclasses.asdict(each) for each in ranking], ranking.fraction, seeds)
 
 
 def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> None:
@@ -268,29 +276,44 @@ def _show_groups(
 _ROWS = 30
 
 
-def show_ranking(ranking: Sequence[Mapping[str, Any]], seeds: int) -> None:
+def show_ranking(ranking: Sequence[Mapping[str, Any]], fraction: float | None, seeds: int) -> None:
     """Print the verdicts on every method, and its seconds on the sample.
 
-    Rankings of older versions have no bits. One seed has no deviation.
+    Without held-out bits there is no fraction. One seed has no deviation.
     """
-    columns = ["method", "family", "bits per word", "more than best", "95 % interval"]
+    if fraction is not None:
+        shares = [share for share, _ in ranking[0]["curve"]]
+        columns = ["method", *map(_share, shares), "more than best"]
+        columns += ["95 % interval"]
+        rows = [
+            [
+                v["method"],
+                *("–" if bits is None else f"{bits:.2f}" for _, bits in v["curve"]),
+                *_difference(*v["behind"]),
+            ]
+            for v in ranking
+        ]
+        title = (
+            "Bits per word of held-out target text (lower is better), by the share of the corpus "
+            f"that is selected; ordered and compared at {_share(fraction)}"
+        )
+        table(title, columns, rows)
+        say_result(
+            "A method is equal to the best if its interval includes 0. –: too few words in the "
+            "sample (a larger one: --set fit.background=100000)."
+        )
     verdicts = [name for name in _VERDICTS if any(v.get(name) for v in ranking)]
-    columns += [_VERDICTS[name] for name in verdicts]
-    columns += ["seconds"]
+    columns = ["method", "family", *(_VERDICTS[name] for name in verdicts), "seconds"]
     rows = [
         [
             v["method"],
             v["family"],
-            *_bits(v),
             *(_over_seeds(v.get(name), seeds) for name in verdicts),
-            f"{v.get('seconds', v['fit_s'][0]):.2f}",
+            f"{v['seconds']:.2f}",
         ]
         for v in ranking
     ]
-    title = (
-        "Ranking of methods: bits per word of held-out target text (lower is better), from "
-        "selections of units of a sample, not of segments"
-    )
+    title = "Seconds to fit and to score the sample"
     if verdicts:
         title += "; the others are from 0 to 1 (higher is better)"
         title += ", ± standard deviation over seeds" * (seeds > 1)
@@ -304,18 +327,15 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]], seeds: int) -> None:
 _VERDICTS = {"agreement": "agreement", "f1": "F1", "auroc": "AUROC", "ap": "AP"}
 
 
+def _share(share: float) -> str:
+    return f"{100 * share:g} %"
+
+
 def _over_seeds(figures: Sequence[float] | None, seeds: int) -> str:
     """A mean with its standard deviation."""
     if not figures:
         return "–"
     return f"{figures[0]:.2f}" + f" ± {figures[1]:.2f}" * (seeds > 1)
-
-
-def _bits(verdict: Mapping[str, Any]) -> list[str]:
-    """Bits per word, the difference to the best method, and its interval."""
-    if verdict.get("bits") is None:
-        return ["–"] * 3
-    return [f"{verdict['bits']:.2f}", *_difference(*verdict["behind"])]
 
 
 def _difference(difference: float, low: float, high: float) -> list[str]:

@@ -53,6 +53,7 @@ class SelectOptions(ScoreOptions, ChooseOptions, total=False):
 class RankOptions(MachineOptions, total=False):
     """Keywords of `rank`."""
 
+    fraction: float | None
     embedder: str | Path | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None

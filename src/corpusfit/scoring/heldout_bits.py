@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,13 +21,13 @@ from corpusfit.scoring.tokens import word_buffers
 
 ORDER = 3
 FOLDS = 4
-SHARE = 0.1
-"""Words that a method takes, as a share of the words of the corpus sample."""
+HALVES = 2
+FEWEST_UNITS = 5
+"""Units of mean length in a half of the sample, below which an amount is not evaluated."""
 MAX_TARGET = 2_000
 """Most target units that are fitted on or evaluated on; more cost time and change no verdict."""
 MIN_CONTAINED = 8
 """Words from which a target text inside a corpus text is a leak; a shorter text must be equal."""
-ROUNDS = 1_000
 LEVEL = 0.95
 
 _BITS = float(np.log2(10.0))
@@ -49,6 +49,8 @@ class HeldOut:
     folds: NDArray[np.int64]
     documents: NDArray[np.int64]  # [n], the document of each text
     left_out: Mapping[str, int]  # number of texts in folds that are not evaluated on, by reason
+    # [folds, m], which of two random halves of the sample each unit is in, in each fold
+    halves: NDArray[np.int64]
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -69,19 +71,44 @@ class HeldOut:
         """Positions of the target texts to fit on, int64 [k], increasing."""
         return np.flatnonzero((self.folds >= 0) & (self.folds != fold))
 
-    def budget(self, share: float = SHARE) -> int:
-        """Convert a share of the sample to a number of words."""
-        return round(share * int(self.sizes.sum()))
+    def half(self, fold: int, number: int) -> NDArray[np.int64]:
+        """Positions of the units in a half of the sample, int64 [k], increasing."""
+        units = np.flatnonzero(self.halves[fold] == number)
+        return units if len(units) else np.arange(self.halves.shape[1])  # of a single unit
 
-    def bits(self, scores: NDArray[np.float32], fold: int, budget: int) -> NDArray[np.float64]:
-        """Evaluate a method's scores of the sample on the texts of a fold."""
-        text_bits = np.zeros(len(self.texts))
+    def measurable(self, share: float) -> bool:
+        """Whether a share of half a sample is enough words to be evaluated."""
+        units = share * self.halves.shape[1] / HALVES
+        return bool(units >= FEWEST_UNITS)
+
+    def bits(
+        self,
+        scores: NDArray[np.float32],
+        fold: int,
+        shares: Sequence[float],
+        units: NDArray[np.int64],
+    ) -> NDArray[np.float64]:
+        """Evaluate the best shares of some units of the sample on the texts of a fold.
+
+        Args:
+            scores: float32 [k], a method's scores of the units.
+            fold: its number.
+            shares: of the words of the units; a of them.
+            units: int64 [k], their positions.
+
+        Returns:
+            float64 [a, n], bits of each text.
+        """
+        text_bits = np.zeros((len(shares), len(self.texts)))
         places = np.flatnonzero((self.folds == fold) & (self.tokens > 0))
-        model = self._model(take(scores, self.sizes, budget))
         evaluated = word_buffers(take_texts(self.texts, places))
-        text_bits[places] = (
-            -_BITS * log_probabilities(model, ORDER, *evaluated, characters(), False)[0]
-        )
+        units = units[best_first(scores)]
+        words = np.cumsum(self.sizes[units])
+        for i, share in enumerate(shares):
+            model = self._model(np.sort(units[: fitting(words, round(share * int(words[-1])))]))
+            text_bits[i, places] = (
+                -_BITS * log_probabilities(model, ORDER, *evaluated, characters(), False)[0]
+            )
         return text_bits
 
     def _model(self, units: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -98,15 +125,18 @@ def best_first(scores: NDArray[np.float32]) -> NDArray[np.int64]:
     return np.lexsort((place_keys(0, _TIES, len(scores)), -scores))
 
 
-def take(scores: NDArray[np.float32], sizes: NDArray[np.int64], budget: int) -> NDArray[np.int64]:
-    """The units with the highest scores within a budget."""
-    order = best_first(scores)
-    k = int(np.searchsorted(np.cumsum(sizes[order]), budget, side="right"))
-    return np.sort(order[: max(1, k)])
+def fitting(words: NDArray[np.int64], budget: int) -> int:
+    """How many units fit a budget, at least one; of their words, cumulative from the best on."""
+    return max(1, int(np.searchsorted(words, budget, side="right")))
 
 
 def held_out(
-    target: Texts, sample: Texts, *, seed: int, documents: NDArray[np.int64] | None = None
+    target: Texts,
+    sample: Texts,
+    *,
+    seed: int,
+    documents: NDArray[np.int64] | None = None,
+    sample_documents: NDArray[np.int64] | None = None,
 ) -> HeldOut:
     """Divide a target into folds and read target and corpus sample as words."""
     # Folds are random, of whole documents; of units if there are fewer documents than folds. A text
@@ -145,6 +175,7 @@ def held_out(
         folds,
         documents,
         {reason: count for reason, count in left_out.items() if count},
+        _halves(np.arange(len(sample)) if sample_documents is None else sample_documents, seed),
     )
 
 
@@ -168,6 +199,16 @@ def _folds(documents: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
     fold = np.full(len(units), -1)
     fold[order[used]] = np.arange(np.count_nonzero(used)) % FOLDS
     return np.asarray(fold[numbers])
+
+
+def _halves(documents: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """Random halves of a sample for every fold, of whole documents unless there are too few."""
+    if len(np.unique(documents)) < FOLDS:
+        documents = np.arange(len(documents))
+    _, numbers = np.unique(documents, return_inverse=True)
+    rng = np.random.default_rng([seed % 2**64, HALVES])
+    drawn = (rng.permutation(numbers.max(initial=-1) + 1) % HALVES for _ in range(FOLDS))
+    return np.stack([each[numbers] for each in drawn])
 
 
 def _repeated(texts: Sequence[NDArray[np.uint32]], folds: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -201,45 +242,58 @@ def _found_in(
 
 
 @dataclass(frozen=True)
-class Bits:
-    """A method's result."""
+class Difference:
+    """A difference in bits per word, with the ends of its 95 % interval."""
 
-    method: str
-    bits: float  # bits per word over all texts evaluated on; lower is better
-    # difference from the best method, with its interval
-    behind: tuple[float, float, float]
+    mean: float
+    low: float
+    high: float
 
 
-def compare(
-    held: HeldOut,
-    sums: Mapping[str, NDArray[np.float64]],
-    *,
-    seed: int,
-    best_of: Collection[str] = (),
-) -> list[Bits]:
-    """Compare methods by a paired bootstrap over target documents."""
-    # The percentile interval shows how the verdict depends on the target texts; the corpus sample
-    # is taken as fixed.
-    methods = sorted(sums)
-    # tokens [n] and bits [n, methods] of the documents that are evaluated on
-    evaluated = held.tokens > 0
-    _, numbers = np.unique(held.documents[evaluated], return_inverse=True)
-    tokens = np.bincount(numbers, held.tokens[evaluated]).astype(np.float64)
-    bits = np.stack([np.bincount(numbers, sums[m][evaluated]) for m in methods], axis=1)
-    n = len(tokens)
-    drawn = np.random.default_rng(seed % 2**64).multinomial(n, np.full(n, 1 / n), ROUNDS)
-    means = bits.sum(axis=0) / tokens.sum()
-    samples = (drawn @ bits) / (drawn @ tokens)[:, None]
-    order = np.argsort(means, kind="stable")
-    best = next(i for i in order if not best_of or methods[i] in best_of)
-    lows, highs = np.quantile(
-        samples - samples[:, [best]], [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0
-    )
-    return [
-        Bits(
-            methods[i],
-            float(means[i]),
-            (float(means[i] - means[best]), float(lows[i]), float(highs[i])),
-        )
-        for i in order
-    ]
+@dataclass(frozen=True)
+class Comparison:
+    """Several methods on the same texts and the same halves of the sample.
+
+    A difference varies with the n target documents and with the sample. Its variance is the sum of
+    two:
+
+    - over documents, of the ratio of sums (bits over words) by its residuals, averaged over both
+      halves (Cochran 1977, equation 2.45);
+    - over samples: in each of F folds the sample is divided anew into two random halves, and the
+      variance of the mean over halves is (first - second)^2 / 4; averaged over the folds (repeated
+      half-samples: McCarthy 1969).
+
+    The interval is Student's t with the degrees of freedom of a sum of two variances with n - 1 and
+    F degrees (Satterthwaite 1946). Text that a method was fitted on varies only as folds do.
+    """
+
+    held: HeldOut
+    sums: Mapping[str, NDArray[np.float64]]  # float64 [2, n], bits of each text by half and method
+
+    def bits(self, method: str) -> float:
+        """Bits per word over all texts evaluated on, the mean of both halves."""
+        return float(self.sums[method].mean(axis=0).sum() / self.held.tokens.sum())
+
+    def difference(self, method: str, other: str) -> Difference:
+        """How many more bits a method needs than another."""
+        from scipy import special
+
+        if method == other:
+            return Difference(0.0, 0.0, 0.0)
+        tokens, folds = self.held.tokens.astype(np.float64), self.held.folds
+        more = self.sums[method] - self.sums[other]
+        mean = float(more.mean(axis=0).sum() / tokens.sum())
+        documents = np.unique(self.held.documents[tokens > 0], return_inverse=True)[1]
+        residuals = np.bincount(documents, (more.mean(axis=0) - mean * tokens)[tokens > 0])
+        n = len(residuals)
+        of_documents = n / (n - 1) * float((residuals**2).sum() / tokens.sum() ** 2)
+        apart = [
+            float((more[0] - more[1])[folds == fold].sum() / tokens[folds == fold].sum())
+            for fold in np.unique(folds[tokens > 0])
+        ]
+        of_samples = float(np.mean(np.square(apart))) / 4
+        variance = of_documents + of_samples
+        squares = of_documents**2 / (n - 1) + of_samples**2 / len(apart)
+        freedom = variance**2 / squares if squares else 1.0
+        width = float(special.stdtrit(freedom, (1 + LEVEL) / 2)) * variance**0.5
+        return Difference(mean, mean - width, mean + width)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from corpusfit.core.artifacts import folder_path
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
-from corpusfit.core.plan import Plan
+from corpusfit.core.plan import DEFAULT_FRACTION, Plan
 from corpusfit.scoring.names import require
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from corpusfit.selection.auditing import Audit
     from corpusfit.selection.explaining import Explanation
     from corpusfit.selection.health import Health
-    from corpusfit.selection.ranking import Ranked
+    from corpusfit.selection.ranking import Ranking
     from corpusfit.selection.result import Selection
     from corpusfit.text.context import Machine
 
@@ -33,8 +33,23 @@ CHOOSE = Offer(Plan, ("choose",), example="choose.alpha=-1")
 SELECT = Offer(Plan, ("method", "embed", "cascade", "choose", *_SCORED), example="cut.gamma=5")
 RANK = Offer(
     Plan,
-    ("embed", "cut", "read.text_field", "read.where", "read.side", "fit.target_field", "seed"),
-    example="cut.gamma=5",
+    (
+        "choose.fraction",
+        "embed",
+        "cut",
+        "read.text_field",
+        "read.where",
+        "read.side",
+        "fit.target_field",
+        "seed",
+    ),
+    differs={
+        "fraction": {
+            "help": "Share of the text that will be selected",
+            "default": str(DEFAULT_FRACTION),
+        }
+    },
+    example="fit.background=50000",
 )
 
 
@@ -255,7 +270,7 @@ def rank(
     settings: Sequence[str] = (),
     machine: Machine | None = None,
     **options: Unpack[RankOptions],
-) -> list[Ranked]:
+) -> Ranking:
     """Rank methods on this target and corpus.
 
     Args:
@@ -266,7 +281,8 @@ def rank(
         seeds: number of random splits of the target.
 
     Returns:
-        The scores of each method and its seconds on the sample, the best method first.
+        The scores of each method and its seconds on the sample, in order: the default first if it
+        is not shown worse than the best, then by bits; `findings()` says what they show.
     """
     built = RANK.build(plan, settings, options)
     if len(methods) == 1:  # its own settings are known

@@ -50,7 +50,7 @@ from corpusfit.selection.samples import (
     units_at,
     write_units,
 )
-from corpusfit.selection.scoring import Scored, require_words
+from corpusfit.selection.scoring import Scored, measured_likeness, require_words
 from corpusfit.text.context import Run
 from corpusfit.text.reading import (
     Reasons,
@@ -90,12 +90,14 @@ def score_cascade(run: Run, folder: SelectionFolder, resolved: Resolved) -> Scor
     """Write `scores/` for the whole corpus, stage by stage."""
     # Reference: Viola and Jones (2001), cascades of classifiers; TADPOLE for the scores.
     setup = _prepare(run, folder, resolved)
+    samples = Sample(folder.fit, "target"), Sample(folder.fit, "background")
+    likeness = measured_likeness(run, *samples)
     stages = resolved.stages
     for stage in stages:
         _run_stage(run, folder, stages, stage, setup)
     lowest = _join(run, folder, stages)
     _write_report(folder, stages, setup, lowest)
-    return Scored(setup.remark)
+    return Scored(setup.remark, likeness=likeness)
 
 
 def _prepare(run: Run, folder: SelectionFolder, resolved: Resolved) -> _Setup:

@@ -36,7 +36,7 @@ from corpusfit.selection.embedding import add_vectors
 from corpusfit.selection.fit import Sample, commits_of, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.publishing import write_selection_card
-from corpusfit.selection.ranking import SEEDS, Ranked, candidates, rank_methods
+from corpusfit.selection.ranking import SEEDS, Ranking, candidates, rank_methods
 from corpusfit.selection.recall import cascade_of
 from corpusfit.selection.resolving import (
     Resolved,
@@ -151,7 +151,7 @@ def rank(
     methods: Sequence[str] = (),
     seeds: int = SEEDS,
     machine: Machine = HERE,
-) -> list[Ranked]:
+) -> Ranking:
     """Rank methods on the user's own data."""
     if seeds < 1:
         raise bad_setting("`seeds`", "1 or more", seeds)
@@ -173,7 +173,7 @@ def rank_by_bits(
     named: bool,
     machine: Machine,
     seeds: int = 0,
-) -> list[Ranked]:
+) -> Ranking:
     """Rank methods on a sample of the corpus; takes what `rank` takes."""
     # By held-out bits alone without `seeds`. With `named`, a method that cannot be used here is an
     # error; else it is left out.
@@ -191,6 +191,11 @@ def rank_by_bits(
         words = [method for method in methods if not method.encodes] or methods
         plan, _ = with_cut(run, with_scored_side(run, plan), words)
         run = dataclasses.replace(run, plan=plan)
+        if plan.cut.gamma > 1:
+            run.warn(
+                f"Methods are compared by single units, not by the segments of {plan.cut.gamma} "
+                "units (`cut.gamma`) that `select` takes."
+            )
         require_texts_for_near(run.plan, run.sources)
         target_sample, background = Sample(run.work, "target"), Sample(run.work, "background")
         target_texts(run, target_sample)
@@ -249,6 +254,7 @@ def _manifest(
         "files": run.files,
         "remark": scored.remark,
         "rounds": scored.rounds,
+        "likeness": None if scored.likeness is None else dataclasses.asdict(scored.likeness),
         "target": [source_as_dict(s) for s in run.target],
         "corpus": [source_as_dict(s) for s in run.sources],
         "counts": counts,

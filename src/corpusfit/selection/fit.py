@@ -21,6 +21,7 @@ from corpusfit.embed import commit, is_of_hub, prepare
 from corpusfit.kernels import characters
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.scoring import registry
+from corpusfit.scoring.likeness import Likeness, likeness
 from corpusfit.scoring.rank import Trial, trial
 from corpusfit.scoring.tokens import word_buffers
 from corpusfit.text.context import RunContext
@@ -135,6 +136,11 @@ def common_words(
         for s in (sample, other)
     )
     return len(target), len(np.intersect1d(target, others))
+
+
+def alike(background: Sample, seed: int, target: Sample) -> Likeness | None:
+    """What a sample of the corpus has of the target; None for a tiny target."""
+    return likeness(target.batch("text"), background.batch("text"), target.documents(), seed=seed)
 
 
 @dataclass(frozen=True)

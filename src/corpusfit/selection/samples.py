@@ -182,13 +182,16 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
         raise run.nothing_read(rejected)
     units = list(itertools.chain(*(d.texts for d in drawn)))
     texts = [text for text, _ in units]
+    places = [(d.shard, row) for d in drawn if d.rows is not None for row in d.rows.tolist()]
+    numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
+    documents = np.array([numbers[place] for place in places], np.int64)
     different = len(set(texts))
     if 2 * different < len(texts):
         run.warn(
             f"Only {different:,} of {len(texts):,} texts in a sample of the corpus are different. "
             "Methods are fitted on all of them; remove the copies from the corpus."
         )
-    write_units(sample, units, run.plan.read)
+    write_units(sample, units, run.plan.read, documents)
     return rejected
 
 
@@ -206,11 +209,17 @@ def units_at(
     return list(zip(as_strings, map(tuple, numbers[places].tolist()), strict=True))
 
 
-def write_units(sample: Sample, units: Sequence[Unit], read: ReadPlan) -> None:
-    """Write units to a sample."""
+def write_units(
+    sample: Sample,
+    units: Sequence[Unit],
+    read: ReadPlan,
+    documents: NDArray[np.int64] | None = None,
+) -> None:
+    """Write units to a sample, with the document of each, int64 [n], if that is known."""
     by_unit = (numbers for _, numbers in units)
     by_field = dict(zip(read.number_fields(), map(list, zip(*by_unit, strict=True)), strict=False))
-    sample.write_texts([text for text, _ in units], numbers=by_field)
+    texts = [text for text, _ in units]
+    sample.write_texts(texts, documents=documents, numbers=by_field)
 
 
 def read_background(run: Run, sample: Sample, places: list[tuple[int, NDArray[np.int64]]]) -> None:
@@ -254,6 +263,7 @@ class Drawn(Generic[T]):
     shard: int
     keys: NDArray[np.uint64]
     texts: list[T]
+    rows: NDArray[np.int64] | None = None  # [n], the document's row of each, if it is kept
 
 
 def sample_texts(
@@ -268,7 +278,8 @@ def sample_texts(
     shard, bound = piece
     keys, units, texts, tally = below(shard, bound, read, cut, names, seed)
     places = lowest(keys, k)
-    return Drawn(shard.index, keys[places], units_at(texts, units.numbers, places)), tally
+    drawn = units_at(texts, units.numbers, places)
+    return Drawn(shard.index, keys[places], drawn, units.row[places]), tally
 
 
 def below(
@@ -361,7 +372,8 @@ def merge(drawn: list[Drawn[T]], k: int) -> list[Drawn[T]]:
         mask = d.keys <= bound
         texts = [t for t, small in zip(d.texts, mask.tolist(), strict=True) if small]
         if texts:
-            smallest.append(Drawn(d.shard, d.keys[mask], texts))
+            rows = None if d.rows is None else d.rows[mask]
+            smallest.append(Drawn(d.shard, d.keys[mask], texts, rows))
     return smallest
 
 

@@ -21,10 +21,11 @@ from corpusfit.embed.store import VectorStore
 from corpusfit.kernels.chance import bottom_k
 from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import SOURCE, CorpusMethod, LabelMethod
+from corpusfit.scoring.likeness import Likeness
 from corpusfit.scoring.rounds import RoundMethod
 from corpusfit.selection.copies import write_keys
 from corpusfit.selection.embedding import add_vectors, embed_corpus
-from corpusfit.selection.fit import Sample, common_words, fit
+from corpusfit.selection.fit import Sample, alike, common_words, fit
 from corpusfit.selection.folder import SelectionFolder, mark_path, tallies
 from corpusfit.selection.labels import labels_of, shown
 from corpusfit.selection.resolving import Resolved, reads_words
@@ -53,6 +54,7 @@ class Scored:
 
     remark: str = ""  # remark of the fitted method for the user
     rounds: dict[str, Any] | None = None  # whether rounds were on all texts, or on what sample
+    likeness: Likeness | None = None  # what a sample of the corpus has of the target
 
 
 def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Scored:
@@ -123,6 +125,7 @@ def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[S
         # the loss on text of the corpus.
         if not background.texts.exists():  # otherwise an interrupted run has read them already
             read_background(run, background, places)
+    likeness = measured_likeness(run, target, background)
     rounds = None
     if isinstance(method, RoundMethod):
         samples = (target, background)
@@ -138,7 +141,17 @@ def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[S
         with run.stage("fit"):
             job = partial(fit, target, background, folder.scorer, run.plan.seed)
             remark = run.one(Call(job, not method.exact), run.plan.method)
-    return Scored(remark, rounds), store
+    return Scored(remark, rounds, likeness), store
+
+
+def measured_likeness(run: Run, target: Sample, background: Sample) -> Likeness | None:
+    """What the corpus has of the target; warns if that is little."""
+    if run.role != "corpus":  # texts to fit a `corpusfit.Scorer` on
+        return None
+    likeness = run.one(partial(alike, background, run.plan.seed), target)
+    if likeness is not None and likeness.foreign:
+        run.warn(likeness.warning())
+    return likeness
 
 
 def require_strict(run: Run, folder: SelectionFolder) -> None:

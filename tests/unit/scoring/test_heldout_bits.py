@@ -8,16 +8,20 @@ from corpusfit.core.types import take_texts, text_array
 from corpusfit.scoring import registry
 from corpusfit.scoring.heldout_bits import (
     FOLDS,
+    HALVES,
     MAX_TARGET,
-    ROUNDS,
+    Comparison,
+    Difference,
     HeldOut,
-    compare,
+    best_first,
     fit_to_sample,
+    fitting,
     held_out,
-    take,
 )
 from corpusfit.scoring.language_model import entropy, train
 from corpusfit.selection.choosing import Selector, find_threshold, tie_draws
+
+SHARE = 0.1
 
 
 def sentences(rng, n, words, size=12):
@@ -34,13 +38,12 @@ def corpus():
     return text_array(target), text_array([sample[i] for i in rng.permutation(400)])
 
 
-def total(held, method, target, sample, budget):
-    return sum(
-        held.bits(
-            fit_to_sample(method, take_texts(target, held.fitted(f)), sample, seed=0)(), f, budget
-        )
-        for f in range(held.count)
-    )
+def total(held, method, target, sample):
+    """Bits of each text, of selections from the whole sample."""
+    every = np.arange(len(sample))
+    fitted = [take_texts(target, held.fitted(f)) for f in range(held.count)]
+    scores = [fit_to_sample(method, texts, sample, seed=0)() for texts in fitted]
+    return sum(held.bits(each, f, [SHARE], every)[0] for f, each in enumerate(scores))
 
 
 @pytest.mark.parametrize("name", ["moore_lewis", "ngram_coverage_unseen", "random"])
@@ -52,7 +55,6 @@ def test_bits_are_those_of_a_model_trained_on_the_taken_texts(corpus, name):
     every = text_array(sample.to_pylist() + target.to_pylist())
     counts = np.array([len(text.split()) for text in sample.to_pylist()])
     budget = round(0.1 * counts.sum())
-    assert held.budget() == budget
     for fold in range(FOLDS):
         scores = fit_to_sample(method, take_texts(target, held.fitted(fold)), sample, seed=0)()
         chosen, left = [], budget
@@ -66,20 +68,21 @@ def test_bits_are_those_of_a_model_trained_on_the_taken_texts(corpus, name):
         own = (held.folds == fold) & (held.tokens > 0)
         found[own] = (bits * held.tokens)[own]
     assert (found > 0).sum() > 40
-    np.testing.assert_allclose(total(held, method, target, sample, budget), found, rtol=2e-6)
+    np.testing.assert_allclose(total(held, method, target, sample), found, rtol=2e-6)
 
 
 def test_a_selection_of_the_domain_predicts_the_target_better_than_chance(corpus):
     target, sample = corpus
     held = held_out(target, sample, seed=0)
     sums = {
-        name: total(held, registry.build(name, {}), target, sample, held.budget())
+        name: halves(total(held, registry.build(name, {}), target, sample))
         for name in ("moore_lewis", "random")
     }
-    best, other = compare(held, sums, seed=0)
-    assert (best.method, best.behind) == ("moore_lewis", (0.0, 0.0, 0.0))
-    assert 0 < other.behind[1] < other.behind[0] < other.behind[2]
-    assert other.bits == pytest.approx(sums["random"].sum() / held.tokens.sum())
+    compared = Comparison(held, sums)
+    difference = compared.difference("random", "moore_lewis")
+    assert 0 < difference.low < difference.mean < difference.high
+    expected = sums["random"][0].sum() / held.tokens.sum()
+    assert compared.bits("random") == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("ties", [False, True])
@@ -90,7 +93,8 @@ def test_units_are_taken_as_choose_takes_them(ties, budget):
     sizes = rng.integers(1, 20, 80)
     sample = scores, sizes, tie_draws(0, 1, 80)
     wanted = Selector(find_threshold(lambda: [sample], budget)).select(*sample)
-    found = take(scores, sizes, budget)
+    order = best_first(scores)
+    found = np.sort(order[: fitting(np.cumsum(sizes[order]), budget)])
     if wanted.any():
         assert found.tolist() == np.flatnonzero(wanted).tolist()
     else:
@@ -98,16 +102,33 @@ def test_units_are_taken_as_choose_takes_them(ties, budget):
         assert found.tolist() == [best[np.argmin(sample[2][best])]]
 
 
-def test_the_interval_is_that_of_scipys_paired_bootstrap():
+def documents_of(tokens, documents=None):
+    """Target texts in folds, each a document unless they are given."""
+    n = len(tokens)
+    documents = np.arange(n) if documents is None else documents
+    return HeldOut(
+        *(np.empty(0),) * 3,
+        text_array([""] * n),
+        tokens,
+        documents % FOLDS,
+        documents,
+        {},
+        np.zeros((FOLDS, 0), np.int64),
+    )
+
+
+def halves(bits):
+    """The same bits on both halves of the sample."""
+    return np.stack([bits, bits])
+
+
+def test_over_documents_the_interval_is_that_of_scipys_paired_bootstrap():
     rng = np.random.default_rng(1)
     n = 120
     tokens = rng.integers(5, 40, n)
     near = tokens * rng.normal(9, 1, n)
     far = near + tokens * rng.normal(0.3, 1, n)
-    held = HeldOut(
-        *(np.empty(0),) * 3, text_array([""] * n), tokens, np.zeros(n, np.int64), np.arange(n), {}
-    )
-    by_name = {v.method: v for v in compare(held, {"near": near, "far": far}, seed=7)}
+    compared = Comparison(documents_of(tokens), {"near": halves(near), "far": halves(far)})
     reference = stats.bootstrap(
         (near, far, tokens),
         lambda a, b, t, axis: (b.sum(axis) - a.sum(axis)) / t.sum(axis),
@@ -116,27 +137,77 @@ def test_the_interval_is_that_of_scipys_paired_bootstrap():
         method="percentile",
         rng=np.random.default_rng(2),
     )
-    assert by_name["far"].behind[0] == pytest.approx((far - near).sum() / tokens.sum())
+    found = compared.difference("far", "near")
+    assert found.mean == pytest.approx((far - near).sum() / tokens.sum())
+    assert found.mean == pytest.approx(compared.bits("far") - compared.bits("near"))
     width = reference.confidence_interval.high - reference.confidence_interval.low
-    np.testing.assert_allclose(
-        by_name["far"].behind[1:], reference.confidence_interval, atol=width * 3 / ROUNDS**0.5
-    )
+    ends = reference.confidence_interval
+    np.testing.assert_allclose((found.low, found.high), ends, atol=width / 20)
+
+
+@pytest.mark.parametrize(
+    ("by_target", "by_sample"), [(0.5, 0.0), (0.0, 0.5), (0.3, 0.3), (0.2, 0.8)]
+)
+def test_the_interval_covers_the_true_difference(by_target, by_sample):
+    """Documents and units of the sample with known effects, drawn anew 600 times."""
+    rng = np.random.default_rng(3)
+    n, m, true, trials = 80, 1000, 0.1, 600
+    tokens = np.full(n, 20)
+    held = documents_of(tokens)
+    covered = 0
+    for _ in range(trials):
+        of_documents = rng.normal(0, by_target * n**0.5, n)
+        of_units = rng.normal(0, by_sample * m**0.5, m)
+        more = np.empty((HALVES, n))
+        for fold in range(FOLDS):
+            order = rng.permutation(m).reshape(HALVES, -1)
+            own = held.folds == fold
+            more[:, own] = of_units[order].mean(axis=1)[:, None] + of_documents[own]
+        bits = {"best": np.zeros((HALVES, n)), "other": (true + more) * tokens}
+        found = Comparison(held, bits).difference("other", "best")
+        covered += found.low <= true <= found.high
+    assert 0.92 <= covered / trials <= 0.98
 
 
 def test_equal_selections_are_not_distinguishable():
-    held = HeldOut(
-        *(np.empty(0),) * 3, text_array(["", ""]), np.array([3, 4]), np.zeros(2), np.arange(2), {}
-    )
-    same = np.array([20.0, 30.0])
-    assert [v.behind for v in compare(held, {"b": same, "a": same}, seed=0)] == [(0.0,) * 3] * 2
+    same = halves(np.array([20.0, 30.0]))
+    compared = Comparison(documents_of(np.array([3, 4])), {"b": same, "a": same})
+    assert compared.difference("b", "a") == Difference(0.0, 0.0, 0.0)
 
 
-def test_a_document_bootstraps_as_one():
-    """Of two documents a draw has two, one or none; whole texts would mix."""
+def test_a_document_varies_as_one():
     tokens, documents = np.array([1, 1, 2]), np.array([0, 0, 1])
-    held = HeldOut(*(np.empty(0),) * 3, text_array([""] * 3), tokens, np.zeros(3), documents, {})
-    zero, more = np.zeros(3), np.array([1.0, 3.0, 0.0])
-    assert compare(held, {"a": zero, "b": more}, seed=0)[1].behind == (1.0, 0.0, 2.0)
+    found = [
+        Comparison(
+            documents_of(tokens, documents), {"a": halves(np.zeros(3)), "b": halves(more)}
+        ).difference("b", "a")
+        for more in (np.array([1.0, 3.0, 0.0]), np.array([2.0, 2.0, 0.0]))
+    ]
+    assert found[0] == found[1]
+    # residuals 4 - 2 and 0 - 2 of four words, one degree of freedom
+    assert found[0].high - 1 == pytest.approx(stats.t.ppf(0.975, 1) * (2 * 8) ** 0.5 / 4)
+
+
+def test_halves_of_the_sample_are_of_whole_documents_and_new_in_every_fold():
+    documents = np.repeat(np.arange(30), 3)
+    target, sample = text_array(["a b", "c d"]), text_array(["a c"] * 90)
+    held = held_out(target, sample, seed=2, sample_documents=documents)
+    for fold in range(FOLDS):
+        first, second = held.half(fold, 0), held.half(fold, 1)
+        assert sorted([*first, *second]) == list(range(90))
+        assert len(first) == 45
+        assert not {*documents[first]} & {*documents[second]}
+    assert len({tuple(half) for half in held.halves}) == FOLDS
+    alone = held_out(target, sample, seed=2, sample_documents=np.zeros(90, np.int64))
+    assert len(alone.half(0, 0)) == 45
+    single = held_out(target, text_array(["a c"]), seed=2)
+    assert single.half(0, 0).tolist() == single.half(0, 1).tolist() == [0]
+
+
+@pytest.mark.parametrize(("share", "enough"), [(0.1, True), (0.0999, False)])
+def test_a_share_of_fewer_than_five_units_is_not_measurable(share, enough):
+    held = held_out(text_array(["a b", "c d"]), text_array(["a c"] * 100), seed=2)
+    assert held.measurable(share) == enough
 
 
 LONG = "one two three four five six seven eight nine"
@@ -214,13 +285,13 @@ def test_one_long_document_is_divided_by_units():
 
 def test_a_sample_smaller_than_its_budget_is_one_unit():
     held = held_out(text_array(["a b", "c d"]), text_array(["a", "b c", "!"]), seed=0)
-    bits = held.bits(np.zeros(3, np.float32), 0, held.budget())
+    (bits,) = held.bits(np.zeros(3, np.float32), 0, [SHARE], np.arange(3))
     assert np.isfinite(bits).all()
     assert np.count_nonzero(bits) == 1
 
 
 def test_of_equal_scores_the_first_have_no_advantage():
     scores = np.repeat(np.float32([1, 2]), 5_000)
-    found = take(scores, np.ones(10_000, np.int64), 7_500)
+    found = np.sort(best_first(scores)[:7_500])
     assert (found >= 5_000).sum() == 5_000
     assert np.mean(found[found < 5_000]) == pytest.approx(2_500, rel=0.05)

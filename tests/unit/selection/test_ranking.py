@@ -1,0 +1,85 @@
+"""Rankings of made-up bits: the order, what is equal, what is said."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from corpusfit.core.types import text_array
+from corpusfit.scoring.heldout_bits import FOLDS, HALVES, HeldOut
+from corpusfit.scoring.likeness import Likeness
+from corpusfit.selection.ranking import (
+    CURVE,
+    Evaluation,
+    FoldBits,
+    Ranked,
+    Ranking,
+    _figures,
+    amounts,
+)
+
+N = 40
+WORDS = 10
+
+
+def evaluation(bits, noise=0.0):
+    """Methods with a mean of bits per word, some noise over texts, and one amount."""
+    rng = np.random.default_rng(0)
+    tokens, documents = np.full(N, WORDS), np.arange(N)
+    empty = (np.empty(0),) * 3
+    halves = np.zeros((FOLDS, 100), np.int64)
+    held = HeldOut(*empty, text_array([""] * N), tokens, documents % FOLDS, documents, {}, halves)
+    folds = {}
+    for method, mean in bits.items():
+        values = (mean + rng.normal(0, noise, N)) * WORDS
+        each = np.stack([np.stack([values * (held.folds == f)] * HALVES) for f in range(FOLDS)])
+        folds[method] = [FoldBits(method, one[None], 1.0, 1.0, 100) for one in each]
+    return Evaluation(held, folds, {})
+
+
+def ranking(bits, noise=0.0):
+    figures = _figures(evaluation(bits, noise), [0.2], [0.2])
+    rows = (Ranked(m, "lexical", 1.0, (1.0, 0.0), (1.0, 0.0), **f) for m, f in figures.items())
+    return Ranking(tuple(rows), 0.2)
+
+
+@pytest.mark.parametrize(("noise", "first"), [(0.5, "cynical"), (0.0, "dsir")])
+def test_the_default_is_first_among_equals_only(noise, first):
+    found = ranking({"dsir": 8.0, "bm25": 8.01, "cynical": 8.02, "random": 12.0}, noise)
+    names = [each.method for each in found]
+    assert names[0] == first
+    assert names[-1] == "random"
+    assert {each.method for each in found if each.equal} == (
+        {"dsir"} if noise == 0.0 else {"dsir", "bm25", "cynical"}
+    )
+    others = [each.bits for each in found[1:]]
+    assert others == sorted(others)
+    said = [text for text in found.findings() if "not shown worse" in text]
+    assert len(said) == (noise > 0 and found[0].behind[0] > 0)
+
+
+@pytest.mark.parametrize(("best", "shown"), [(8.0, True), (11.99, False), (12.5, False)])
+def test_a_best_method_that_is_not_better_than_random_text_is_said_so(best, shown):
+    found = ranking({"cynical": best, "dsir": 13.0, "random": 12.0}, noise=0.3)
+    assert any("random text" in text for text in found.findings()) != shown
+
+
+def test_a_foreign_target_is_the_first_thing_said():
+    foreign = Likeness(100, 12.0, 11.5, 8.0, 0.125, foreign=True)
+    found = Ranking(ranking({"cynical": 8.0, "random": 9.0}).methods, 0.2, foreign)
+    assert found.findings()[0] == foreign.warning()
+    assert "12 %" in foreign.warning()
+
+
+@pytest.mark.parametrize(
+    ("units", "asked", "expected"),
+    [
+        (10_000, 0.2, [0.2, 0.001, 0.01, 0.1, 0.3]),
+        (10_000, 0.01, [0.01, 0.001, 0.1, 0.3]),
+        (1_000, 0.001, [0.01, 0.1, 0.3]),  # half a unit: by the next larger share
+        (4, 0.2, [0.2]),
+    ],
+)
+def test_amounts_of_too_few_words_are_left_out(units, asked, expected):
+    held = SimpleNamespace(measurable=lambda share: share * units / HALVES >= 5)
+    assert amounts(held, asked, CURVE) == expected
