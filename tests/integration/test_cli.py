@@ -292,7 +292,7 @@ def test_a_run_for_people(cli, inputs, pile, tmp_path):
     assert "\n452 rows read: 451 scored, 1 rejected; " in done.err
     assert f"1 row rejected: malformed JSON (see {out / 'rejects.jsonl'})" in done.err
     assert "Method: random." in done.err
-    assert done.out.startswith("Selected: 226 segments, about ")
+    assert done.out.startswith("Selected: 226 segments, in ")
     table = [line.split() for line in done.out.splitlines() if ".jsonl" in line]
     assert {row[0] for row in table} == {p.name for p in pile.iterdir()} - {"broken.jsonl"}
     assert "1 other source" in done.err
