@@ -8,6 +8,7 @@ import dataclasses
 import errno
 import gc
 import json
+import mmap
 import os
 import re
 import secrets
@@ -45,6 +46,8 @@ _NEW_FILE |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getatt
 _AT_ONCE = 256
 # bytes of a safetensors file that have its header, mostly
 _HEADER = 1024
+_KINDS = {"U64": "<u8", "U32": "<u4", "U16": "<u2", "I64": "<i8", "F32": "<f4"}
+"""numpy's names of the types of safetensors."""
 
 
 def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
@@ -327,11 +330,28 @@ def read_arrays(
             return arrays, json.loads((f.metadata() or {})["json"])
 
 
+def map_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+    """Map arrays of a file of `write_arrays` that are read again and again: nothing is copied."""
+    import numpy as np
+
+    if not is_local(path):
+        return read_arrays(path, names)[0]
+    with _naming_damage(path), path.open("rb") as file:
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        begin = 8 + int.from_bytes(content[:8], "little")
+        header, found = json.loads(content[8:begin]), {}
+        for name in names:
+            kind = np.dtype(_KINDS[header[name]["dtype"]])
+            first, last = header[name]["data_offsets"]
+            count = (last - first) // kind.itemsize
+            found[name] = np.frombuffer(content, kind, count, begin + first)
+        return found
+
+
 def read_slices(path: Path, slices: dict[str, tuple[int, int]]) -> dict[str, NDArray[Any]]:
     """Read elements `begin` to `end` of some arrays, [n] each, of a file of `write_arrays`."""
     import numpy as np
 
-    kinds = {"U64": np.uint64, "U32": np.uint32, "I64": np.int64, "F32": np.float32}
     with _naming_damage(path), contextlib.ExitStack() as stack:
         if is_local(path):
             file = stack.enter_context(path.open("rb"))
@@ -351,7 +371,7 @@ def read_slices(path: Path, slices: dict[str, tuple[int, int]]) -> dict[str, NDA
             start += read(_HEADER, length)
         header, found = json.loads(start[8:length]), {}
         for name, (begin, end) in slices.items():
-            kind = np.dtype(kinds[header[name]["dtype"]])
+            kind = np.dtype(_KINDS[header[name]["dtype"]])
             at = length + header[name]["data_offsets"][0] + begin * kind.itemsize
             found[name] = np.frombuffer(read(at, at + (end - begin) * kind.itemsize), kind)
             if len(found[name]) != end - begin:

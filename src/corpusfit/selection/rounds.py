@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import (
+    map_arrays,
     names_in,
     read_arrays,
     remove,
@@ -213,7 +214,7 @@ def _take(
     def untaken() -> Iterator[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.uint16]]]:
         """Gains and words of what is left, group by group."""
         for group in all_groups:
-            yield Left.read(files.group(group.number))[0].untaken
+            yield Left.read(files, group.number)[0].untaken
 
     nothing = Taken(np.zeros(size), 0)
     if not files.state(0).exists():
@@ -297,6 +298,10 @@ class RoundsFolder:
         """The state of a group of parts."""
         return self.path / "groups" / f"group-{number:05d}.safetensors"
 
+    def lengths(self, number: int) -> Path:
+        """The words of each segment of a group, and where those of its parts end."""
+        return self.path / "groups" / f"lengths-{number:05d}.safetensors"
+
     def state(self, number: int) -> Path:
         """The state of the corpus before a round, from 1; before 0 all of it."""
         return self.path / f"round-{number:05d}.safetensors"
@@ -304,7 +309,7 @@ class RoundsFolder:
 
 def _read_counted(path: Path) -> Counted:
     """The counts in a file that may have more."""
-    return Counted(**read_arrays(path, _COUNTED)[0])
+    return Counted(**map_arrays(path, _COUNTED))
 
 
 @dataclass(frozen=True)
@@ -362,10 +367,19 @@ class Left:
     ends: NDArray[np.int64]  # [p], where the segments of each of the group's parts end
 
     @classmethod
-    def read(cls, path: Path) -> tuple[Left, int]:
-        """The state in a file, and the number of the round that wrote it."""
-        arrays, header = read_arrays(path)
-        return cls(**arrays), header["round"]
+    def read(cls, folder: RoundsFolder, group: int) -> tuple[Left, int]:
+        """The state of a group, and the number of the round that wrote it."""
+        arrays, header = read_arrays(folder.group(group))
+        return cls(**arrays, **map_arrays(folder.lengths(group), ("words", "ends"))), header[
+            "round"
+        ]
+
+    def write(self, folder: RoundsFolder, group: int, number: int) -> None:
+        """Write the state of a group after a round; the first one writes its lengths, too."""
+        if number == 1:
+            write_arrays(folder.lengths(group), {"words": self.words, "ends": self.ends}, {})
+        state = {"number": self.number, "gains": self.gains}
+        write_arrays(folder.group(group), state, {"round": number})
 
     @property
     def untaken(self) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.uint16]]:
@@ -450,10 +464,9 @@ class ScoreLeft(Job[Group, int]):
         gains_of = state.gains(features)
 
         def work(group: Group) -> int:
-            path = self.folder.group(group.number)
             before = None
             if group.threshold is not None:
-                before, written = Left.read(path)
+                before, written = Left.read(self.folder, group.number)
                 if written == self.round:  # by an earlier command
                     return group.number
             counted = [_read_counted(self.folder.counts(part)) for part in group.parts]
@@ -465,7 +478,7 @@ class ScoreLeft(Job[Group, int]):
                 number = before.after(group.threshold, self.round - 1)
                 gains = np.where(number == 0, gains, before.gains)
             after = Left(number, gains, words, np.cumsum([len(part.words) for part in counted]))
-            write_arrays(path, vars(after), {"round": self.round})
+            after.write(self.folder, group.number, self.round)
             return group.number
 
         return work
@@ -475,7 +488,7 @@ def _sum_taken(folder: RoundsFolder, features: int, group: Group) -> Summed:
     """Sum the counts of what a threshold takes of a group; all of it without a threshold."""
     parts: dict[int, NDArray[np.bool_] | None] = dict.fromkeys(group.parts)
     if group.threshold is not None:
-        left = Left.read(folder.group(group.number))[0]
+        left = Left.read(folder, group.number)[0]
         split = np.split(left.chosen(group.threshold), left.ends[:-1])
         # an early round takes a few segments of a few parts
         parts = {p: some for p, some in zip(group.parts, split, strict=True) if some.any()}
@@ -502,7 +515,7 @@ def _write_order(
     group: Group,
 ) -> int:
     """Write the order of taking as the scores of a group's shards; returns their number."""
-    left, _ = Left.read(folder.group(group.number))
+    left, _ = Left.read(folder, group.number)
     assert group.threshold is not None  # noqa: S101 (the last round took the rest)
     number = left.after(group.threshold, len(rounds))
     order = order_scores(left.gains, number, list(rounds))
@@ -600,7 +613,7 @@ def _write_early(
     """Write the scores of what the repeated rounds took, and the marks; returns the shards."""
     number, order = np.zeros(0, np.int16), np.zeros(0, np.float32)
     if group.threshold is not None:
-        left, _ = Left.read(folder.inner("early").group(group.number))
+        left, _ = Left.read(folder.inner("early"), group.number)
         number = left.after(group.threshold, again)
         order = order_scores(left.gains, number, list(rounds))
     first = 0
