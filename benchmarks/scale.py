@@ -11,6 +11,7 @@ As `cynical` runs its rounds on a sample of a large corpus, it does so here (`SA
 on all text cost is measured on the largest corpus, and added for the default size of a sample.
 
 Run: python benchmarks/scale.py DATA WORK [--methods moore_lewis,cynical] [--forms jsonl,jsonl.gz]
+     [--pieces 64,256]
      python benchmarks/scale.py --table
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import itertools
 import json
 import random
 import re
@@ -73,17 +75,18 @@ def main() -> None:
     parser.add_argument("work", type=Path, nargs="?")
     parser.add_argument("--methods", default="moore_lewis,cynical")
     parser.add_argument("--forms", default="jsonl,jsonl.gz,jsonl.zst,parquet")
+    parser.add_argument("--pieces", default="64,256", help="word pieces of a unit")
     parser.add_argument("--table", action="store_true")
     asked = parser.parse_args()
     stored = json.loads(RESULTS.read_bytes()) if RESULTS.exists() else {"cases": {}}
     if not asked.table:
         lines = texts_of(asked.data)
         target = next(asked.data.glob("tasks/chemprot/dev.jsonl*"))
-        for form in asked.forms.split(","):
-            for method in asked.methods.split(","):
-                case = measure(lines, target, asked.work, form, method)
-                stored["cases"][f"{method}, {form}"] = case | {"machine": machine()}
-                RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
+        asked_for = (asked.forms.split(","), asked.methods.split(","), asked.pieces.split(","))
+        for form, method, pieces in itertools.product(*asked_for):
+            case = measure(lines, target, asked.work, form, method, pieces)
+            stored["cases"][f"{method}, {form}, {pieces}"] = case | {"machine": machine()}
+            RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
     for name, case in stored["cases"].items():
         for command in ("select", "choose"):
             rounds = case.get("rounds") if command == "select" else None
@@ -102,14 +105,15 @@ def texts_of(data: Path) -> list[bytes]:
 
 
 def measure(
-    lines: list[bytes], target: Path, work: Path, form: str, method: str
+    lines: list[bytes], target: Path, work: Path, form: str, method: str, pieces: str
 ) -> dict[str, list[dict[str, Any]]]:
     """The counts of three corpora: GB, shards, and what was counted, for each command."""
     found: dict[str, list[dict[str, Any]]] = {"select": [], "choose": []}
     for share, times, shard in RUNS:
         remove(work)
         size = write(lines[: int(share * len(lines))], work / "corpus", form, times)
-        options = {"workers": 2, "cache": work / "cache", "settings": [f"read.shard_mb={shard}"]}
+        settings = [f"read.shard_mb={shard}", f"cut.pieces={pieces}"]
+        options = {"workers": 2, "cache": work / "cache", "settings": settings}
         # kernels are compiled, and the survey of the files is in the cache
         whole = corpusfit.select(
             target, work / "corpus", out=work / "first", method=method, **options
