@@ -74,6 +74,9 @@ def test_a_selection_is_a_sequence(run):
     assert run[-1] == rows[-1]
     assert run[2:8:3] == rows[2:8:3]
     assert run[::-5] == rows[::-5]
+    scores = sorted((row["score"] for row in rows), reverse=True)
+    assert [row["score"] for row in run.best(4)] == scores[:4]
+    assert len(run.best(10**6)) == len(rows)
     with pytest.raises(IndexError):
         run[12]
 

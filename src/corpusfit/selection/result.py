@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import html
 import io
 import json
@@ -69,6 +70,10 @@ class Selection(Finished, Sequence[dict[str, Any]]):
         wanted = set(places)
         texts = {i: text for i, text in enumerate(self) if i in wanted}
         return [texts[i] for i in places]
+
+    def best(self, n: int = 10) -> list[dict[str, Any]]:
+        """The n selected texts with the highest scores, the highest first; ties in order."""
+        return heapq.nlargest(n, self, key=lambda text: text["score"])
 
     def to_arrow(self) -> pa.Table:
         """The selected texts as an Arrow table, in memory."""
