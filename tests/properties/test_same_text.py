@@ -19,9 +19,17 @@ from corpusfit.core.artifacts import read_arrays
 from corpusfit.core.plan import CutPlan, ReadPlan
 from corpusfit.core.types import text_array
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
+from corpusfit.kernels.letters import hash_points
 from corpusfit.selection.copies import NEAR, key_near, key_shard, keys_path
 from corpusfit.text import find, shards
-from corpusfit.text.same_text import exact_key, folded, form_of, letters_key, text_keys
+from corpusfit.text.same_text import (
+    _letters_of,
+    exact_key,
+    folded,
+    form_of,
+    letters_keys,
+    text_keys,
+)
 
 SCRIPTS = """
 LATIN GREEK CYRILLIC ARMENIAN HEBREW ARABIC SYRIAC THAANA NKO DEVANAGARI BENGALI
@@ -90,6 +98,14 @@ def documents(rows):
     return exact, [near[name] for name in NEAR]
 
 
+def by_letters(*several):
+    """The keys by letters of texts, of whose bytes they are parts."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in several]
+    ends = np.cumsum([len(each) for each in encoded])
+    bounds = np.stack([ends - [len(each) for each in encoded], ends], axis=1)
+    return letters_keys(np.frombuffer(b"".join(encoded), np.uint8), bounds).tolist()
+
+
 def agree(one, other):
     """Whether all consumers call two texts the same; they must be of one opinion."""
     index = HeldoutIndex.of_texts([one])
@@ -112,7 +128,7 @@ def test_unicode_forms_case_blanks_and_punctuation_make_no_other_text(words, dat
     loud = normalize("NFD", text.upper())
     alike = (text, *forms, f"«{text}»!", "".join(words), spaced)
     assert same(*alike)
-    assert len({letters_key(each.encode()) for each in alike}) == 1
+    assert len(set(by_letters(*alike))) == 1
     # Latin's ı and İ have other capitals outside Turkish
     assert same(text, loud) or fold(loud) != fold(text)
     assert len({exact_key(form.encode()) for form in (text, *forms)}) == 1
@@ -134,7 +150,7 @@ def test_one_other_letter_mark_digit_or_symbol_makes_another_text(words, data):
     text, changed = (" ".join(found) for found in pair)
     assume(normalize("NFC", "".join(text.split())) != normalize("NFC", "".join(changed.split())))
     assert not same(text, changed)
-    assert letters_key(text.encode()) != letters_key(changed.encode())
+    assert len(set(by_letters(text, changed))) == 2
     if len(text) < 8:  # longer ones may be near-duplicates
         assert not agree(text, changed)
 
@@ -231,6 +247,24 @@ def test_no_two_of_these_are_the_same_text():
     assert HeldoutIndex.of_texts(DIFFERENT).numbers(DIFFERENT).tolist() == [*range(len(DIFFERENT))]
     _, near = documents(DIFFERENT)
     assert all(len(np.unique(keys)) == len(DIFFERENT) for keys in near)
+
+
+@given(st.lists(st.text(max_size=12), min_size=1, max_size=4))
+def test_keys_by_letters_are_those_of_what_counts(several):
+    """By the table where each character stands for itself alone, else by the whole text."""
+    forms = [_letters_of(text.encode("utf-8", "surrogatepass")) for text in several]
+    of_forms = np.array([len(form) for form in forms]).cumsum()
+    points = np.frombuffer("".join(forms).encode("utf-32-le", "surrogatepass"), np.uint32)
+    assert by_letters(*several) == hash_points(points, of_forms).tolist()
+
+
+def test_keys_by_letters():
+    texts = ("A b&nbsp;c, d.", "ab\u00a0c D", "\u201cA\u201d b\u2014c d", "caf\u00e9", "CAFE\u0301")
+    keys = by_letters(*texts, "...", "!!", "abc", "stra\u00dfe", "STRASSE")
+    assert keys[0] == keys[1] == keys[2]
+    assert keys[3] == keys[4]
+    assert keys[-2] == keys[-1]
+    assert len(set(keys)) == 6
 
 
 def test_unicode_forms_through_the_commands(tmp_path, inline):

@@ -38,7 +38,7 @@ from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_pa
 from corpusfit.text import documents
 from corpusfit.text.context import Run
 from corpusfit.text.reading import cut_units, join_units
-from corpusfit.text.same_text import exact_key, folded, form_keys, letters_key
+from corpusfit.text.same_text import exact_key, folded, form_keys, letters_keys
 
 _AT_ONCE = 1 << 21
 """Keys that are sorted at a time, about; each takes 60 bytes meanwhile."""
@@ -115,12 +115,7 @@ def _keys_of_segments(segments: Segments, texts: Texts) -> NDArray[np.uint64]:
     several = _in_several(segments.segment)
     begins = offsets[segments.first_unit]
     ends = np.append(begins[1:], offsets[-1])
-    content, spans = (
-        data.tobytes(),
-        zip(begins[several].tolist(), ends[several].tolist(), strict=True),
-    )
-    keys = (letters_key(content[begin:end]) for begin, end in spans)
-    return np.fromiter(keys, np.uint64, int(several.sum()))
+    return letters_keys(data, np.stack([begins[several], ends[several]], axis=1))
 
 
 def keys_of(row: NDArray[np.int64], texts: Texts, seeds: Iterable[int] = ()) -> NDArray[np.uint64]:
