@@ -2,7 +2,7 @@
 
 For each target, method and seed: a fiftieth of the words of a third of the corpus is selected; bits
 a word of unseen target text under an n-gram model of the selection, the share from the target's
-domain, the verdicts of `corpusfit rank`, and the masked-LM loss on that text after equal steps of
+domain, the bits of `corpusfit rank`, and the masked-LM loss on that text after equal steps of
 adaptation. Every finished cell is stored at once; a later run, on any machine, adds what is
 missing.
 

@@ -48,7 +48,6 @@ TARGETS = {
 
 SHARE, ORDER, PARTS = 0.02, 3, 3
 TRAIN, DEV, HELDOUT = 2_000, 1_000, 512
-VERDICTS = ("agreement", "f1", "auroc", "ap", "bits")
 ONE = Machine(workers=1)
 
 
@@ -310,7 +309,7 @@ def ranked(methods: list[str]) -> list[str]:
 
 
 def verdicts(work: Work, name: str, methods: list[str], seed: int) -> dict[str, Any]:
-    """What `corpusfit rank` says of each method, means over its splits of the target."""
+    """The bits per word of each method by `corpusfit rank`."""
     found = corpusfit.rank(
         target=work.target(name, seed).train,
         corpus=work.corpus(seed),
@@ -319,8 +318,4 @@ def verdicts(work: Work, name: str, methods: list[str], seed: int) -> dict[str, 
         seed=seed,
         machine=ONE,
     )
-    said = {v.method: {k: getattr(v, k) for k in VERDICTS} for v in found}
-    return {
-        method: {k: v[0] if isinstance(v, tuple) else v for k, v in of.items() if v is not None}
-        for method, of in said.items()
-    }
+    return {each.method: {"bits": each.bits} for each in found}

@@ -167,6 +167,8 @@ def tables(found: Mapping[str, Any]) -> str:
 def introduction(found: Mapping[str, Any], block: Block) -> str:
     """The set-up in sentences."""
     p = found["protocol"]
+    earlier = "Agreement and F1 are those of earlier versions of `corpusfit rank`. "
+    earlier *= "F1 by `rank`" in block.known
     seeds = sorted({key.rsplit("/", 1)[1] for key in found["cells"]})
     sizes = ", ".join(
         f"{key.rsplit('/', 1)[0]} ({of['train']:,}, {of['evaluated']:,})"
@@ -185,8 +187,8 @@ def introduction(found: Mapping[str, Any], block: Block) -> str:
         "vocabulary of the third of the corpus. The methods see only train texts; dev texts "
         "occurring in train or inside the corpus are left out, and the others are normalized "
         "(no tokenization, no entity marks). A seed decides the third of the corpus, the texts, "
-        f"the fit and the training. Methods that need embeddings use `{p['embedder']}`. Agreement "
-        "and F1 are those of `corpusfit rank` with its defaults. Methods named `peer_…` are other "
+        f"the fit and the training. Methods that need embeddings use `{p['embedder']}`. {earlier}"
+        "Methods named `peer_…` are other "
         "tools and papers as published, on the same segments and the normalized target "
         "(`benchmarks/peers.py`); `rank` does not compare them.\n\n"
         f"{counted(len(found['cells']), 'finished cell')}, {counted(len(seeds), 'seed')}. The "

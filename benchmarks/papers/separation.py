@@ -27,13 +27,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import f1_score, roc_auc_score
 
 from corpusfit import Machine
 from corpusfit import text as corpora
 from corpusfit.core.manifest import source_identity, versions
 from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan
 from corpusfit.core.settings import recipe_values
-from corpusfit.core.types import Documents, Paired, Source, read_as, text_array
+from corpusfit.core.types import Documents, Paired, Source, read_as, take_units, text_array
 from corpusfit.embed import has_network, transformer
 from corpusfit.embed.finetune import Tuning, finetune, open_tuned
 from corpusfit.evaluation.plan import EvaluatePlan, settled
@@ -42,7 +43,9 @@ from corpusfit.evaluation.significance import spread
 from corpusfit.evaluation.tables import Cell as Shown
 from corpusfit.evaluation.tables import Score, Table, markdown, plain, with_best
 from corpusfit.scoring import registry
-from corpusfit.scoring.rank import HELD_OUT, Split, figures, separate
+from corpusfit.scoring.contract import Method
+from corpusfit.scoring.figures import figures
+from corpusfit.scoring.heldout_bits import best_first
 from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.samples import ALL, Drawn, Unit, first_bound, merge, sample_texts
 from corpusfit.text.context import RunContext
@@ -50,6 +53,7 @@ from corpusfit.text.reading import cut_units
 
 KEYS = ("name", "model", "corpus", "seeds", "seed", "fractions", "selectors", "select", "selector")
 BATCH = 128  # texts that are encoded together
+MAX_TARGET = 2_000  # most target units of a split
 
 
 @dataclass(frozen=True)
@@ -75,7 +79,7 @@ class Setting:
     finetuned: tuple[bool, ...] = (False,)
     texts: int = 2_000
     documents: int = 3_000
-    held_out: float = HELD_OUT
+    held_out: float = 0.1
 
 
 @dataclass(frozen=True)
@@ -274,24 +278,96 @@ def measure(s: Setting, context: RunContext) -> tuple[Measured, list[Source]]:
     return measured, sources
 
 
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A split of the target and of the corpus's units, as positions.
+
+    Attributes:
+        train: the part of the target to fit on, sorted.
+        test: the held-out part of the target, sorted.
+        fit: the third of the corpus to fit on, sorted.
+        threshold: of the third that the F1 threshold is found on with `train`, at most as many.
+        vote: the third that is scored, sorted.
+        outliers: positions in `vote`, as many as in `test` if there are so many.
+    """
+
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+    fit: NDArray[np.int64]
+    threshold: NDArray[np.int64]
+    vote: NDArray[np.int64]
+    outliers: NDArray[np.int64]
+
+    @classmethod
+    def draw(cls, target: int, corpus: int, *, seed: int, held_out: float) -> Split:
+        """Draw the split of a target and a corpus of these sizes."""
+        rng = np.random.default_rng(seed)
+        shuffled = rng.permutation(target)[:MAX_TARGET]
+        n = max(1, round(held_out * len(shuffled)))
+        fit, threshold, vote = map(np.sort, np.array_split(rng.permutation(corpus), 3))
+        return cls(
+            np.sort(shuffled[n:]),
+            np.sort(shuffled[:n]),
+            fit,
+            threshold[: len(shuffled) - n],
+            vote,
+            rng.permutation(len(vote))[:n],
+        )
+
+
+def separate(
+    method: Method[Any], target: Any, corpus: Any, split: Split, *, seed: int
+) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
+    """Fit a method on a part of the target, and score texts that it has not seen.
+
+    Returns:
+        Scores of the held-out target, those of `split.vote`, and the threshold with the best F1 on
+        other texts.
+    """
+    scorer = method.fit(take_units(target, split.train), take_units(corpus, split.fit), seed=seed)
+    target, corpus = read_as(target, method.reads), read_as(corpus, method.reads)
+    threshold = best_threshold(
+        scorer.score(take_units(target, split.train)),
+        scorer.score(take_units(corpus, split.threshold)),
+    )
+    inliers = scorer.score(take_units(target, split.test))
+    return inliers, scorer.score(take_units(corpus, split.vote)), threshold
+
+
+def best_threshold(inliers: NDArray[np.float32], outliers: NDArray[np.float32]) -> float:
+    """The score that separates inliers from outliers with the highest F1."""
+    scores = np.concatenate([inliers, outliers])
+    order = np.argsort(-scores, kind="stable")
+    hits = np.cumsum(order < len(inliers))
+    f1 = 2 * hits / (np.arange(1, len(scores) + 1) + len(inliers))
+    # equal scores are accepted together
+    f1[:-1][np.diff(scores[order]) == 0] = 0
+    return float(scores[order[np.argmax(f1)]])
+
+
 def measure_one(
     s: Setting, plan: MethodPlan, inputs: list[Paired], split: Split, sources: list[str], seed: int
 ) -> dict[str, Any]:
     """F1, AUROC, average precision, histogram, and the sources of the highest scores."""
     method = registry.unit_method(plan.name, plan.options)
     target, corpus = (read_as(of, method.fits_on) for of in inputs)
-    found = separate(method, target, corpus, split, seed=seed)
-    scores = np.concatenate([found.inliers, found.outliers])
+    inliers, votes, threshold = separate(method, target, corpus, split, seed=seed)
+    scores = np.concatenate([inliers, votes[split.outliers]])
+    truth = np.arange(len(scores)) < len(inliers)
+    of_scores = figures(scores, truth)
+    best = best_first(votes)
     scored = [sources[i] for i in split.vote]
     return {
-        "f1": found.f1,
-        "auroc": found.auroc,
-        "ap": found.ap,
+        "f1": float(f1_score(truth, scores >= threshold)),
+        "auroc": float(roc_auc_score(truth, scores)),
+        "ap": of_scores.average_precision,
         "texts": {name: len(getattr(split, name)) for name in ("train", "test", "fit", "vote")},
-        "histogram": vars(figures(scores, np.arange(len(scores)) < len(found.inliers)).histogram),
+        "histogram": vars(of_scores.histogram),
         "scored": dict(sorted(Counter(scored).items())),
         "kept": {
-            str(share): dict(sorted(Counter(scored[i] for i in found.top(share)).items()))
+            str(share): dict(
+                sorted(Counter(scored[i] for i in best[: round(share * len(votes))]).items())
+            )
             for share in s.fractions
         },
     }

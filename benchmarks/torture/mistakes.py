@@ -217,9 +217,6 @@ MISTAKES = {
     "audit an unknown domain": Mistake("audit {w}/run --domain x*", 2, "x"),
     "report nothing": Mistake("report {w}/split --out {w}/out.html", 1, "split"),
     "a folder as a report's file": Mistake("report {w}/run --out {w}/split", 1, "directory"),
-    "rank without splits": Mistake(
-        "rank --target {w}/target.jsonl --corpus {w}/corpus --seeds 0", 2, "seeds"
-    ),
     "no clusters": Mistake("clusters --corpus {w}/corpus --k 0 --out {w}/out", 2, "--k"),
     "more clusters than texts": Mistake(
         "clusters --corpus {w}/target.jsonl --k 900 --embedder static --out {w}/out", 2, "--k"

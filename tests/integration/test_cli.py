@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 import typer
-from journeys import digests, prose
+from journeys import WORDS, digests, prose
 
 import corpusfit
 from corpusfit.cli import demo, main
 from corpusfit.cli.app import app
 from corpusfit.core.plan import DEFAULT_FRACTION
 from corpusfit.scoring.names import names as method_names
-from corpusfit.selection import commands as select_commands
 from corpusfit.selection import ranking
 
 
@@ -124,7 +123,7 @@ UNUSABLE = {
     "choose": (["--weights", "best"], "--weights", "best"),
     "explain": (["--top", "few"], "--top", "few"),
     "audit": (["--workers", "few"], "--workers", "few"),
-    "rank": (["--seeds", "0"], "--seeds", "0"),
+    "rank": (["--fraction", "1.5"], "--fraction", "1.5"),
     "methods": (["knm"], "method", "knm"),
     "split": (["--check", "a", "--dev", "0.5"], "--check", "--dev"),
     "contamination": (["--workers", "0"], "--workers", "0"),
@@ -379,8 +378,8 @@ def test_a_method_in_full(cli, name):
 
 
 def test_rank_leaves_out_what_cannot_be_fitted(cli, pile, jsonl):
-    words = jsonl("words.jsonl", [f"kinase{i}" for i in range(30)])
-    arguments = ("rank", "--target", words, "--corpus", pile, "--seeds", 2)
+    words = jsonl("words.jsonl", WORDS["task"])
+    arguments = ("rank", "--target", words, "--corpus", pile)
     named = ("--method", "tfidf", "--method", "ngram_coverage", "--method", "random")
     done = cli(*arguments, *named, "--json")
     assert {v["method"] for v in only_json(done)["ranking"]} == {"tfidf", "random"}
@@ -390,21 +389,25 @@ def test_rank_leaves_out_what_cannot_be_fitted(cli, pile, jsonl):
     assert "Error: `method.order` must be at most the number of words" in failed.err
 
 
+@pytest.mark.parametrize("target", [["one text alone"], prose("task", 9, seed=1)])
+def test_rank_refuses_a_target_without_two_texts_to_hold_out(cli, pile, jsonl, target):
+    """One text; texts of the corpus. Others beside them are enough."""
+    path = jsonl("few.jsonl", target)
+    arguments = ("rank", "--target", path, "--corpus", pile, "--method", "tfidf", "--json")
+    failed = cli(*arguments)
+    assert (failed.code, failed.out) == (1, "")
+    assert "Add other texts" in failed.err
+    jsonl("few.jsonl", [*target, *prose("task", 2)])
+    assert {v["method"] for v in only_json(cli(*arguments))["ranking"]} == {"tfidf", "random"}
+
+
 def test_rank(cli, inputs, tiny_static, tmp_path):
     before = sorted(tmp_path.rglob("*"))
     named = ("--method", "random", "--method", "domain_cosine", "--method", "knn")
-    arguments = ("rank", *inputs, "--embedder", tiny_static, "--seeds", 2, *named)
+    arguments = ("rank", *inputs, "--embedder", tiny_static, *named)
     found = only_json(cli(*arguments, "--json"))
-    assert found["seeds"] == 2
     assert {v["method"] for v in found["ranking"]} == {"random", "domain_cosine", "knn"}
     assert found["ranking"][-1]["method"] == "random"
-    for verdict in found["ranking"]:
-        for figure in ("agreement", "f1", "auroc", "ap"):
-            mean, deviation = verdict[figure]
-            assert 0 <= mean <= 1
-            assert deviation >= 0
-    best = {v["method"]: v["auroc"][0] for v in found["ranking"]}
-    assert best["domain_cosine"] > best["random"]
     bits = {v["method"]: v["bits"] for v in found["ranking"]}
     assert list(bits) == sorted(bits, key=bits.get)
     best, *others = found["ranking"]
@@ -431,18 +434,17 @@ def test_rank(cli, inputs, tiny_static, tmp_path):
     done = cli(*arguments)
     assert (done.code, done.err) == (0, "")
     assert done.out.startswith(found["findings"][0])
-    assert done.out.count(" ± ") >= 3 * 4
     assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_rank_leaves_out_what_cannot_be_used_unless_it_was_named(
     cli, inputs, tiny_static, monkeypatch
 ):
-    arguments = ("rank", *inputs, "--embedder", tiny_static, "--seeds", 1)
+    arguments = ("rank", *inputs, "--embedder", tiny_static)
     failed = cli(*arguments, "--method", "random", "--method", "domain_finetune")
     assert (failed.code, failed.out) == (2, "")
     assert "Error: `method.embedder` must be a transformer" in failed.err
-    monkeypatch.setattr(select_commands, "candidates", lambda: ["random", "domain_finetune"])
+    monkeypatch.setattr(ranking, "candidates", lambda: ["random", "domain_finetune"])
     done = cli(*arguments, "--json")
     assert [v["method"] for v in only_json(done)["ranking"]] == ["random"]
     assert "Warning: domain_finetune is left out of the ranking: `method.embedder`" in done.err
@@ -458,12 +460,9 @@ def test_the_methods_that_rank_compares_by_default():
 def test_rank_compares_methods_that_score_the_corpus_as_a_whole(cli, inputs, tiny_static):
     named = ("textrank", "ngram_coverage_unseen", "tfidf")
     arguments = (a for name in named for a in ("--method", name))
-    found = cli("rank", *inputs, "--embedder", tiny_static, "--seeds", 1, *arguments, "--json")
+    found = cli("rank", *inputs, "--embedder", tiny_static, *arguments, "--json")
     ranking = {v["method"]: v for v in only_json(found)["ranking"]}
     assert {*ranking} == {*named, "random"}
-    assert [m for m, v in ranking.items() if v["auroc"]] == [
-        m for m in ranking if m in ("tfidf", "random")
-    ]
     assert all(v["bits"] > 0 and v["seconds"] > 0 for v in ranking.values())
 
 

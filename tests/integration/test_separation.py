@@ -1,19 +1,15 @@
 """benchmarks/papers/separation.py: its figures, shares, targets and fine-tuned encoders."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from journeys import prose, write_rows
-from sklearn.metrics import f1_score, roc_auc_score
+from sklearn.metrics import f1_score
 
 import corpusfit
 from corpusfit.core.errors import UsageError
-from corpusfit.core.types import text_array
-from corpusfit.scoring import registry
-from corpusfit.scoring.rank import Split, best_threshold, trial
 
 TOPICS = ("task", "market", "kitchen")
 SETTING = """
@@ -42,12 +38,16 @@ documents = 30
 
 
 @pytest.fixture
-def run(tmp_path, inline, tiny_encoder, monkeypatch):
-    """Measure on a pile of three topics, and a task that tells two of them apart."""
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "papers"))
+def separation(monkeypatch):
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks" / "papers")
     import separation
 
+    return separation
+
+
+@pytest.fixture
+def run(tmp_path, inline, tiny_encoder, separation):
+    """Measure on a pile of three topics, and a task that tells two of them apart."""
     for topic in TOPICS:
         write_rows(tmp_path / f"pile/{topic}.jsonl", prose(topic, 60, seed=1))
     rows = [{"text": t, "label": of} for of in TOPICS[:2] for t in prose(of, 20, seed=0, most=12)]
@@ -93,20 +93,24 @@ def test_a_fine_tuned_encoder_is_a_row_of_its_own(run):
     assert "Scores of isolation" in page
 
 
-def test_a_split_gives_the_same_figures_as_scikit_learn():
-    target = text_array(prose("task", 40))
-    corpus = text_array([t for topic in TOPICS for t in prose(topic, 30, seed=2)])
-    method = registry.unit_method("dsir", {})
-    found = trial("dsir", method, target, corpus, seed=3)
-    split = Split.draw(len(target), len(corpus), seed=3)
-    parts = split.fit, split.threshold, split.vote
-    assert len(np.unique(np.concatenate([split.fit, split.vote]))) == sum(map(len, parts[::2]))
-    scorer = method.fit(target.take(split.train), corpus.take(split.fit), seed=3)
-    inliers, votes = (scorer.score(t) for t in (target.take(split.test), corpus.take(split.vote)))
-    scores = np.concatenate([inliers, votes[split.outliers]])
-    truth = np.arange(len(scores)) < len(inliers)
-    threshold = best_threshold(
-        scorer.score(target.take(split.train)), scorer.score(corpus.take(split.threshold))
-    )
-    assert found.f1 == f1_score(truth, scores >= threshold)
-    assert found.auroc == roc_auc_score(truth, scores)
+def test_a_split_shares_no_text_between_its_parts(separation):
+    split = separation.Split.draw(40, 90, seed=3, held_out=0.1)
+    assert sorted([*split.train, *split.test]) == [*range(40)]
+    assert len(split.test) == len(split.outliers) == 4
+    parts = (split.fit, split.threshold, split.vote)
+    assert sorted(np.concatenate(parts)) == [*range(90)]
+
+
+def test_best_threshold_is_the_best_of_all(separation):
+    chance = np.random.default_rng(3)
+    inliers, outliers = chance.normal(1, 1, 40).astype("f4"), chance.normal(0, 1, 40).astype("f4")
+    scores = np.concatenate([inliers, outliers])
+    truth = np.arange(80) < 40
+    best = max(f1_score(truth, scores >= t) for t in scores)
+    found = separation.best_threshold(inliers, outliers)
+    assert f1_score(truth, scores >= found) == pytest.approx(best)
+
+
+def test_the_best_threshold_accepts_equal_scores_together(separation):
+    inliers, outliers = np.float32([5] * 6 + [0] * 4), np.zeros(10, np.float32)
+    assert separation.best_threshold(inliers, outliers) == 5  # F1 of 0.75, and 0.667 at 0

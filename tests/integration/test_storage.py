@@ -107,7 +107,6 @@ def test_methods_are_ranked_with_a_cache_in_a_store(store, task, pile, tiny_stat
         target=task,
         corpus=pile,
         methods=["centroid_distance"],
-        seeds=1,
         embedder=str(tiny_static),
         machine=machine,
     )

@@ -49,7 +49,7 @@ LINES = {
     "--dedup near --out {out}/select",
     "score": "--target target.jsonl --corpus corpus --method tfidf --out {out}/score",
     "choose": "{out}/score --fraction 0.1 --out {out}/choose",
-    "rank": "--target target.jsonl --corpus corpus --method dsir --method random --seeds 1",
+    "rank": "--target target.jsonl --corpus corpus --method dsir --method random",
     "explain": "{out}/select --text 'the kinase binds'",
     "audit": "{out}/select --truth source --domain 'task*'",
     "clusters": "--corpus corpus --k 2 --embedder static --out {out}/clusters",

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from types import SimpleNamespace
 
 import pytest
 from journeys import digests, kill_at, prose, stamps
@@ -260,27 +261,30 @@ def test_a_second_phase_trains_on_the_texts_that_were_selected_by(tune, monkeypa
     assert outcome(tune("killed", **words)) == outcome(found)
 
 
-@dataclasses.dataclass
-class Verdict:
-    """What `rank` gives, in short."""
-
-    method: str
-    bits: float | None
-
-
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("bits", "tried"),
-    [((9.0, 8.0, 8.5), ["tfidf", "dsir"]), ((None,) * 3, ["moore_lewis", "tfidf"])],
-)
-def test_methods_with_fewest_held_out_bits_are_tried(tune, monkeypatch, bits, tried):
-    verdicts = [*map(Verdict, ("moore_lewis", "tfidf", "dsir"), bits)]
-    monkeypatch.setattr(search, "rank_by_bits", lambda *_, **__: verdicts)
+def test_methods_with_fewest_held_out_bits_are_tried(tune, monkeypatch):
+    bits = {"moore_lewis": 9.0, "tfidf": 8.0, "dsir": 8.5}
+    ranked = [SimpleNamespace(method=method, bits=of) for method, of in bits.items()]
+    monkeypatch.setattr(search, "rank", lambda *_, **__: ranked)
     words = {**ONE, "budget": "12 steps", "methods": ()}
     run = tune(**words, settings=["search.keep=2"])
-    assert {row["method"] for row in run.trials()} == {"random", *tried}
-    known = {v.method: v.bits for v in verdicts if v.bits}
-    assert {row["bits"] for row in run.trials()} == {None, *(known.get(m) for m in tried)}
+    assert {row["method"]: row["bits"] for row in run.trials()} == {
+        "random": None,
+        "tfidf": 8.0,
+        "dsir": 8.5,
+    }
+
+
+def test_only_named_methods_are_tried_for_a_target_of_the_corpus(tune, jsonl):
+    """Nothing of it can be held out to compare methods."""
+    known = {**ONE, "target": jsonl("known.jsonl", prose("task", 40, seed=1))}
+    with pytest.raises(InputError, match="Add other texts"):
+        tune(**known, methods=())
+    run = tune(**known)
+    assert {row["method"]: row["bits"] for row in run.trials()} == {
+        "random": None,
+        "moore_lewis": None,
+    }
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ CLAIMS = {
     ],
     "dsir": [
         r"precision (?P<less>[\d.]+) %(.|\n)*?precision (?P<more>[\d.]+) %",
-        r"dsir +lexical +(?P<less>[\d.]+)(.|\n)*?random +baseline +(?P<more>[\d.]+)",
+        r"\ndsir +– +(?P<less>[\d.]+)(.|\n)*?\nrandom +– +(?P<more>[\d.]+)",
     ],
     "encoder": [r"body +base +(?P<less>[\d.]+)(.|\n)*?body +encoder +(?P<more>[\d.]+)"],
     "large": [r"network\.jsonl +[\d,]+ +(?P<less>[\d.]+) %.* (?P<more>[\d.]+) %"],

@@ -97,12 +97,11 @@ def choose(run: Selection) -> None:
 def _ranking(ranking: Ranking, request: Mapping[str, Any]) -> dict[str, Any]:
     values = dataclasses.asdict(ranking)
     methods = values.pop("methods")
-    found = {"findings": ranking.findings(), "ranking": methods}
-    return {"seeds": request["seeds"], **values, **found}
+    return {**values, "findings": ranking.findings(), "ranking": methods}
 
 
 @command(machine=EVERYWHERE, facts=_ranking)
-def rank(ranking: Ranking, seeds: int) -> None:
+def rank(ranking: Ranking) -> None:
     """Rank the scoring methods on your target and corpus.
 
     Each method selects from a sample of the corpus, cut as `select` cuts it. An n-gram model
@@ -111,26 +110,22 @@ def rank(ranking: Ranking, seeds: int) -> None:
     --fraction, by which the methods are ordered, with the difference from the best method and its
     95 % interval, over target texts and samples of the corpus. Of methods that are not shown worse
     than the best, cynical comes first. Begins with what the corpus has of your target. Also prints
-    the agreement with other kinds of methods, F1, AUROC and average precision (AP) on held-out
-    target texts as in TADPOLE, and the seconds to fit and score the sample. Always includes the
-    method `random`. Writes nothing.
+    the seconds to fit and score the sample, on one thread. Always includes the method `random`.
+    Writes nothing.
 
     Without --method, ranks every method that scores texts, with three exceptions: PyOD's detectors
     (name one, such as pyod:ECOD), your own methods (field:NAME, model:MODEL, fasttext:FILE), and
-    domain_finetune and conditional_loss, which train a network for minutes. Methods that score the
-    whole corpus at once (such as textrank) or by a field only get bits and times.
+    domain_finetune and conditional_loss, which train a network for minutes.
 
     Example:
       corpusfit rank --target task.jsonl --corpus corpus/ --fraction 0.05
 
     Options:
         --method NAME: Method to rank; repeatable (default: all methods that score texts)
-        --seeds N: Number of random splits of the target for agreement, F1, AUROC and AP (default:
-            3)
     """
     for finding in ranking.findings():
         say_result(finding)
-    show_ranking([dataclasses.asdict(each) for each in ranking], ranking.fraction, seeds)
+    show_ranking([dataclasses.asdict(each) for each in ranking], ranking.fraction)
 
 
 def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> None:
@@ -276,66 +271,33 @@ def _show_groups(
 _ROWS = 30
 
 
-def show_ranking(ranking: Sequence[Mapping[str, Any]], fraction: float | None, seeds: int) -> None:
-    """Print the verdicts on every method, and its seconds on the sample.
-
-    Without held-out bits there is no fraction. One seed has no deviation.
-    """
-    if fraction is not None:
-        shares = [share for share, _ in ranking[0]["curve"]]
-        columns = ["method", *map(_share, shares), "more than best"]
-        columns += ["95 % interval"]
-        rows = [
-            [
-                v["method"],
-                *("–" if bits is None else f"{bits:.2f}" for _, bits in v["curve"]),
-                *_difference(*v["behind"]),
-            ]
-            for v in ranking
-        ]
-        title = (
-            "Bits per word of held-out target text (lower is better), by the share of the corpus "
-            f"that is selected; ordered and compared at {_share(fraction)}"
-        )
-        table(title, columns, rows)
-        say_result(
-            "A method is equal to the best if its interval includes 0. –: too few words in the "
-            "sample (a larger one: --set fit.background=100000)."
-        )
-    verdicts = [name for name in _VERDICTS if any(v.get(name) for v in ranking)]
-    columns = ["method", "family", *(_VERDICTS[name] for name in verdicts), "seconds"]
+def show_ranking(ranking: Sequence[Mapping[str, Any]], fraction: float) -> None:
+    """Print the bits of every method, and its seconds on the sample."""
+    shares = [share for share, _ in ranking[0]["curve"]]
+    columns = ["method", *map(_share, shares), "more than best", "95 % interval", "seconds"]
     rows = [
         [
             v["method"],
-            v["family"],
-            *(_over_seeds(v.get(name), seeds) for name in verdicts),
+            *("–" if bits is None else f"{bits:.2f}" for _, bits in v["curve"]),
+            *_difference(*v["behind"]),
             f"{v['seconds']:.2f}",
         ]
         for v in ranking
     ]
-    title = "Seconds to fit and to score the sample"
-    if verdicts:
-        title += "; the others are from 0 to 1 (higher is better)"
-        title += ", ± standard deviation over seeds" * (seeds > 1)
-    table(title, columns, rows, words=["family"])
-    if "f1" in verdicts:
-        say_result(
-            "F1: at a threshold fitted on other texts; 0.67 for a method that keeps everything."
-        )
-
-
-_VERDICTS = {"agreement": "agreement", "f1": "F1", "auroc": "AUROC", "ap": "AP"}
+    title = (
+        "Bits per word of held-out target text (lower is better), by the share of the corpus that "
+        f"is selected; ordered and compared at {_share(fraction)}; seconds to fit and to score the "
+        "sample"
+    )
+    table(title, columns, rows)
+    say_result(
+        "A method is equal to the best if its interval includes 0. –: too few words in the sample "
+        "(a larger one: --set fit.background=100000)."
+    )
 
 
 def _share(share: float) -> str:
     return f"{100 * share:g} %"
-
-
-def _over_seeds(figures: Sequence[float] | None, seeds: int) -> str:
-    """A mean with its standard deviation."""
-    if not figures:
-        return "–"
-    return f"{figures[0]:.2f}" + f" ± {figures[1]:.2f}" * (seeds > 1)
 
 
 def _difference(difference: float, low: float, high: float) -> list[str]:

@@ -33,11 +33,7 @@ Family = Literal[
     "baseline",
     "external",
 ]
-"""Methods of one family make similar errors, so a family counts once in the agreement vote.
-
-Ensembles of other methods, and methods that ignore the target, do not vote: baselines, and scores
-and classifiers of others (`external`).
-"""
+"""Methods of one family make similar errors, so a family has one vote in `consensus`."""
 
 
 def require_fit(*conditions: Any) -> None:

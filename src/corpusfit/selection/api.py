@@ -265,7 +265,6 @@ def rank(
     corpus: Inputs,
     *,
     methods: Sequence[str] = (),
-    seeds: int = 3,
     plan: Plan | Path | str | None = None,
     settings: Sequence[str] = (),
     machine: Machine | None = None,
@@ -278,20 +277,20 @@ def rank(
         corpus: as in `select`.
         methods: names of methods (default: all that score a unit by itself, except PyOD's and
             those that train a network).
-        seeds: number of random splits of the target.
 
     Returns:
-        The scores of each method and its seconds on the sample, in order: the default first if it
-        is not shown worse than the best, then by bits; `findings()` says what they show.
+        The bits of each method and its seconds on the sample, in order: the default first if it is
+        not shown worse than the best, then by bits; `findings()` says what they show.
     """
     built = RANK.build(plan, settings, options)
     if len(methods) == 1:  # its own settings are known
         built = built.with_value("method.name", methods[0])
     built = build_plan(RANK, built, (), {})
-    from corpusfit.selection import commands
+    from corpusfit.selection import commands, ranking
 
     machine, resolved = _resolve(built, target, corpus, machine, options)
-    return commands.rank(*resolved, methods=methods, seeds=seeds, machine=machine)
+    names = list(methods) or ranking.candidates()
+    return commands.rank(*resolved, names, named=bool(methods), machine=machine)
 
 
 @offers()

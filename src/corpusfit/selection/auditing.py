@@ -18,7 +18,7 @@ from corpusfit.core.plan import Plan, ReadPlan
 from corpusfit.core.types import Reject, Shard, Source
 from corpusfit.scoring import table
 from corpusfit.scoring.contract import SOURCE
-from corpusfit.scoring.rank import Figures, figures
+from corpusfit.scoring.figures import Figures, figures
 from corpusfit.selection.folder import SelectionFolder, tallies
 from corpusfit.selection.labels import NONE, different_shards, labels_of, matches, shown
 from corpusfit.text.context import Machine, Run

@@ -36,7 +36,7 @@ from corpusfit.selection.embedding import add_vectors
 from corpusfit.selection.fit import Sample, commits_of, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.publishing import write_selection_card
-from corpusfit.selection.ranking import SEEDS, Ranking, candidates, rank_methods
+from corpusfit.selection.ranking import Ranking, rank_methods
 from corpusfit.selection.recall import cascade_of
 from corpusfit.selection.resolving import (
     Resolved,
@@ -147,36 +147,18 @@ def rank(
     plan: Plan,
     target: Sequence[str],
     corpus_inputs: Sequence[str],
-    *,
-    methods: Sequence[str] = (),
-    seeds: int = SEEDS,
-    machine: Machine = HERE,
-) -> Ranking:
-    """Rank methods on the user's own data."""
-    if seeds < 1:
-        raise bad_setting("`seeds`", "1 or more", seeds)
-    names = list(methods) or candidates()
-    labels = [n for n in names if issubclass(registry.load(n), LabelMethod)]
-    if labels:
-        raise bad_setting("`method`", "a method that scores texts, not labels", ", ".join(labels))
-    return rank_by_bits(
-        plan, target, corpus_inputs, names, named=bool(methods), machine=machine, seeds=seeds
-    )
-
-
-def rank_by_bits(
-    plan: Plan,
-    target: Sequence[str],
-    corpus_inputs: Sequence[str],
     names: Sequence[str],
     *,
     named: bool,
-    machine: Machine,
-    seeds: int = 0,
+    machine: Machine = HERE,
 ) -> Ranking:
-    """Rank methods on a sample of the corpus; takes what `rank` takes."""
-    # By held-out bits alone without `seeds`. With `named`, a method that cannot be used here is an
-    # error; else it is left out.
+    """Rank methods on a sample of the user's corpus.
+
+    If the user named them, one that cannot be used here is an error; else it is left out.
+    """
+    labels = [n for n in names if issubclass(registry.load(n), LabelMethod)]
+    if labels:
+        raise bad_setting("`method`", "a method that scores texts, not labels", ", ".join(labels))
     options = plan.method.options if len(names) == 1 else {}
     plan = with_numbers(plan, [registry.build(name, options) for name in names])
     with machine.running() as context:
@@ -207,7 +189,7 @@ def rank_by_bits(
             run = dataclasses.replace(run, commits=commits)
             for sample in (target_sample, background):
                 add_vectors(run, sample)
-        return rank_methods(run, names, target_sample, background, seeds, named=named)
+        return rank_methods(run, names, target_sample, background, named=named)
 
 
 def _identity(run: Run) -> dict[str, Any]:

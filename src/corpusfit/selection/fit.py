@@ -1,4 +1,4 @@
-"""Jobs on target and background: prepare an encoder, fit a method, rank methods."""
+"""Jobs on target and background: prepare an encoder, fit a method, measure likeness."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import read_arrays, read_bytes, restore, store, write_bytes
 from corpusfit.core.engine import Call, Engine
-from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.core.plan import EmbedPlan, MethodPlan
 from corpusfit.core.types import Paired, WithNumbers, take_units, text_array
 from corpusfit.embed import commit, is_of_hub, prepare
@@ -22,7 +21,6 @@ from corpusfit.kernels import characters
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.scoring import registry
 from corpusfit.scoring.likeness import Likeness, likeness
-from corpusfit.scoring.rank import Trial, trial
 from corpusfit.scoring.tokens import word_buffers
 from corpusfit.text.context import RunContext
 
@@ -141,28 +139,3 @@ def common_words(
 def alike(background: Sample, seed: int, target: Sample) -> Likeness | None:
     """What a sample of the corpus has of the target; None for a tiny target."""
     return likeness(target.batch("text"), background.batch("text"), target.documents(), seed=seed)
-
-
-@dataclass(frozen=True)
-class Unfit:
-    """A method that could not be fitted on these texts, and why."""
-
-    method: str
-    why: str
-
-
-def rank(
-    target: Sample, background: Sample, named: bool, piece: tuple[MethodPlan, int]
-) -> Trial | Unfit:
-    """One trial of one method with one random seed; if it is `named`, it must be usable."""
-    plan, seed = piece
-    try:
-        method = registry.unit_method(plan.name, plan.options)
-        samples = (sample.batch(method.fits_on) for sample in (target, background))
-        return trial(plan.name, method, *samples, seed=seed)
-    except InputError as e:
-        return Unfit(plan.name, str(e))
-    except (UsageError, MissingDependencyError) as e:
-        if named:
-            raise
-        return Unfit(plan.name, str(e))

@@ -1,20 +1,20 @@
-"""Ranks methods on the user's data: by held-out bits, by agreement and by F1."""
+"""Ranks methods on the user's data by held-out bits."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.engine import Job, Work
+from corpusfit.core.engine import Job
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.core.plan import DEFAULT_FRACTION, DEFAULT_METHOD, MethodPlan
 from corpusfit.core.types import take_units, text_array
@@ -29,21 +29,27 @@ from corpusfit.scoring.heldout_bits import (
 )
 from corpusfit.scoring.likeness import Likeness
 from corpusfit.scoring.names import names as method_names
-from corpusfit.scoring.rank import Trial, spread, verdicts
-from corpusfit.selection.fit import Sample, Unfit, alike, rank
+from corpusfit.selection.fit import Sample, alike
 from corpusfit.text.context import Run
 
-SEEDS = 3
 BASELINE = "random"
 """Ranked beside every method."""
 CURVE = (0.001, 0.01, 0.1, 0.3)
 """Shares of the corpus that are evaluated beside the asked one."""
-_TRIAL = 0.4
-"""Time of a trial, whose fit and scores are on a part of the sample, relative to a fold's."""
-_VERDICTS = ("agreement", "f1", "auroc", "ap")
 _WORTH_A_WARNING = 0.1
 """Share of the target that held-out bits leave out, from which that is said."""
-R = TypeVar("R", "FoldBits", Trial)
+
+
+class NotComparableError(InputError):
+    """The target has too few texts to hold some out."""
+
+
+@dataclass(frozen=True)
+class Unfit:
+    """A method that could not be fitted on these texts, and why."""
+
+    method: str
+    why: str
 
 
 @dataclass(frozen=True)
@@ -119,91 +125,69 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
 class Evaluation:
     """Methods evaluated by held-out bits."""
 
-    held: HeldOut | None
+    held: HeldOut
     folds: Mapping[str, Sequence[FoldBits]]  # each method's results on all folds
     unfit: Mapping[str, str]  # why the other methods cannot be fitted, by name
 
-    def comparison(self, amount: int = 0) -> Comparison | None:
-        """The methods compared at an amount, by its position; None if too few texts are left."""
-        if self.held is None:
-            return None
+    def comparison(self, amount: int = 0) -> Comparison:
+        """The methods compared at an amount, by its position."""
         bits = {
             method: np.sum([fold.bits[amount] for fold in results], axis=0)
             for method, results in self.folds.items()
         }
         return Comparison(self.held, bits)
 
-    def without(self, methods: Collection[str]) -> Evaluation:
-        """The evaluation of the other methods."""
-        folds = {m: results for m, results in self.folds.items() if m not in methods}
-        return Evaluation(self.held, folds, self.unfit)
 
-
-def evaluate(
-    run: Run, job: EvaluateBits, held: HeldOut, plans: Sequence[MethodPlan], took: dict[str, float]
-) -> Evaluation:
-    """Evaluate methods on every fold, within a stage; warns of texts that are left out."""
+def require_comparable(run: Run, held: HeldOut) -> None:
+    """Raise an error if too few texts of the target are left to compare methods; warn of some."""
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in held.left_out.items())
     excluded = f"of the target's {np.count_nonzero(held.folds >= 0):,} units, {left_out}"
     if not held.usable:
         why = f": {excluded}" if left_out else ""
-        run.warn(
-            "Methods and amounts cannot be compared on held-out text, which needs two different "
-            f"texts of the target that are not in the corpus{why}. Add other texts to the target."
+        raise NotComparableError(
+            "Methods cannot be compared on held-out text, which needs two different texts of the "
+            "target that have words of the corpus and are not in it"
+            f"{why}. Add other texts to the target."
         )
-        whole = [p.name for p in plans if issubclass(registry.load(p.name), CorpusMethod)]
-        return Evaluation(None, {}, dict.fromkeys(whole, "only held-out bits can rank it."))
     if sum(held.left_out.values()) > _WORTH_A_WARNING * np.count_nonzero(held.folds >= 0):
         run.warn(f"Held-out bits do not count all texts: {excluded}.")
-    pieces = [(plan, fold) for fold in range(held.count) for plan in plans]
-    results, unfit = in_rounds(run, job, pieces, took, 1.0)
+
+
+def evaluate(run: Run, job: EvaluateBits, held: HeldOut, plans: Sequence[MethodPlan]) -> Evaluation:
+    """Evaluate methods on every fold."""
     folds: dict[str, list[FoldBits]] = {}
-    for fold in results:
-        folds.setdefault(fold.method, []).append(fold)
-    return Evaluation(held, folds, unfit).without(unfit)
-
-
-def in_rounds(
-    run: Run,
-    job: Work[tuple[MethodPlan, int], R | Unfit],
-    pieces: Sequence[tuple[MethodPlan, int]],
-    took: dict[str, float],
-    weight: float,
-) -> tuple[list[R], dict[str, str]]:
-    """Run a job for every method on each piece in turn; returns results and unfit methods."""
-    # A round advances the progress by `weight`. For an honest ETA, each method advances it by its
-    # share of the seconds in `took`, which the first round measures.
-    results: list[R] = []
     unfit: dict[str, str] = {}
-    methods = len({plan.name for plan, _ in pieces})
-    for result in run.engine.map(job, pieces):
-        if isinstance(result, Unfit):
-            unfit[result.method] = result.why
-        else:
-            results.append(result)
-        if isinstance(result, FoldBits):
-            took.setdefault(result.method, result.fit_s + result.score_s)
-        measured = len(took) >= methods and result.method in took
-        share = took[result.method] / sum(took.values()) if measured else 1 / methods
-        run.machine.progress.advance(weight * share)
-    return results, unfit
+    took: dict[str, float] = {}
+    pieces = [(plan, fold) for fold in range(held.count) for plan in plans]
+    with run.stage("rank", held.count):
+        for result in run.engine.map(job, pieces):
+            if isinstance(result, Unfit):
+                unfit[result.method] = result.why
+            else:
+                folds.setdefault(result.method, []).append(result)
+                took.setdefault(result.method, result.fit_s + result.score_s)
+            # For an honest ETA, a method advances a fold by its share of the seconds of all, which
+            # the first fold measures.
+            measured = len(took) >= len(plans) and result.method in took
+            share = took[result.method] / sum(took.values()) if measured else 1 / len(plans)
+            run.machine.progress.advance(share)
+    usable = {method: results for method, results in folds.items() if method not in unfit}
+    return Evaluation(held, usable, unfit)
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """A method's verdicts and cost; (mean, standard deviation) are over folds or seeds.
+    """A method's bits and cost; (mean, standard deviation) are over folds.
 
     Attributes:
         seconds: seconds to fit and to score the corpus sample, one thread.
         fit_s: seconds to fit.
         rate: units scored per second, one thread.
-        bits: bits per word on held-out target text; None if the target is too small.
+        bits: bits per word on held-out target text.
         behind: how many more than the best method, and the ends of the 95 % interval.
         than_random: how many more than `random`, with the interval; negative is better.
         equal: whether the method is not shown worse than the best: its interval includes 0.
         curve: bits by share of the corpus that is selected; None if the sample has too few words.
-        agreement, f1, auroc, ap: see `scoring/rank.py`; None for methods that score the corpus as a
-            whole, and where they are not measured.
     """
 
     method: str
@@ -211,15 +195,11 @@ class Ranked:
     seconds: float
     fit_s: tuple[float, float]
     rate: tuple[float, float]
-    bits: float | None = None
-    behind: tuple[float, float, float] | None = None
-    than_random: tuple[float, float, float] | None = None
-    equal: bool = False
-    curve: tuple[tuple[float, float | None], ...] = ()
-    agreement: tuple[float, float] | None = None
-    f1: tuple[float, float] | None = None
-    auroc: tuple[float, float] | None = None
-    ap: tuple[float, float] | None = None
+    bits: float
+    behind: tuple[float, float, float]
+    than_random: tuple[float, float, float]
+    equal: bool
+    curve: tuple[tuple[float, float | None], ...]
 
 
 @dataclass(frozen=True)
@@ -227,13 +207,13 @@ class Ranking(Sequence[Ranked]):
     """Methods, those that are not shown worse than the best first.
 
     Attributes:
-        methods: the verdicts.
-        fraction: share of the corpus by which they are ordered; None without bits.
+        methods: their bits and costs.
+        fraction: share of the corpus by which they are ordered.
         likeness: what the corpus has of the target; None for a tiny target.
     """
 
     methods: tuple[Ranked, ...]
-    fraction: float | None = None
+    fraction: float
     likeness: Likeness | None = None
 
     def __len__(self) -> int:
@@ -252,10 +232,10 @@ class Ranking(Sequence[Ranked]):
         equal = [each.method for each in self.methods if each.equal and each.method != BASELINE]
         if not equal:
             return found
-        best = min((m for m in self.methods if m.method in equal), key=lambda m: m.bits or 0.0)
+        best = min((m for m in self.methods if m.method in equal), key=lambda m: m.bits)
         if equal[0] != best.method:
             found.append(f"{equal[0]} is not shown worse than the best, {best.method}.")
-        if best.than_random is not None and best.than_random[2] >= 0:
+        if best.than_random[2] >= 0:
             found.append(
                 f"The best method, {best.method}, is not shown better than random text of the "
                 "corpus, so no choice of a method matters here. Add texts to the target, or look "
@@ -271,26 +251,19 @@ def candidates() -> list[str]:
     return [n for n, m in methods.items() if issubclass(m, Method | CorpusMethod) and m.exact]
 
 
-def amounts(held: HeldOut, asked: float, curve: Sequence[float]) -> list[float]:
+def amounts(held: HeldOut, asked: float) -> list[float]:
     """The shares to evaluate: the one that orders the methods, then the others, increasing."""
     # A share of too few words says nothing: the next larger one orders the methods in its place.
-    shares = sorted({asked, *curve})
-    enough = [share for share in shares if held.measurable(share)]
+    enough = [share for share in sorted({asked, *CURVE}) if held.measurable(share)]
     first = next((share for share in enough if share >= asked), asked)
     return [first, *(share for share in enough if share != first)]
 
 
 def rank_methods(
-    run: Run,
-    names: Sequence[str],
-    target: Sample,
-    background: Sample,
-    seeds: int,
-    *,
-    named: bool,
+    run: Run, names: Sequence[str], target: Sample, background: Sample, *, named: bool
 ) -> Ranking:
-    """Rank methods by held-out bits, by agreement and by F1; without `seeds` by bits alone."""
-    # A method that cannot be fitted on some split of the target is left out, with a warning; so is
+    """Rank methods by held-out bits."""
+    # A method that cannot be fitted on some fold of the target is left out, with a warning; so is
     # one that cannot be used on this machine, unless the user named it. `BASELINE` is always
     # ranked.
     plan = run.plan
@@ -300,76 +273,56 @@ def rank_methods(
         registry.with_embedder(MethodPlan(n, options if n in names else {}), plan.embed.embedder)
         for n in all_names
     ]
-    # texts of the target have no numbers, so methods that score by these have only bits
-    built = [(p, registry.build(p.name, p.options)) for p in plans]
-    alone = [p for p, method in built if isinstance(method, Method) and not method.fields]
-    pieces = [(p, plan.seed + i) for i in range(seeds) for p in alone]
     asked = DEFAULT_FRACTION if plan.choose.fraction is None else plan.choose.fraction
-    folds = EvaluateBits(target, background, (asked,), plan.seed, plan.fit.normalize, named)
-    held = folds.held()
-    shares = amounts(held, asked, CURVE if seeds else ())
-    folds = dataclasses.replace(folds, shares=tuple(shares))
-    with run.stage("rank", held.count * held.usable + _TRIAL * seeds):
-        took: dict[str, float] = {}
-        evaluation = evaluate(run, folds, held, plans, took)
-        trials, unfit = in_rounds(
-            run, partial(rank, target, background, named), pieces, took, _TRIAL
-        )
-    for method, why in {**evaluation.unfit, **unfit}.items():
-        if {*evaluation.unfit, *unfit} >= {*names}:
+    job = EvaluateBits(target, background, (asked,), plan.seed, plan.fit.normalize, named)
+    held = job.held()
+    require_comparable(run, held)
+    shares = amounts(held, asked)
+    evaluation = evaluate(run, dataclasses.replace(job, shares=tuple(shares)), held, plans)
+    for method, why in evaluation.unfit.items():
+        if {*evaluation.unfit} >= {*names}:
             raise InputError(why)
-        if seeds or evaluation.held is not None:  # else there is no ranking
-            run.warn(f"{method} is left out of the ranking: {why}")
-    by_method = {
-        v.method: v for v in verdicts([t for t in trials if t.method not in evaluation.unfit])
-    }
-    by_method = {name: v for name, v in by_method.items() if name not in unfit}
-    evaluation = evaluation.without(unfit)
-    units = len(background.read_texts())
-    figures = _figures(evaluation, shares, sorted({asked, *CURVE}))
-    ranked = []
-    for name in figures or by_method:
-        # times come from the folds, or else from the trials
-        results, verdict = evaluation.folds.get(name, ()), by_method.get(name)
-        if verdict is not None and not results:
-            fit_s, rate = verdict.fit_s, verdict.rate
-        else:
-            fit_s = spread([f.fit_s for f in results])
-            rate = spread([f.units / max(f.score_s, 1e-9) for f in results])
-        found = figures.get(name, {})
-        if verdict is not None:
-            found |= {figure: getattr(verdict, figure) for figure in _VERDICTS}
-        family, seconds = registry.load(name).family, fit_s[0] + units / rate[0]
-        ranked.append(Ranked(name, family, seconds, fit_s, rate, **found))
-    measured = run.one(partial(alike, background, plan.seed), target) if seeds else None
-    return Ranking(tuple(ranked), shares[0] if figures else None, measured)
+        run.warn(f"{method} is left out of the ranking: {why}")
+    ranked = ranked_methods(evaluation, shares, sorted({asked, *CURVE}))
+    measured = run.one(partial(alike, background, plan.seed), target)
+    return Ranking(tuple(ranked), shares[0], measured)
 
 
-def _figures(
+def ranked_methods(
     evaluation: Evaluation, shares: Sequence[float], curve: Sequence[float]
-) -> dict[str, dict[str, Any]]:
-    """The bits of every method, in the order of the ranking; nothing without held-out text."""
-    comparison = evaluation.comparison()
-    if comparison is None or not evaluation.folds:
-        return {}
+) -> list[Ranked]:
+    """The methods in the order of the ranking, which the first of the measured shares decides."""
     by_share = {share: evaluation.comparison(i) for i, share in enumerate(shares)}
+    comparison = by_share[shares[0]]
     names = sorted(evaluation.folds, key=lambda name: (comparison.bits(name), name))
     best = next((name for name in names if name != BASELINE), BASELINE)
-    figures: dict[str, dict[str, Any]] = {}
+    ranked = []
     for name in names:
+        folds = evaluation.folds[name]
+        fit_s = spread([fold.fit_s for fold in folds])
+        rate = spread([fold.units / max(fold.score_s, 1e-9) for fold in folds])
         behind = comparison.difference(name, best)
-        figures[name] = {
-            "bits": comparison.bits(name),
-            "behind": dataclasses.astuple(behind),
-            "equal": behind.low <= 0,
-            "curve": tuple(
-                (share, None if (at := by_share.get(share)) is None else at.bits(name))
-                for share in curve
-            ),
-        }
-        if BASELINE in names:
-            difference = comparison.difference(name, BASELINE)
-            figures[name]["than_random"] = dataclasses.astuple(difference)
+        ranked.append(
+            Ranked(
+                name,
+                registry.load(name).family,
+                seconds=fit_s[0] + folds[0].units / rate[0],
+                fit_s=fit_s,
+                rate=rate,
+                bits=comparison.bits(name),
+                behind=dataclasses.astuple(behind),
+                than_random=dataclasses.astuple(comparison.difference(name, BASELINE)),
+                equal=behind.low <= 0,
+                curve=tuple(
+                    (share, by_share[share].bits(name) if share in by_share else None)
+                    for share in curve
+                ),
+            )
+        )
     # of those that are not shown worse than the best, the default comes first
-    order = sorted(names, key=lambda name: name != DEFAULT_METHOD or not figures[name]["equal"])
-    return {name: figures[name] for name in order}
+    return sorted(ranked, key=lambda each: each.method != DEFAULT_METHOD or not each.equal)
+
+
+def spread(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and sample standard deviation."""
+    return float(np.mean(values)), float(np.std(values, ddof=1))

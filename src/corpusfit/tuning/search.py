@@ -19,8 +19,9 @@ from corpusfit.core.plan import size_for
 from corpusfit.embed.hardware import resolve
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod, Method
-from corpusfit.selection.commands import choose, rank_by_bits, select
+from corpusfit.selection.commands import choose, rank, select
 from corpusfit.selection.folder import copy_scores
+from corpusfit.selection.ranking import NotComparableError
 from corpusfit.text.context import Machine
 from corpusfit.training.adapting import adapt
 from corpusfit.training.folder import AdaptFolder
@@ -227,22 +228,28 @@ class Search:
         if not ranked:
             return named
         if not self.folder.ranking.exists():
-            verdicts = rank_by_bits(
-                self.plan.selection(ranked[0]),
-                [self.fit],
-                self.corpus,
-                ranked,
-                named=bool(named),
-                machine=self.machine,
-            )
-            rows = [{"method": v.method, "bits": v.bits} for v in verdicts]
+            try:
+                ranking = rank(
+                    self.plan.selection(ranked[0]),
+                    [self.fit],
+                    self.corpus,
+                    ranked,
+                    named=bool(named),
+                    machine=self.machine,
+                )
+            except NotComparableError as e:
+                if not named:
+                    raise
+                self.machine.progress.warn(str(e))
+                return named
+            rows = [{"method": each.method, "bits": each.bits} for each in ranking]
             write_bytes(self.folder.ranking, json.dumps(rows).encode())
         rows = json.loads(self.folder.ranking.read_bytes())
-        self.bits = {row["method"]: row["bits"] for row in rows if row["bits"] is not None}
+        self.bits = {row["method"]: row["bits"] for row in rows}
         if named:
             return sorted(named, key=lambda name: self.bits.get(name, 0.0))
-        usable = [row["method"] for row in rows if row["method"] != RANDOM]
-        return sorted(usable, key=lambda n: self.bits.get(n, 0.0))[: self.plan.search.keep]
+        usable = [method for method in self.bits if method != RANDOM]
+        return sorted(usable, key=self.bits.__getitem__)[: self.plan.search.keep]
 
     def _score(self, settings: Sequence[Setting]) -> None:
         """Score the corpus by every method of some settings."""

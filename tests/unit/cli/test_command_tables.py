@@ -50,19 +50,14 @@ SHOWN = {
         [
             {
                 "method": "domain_moore_lewis",
-                "family": "agreement of methods",
-                **dict.fromkeys(("agreement", "f1", "auroc", "ap"), (0.9876, 0.1234)),
                 "bits": 10.123,
                 "behind": (1.123, 0.987, 1.234),
                 "curve": [(share, 10.123) for share in (0.001, 0.01, 0.1, 0.2, 0.3)],
                 "seconds": 98765.43,
-                "fit_s": (98765.43,),
-                "rate": (MANY,),
             }
         ]
         * 2,
         0.2,
-        3,
     ],
     "adapt.show_adapted": [
         {

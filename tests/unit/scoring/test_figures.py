@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score, roc_auc_score
+from sklearn.metrics import average_precision_score
 
-from corpusfit.scoring.rank import auroc, figures
+from corpusfit.scoring.figures import figures
 
 
 def drawn(seed, n, levels):
@@ -23,15 +23,6 @@ def test_average_precision_is_that_of_scikit_learn(n, levels):
         scores, inside = drawn(seed, n, levels)
         found = figures(scores, inside).average_precision
         assert found == pytest.approx(average_precision_score(inside, scores), abs=1e-12)
-
-
-@pytest.mark.parametrize("levels", [3, 1000])
-def test_auroc_is_that_of_scikit_learn(levels):
-    rng = np.random.default_rng(levels)
-    found, others = (rng.integers(levels, size=n).astype(np.float32) for n in (40, 90))
-    truth = np.arange(130) < 40
-    expected = roc_auc_score(truth, np.concatenate([found, others]))
-    assert auroc(found, others) == pytest.approx(expected, abs=1e-12)
 
 
 def test_zero_and_minus_zero_are_equal_scores():

@@ -8,15 +8,7 @@ import pytest
 from corpusfit.core.types import text_array
 from corpusfit.scoring.heldout_bits import FOLDS, HALVES, HeldOut
 from corpusfit.scoring.likeness import Likeness
-from corpusfit.selection.ranking import (
-    CURVE,
-    Evaluation,
-    FoldBits,
-    Ranked,
-    Ranking,
-    _figures,
-    amounts,
-)
+from corpusfit.selection.ranking import Evaluation, FoldBits, Ranking, amounts, ranked_methods
 
 N = 40
 WORDS = 10
@@ -38,9 +30,7 @@ def evaluation(bits, noise=0.0):
 
 
 def ranking(bits, noise=0.0):
-    figures = _figures(evaluation(bits, noise), [0.2], [0.2])
-    rows = (Ranked(m, "lexical", 1.0, (1.0, 0.0), (1.0, 0.0), **f) for m, f in figures.items())
-    return Ranking(tuple(rows), 0.2)
+    return Ranking(tuple(ranked_methods(evaluation(bits, noise), [0.2], [0.2])), 0.2)
 
 
 @pytest.mark.parametrize(("noise", "first"), [(0.5, "cynical"), (0.0, "dsir")])
@@ -82,4 +72,4 @@ def test_a_foreign_target_is_the_first_thing_said():
 )
 def test_amounts_of_too_few_words_are_left_out(units, asked, expected):
     held = SimpleNamespace(measurable=lambda share: share * units / HALVES >= 5)
-    assert amounts(held, asked, CURVE) == expected
+    assert amounts(held, asked) == expected

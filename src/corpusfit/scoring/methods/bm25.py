@@ -12,7 +12,7 @@ is taken as exponential: on four tasks this selects 81 to 88 % of what exact ran
 most `queries` target texts are used, a uniform sample, because time grows with them. Queries are
 whole texts; TLM's keyword queries for very long texts (RAKE) are not offered. Words are not stemmed
 and none is a stop word, as in TLM's published code. A target text matches itself best of all, so a
-threshold set on the target's own scores, as for F1 in `corpusfit rank`, is too high for others.
+threshold set on the target's own scores, as for TADPOLE's F1, is too high for others.
 Reference: Yao et al. (2021), NLP From Scratch Without Large-Scale Pretraining (arXiv 2111.04130),
 section 3.1, and its published `data_selection.py`; Lucene's BM25Similarity for the formula;
 Pickands (1975), Statistical Inference Using Extreme Order Statistics, for the tail.
