@@ -55,7 +55,7 @@ def hash_letters(
                 point = (first & 0x0F) << 12 | middle << 6 | (data[i + 2] & 0x3F)
                 i += 3
             else:
-                point = LAST
+                point = np.uint32(LAST)
             letter = table[point] if point < LAST else np.uint32(COMPLEX)
             simple = letter != COMPLEX
             if simple and letter:

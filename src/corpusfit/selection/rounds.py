@@ -369,16 +369,15 @@ class Left:
     @classmethod
     def read(cls, folder: RoundsFolder, group: int) -> tuple[Left, int]:
         """The state of a group, and the number of the round that wrote it."""
-        arrays, header = read_arrays(folder.group(group))
-        return cls(**arrays, **map_arrays(folder.lengths(group), ("words", "ends"))), header[
-            "round"
-        ]
+        state, header = read_arrays(folder.group(group))
+        lengths = map_arrays(folder.lengths(group), ("words", "ends"))
+        return cls(**state, **lengths), header["round"]
 
     def write(self, folder: RoundsFolder, group: int, number: int) -> None:
         """Write the state of a group after a round; the first one writes its lengths, too."""
         if number == 1:
             write_arrays(folder.lengths(group), {"words": self.words, "ends": self.ends}, {})
-        state = {"number": self.number, "gains": self.gains}
+        state: dict[str, NDArray[Any]] = {"number": self.number, "gains": self.gains}
         write_arrays(folder.group(group), state, {"round": number})
 
     @property

@@ -162,6 +162,7 @@ def letters_keys(data: NDArray[np.uint8], bounds: NDArray[np.int64]) -> NDArray[
         data: the bytes of the texts.
         bounds: int64 [n, 2], where each begins and ends.
     """
+    keys: NDArray[np.uint64]
     keys, holds = hash_letters(data, bounds, _letters())
     forms = [_letters_of(data[slice(*bounds[i])].tobytes()) for i in np.flatnonzero(~holds)]
     points = np.frombuffer("".join(forms).encode("utf-32-le", "surrogatepass"), np.uint32)
