@@ -29,10 +29,10 @@ def cut_of(run):
 @pytest.mark.parametrize(
     ("words", "pieces"),
     # a short word is a word piece: halfway between two lengths the longer one is taken
-    [(1, 64), (79, 64), (80, 96), (111, 96), (112, 128), (160, 192), (224, 256), (900, 256)],
+    [(1, 64), (79, 64), (80, 96), (112, 128), (224, 256), (319, 256), (640, 768), (9000, 1024)],
 )
 def test_a_unit_is_as_long_as_the_median_text(select, words, pieces):
-    run = select(["so " * 3, "it " * words, "it " * words, "so " * 900])
+    run = select(["so " * 3, "it " * words, "it " * words, "so " * 9000])
     assert cut_of(run) == {"unit": "window", "pieces": pieces, "gamma": 1}
     assert str(pieces) in run.manifest["cut_reason"]
 

@@ -292,7 +292,7 @@ class CutPlan(Group, group="cut"):
         Option(
             "Most estimated word pieces in a unit, except in a `document`",
             default="for a `window` whose words are compared, as many as the target's texts have, "
-            "64 to 256; else 256",
+            "64 to 1024; else 256",
             above=0,
         ),
     ] = None

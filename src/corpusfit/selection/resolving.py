@@ -362,8 +362,9 @@ def resolve(run: Run, *, cascade: bool = False) -> Resolved:
     return dataclasses.replace(resolved, plan=plan, cut_reason=cut_reason)
 
 
-_LENGTHS = (64, 96, 128, 192, 256)
-"""Word pieces of a unit that follows the target (docs/log.md, 2026-11-28)."""
+_LENGTHS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
+"""Word pieces of a unit that follows the target: shorter ones leave the domain, and a model learns
+less of long texts from short ones (docs/log.md, 2026-11-28 and 2026-11-29)."""
 _LARGE = {1e11: 128, 1e12: 256}
 """Least word pieces of a unit of a corpus with more bytes of text: at 64 `scores/` has 63 MB per
 GB, at 128 half of that."""
@@ -395,7 +396,7 @@ def with_cut(run: Run, plan: Plan, methods: Iterable[AnyMethod]) -> tuple[Plan, 
             lengths += cut_units(usable, CutPlan("document"))[0].pieces.tolist()
         median = float(np.median(lengths))
         pieces = min(_LENGTHS, key=lambda length: (abs(length - median), -length))
-        reason = f"the target's median text has {median:,.0f} ({_LENGTHS[0]} is the least)"
+        reason = f"the target's median text has {median:,.0f} ({_LENGTHS[0]} to {_LENGTHS[-1]} are taken)"
         text = _text_bytes(run.sources)
         least = max((p for size, p in _LARGE.items() if text > size), default=0)
         if pieces < least:
