@@ -189,6 +189,11 @@ class Study:
         found: dict[str, int] = orjson.loads(self.corpus.with_suffix(".json").read_bytes())
         return found
 
+    @cached_property
+    def documents(self) -> dict[str, list[str]]:
+        """The corpus's documents by source."""
+        return {path.name: texts_of(path) for path in sorted(self.corpus.glob("*.jsonl"))}
+
     @cache  # noqa: B019 (one study in a process)
     def target(self, name: str) -> tuple[list[str], list[str]]:
         """Texts to draw targets from, and unseen ones."""
@@ -205,8 +210,7 @@ class Study:
             found = list(dict.fromkeys(t for t in found if len(t.split()) > 2))
             drawn = [found[i] for i in np.random.default_rng(0).permutation(len(found))]
             store(folder / "fit.jsonl", drawn[:FITTED])
-            documents = {p.name: texts_of(p) for p in sorted(self.corpus.glob("*.jsonl"))}
-            clean = outside(drawn[FITTED : FITTED + 2 * JUDGED], documents)[:JUDGED]
+            clean = outside(drawn[FITTED : FITTED + 2 * JUDGED], self.documents)[:JUDGED]
             words = np.cumsum([len(text.split()) for text in clean])
             store(folder / "unseen.jsonl", clean[: int(np.searchsorted(words, JUDGED_WORDS)) + 1])
         return texts_of(folder / "fit.jsonl"), texts_of(folder / "unseen.jsonl")
@@ -235,10 +239,18 @@ class Study:
             machine=Machine("inline", 1, self.folder / "cache"),
         )
         seconds = time.process_time() - started
-        rows = list(run)
-        ties = np.random.default_rng(0).permutation(len(rows))
-        order = np.lexsort((ties, [-row["score"] for row in rows]))
-        return [rows[i]["text"] for i in order], round(seconds, 2)
+        # segments in falling order, which `selected/` joins
+        segments: list[tuple[float, str]] = []
+        for part in run.scores():
+            columns = ("source", "row", "start", "end", "score", "selected")
+            for of, row, first, last, score, taken in zip(
+                *(part.column(name).to_pylist() for name in columns), strict=True
+            ):
+                if taken:
+                    segments.append((-score, self.documents[of][row][first:last]))
+        ties = np.random.default_rng(0).permutation(len(segments))
+        order = np.lexsort((ties, [score for score, _ in segments]))
+        return [segments[i][1] for i in order], round(seconds, 2)
 
     def compute(self, piece: Piece) -> Record:
         """Measure a cell."""
