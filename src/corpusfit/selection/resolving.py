@@ -396,7 +396,8 @@ def with_cut(run: Run, plan: Plan, methods: Iterable[AnyMethod]) -> tuple[Plan, 
             lengths += cut_units(usable, CutPlan("document"))[0].pieces.tolist()
         median = float(np.median(lengths))
         pieces = min(_LENGTHS, key=lambda length: (abs(length - median), -length))
-        reason = f"the target's median text has {median:,.0f} ({_LENGTHS[0]} to {_LENGTHS[-1]} are taken)"
+        taken = f"{_LENGTHS[0]} to {_LENGTHS[-1]:,} are taken"
+        reason = f"the target's median text has {median:,.0f} ({taken})"
         text = _text_bytes(run.sources)
         least = max((p for size, p in _LARGE.items() if text > size), default=0)
         if pieces < least:
