@@ -8,7 +8,7 @@ missing.
 
 Run: .venv/bin/python benchmarks/benefit.py DATA MODEL WORK [--seeds 3] [--steps 200]
      [--targets acl_arc,…] [--methods random,…] [--check] [--again cynical,…]
-     [--out FOLDER] [--tables]
+     [--out FOLDER] [--name default] [--tables]
 DATA has pile/, tasks/ and ner/; WORK keeps the inputs. --check makes the selections of cells of
 earlier commits again; a later run measures the cells whose selection differs. --again forgets the
 cells that some methods have from earlier commits; --tables only writes the tables again. Methods
@@ -55,11 +55,11 @@ Found = dict[str, Any]
 def main() -> None:
     """Compute what is missing, and write after every cell."""
     asked = arguments()
-    path = asked.out / "benefit.json"
+    path = asked.out / f"{asked.name}.json"
     protocol = protocol_of(asked)
     work = Work(asked.data, asked.model, asked.work, asked.steps)
     if asked.again:
-        write(asked.out, forget(read(path, protocol), asked.again, machine()["commit"][:9]))
+        write(path, forget(read(path, protocol), asked.again, machine()["commit"][:9]))
     if asked.check:
         check(asked, path, work)
     for what, name, method, seed in [] if asked.tables or asked.check else pieces(asked):
@@ -83,9 +83,9 @@ def main() -> None:
         found["targets"][f"{name}/{seed}"] = texts
         found[f"{what}s"][key] = result
         found["machine"] = machine()
-        write(asked.out, found)
+        write(path, found)
         print(f"{time.perf_counter() - started:.0f} s", what, name, method, seed, flush=True)
-    write(asked.out, read(path, protocol))
+    write(path, read(path, protocol))
 
 
 def check(asked: argparse.Namespace, path: Path, work: Work) -> None:
@@ -99,7 +99,7 @@ def check(asked: argparse.Namespace, path: Path, work: Work) -> None:
         print("the same" if same else "differs", key, flush=True)
         found = read(path, protocol)
         found["cells"][key] |= {"checked": commit, "same": same}
-        write(asked.out, found)
+        write(path, found)
 
 
 def pieces(asked: argparse.Namespace) -> Iterator[tuple[str, str, str, int]]:
@@ -140,10 +140,10 @@ def forget(found: Found, methods: list[str], commit: str) -> Found:
     return found | {"cells": kept}
 
 
-def write(out: Path, found: Found) -> None:
-    """benefit.json and benefit.md, each whole."""
-    write_bytes(out / "benefit.json", (json.dumps(found, indent=1) + "\n").encode())
-    write_bytes(out / "benefit.md", tables(found).encode())
+def write(path: Path, found: Found) -> None:
+    """The results as JSON, and their tables beside them, each whole."""
+    write_bytes(path, (json.dumps(found, indent=1) + "\n").encode())
+    write_bytes(path.with_suffix(".md"), tables(found).encode())
 
 
 def protocol_of(asked: argparse.Namespace) -> Found:
@@ -165,6 +165,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--again", type=lambda given: given.split(","), default=[])
     parser.add_argument("--out", type=lambda given: Path(given).resolve(), default=RESULTS)
+    parser.add_argument("--name", default="default", help="of the files in the output folder")
     parser.add_argument("--tables", action="store_true")
     asked = parser.parse_args()
     if wrong := set(asked.targets) - set(TARGETS):
