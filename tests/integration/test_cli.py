@@ -519,9 +519,9 @@ def test_demo(cli, tmp_path, monkeypatch):
     done = cli("demo", "--out", tmp_path / "demo", "--seed", 3, "--json")
     found = only_json(done)
     run = corpusfit.open(tmp_path / "demo/fit/selection")
-    hits = sum(s["source"] == "network.jsonl" for s in run)
+    hits = sum(s["segments"] for s in run if s["source"] == "network.jsonl")
     assert run.manifest["plan"]["seed"] == 3
-    assert found["precision"] == hits / len(list(run))
+    assert found["precision"] == hits / sum(s["segments"] for s in run)
     segments = run.manifest["selected"]["by_source"]["network.jsonl"]["segments"]
     assert found["recall"] == hits / segments
     assert 0 < found["chance"] < 0.5 < found["precision"]

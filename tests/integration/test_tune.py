@@ -18,6 +18,7 @@ from corpusfit.tuning import search
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 pytestmark = pytest.mark.slow
 ON_CPU = ["train.device=cpu", "train.precision=fp32", "search.least=3", "search.evaluations=2"]
+ONE_UNIT = "cut.pieces=256"  # for each row
 SIZE = {"train.batch": 4, "train.length": 32, "train.rate": 1e-2}
 KEPT = ("selection/scores", "selection/selected")
 ONE = {"budget": "8 steps", "fractions": [0.3], "weights": ["off"]}
@@ -32,7 +33,7 @@ def tune(tmp_path, inline, tiny_lm, task, pile):
         given = {"target": task, "corpus": pile, "budget": "54 steps", "methods": ["moore_lewis"]}
         given |= {"model": str(tiny_lm), "batch": 4, "length": 32, "rate": 1e-2}
         given |= {"fractions": [0.2, 0.5], "machine": inline}
-        settings = [*ON_CPU, *words.pop("settings", ())]
+        settings = [*ON_CPU, ONE_UNIT, *words.pop("settings", ())]
         return corpusfit.tune(out=tmp_path / out, settings=settings, **(given | words))
 
     return tune
@@ -113,7 +114,7 @@ def test_killed_after_some_trials_it_ends_the_same(tune, start, cli, tmp_path, t
     whole = outcome(expected)
     words = ["tune", "--model", tiny_lm, "--target", task, "--corpus", pile, "--budget", "54"]
     words += ["--methods", "moore_lewis", "--fractions", "0.2,0.5", "--no-report"]
-    for setting in [*ON_CPU, *(f"{name}={value}" for name, value in SIZE.items())]:
+    for setting in [*ON_CPU, ONE_UNIT, *(f"{name}={value}" for name, value in SIZE.items())]:
         words += ["--set", setting]
     again = tmp_path / "again"
     assert kill_at(start(*words, "--out", again), again, "trials/*.json", 3)
@@ -323,7 +324,7 @@ def test_the_table_and_the_report(tune, cli, tmp_path, tiny_lm, task, pile):
     """The command prints what the function returns; the page has the picture and the selection."""
     words = ["tune", "--model", tiny_lm, "--target", task, "--corpus", pile, "--out"]
     words += [tmp_path / "out", "--budget", "12", "--methods", "moore_lewis", "--fractions", "0.2"]
-    for setting in [*ON_CPU, *(f"{name}={value}" for name, value in SIZE.items())]:
+    for setting in [*ON_CPU, ONE_UNIT, *(f"{name}={value}" for name, value in SIZE.items())]:
         words += ["--set", setting]
     done = cli(*words)
     assert done.code == 0, done.err
