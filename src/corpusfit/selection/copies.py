@@ -321,6 +321,10 @@ class Copies:
         packed = read_arrays(keys_path(self.marks, part))[0]["copy"]
         return np.unpackbits(packed, count=n).astype(np.bool_)
 
+    def any_of(self, part: int) -> bool:
+        """Whether some segments of a part are left out."""
+        return part in self.parts or (self.repeats is not None and self.repeats.any_of(part))
+
     def of(self, part: int, segment: NDArray[Any]) -> NDArray[np.bool_]:
         """Which segments of a part are left out, bool [m]; `segment` [m] is its column."""
         left_out = np.zeros(len(segment), np.bool_)
@@ -352,30 +356,45 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
     dedup = run.plan.choose.dedup
     if dedup == "none":
         return Copies()
-    if not run.counted:  # the rows were counted by an earlier command
-        runs = runs_of_parts(folder, run.shard_count)
-        for of_run in sorted(run.engine.map(partial(_count, folder.scored), runs)):
-            run.counted.update(of_run)
-    documents_of, segments_of = (
-        {shard: sizes[i] for shard, sizes in run.counted.items()} for i in (0, 1)
-    )
+
+    def sizes(which: int) -> dict[int, int]:
+        """The documents (0) or segments (1) of each shard; only a search asks for them."""
+        if not run.counted:  # the rows were counted by an earlier command
+            runs = runs_of_parts(folder, run.shard_count)
+            for of_run in sorted(run.engine.map(partial(_count, folder.scored), runs)):
+                run.counted.update(of_run)
+        return {shard: counts[which] for shard, counts in run.counted.items()}
+
     # Keys are stored (8 bytes per document and segment, 168 more for near-duplicates), so texts are
     # hashed only once; a method that scores text has stored them already.
     pairs = corpus.is_parallel(run.sources)
     key = partial(key_shard, run.plan.read, run.plan.cut, folder.keys, pairs)
     search = Search(folder.scores, folder.keys, (EXACT,), folder.copies / "work", run.names[:3])
-    copies = _found(run, folder, "exact", key, search, documents_of, Copies())
+    copies = _found(run, folder, "exact", key, search, partial(sizes, 0), Copies())
     if dedup == "near":
         near = replace(search, keys=folder.near, names=NEAR)
         key_all = partial(key_near, run.plan.read, folder.near)
-        copies = _found(run, folder, "near", key_all, near, documents_of, copies)
-    if pairs or sum(segments_of.values()) == sum(documents_of.values()):
+        copies = _found(run, folder, "near", key_all, near, partial(sizes, 0), copies)
+    kind = repeats_kind(dedup)
+    repeats = stored_copies(folder, kind)
+    if repeats is None:
+        if pairs or sum(sizes(1).values()) == sum(sizes(0).values()):
+            repeats = Copies()  # no document is cut
+            _store(folder, kind, repeats)
+        else:
+            among = replace(search, keys=segment_keys(folder.keys), copies=copies)
+            repeats = _found(run, folder, kind, key, among, partial(sizes, 1), Copies())
+            remove(among.keys)  # as many bytes as the scores have
+    if kind not in repeats.counts:
         return copies
-    among = replace(search, keys=segment_keys(folder.keys), copies=copies)
-    repeats = _found(run, folder, repeats_kind(dedup), key, among, segments_of, Copies())
-    remove(among.keys)  # as many bytes as the scores have
-    counts = {**copies.counts, "repeats": repeats.counts[repeats_kind(dedup)]}
+    counts = {**copies.counts, "repeats": repeats.counts[kind]}
     return replace(copies, counts=counts, repeats=repeats)
+
+
+def _store(folder: SelectionFolder, kind: str, copies: Copies) -> None:
+    """Keep what a search of a kind found, for later commands."""
+    values = {"counts": copies.counts, "parts": sorted(copies.parts)}
+    write_bytes(folder.copies / f"{kind}.json", json.dumps(values).encode())
 
 
 def _found(
@@ -384,12 +403,13 @@ def _found(
     kind: str,
     key: Callable[[Shard], None],  # writes the keys of a shard
     search: Search,
-    sizes: Mapping[int, int],
+    sizes_of: Callable[[], Mapping[int, int]],  # entries of each shard
     before: Copies,
 ) -> Copies:
     """The copies of `before` and those of a kind, by an earlier command or a search."""
     if known := stored_copies(folder, kind):
         return known
+    sizes = sizes_of()
     done = names_in(search.keys)
     missing = {index for index in sizes if keys_path(search.keys, index).name not in done}
     sought = _KINDS.get(kind, "repeats")
@@ -398,8 +418,7 @@ def _found(
             for _ in run.map(key, (shard for shard in run.shards() if shard.index in missing)):
                 pass
         copies = find_copies(run.map, search, sizes, kind, folder.copies / kind, before)
-        values = {"counts": copies.counts, "parts": sorted(copies.parts)}
-        write_bytes(folder.copies / f"{kind}.json", json.dumps(values).encode())
+        _store(folder, kind, copies)
     return copies
 
 

@@ -311,9 +311,11 @@ def write_selected(
     remove(folder.gathered)
     places: dict[int, tuple[int, ...]] = {}
     for index, of_part in examples.items():
-        (segment,) = table.read_columns(table.part_path(folder.scores, index), "segment")
-        kept = np.flatnonzero(~copies.of(index, segment))
-        places[index] = tuple(kept[of_part].tolist())
+        places[index] = tuple(of_part.tolist())
+        if copies.any_of(index):
+            (segment,) = table.read_columns(table.part_path(folder.scores, index), "segment")
+            kept = np.flatnonzero(~copies.of(index, segment))
+            places[index] = tuple(kept[of_part].tolist())
 
     # the selected text and the examples of each shard, unless they are written, or merged
     parts = stored_parts(folder.parts, chosen.parts)
