@@ -387,7 +387,8 @@ def with_cut(run: Run, plan: Plan, methods: Iterable[AnyMethod]) -> tuple[Plan, 
         return _whole(plan, "conversations", why), f"{why[:-1]}, so they are not cut."
     if plan.cut.pieces is not None or plan.cut.unit != "window":
         return plan, ""
-    pieces, reason = plan.cut.most, ""
+    pieces = plan.cut.most
+    reason = ""
     if not any(m.encodes or m.fields or isinstance(m, LabelMethod) for m in methods):
         read = plan.target_read
         lengths: list[int] = []
@@ -401,7 +402,8 @@ def with_cut(run: Run, plan: Plan, methods: Iterable[AnyMethod]) -> tuple[Plan, 
         text = _text_bytes(run.sources)
         least = max((p for size, p in _LARGE.items() if text > size), default=0)
         if pieces < least:
-            pieces, reason = least, f"the corpus has {_size(text)} of text"
+            pieces = least
+            reason = f"the corpus has {_size(text)} of text"
         reason = f"Units have at most {pieces} word pieces (`cut.pieces`), as {reason}."
     return dataclasses.replace(plan, cut=dataclasses.replace(plan.cut, pieces=pieces)), reason
 
