@@ -10,7 +10,7 @@ CASCADE = {"cascade": "dsir:0.5>tfidf"}
 @pytest.fixture
 def foreign(jsonl):
     """A target with few of the corpus's words."""
-    texts = [f"rare{i % 7} odd{i % 5} strange{i % 3} protein number {i}" for i in range(60)]
+    texts = [f"rare{i % 7} odd{i % 5} strange{i % 3} protein number {i}" for i in range(90)]
     return jsonl("foreign.jsonl", texts)
 
 
@@ -22,7 +22,7 @@ def test_a_selection_warns_of_a_foreign_target(
     found = corpusfit.select(target=foreign, out=tmp_path / "foreign", **common).manifest
     assert found["likeness"]["foreign"]
     (said,) = [w for w in found["warnings"] if w.startswith("The corpus has little")]
-    assert f"{100 * found['likeness']['closed']:.0f} %" in said
+    assert f"{found['likeness']['drawn']:.1f} bits" in said
     own = corpusfit.select(target=task, out=tmp_path / "own", **common).manifest
     assert own["likeness"]["closed"] > 0.5
     assert not any("little like" in w for w in own["warnings"])

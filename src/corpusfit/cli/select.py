@@ -104,7 +104,8 @@ def _ranking(ranking: Ranking, request: Mapping[str, Any]) -> dict[str, Any]:
 def rank(ranking: Ranking) -> None:
     """Rank the scoring methods on your target and corpus.
 
-    Each method selects from a sample of the corpus, cut as `select` cuts it. An n-gram model
+    Each method selects from a sample of the corpus, cut as `select` cuts it for methods on words.
+    An n-gram model
     trained on this selection then predicts target texts that neither the fit nor the selection
     used. Prints the bits per word (lower is better) for 0.1, 1, 10 and 30 % of the words and for
     --fraction, by which the methods are ordered, with the difference from the best method and its
@@ -168,10 +169,8 @@ def _default_amount(manifest: Mapping[str, Any]) -> str:
     given = any(getattr(amount, name) is not None for name in AMOUNTS)
     if manifest["selected"] is None or given:
         return ""
-    return (
-        f" Amount: {percent(amount.share, 1)} of the words without copies, as none was given "
-        "(`choose.fraction`)."
-    )
+    share = percent(amount.share, 1)
+    return f" No amount (`choose.fraction`) was given: {share} of the words without copies."
 
 
 def show_cascade(cascade: Mapping[str, Any]) -> None:

@@ -280,8 +280,9 @@ class CutPlan(Group, group="cut"):
         str,
         Option(
             "How to cut documents into the pieces that are scored: `window` (as many whole "
-            "sentences as fit in `cut.pieces` word pieces), `sentence`, `paragraph`, `fixed` "
-            "(`cut.pieces` word pieces, even mid-sentence) or `document` (no cuts)",
+            "sentences as fit in `cut.pieces` word pieces; a longer one is cut between words), "
+            "`sentence`, `paragraph`, `fixed` (`cut.pieces` word pieces, even mid-sentence) or "
+            "`document` (no cuts)",
             "unit",
             metavar="UNIT",
             allowed=UNITS,

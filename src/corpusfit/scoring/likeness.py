@@ -29,6 +29,9 @@ LITTLE = 0.4
 """Part closed below which a corpus has little like the target."""
 FEWEST = 20
 """Target documents below which nothing is said."""
+FEWEST_WORDS = 200
+"""Words that each model is trained on, below which nothing is said: below 50, nine of ten targets
+with their domain in the corpus looked foreign, below 100 one in three (docs/log.md, 2026-11-29)."""
 MAX_WORDS = 5_000
 _APART = 0.5  # bits: a selection that is this near to target texts is like them
 _MAX_TARGET = 2_000  # target units
@@ -68,6 +71,8 @@ class Likeness:
         )
         if self.closed is None:
             return f"Random text of the corpus is as good as texts of the target: {bits}."
+        if self.closed <= 0:
+            return f"A selection is no more like the target than random text is: {bits}."
         closed = f"{100 * self.closed:.0f} % of the gap between random text and texts of the target"
         return f"A selection closes {closed}: {bits}."
 
@@ -91,7 +96,7 @@ def likeness(
         seed: of the draws.
 
     Returns:
-        None if the target has too few documents.
+        None if the target has too few documents or too few words.
     """
     rng = np.random.default_rng(seed % 2**64)
     documents = np.arange(len(target)) if documents is None else documents
@@ -111,6 +116,8 @@ def likeness(
     half = (rng.permutation(len(different)) % 2)[document]
     sides = [m + np.flatnonzero(half == i) for i in (0, 1)]
     limit = min(MAX_WORDS, *(int(sizes[side].sum()) for side in (*sides, np.arange(m))))
+    if limit < FEWEST_WORDS:
+        return None
     method = registry.build("cynical", {})
     bits = np.zeros((3, len(different)))
     tokens = np.zeros(len(different))

@@ -344,10 +344,11 @@ class RoundScorer(Scorer[Texts]):
         highest = float(np.log2(self.budgets[-1] / max(1, self.budgets[0]))) + 1
         return (
             "The score is the order of selection: -log2 of the share of the corpus's words that "
-            f"are selected before the text, at most {highest:.2f}. An effect is what the words add "
-            "to the target's coverage when the text is selected, less what they cost: 0.5 pays for "
-            "half of the text. Effects do not add up to the score. If the order of a text's words "
-            "is less likely in a sample of the corpus than by chance, its words only cost."
+            f"are selected before the text, at most {highest:.2f}. An effect is what a word adds "
+            "to the target's coverage, less its share of the text, whose words cost 1 in all. The "
+            "texts with the largest sum are selected first; few words of any text pay for "
+            "themselves, so also the best sum can be below 0. A text whose words are in an order "
+            "that is less likely in a sample of the corpus than chance adds nothing."
         )
 
     def explain(self, text: str) -> list[Effect]:

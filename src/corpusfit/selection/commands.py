@@ -171,7 +171,11 @@ def rank(
         # one cut for all that is compared: that of methods on words, as of the default
         methods = [registry.build(name, options) for name in names]
         words = [method for method in methods if not method.encodes] or methods
-        plan, _ = with_cut(run, with_scored_side(run, plan), words)
+        plan, reason = with_cut(run, with_scored_side(run, plan), words)
+        if reason and len(words) < len(methods):
+            reason += f" A selection by embeddings takes {CutPlan().most}."
+        if reason:
+            run.progress.note(reason)
         run = dataclasses.replace(run, plan=plan)
         if plan.cut.gamma > 1:
             run.warn(

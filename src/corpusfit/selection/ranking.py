@@ -36,6 +36,7 @@ BASELINE = "random"
 """Ranked beside every method."""
 CURVE = (0.001, 0.01, 0.1, 0.3)
 """Shares of the corpus that are evaluated beside the asked one."""
+NONE_BETTER = f"No method is shown better than the default, {DEFAULT_METHOD}."
 _WORTH_A_WARNING = 0.1
 """Share of the target that held-out bits leave out, from which that is said."""
 
@@ -210,11 +211,14 @@ class Ranking(Sequence[Ranked]):
         methods: their bits and costs.
         fraction: share of the corpus by which they are ordered.
         likeness: what the corpus has of the target; None for a tiny target.
+        gains_from: the smallest share, of those that were measured, at which the best method is
+            shown better than random text; None if it is at no share.
     """
 
     methods: tuple[Ranked, ...]
     fraction: float
     likeness: Likeness | None = None
+    gains_from: float | None = None
 
     def __len__(self) -> int:
         """The number of methods."""
@@ -236,12 +240,26 @@ class Ranking(Sequence[Ranked]):
         if equal[0] != best.method:
             found.append(f"{equal[0]} is not shown worse than the best, {best.method}.")
         if best.than_random[2] >= 0:
-            found.append(
-                f"The best method, {best.method}, is not shown better than random text of the "
-                "corpus, so no choice of a method matters here. Add texts to the target, or look "
-                "for another corpus."
-            )
+            found.append(self._no_gain(best.method))
+        elif best.method == DEFAULT_METHOD:
+            found.append(NONE_BETTER)
+        elif any(each.method == DEFAULT_METHOD and not each.equal for each in self.methods):
+            found.append(f"{best.method} is shown better than the default, {DEFAULT_METHOD}.")
         return found
+
+    def _no_gain(self, best: str) -> str:
+        """What to do if the best method is not shown better than random text."""
+        random = f"The best method, {best}, is not shown better than random text of the corpus"
+        if self.gains_from is None:
+            return (
+                f"{random}, so no choice of a method matters here. Add texts to the target, or "
+                "look for another corpus."
+            )
+        return (
+            f"{random} at {100 * self.fraction:g} %, where the sample has few words; at "
+            f"{100 * self.gains_from:g} % one is. Draw a larger sample of the corpus with "
+            f"`fit.background=100000`, or rank at `choose.fraction={self.gains_from:g}`."
+        )
 
 
 def candidates() -> list[str]:
@@ -285,7 +303,18 @@ def rank_methods(
         run.warn(f"{method} is left out of the ranking: {why}")
     ranked = ranked_methods(evaluation, shares, sorted({asked, *CURVE}))
     measured = run.one(partial(alike, background, plan.seed), target)
-    return Ranking(tuple(ranked), shares[0], measured)
+    return Ranking(tuple(ranked), shares[0], measured, gains_from(evaluation, shares))
+
+
+def gains_from(evaluation: Evaluation, shares: Sequence[float]) -> float | None:
+    """The smallest share at which the best method is shown better than random text."""
+    methods = [name for name in evaluation.folds if name != BASELINE]
+    for share in sorted(shares):
+        comparison = evaluation.comparison(shares.index(share))
+        best = min(methods, key=comparison.bits, default=BASELINE)
+        if comparison.difference(best, BASELINE).high < 0:
+            return share
+    return None
 
 
 def ranked_methods(

@@ -384,7 +384,7 @@ def with_cut(run: Run, plan: Plan, methods: Iterable[AnyMethod]) -> tuple[Plan, 
         for row in first
     ):
         why = "A model is trained on the assistant's turns of whole conversations."
-        return _whole(plan, "conversations", why), f"{why[:-1]}, so they are not cut."
+        return _whole(plan, "conversations", why), "Conversations are selected whole."
     if plan.cut.pieces is not None or plan.cut.unit != "window":
         return plan, ""
     pieces = plan.cut.most
@@ -397,8 +397,8 @@ def with_cut(run: Run, plan: Plan, methods: Iterable[AnyMethod]) -> tuple[Plan, 
             lengths += cut_units(usable, CutPlan("document"))[0].pieces.tolist()
         median = float(np.median(lengths))
         pieces = min(_LENGTHS, key=lambda length: (abs(length - median), -length))
-        taken = f"{_LENGTHS[0]} to {_LENGTHS[-1]:,} are taken"
-        reason = f"the target's median text has {median:,.0f} ({taken})"
+        nearest = f"the nearest of {_LENGTHS[0]} to {_LENGTHS[-1]:,}"
+        reason = f"the target's median text has about {median:,.0f} ({nearest})"
         text = _text_bytes(run.sources)
         least = max((p for size, p in _LARGE.items() if text > size), default=0)
         if pieces < least:
@@ -627,6 +627,7 @@ def _size(text: float) -> str:
 
 _SOURCES = 32  # maximum number of sources in the sample, evenly spaced
 _TEXTS = 8  # texts from each of these; more if there are fewer sources
+_PAGE = 1_000  # characters, as many as the identifier reads
 _MIN_SHARE = 0.1  # of the target's sample, for a language to be one of the target's
 
 
@@ -654,7 +655,12 @@ def warn_language_mismatch(run: Run, method: AnyMethod) -> None:
     identify = identifier()
 
     def count_languages(sources: Sequence[Source], read: ReadPlan) -> Counter[str]:
-        return Counter(filter(None, map(identify, _sample(sources, read))))
+        counts: Counter[str] = Counter()
+        for text in _sample(sources, read):
+            # by length: the language of a single word is a guess
+            counts[identify(text)] += min(len(text), _PAGE)
+        counts.pop("", None)
+        return counts
 
     target_counts = count_languages(run.target, run.plan.target_read)
     corpus_counts = count_languages(run.sources, run.plan.read)
@@ -673,7 +679,7 @@ def warn_language_mismatch(run: Run, method: AnyMethod) -> None:
         why = f"uses the encoder {encoder}, trained on English only"
     percent = 100 * other_counts.total() / corpus_counts.total()
     run.warn(
-        f"{percent:.0f} % of a sample of the corpus is in other languages "
+        f"{percent:.0f} % of the first texts of the corpus is in other languages "
         f"({', '.join(code for code, _ in other_counts.most_common(3))}) than the target "
         f"({', '.join(sorted(target_languages))}), and {run.plan.method.name} {why}, so scores "
         "across languages are unreliable. Use a multilingual encoder with `embed.embedder=PATH` "

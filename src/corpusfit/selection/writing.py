@@ -282,8 +282,8 @@ def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
             amounts = (n for n in ("segments", "tokens") if getattr(choose, n) is not None)
             more = f"higher `choose.{next(amounts, 'fraction')}`"
         run.warn(
-            "Nothing was selected: no segment fits the amount. Run `corpusfit choose` with a "
-            f"{more}."
+            f"Nothing was selected: the best segment does not fit the amount. Run `corpusfit "
+            f"choose` with a {more}."
         )
 
 

@@ -6,7 +6,7 @@ import pytest
 from corpusfit.core.types import text_array
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import number_words
-from corpusfit.scoring.likeness import FEWEST, LITTLE, bigram_bits, likeness
+from corpusfit.scoring.likeness import FEWEST, FEWEST_WORDS, LITTLE, bigram_bits, likeness
 from corpusfit.scoring.tokens import word_buffers
 
 COMMON = ["the", "of", "and", "to", "in"] * 12
@@ -45,6 +45,8 @@ def test_nothing_is_said_of_a_tiny_target():
     assert likeness(text_array(target[1:]), corpus, None, seed=0) is None
     one_document = np.zeros(FEWEST, np.int64)
     assert likeness(text_array(target), corpus, one_document, seed=0) is None
+    fewer_words = sentences(rng, FEWEST, "star", 2 * FEWEST_WORDS // FEWEST - 1)
+    assert likeness(text_array(fewer_words), corpus, None, seed=0) is None
 
 
 def test_the_bigram_model_is_that_of_its_formula_and_sums_to_one():

@@ -47,6 +47,12 @@ def test_a_method_on_words_across_languages(warnings):
         assert part in warning
 
 
+@pytest.mark.parametrize(("pile", "warned"), [([" ".join(ENGLISH)], False), (GERMAN, True)])
+def test_languages_count_by_the_length_of_their_texts(warnings, pile, warned):
+    words = ["kinase", "ligand", "assay", "dose", "tumor", "plasma", "receptor", "vivo"] * 7
+    assert bool(warnings(ENGLISH, pile + words, method="dsir")) == warned
+
+
 def test_an_encoder_of_unknown_languages(warnings, tiny_static):
     """The languages of an encoder's folder are unknown, so there is no warning."""
     settings = {"method": "centroid_distance"}

@@ -8,29 +8,40 @@ import pytest
 from corpusfit.core.types import text_array
 from corpusfit.scoring.heldout_bits import FOLDS, HALVES, HeldOut
 from corpusfit.scoring.likeness import Likeness
-from corpusfit.selection.ranking import Evaluation, FoldBits, Ranking, amounts, ranked_methods
+from corpusfit.selection.ranking import (
+    NONE_BETTER,
+    Evaluation,
+    FoldBits,
+    Ranking,
+    amounts,
+    gains_from,
+    ranked_methods,
+)
 
 N = 40
 WORDS = 10
 
 
-def evaluation(bits, noise=0.0):
-    """Methods with a mean of bits per word, some noise over texts, and one amount."""
+def evaluation(*amounts_of_bits, noise=0.0):
+    """Methods with a mean of bits per word at each amount, and some noise over texts."""
     rng = np.random.default_rng(0)
     tokens, documents = np.full(N, WORDS), np.arange(N)
     empty = (np.empty(0),) * 3
     halves = np.zeros((FOLDS, 100), np.int64)
     held = HeldOut(*empty, text_array([""] * N), tokens, documents % FOLDS, documents, {}, halves)
     folds = {}
-    for method, mean in bits.items():
-        values = (mean + rng.normal(0, noise, N)) * WORDS
-        each = np.stack([np.stack([values * (held.folds == f)] * HALVES) for f in range(FOLDS)])
-        folds[method] = [FoldBits(method, one[None], 1.0, 1.0, 100) for one in each]
+    for method in amounts_of_bits[0]:
+        noises = rng.normal(0, noise, N)
+        values = [(bits[method] + noises) * WORDS for bits in amounts_of_bits]
+        for f in range(FOLDS):
+            each = np.stack([[v * (held.folds == f)] * HALVES for v in values])
+            folds.setdefault(method, []).append(FoldBits(method, each, 1.0, 1.0, 100))
     return Evaluation(held, folds, {})
 
 
 def ranking(bits, noise=0.0):
-    return Ranking(tuple(ranked_methods(evaluation(bits, noise), [0.2], [0.2])), 0.2)
+    found = evaluation(bits, noise=noise)
+    return Ranking(tuple(ranked_methods(found, [0.2], [0.2])), 0.2)
 
 
 @pytest.mark.parametrize(("noise", "first"), [(0.5, "cynical"), (0.0, "dsir")])
@@ -46,12 +57,32 @@ def test_the_default_is_first_among_equals_only(noise, first):
     assert others == sorted(others)
     said = [text for text in found.findings() if "not shown worse" in text]
     assert len(said) == (noise > 0 and found[0].behind[0] > 0)
+    assert NONE_BETTER not in found.findings()
+
+
+def test_the_default_is_said_to_be_unbeaten_or_to_be_beaten():
+    others = {"bm25": 9.0, "random": 12.0}
+    assert ranking({"dsir": 8.5, "cynical": 8.0} | others).findings() == [NONE_BETTER]
+    (said,) = ranking({"dsir": 8.0, "cynical": 8.5} | others).findings()
+    assert said.startswith("dsir ")
+    assert ranking({"dsir": 8.0} | others).findings() == []
 
 
 @pytest.mark.parametrize(("best", "shown"), [(8.0, True), (11.99, False), (12.5, False)])
 def test_a_best_method_that_is_not_better_than_random_text_is_said_so(best, shown):
     found = ranking({"cynical": best, "dsir": 13.0, "random": 12.0}, noise=0.3)
     assert any("random text" in text for text in found.findings()) != shown
+
+
+@pytest.mark.parametrize(("later", "shown_from"), [(10.0, 0.1), (12.0, None)])
+def test_a_gain_at_a_larger_share_is_told_from_none(later, shown_from):
+    random = {"random": 12.0}
+    found = evaluation({"dsir": 12.0} | random, {"dsir": later} | random, noise=0.3)
+    methods = tuple(ranked_methods(found, [0.001, 0.1], [0.001, 0.1]))
+    assert gains_from(found, [0.001, 0.1]) == shown_from
+    (said,) = Ranking(methods, 0.001, gains_from=shown_from).findings()
+    assert ("choose.fraction=0.1" in said) == (shown_from is not None)
+    assert ("another corpus" in said) == (shown_from is None)
 
 
 def test_a_foreign_target_is_the_first_thing_said():
