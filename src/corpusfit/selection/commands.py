@@ -44,6 +44,7 @@ from corpusfit.selection.resolving import (
     checked,
     open_run,
     prepared,
+    reads_words,
     require_texts_for_near,
     resolve,
     warn_language_mismatch,
@@ -170,9 +171,9 @@ def rank(
             plan, _, _ = by_size(plan, run.sources, workers=run.engine.workers, cascade=False)
         # one cut for all that is compared: that of methods on words, as of the default
         methods = [registry.build(name, options) for name in names]
-        words = [method for method in methods if not method.encodes] or methods
+        words = [method for method in methods if reads_words(method)] or methods
         plan, reason = with_cut(run, with_scored_side(run, plan), words)
-        if reason and len(words) < len(methods):
+        if reason and encoding:
             reason += f" A selection by embeddings takes {CutPlan().most}."
         if reason:
             run.progress.note(reason)
