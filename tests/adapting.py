@@ -169,7 +169,7 @@ def training_of(
         if heldout
     }
     micro_rows = plan.batch if aim.whole_steps else micro_rows
-    accelerator = start_accelerator("cpu", "", folder)
+    accelerator = start_accelerator("cpu")
     model = model or model_of(name, dropout)
     predictor = Predictor(model.to(accelerator.device))
     packing = None
@@ -286,7 +286,7 @@ def translation_of(
     texts = chains(20, 1, 8)
     measured = stored_pairs(folder / "measured", list(zip(texts, texts, strict=True)))
     looked_at = whole_pairs(measured.sides, np.ones(20, np.float32), LENGTH)
-    accelerator = start_accelerator("cpu", "", folder)
+    accelerator = start_accelerator("cpu")
     passes = PairPasses(
         chunks, None, 0.0, length=plan.pair_tokens, overhead=0, draw=False, pack=False, batch=1,
         seed=seed,

@@ -624,9 +624,9 @@ def test_tensorboard_is_told(adapt, tmp_path):
         p.parent for p in run.path.rglob("events.out.tfevents.*") if p.parent.name[:1].isdigit()
     }
     events = EventAccumulator(str(folder)).Reload()
-    told = [(e.step, round(e.value, 4)) for e in events.Scalars("loss")]
+    told = [(e.step, round(e.value, 4)) for e in events.Scalars("train/loss")]
     assert told == [(r["step"], round(r["loss"], 4)) for r in run.history() if "loss" in r]
-    heldout = [(e.step, round(e.value, 4)) for e in events.Scalars("heldout/data")]
+    heldout = [(e.step, round(e.value, 4)) for e in events.Scalars("eval/data_loss")]
     looks = [r for r in run.history() if "heldout" in r]
     assert heldout == [(r["step"], round(r["heldout"]["data"], 4)) for r in looks]
 

@@ -78,6 +78,7 @@ def records(logs):
             "heldout": {name: log[f"eval_{name}_loss"] for name in ("task", "data")},
         }
         for log in logs
+        if "train_runtime" not in log  # which Trainer says in the end
     ]
 
 

@@ -33,7 +33,6 @@ from corpusfit.text.context import HERE, Machine, absolute, command_words, named
 from corpusfit.text.contract import SIDES
 from corpusfit.text.same_text import FORM
 from corpusfit.training.adapters import require_adaptable
-from corpusfit.training.callbacks import opened_callbacks
 from corpusfit.training.chats import Chats, holds_conversations
 from corpusfit.training.data import (
     cluster_weighted,
@@ -84,7 +83,12 @@ from corpusfit.training.presets import (
 from corpusfit.training.scratch import new_model
 from corpusfit.training.sharding import launched_sharded
 from corpusfit.training.special_tokens import add_tags, backend_tokenizer, source_prefix
-from corpusfit.training.trainer import TrainerCallback, require_batch, start_accelerator
+from corpusfit.training.trainer import (
+    TrainerCallback,
+    opened_callbacks,
+    require_batch,
+    start_accelerator,
+)
 
 
 class Adapted(Finished):
@@ -132,7 +136,7 @@ def adapt(
     hardware = resolve(plan.train, "train")
     folder = AdaptFolder(out)
     folder.claim()
-    accelerator = start_accelerator(hardware.device, track, out)
+    accelerator = start_accelerator(hardware.device, track)
     if plan.train.batch is not None:
         whole = plan.objective.name == SIMCSE
         require_batch(plan.train.batch, accelerator.num_processes, whole=whole)
@@ -154,7 +158,9 @@ def adapt(
             )
         if not isinstance(ready, Ready):
             return Adapted(out, ready)
-        runner = PhaseRunner(hardware, accelerator, machine.progress, track, trial, callbacks)
+        runner = PhaseRunner(
+            hardware, accelerator, machine.progress, track, out, trial, callbacks
+        )
         try:
             facts = runner.run(ready, folder)
             # on task text alone, the command sets every setting of the preset

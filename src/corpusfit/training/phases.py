@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -27,7 +28,6 @@ from corpusfit.embed.prediction import Predictor
 from corpusfit.training import sharding
 from corpusfit.training.adapters import Base, add_adapter, hold_in_bf16, save_adapter
 from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
-from corpusfit.training.callbacks import TransformersCallbacks
 from corpusfit.training.data import TrainingText
 from corpusfit.training.folder import AdaptFolder, Checkpoints
 from corpusfit.training.inputs import TrainingInputs
@@ -86,9 +86,8 @@ def assemble_training(
     hardware: Hardware,
     accelerator: Any,
     progress: Progress,
-    done: int = 0,
 ) -> tuple[Training, dict[str, Any]]:
-    """The training after `done` steps of an earlier phase, and its facts for the manifest."""
+    """A training, and its facts for the manifest."""
     import torch
 
     plan, text, opened = ready.plan, ready.text, ready.opened
@@ -174,8 +173,8 @@ def assemble_training(
         can_recompute=can_recompute(model) and not recomputes,
         width=ready.length if packing else 0,
         seed=plan.seed,
-        done=done,
         bleu=bleu,
+        tokenizer=opened.tokenizer,
     )
     return training, {
         "command": "adapt",
@@ -298,6 +297,7 @@ class PhaseRunner:
     accelerator: Any  # Accelerate's `Accelerator`
     progress: Progress
     track: str  # experiment tracker, or ""
+    out: Path  # the adapted model's folder, where trackers and callbacks write
     # callback of a trial, which measures only the loss on the task
     trial: TrainerCallback | None = None
     callbacks: Sequence[Any] = ()  # of transformers
@@ -356,25 +356,21 @@ class PhaseRunner:
             text = dataclasses.replace(ready.text, heldout=heldout)
             ready = dataclasses.replace(ready, text=text)
         training, facts = assemble_training(
-            ready, folder, self.hardware, self.accelerator, self.progress, done
+            ready, folder, self.hardware, self.accelerator, self.progress
+        )
+        training = dataclasses.replace(
+            training, out=self.out, callbacks=self.callbacks, track=self.track
         )
         if self.trial is None:
             needed = model_bytes(facts, training.plan.checkpoints)
             warn_if_disk_is_small(folder, needed, self.progress)
         main = self.accelerator.is_main_process
         _check_settled(folder, facts, main=main)
-        if self.track and not self.accelerator.trackers:
-            self.accelerator.init_trackers("corpusfit", config=_flat(facts))
         steps, measurement = training.plan.steps or 0, training.measurement
         work = steps + measurement * (1 + len(evaluations(training.plan)))
         with self.progress.showing("adapt", work, "tokens"):
             shown = TrainingProgress(self.progress, steps, measurement)
             callback = self.trial or shown
-            if self.callbacks:
-                tokenizer = ready.opened.tokenizer
-                callback = TransformersCallbacks(
-                    self.callbacks, training, folder.path, tokenizer, callback
-                )
             history = train(training, callback)
         # outside the identity, as `seconds`; of this process's steps if the training was resumed
         facts["waiting"] = shown.waiting
@@ -433,14 +429,3 @@ def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool)
             )
     if main:
         write_bytes(folder.settled, json.dumps(now).encode())
-
-
-def _flat(facts: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Plain values by path, for trackers."""
-    flat: dict[str, Any] = {}
-    for key, value in facts.items():
-        if isinstance(value, Mapping):
-            flat |= _flat(value, f"{prefix}{key}.")
-        elif isinstance(value, int | float | str | bool):
-            flat[f"{prefix}{key}"] = value
-    return flat

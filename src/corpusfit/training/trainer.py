@@ -1,10 +1,9 @@
-"""The training loop.
+"""A training: what a step computes, when losses are measured, and its checkpoints.
 
-What: steps over batches that are prepared one step ahead, with held-out losses and checkpoints.
-Why: a step is a function of the seed and its number, so a killed training resumes exactly. A loop
-of our own guarantees this, and feeds packed rows to the model.
-Trade-off: data parallelism and trackers are Accelerate's, sharding is PyTorch's (`sharding.py`). On
-CUDA the order of sums varies, so a repeated step can differ in its last bits.
+What: batches that are prepared one step ahead, the gradient of a step, held-out losses, states.
+Why: a step is a function of the seed and its number, so a killed training resumes exactly.
+Trade-off: `transformers.Trainer` makes the steps (`stepping.py`), sharding is PyTorch's
+(`sharding.py`). On CUDA the order of sums varies, so a repeated step can differ in its last bits.
 Reference: TADPOLE, sections 3 (equation 1) and 4; Loshchilov and Hutter (2019), AdamW.
 """
 
@@ -30,11 +29,11 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import names_in
 from corpusfit.core.errors import TrainingError, bad_setting, importing
 from corpusfit.core.languages import USUAL, bleu_tokenizer
-from corpusfit.embed.hardware import seeded
+from corpusfit.embed.hardware import seed_generators, seeded
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training import sharding
 from corpusfit.training.adapters import trainable_parameters
-from corpusfit.training.batches import ChunkTokens, Feed, MicroBatch, Passes, Prefetch
+from corpusfit.training.batches import ChunkTokens, Feed, MicroBatch, Passes
 from corpusfit.training.decoding import beam_search
 from corpusfit.training.folder import Checkpoints, State, copied, load_weights, save_weights
 from corpusfit.training.objectives import Network, Objective
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     import torch
 
     from corpusfit.training.data import Chunks
+    from corpusfit.training.stepping import AdaptTrainer
     from corpusfit.training.tokenising import Tokens
 
 
@@ -174,6 +174,21 @@ class HeldoutBleu:
         return float(bleu.score)
 
 
+def opened_callbacks(callbacks: Sequence[Any]) -> list[Any]:
+    """The callbacks, of which classes are instantiated, as `transformers.Trainer` does."""
+    if not callbacks:
+        return []
+    from transformers import TrainerCallback as TransformersCallback
+
+    opened = [each() if isinstance(each, type) else each for each in callbacks]
+    for each in opened:
+        if not isinstance(each, TransformersCallback):
+            allowed = "a list of `transformers.TrainerCallback`s"
+            cure = "For metrics of another kind, read `losses.jsonl`."
+            raise bad_setting("`callbacks`", allowed, each, cure)
+    return opened
+
+
 Spell = Callable[[list[list[int]]], list[str]]
 RECORDS = 200
 _PASSES = 3  # the work of a step in forward passes: a backward pass takes about two
@@ -187,10 +202,10 @@ TRACKERS = ("tensorboard", "wandb", "mlflow")
 """Values of --track, and their packages."""
 
 
-def start_accelerator(device: str, track: str, out: Path) -> Any:
+def start_accelerator(device: str, track: str = "") -> Any:
     """Accelerate's `Accelerator`, for one process or those started by `accelerate launch`."""
-    # Data parallelism only. Precision and gradient accumulation are done in the trainer, so
-    # that one process and several compute the same gradient (docs/decisions/trainer.md).
+    # Precision and gradient accumulation are the loop's, so that one process and several compute
+    # the same gradient (docs/decisions/trainer.md).
     from accelerate import Accelerator, InitProcessGroupKwargs
     from accelerate.state import AcceleratorState, PartialState
     from accelerate.utils import patch_environment
@@ -217,8 +232,6 @@ def start_accelerator(device: str, track: str, out: Path) -> Any:
         return Accelerator(
             cpu=device == "cpu",
             mixed_precision="no",
-            log_with=track or None,
-            project_dir=str(out),
             kwargs_handlers=[timeout],
         )
 
@@ -231,12 +244,6 @@ class TrainerCallback:
 
     def begin(self) -> None:
         """Called before the first step of this process, after `resume` if it resumes."""
-
-    def end(self) -> None:
-        """Called when the model has the weights that are kept."""
-
-    def saved(self) -> None:
-        """Called when the state of a checkpoint has been copied; it may not be written yet."""
 
     def step(self, steps: int, tokens: int) -> None:
         """Called after `steps` steps over `tokens` tokens, padding included."""
@@ -273,9 +280,12 @@ class Training:
     micro_rows: int  # maximum number of sequences per forward pass
     width: int  # tokens in a row; 0 for the length of the longest row of a forward pass
     seed: int
-    done: int = 0  # steps of an earlier phase, added in trackers
     bleu: HeldoutBleu | None = None  # held-out BLEU, if it decides on the best weights
     can_recompute: bool = False  # whether activations are kept that could be computed again
+    out: Path = Path()  # for callbacks, the folder of the model
+    tokenizer: Any = None  # for callbacks
+    callbacks: Sequence[Any] = ()  # of transformers
+    track: str = ""  # experiment tracker, or ""
 
     @property
     def keep(self) -> str:
@@ -341,72 +351,89 @@ class TrainingLoop:
         self.main = work.accelerator.is_main_process
         self.world, self.rank = work.accelerator.num_processes, work.accelerator.process_index
         self.steps = work.plan.steps or 0
-        model = work.network.predictor.model
+        self.network, self.accelerator = work.network, work.accelerator
         if work.plan.shard:
             # for the thread that writes checkpoints, beside the training's own exchanges
             self._group = torch.distributed.new_group(backend="gloo")
-            self.network = work.network
-        else:
-            call = work.accelerator.prepare(model)
-            self.network = dataclasses.replace(work.network, call=call)
         self.updates = Updates(self.parameters, work.plan)
-        self._losses: list[torch.Tensor] = []
         self.keep = work.keep
+        # of the steps since the last record
+        self._losses: list[torch.Tensor] = []
+        self._made: list[tuple[int, list[NDArray[np.int64]]]] = []
+        self.norms: list[torch.Tensor] = []
+        self._at = (0, 0)  # the feed's position after the last step
+        self._evaluated = evaluations(work.plan)
+        self._updating = 0.0  # seconds
         self._kept: int | None = None  # step of the last checkpoint
         self.writer = ThreadPoolExecutor(1, "checkpoints")
         self._writing: Future[None] | None = None  # the checkpoint that is being written
+        self._saved = time.monotonic()
+        self._trainer: AdaptTrainer | None = None
 
     def run(self) -> None:
         """Run all remaining steps."""
+        from corpusfit.training.stepping import AdaptTrainer
+
         work = self.work
         at = self._resume()
-        feed = Feed(work.passes, at.at)
-        evaluated = evaluations(work.plan)
-        every = max(1, self.steps // RECORDS)
+        self._trainer = AdaptTrainer(self, at)
         work.network.predictor.model.train()
-        saved = time.monotonic()
         self.callback.begin()
-        if at.step == 0 and not self.history:
-            self._measure(0)
-        updating = 0.0  # seconds
-        batches = Prefetch(lambda s: self.batch(feed, s), at.step, self.steps)
-        for step, batch in batches:
-            began = perf_counter()
-            self._update(step, batch)
-            updating += perf_counter() - began
-            done = step + 1
-            self._end_checkpoint(wait=False)
-            if done % _RELEASE == 0:
-                release_memory()
-            if done % every == 0 or done == self.steps:
-                self._note(done)
-            if done in evaluated:
-                self._measure(done)
-                # a rate that is too high is seldom made up for after the first half of the steps
-                hopeless = self.keep == "auto" and 2 * done >= self.steps
-                if hopeless and has_risen(self.history, _RISEN):
-                    break
-                if out_of_patience(self.history, work.plan.patience):
-                    break
-            if self._stopped():
-                if self._losses:
-                    self._note(done)
-                if done not in evaluated:
-                    self._measure(done)
-                break
-            # losses are summed over processes only at a record, so checkpoints wait for one
-            in_sync = self.world == 1 or done % every == 0
-            if in_sync and done < self.steps and self._is_due(saved):
-                self._save(done, batch.after)
-                saved = time.monotonic()
+        self._trainer.train()
         self._end_checkpoint(wait=True)
-        if updating:
-            self.callback.waited(batches.waited / (batches.waited + updating))
+        if self._updating:
+            waited = self._trainer.steps.batches.waited
+            self.callback.waited(waited / (waited + self._updating))
         if self.keep == "best" or (self.keep == "auto" and has_risen(self.history)):
             load_weights(work.best, self.parameters)
         if work.plan.shard:
             sharding.gather(work.network.predictor.model, main=self.main)
-        self.callback.end()
+
+    def make(self, model: Any, accelerator: Any, step: int, batch: Batch) -> torch.Tensor:
+        """Compute the gradient of a step, of the model as Trainer prepared it; returns the loss."""
+        began = perf_counter()
+        work = self.work
+        self.network = dataclasses.replace(work.network, call=model)
+        self.accelerator = accelerator
+        seed_generators(int(place_keys(work.seed + 1, step, self.world)[self.rank] >> np.uint64(1)))
+        loss = self.gradient(batch)
+        self._losses.append(loss)
+        self._made.append((step, batch.rows))
+        self._at = batch.after
+        self.callback.step(1, sum(m.size for m in batch.micros) * self.world)
+        self._updating += perf_counter() - began
+        return loss
+
+    def after(self, done: int) -> bool:
+        """Record, measure and save after a step; returns whether the training ends."""
+        work, every = self.work, max(1, self.steps // RECORDS)
+        self._end_checkpoint(wait=False)
+        if done % _RELEASE == 0:
+            release_memory()
+        if done % every == 0 or done == self.steps:
+            self._note(done)
+        if done in self._evaluated:
+            self.measure(done)
+            # a rate that is too high is seldom made up for after the first half of the steps
+            hopeless = self.keep == "auto" and 2 * done >= self.steps
+            if hopeless and has_risen(self.history, _RISEN):
+                return True
+            if out_of_patience(self.history, work.plan.patience):
+                return True
+        if done == self.steps:
+            return True
+        if self._stopped():
+            if self._losses:
+                self._note(done)
+            if done not in self._evaluated:
+                self.measure(done)
+            return True
+        # losses are summed over processes only at a record, so checkpoints wait for one
+        in_sync = self.world == 1 or done % every == 0
+        if in_sync and self._is_due(self._saved):
+            self._save(done, self._at)
+            self._saved = time.monotonic()
+        return False
 
     def _save(self, step: int, at: tuple[int, int]) -> None:
         """Copy the state; a thread writes it as a checkpoint while training goes on."""
@@ -414,6 +441,7 @@ class TrainingLoop:
         # place, so the copy is made before the next.
         work = self.work
         self._end_checkpoint(wait=True)
+        self._require_finite()
         self._kept = step
         losses = [float(loss) for loss in self._losses]
         state = State(step, at, list(self.history), losses)
@@ -423,7 +451,8 @@ class TrainingLoop:
             self._writing = self.writer.submit(self._write_parts, state, parts)
         elif self.main:
             self._writing = self.writer.submit(work.checkpoints.write, state, copied(*weights))
-        self.callback.saved()
+        if self._trainer is not None:
+            self._trainer.saved()
 
     def _write_parts(self, state: State, parts: dict[str, Any]) -> None:
         """Write this process's part of a checkpoint; the main process then marks it as complete."""
@@ -450,12 +479,15 @@ class TrainingLoop:
             writing.result()
 
     def _stopped(self) -> bool:
-        """Whether the callback of any process ends the training."""
+        """Whether a callback of any process ends the training."""
         import torch
 
-        if not self.callback.may_stop:
+        stops = self.callback.may_stop and self.callback.stopped
+        if self._trainer is not None and self.work.callbacks:
+            stops = stops or self._trainer.control.should_training_stop
+        elif not self.callback.may_stop:
             return False
-        return bool(self._summed(torch.tensor([float(self.callback.stopped)])) > 0)
+        return bool(self._summed(torch.tensor([float(stops)])) > 0)
 
     def _resume(self) -> State:
         """The state to resume from; the initial state without a checkpoint."""
@@ -491,27 +523,31 @@ class TrainingLoop:
             micros = [micro.pinned() for micro in micros]
         return Batch(micros, rows, feed.at)
 
-    def _update(self, step: int, batch: Batch) -> None:
-        """One update: weighted mean loss, gradient, AdamW."""
-        work = self.work
+    def _require_finite(self) -> None:
+        """Raise `TrainingError` for the first step since the last record that diverged."""
+        # Norms are read at records, as reading one waits for all of a GPU's work. No checkpoint
+        # has what came after such a step.
+        import torch
 
-        def diverged(steps: int) -> TrainingError:
-            texts = [work.chunk_tokens.name(int(c)) for row in batch.rows for c in row]
+        if not self.norms:
+            return
+        finite = torch.stack([sharding.whole(norm).detach() for norm in self.norms]).isfinite()
+        if not bool(finite.all()):
+            work = self.work
+            step, rows = self._made[int((~finite).nonzero()[0])]
+            texts = [work.chunk_tokens.name(int(c)) for row in rows for c in row]
             names = list(dict.fromkeys(texts))
             more = f" and {len(names) - _NAMED} more texts" if len(names) > _NAMED else ""
             checkpoint = "There is no checkpoint yet"
             if self._kept is not None:
                 checkpoint = f"The last checkpoint is from step {self._kept:,}"
-            return TrainingError(
-                f"Training diverged: the loss of step {steps:,} is not finite. The batch holds "
+            raise TrainingError(
+                f"Training diverged: the loss of step {step + 1:,} is not finite. The batch holds "
                 f"{'; '.join(names[:_NAMED])}{more}. {checkpoint}. Set `train.rate` below "
                 f"{work.plan.rate:g} and another `out`, or remove the text."
             )
-
-        key = place_keys(work.seed + 1, step, self.world)[self.rank]
-        self._losses.append(self.updates.make(step, key, lambda: self.gradient(batch), diverged))
-        tokens = sum(m.size for m in batch.micros)
-        self.callback.step(1, tokens * self.world)
+        self.norms.clear()
+        self._made.clear()
 
     def gradient(self, batch: Batch) -> torch.Tensor:
         """Accumulate a step's gradient; returns this process's part of the loss."""
@@ -529,11 +565,11 @@ class TrainingLoop:
         for number, (micro, counts_as) in enumerate(micros):
             # processes exchange gradients once, with the last micro-batch
             last = work.plan.shard or number == len(micros) - 1
-            with nullcontext() if last else work.accelerator.no_sync(self.network.call):
+            with nullcontext() if last else self.accelerator.no_sync(self.network.call):
                 with self.network.scope():
                     tokens, follows = work.objective.losses(self.network, micro.to(device))
                 loss = counts_as * (tokens / max(1.0, predicted) + follows / pairs)
-                work.accelerator.backward(loss * self.world)  # processes average gradients
+                self.accelerator.backward(loss * self.world)  # processes average gradients
             total += loss.detach()
         return total
 
@@ -551,12 +587,13 @@ class TrainingLoop:
         """Record the mean loss since the last record."""
         import torch
 
+        self._require_finite()
         mean = self._summed(torch.stack(self._losses)).mean()
         self._losses.clear()
         rate = rate_at(step - 1, self.work.plan)
         self._record({"step": step, "loss": round(float(mean), 6), "rate": rate})
 
-    def _measure(self, step: int) -> None:
+    def measure(self, step: int) -> None:
         """Measure held-out losses; keep the weights if they are the best so far."""
         work = self.work
         if not work.heldout.micros:
@@ -582,6 +619,5 @@ class TrainingLoop:
     def _record(self, record: dict[str, Any]) -> None:
         self.history.append(record)
         self.callback.record(record)
-        figures = {k: v for k, v in record.items() if k not in ("step", "heldout")}
-        figures |= {f"heldout/{k}": v for k, v in record.get("heldout", {}).items()}
-        self.work.accelerator.log(figures, step=self.work.done + record["step"])
+        if self._trainer is not None:
+            self._trainer.record(record)

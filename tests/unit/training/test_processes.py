@@ -17,15 +17,15 @@ def test_a_second_training_may_take_another_device(tmp_path):
     import torch
     from accelerate.state import PartialState
 
-    assert start_accelerator("cpu", "", tmp_path).device == torch.device("cpu")
+    assert start_accelerator("cpu").device == torch.device("cpu")
     PartialState._shared_state["device"] = torch.device("cuda")  # left by an earlier training
-    again = start_accelerator("cpu", "", tmp_path)
+    again = start_accelerator("cpu")
     assert (again.device, again.num_processes) == (torch.device("cpu"), 1)
 
 
 def test_precision_and_accumulation_are_not_left_to_accelerate(tmp_path, monkeypatch):
     monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
-    found = start_accelerator("cpu", "", tmp_path)
+    found = start_accelerator("cpu")
     assert found.mixed_precision == "no"
     assert found.gradient_accumulation_steps == 1
 
@@ -36,11 +36,11 @@ def test_a_tracker_that_is_not_installed(tmp_path, name):
         __import__(name)
     except ImportError:
         with pytest.raises(UsageError, match=rf"^`track` must .*'{name}'.*pip install {name}$"):
-            start_accelerator("cpu", name, tmp_path)
+            start_accelerator("cpu", name)
     else:
         pytest.skip(f"{name} is installed")
 
 
 def test_no_such_tracker(tmp_path):
     with pytest.raises(UsageError, match=r"track.*tensorboard, wandb, mlflow.*'paper'"):
-        start_accelerator("cpu", "paper", tmp_path)
+        start_accelerator("cpu", "paper")

@@ -1,0 +1,177 @@
+"""The steps of a training, made by `transformers.Trainer`.
+
+What: a subclass of Trainer takes its rows from the training's own feed, makes the backward passes
+of a step itself, and leaves measurements and checkpoints to the loop (`trainer.py`).
+Why: what Trainer has (callbacks, trackers, data parallelism, its arguments) is tested by others
+every day, and its weights are those of a loop of our own to the last bit
+(docs/decisions/trainer.md).
+Trade-off: Trainer's own checkpoints are pickles and its data loaders read again what was seen, so
+neither is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+
+from corpusfit.training.batches import Feed, Prefetch
+from corpusfit.training.folder import State
+from corpusfit.training.schedule import rate_at
+
+if TYPE_CHECKING:
+    from corpusfit.training.trainer import TrainingLoop
+
+
+class Steps:
+    """The steps that are left with their rows, as Trainer reads a data loader."""
+
+    def __init__(self, loop: TrainingLoop, at: State) -> None:
+        self._loop, self._at = loop, at
+        feed = Feed(loop.work.passes, at.at)
+        self.batches = Prefetch(lambda step: loop.batch(feed, step), at.step, loop.steps)
+
+    def __len__(self) -> int:
+        return self._loop.steps - self._at.step
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for step, batch in self.batches:
+            yield {"step": step, "batch": batch}
+
+
+class Position(TrainerCallback):
+    """Counts passes over the texts: Trainer's epoch is what this process has left to do."""
+
+    def __init__(self, loop: TrainingLoop) -> None:
+        self._pass = len(loop.work.passes.rows(0)) / (loop.work.plan.batch or 1)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **facts: Any) -> None:
+        """See `transformers.TrainerCallback`."""
+        state.epoch = state.global_step / self._pass
+
+
+class AdaptTrainer(Trainer):
+    """Trainer on the rows of a loop."""
+
+    def __init__(self, loop: TrainingLoop, at: State) -> None:
+        self._loop, self._at, self._seen = loop, at, at.step
+        work, optimizer = loop.work, loop.updates.optimizer
+        self.steps = Steps(loop, at)
+        model = work.network.predictor.model
+        if work.plan.shard:
+            model._is_accelerate_prepared = True  # it is divided already (`sharding.py`)
+        for group in optimizer.param_groups:
+            group["initial_lr"] = 1.0
+        schedule = torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: rate_at(min(step, loop.steps - 1), work.plan), at.step - 1
+        )
+        super().__init__(
+            model,
+            _arguments(loop, at),
+            eval_dataset=work.heldout.micros or None,
+            optimizers=(optimizer, schedule),
+        )
+        self.remove_callback(PrinterCallback)
+        self.callback_handler.callbacks.insert(0, Position(loop))
+        for callback in work.callbacks:
+            self.add_callback(callback)
+        # as `processing_class` of Trainer it would change special tokens of the model's config
+        self.callback_handler.processing_class = work.tokenizer
+
+    def get_train_dataloader(self) -> Any:
+        """See `Trainer`; each process makes its own rows."""
+        return self.steps
+
+    def floating_point_ops(self, inputs: Any) -> int:
+        """Not counted."""
+        return 0
+
+    def training_step(self, model: Any, inputs: Mapping[str, Any], _: Any = None) -> torch.Tensor:
+        """See `Trainer`."""
+        return self._loop.make(model, self.accelerator, inputs["step"], inputs["batch"])
+
+    def record(self, record: Mapping[str, Any]) -> None:
+        """Tell callbacks and trackers of a record of the loop."""
+        logs = _logs_of(record)
+        self.log(logs)
+        if "heldout" in record:
+            self.control = self.callback_handler.on_evaluate(
+                self.args, self.state, self.control, logs
+            )
+            self._compare(logs)
+
+    def saved(self) -> None:
+        """Tell callbacks of a checkpoint."""
+        self.control = self.callback_handler.on_save(self.args, self.state, self.control)
+
+    def _compare(self, logs: dict[str, float]) -> None:
+        """Note the best measurement so far."""
+        if self._determine_best_metric(logs, None):
+            self.state.best_global_step = self.state.global_step
+
+    def _init_training_state(self, *arguments: Any) -> tuple[int, int]:
+        begun: tuple[int, int] = super()._init_training_state(*arguments)
+        for record in self._at.history:
+            self.state.global_step = record["step"]
+            logs = _logs_of(record)
+            self.state.log_history.append({**logs, "step": record["step"]})
+            if "heldout" in record:
+                self._compare(logs)
+        self.state.global_step, self.state.epoch = self._at.step, 0.0
+        return begun
+
+    def _evaluate(self, *_: Any, **__: Any) -> None:
+        self._loop.measure(0)
+
+    def _clip_grad_norm(self, model: Any) -> Any:
+        norm = super()._clip_grad_norm(model)
+        self._loop.norms.append(norm)
+        return norm
+
+    def _maybe_log_save_evaluate(self, *_: Any, **__: Any) -> None:
+        # Trainer calls it after the last step of an epoch once more
+        if self.state.global_step > self._seen:
+            self._seen = self.state.global_step
+            ends = self._loop.after(self._seen)
+            self.control.should_training_stop = self.control.should_training_stop or ends
+
+
+def _arguments(loop: TrainingLoop, at: State) -> TrainingArguments:
+    """Trainer's arguments: those that say what the loop does, and those that keep it as it is."""
+    work, plan = loop.work, loop.work.plan
+    arguments = TrainingArguments(
+        output_dir=str(work.out),
+        max_steps=loop.steps,
+        per_device_train_batch_size=plan.batch or 1,
+        learning_rate=plan.rate or 0.0,
+        max_grad_norm=plan.clip,
+        seed=work.seed % 2**32,
+        use_cpu=work.accelerator.device.type == "cpu",
+        eval_strategy="steps" if work.heldout.micros else "no",
+        eval_on_start=bool(work.heldout.micros) and at.step == 0 and not at.history,
+        metric_for_best_model="eval_loss" if work.bleu is None else "eval_bleu",
+        greater_is_better=work.bleu is not None,
+        save_strategy="no",
+        logging_strategy="no",
+        logging_nan_inf_filter=False,
+        report_to=work.track or "none",
+        disable_tqdm=True,
+        ddp_find_unused_parameters=False,
+        # or it would reset the state of the accelerator that tokenised
+        accelerator_config={"use_configured_state": True},
+    )
+    arguments.load_best_model_at_end = loop.keep != "last"  # for callbacks that ask
+    arguments._n_gpu = min(1, arguments.n_gpu)  # one process trains on one device
+    return arguments
+
+
+def _logs_of(record: Mapping[str, Any]) -> dict[str, float]:
+    """A record under the names that Trainer uses."""
+    if "heldout" not in record:
+        return {"loss": record["loss"], "learning_rate": record["rate"]}
+    losses = record["heldout"]
+    logs = {f"eval_{name}_loss": loss for name, loss in losses.items()}
+    logs["eval_loss"] = losses.get("task", next(iter(losses.values())))
+    return logs | ({"eval_bleu": record["bleu"]} if "bleu" in record else {})
