@@ -158,9 +158,7 @@ def adapt(
             )
         if not isinstance(ready, Ready):
             return Adapted(out, ready)
-        runner = PhaseRunner(
-            hardware, accelerator, machine.progress, track, out, trial, callbacks
-        )
+        runner = PhaseRunner(hardware, accelerator, machine.progress, track, out, trial, callbacks)
         try:
             facts = runner.run(ready, folder)
             # on task text alone, the command sets every setting of the preset

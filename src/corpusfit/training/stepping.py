@@ -41,7 +41,7 @@ class Steps:
             yield {"step": step, "batch": batch}
 
 
-class Position(TrainerCallback):
+class Position(TrainerCallback):  # type: ignore[misc]
     """Counts passes over the texts: Trainer's epoch is what this process has left to do."""
 
     def __init__(self, loop: TrainingLoop) -> None:
@@ -52,8 +52,10 @@ class Position(TrainerCallback):
         state.epoch = state.global_step / self._pass
 
 
-class AdaptTrainer(Trainer):
+class AdaptTrainer(Trainer):  # type: ignore[misc]
     """Trainer on the rows of a loop."""
+
+    control: Any
 
     def __init__(self, loop: TrainingLoop, at: State) -> None:
         self._loop, self._at, self._seen = loop, at, at.step
