@@ -124,11 +124,11 @@ def test_the_trainer_takes_the_named_device(device, tmp_path):
     """`meta` stands for a device that accelerate would not take by itself."""
     pytest.importorskip("accelerate", reason="the extra train is not installed")
     for name in (device, "cpu", device):
-        assert start_accelerator(name, "", tmp_path).device == torch.device(name)
+        assert start_accelerator(name).device == torch.device(name)
 
 
 def test_launched_processes_share_no_device(monkeypatch, tmp_path):
     pytest.importorskip("accelerate", reason="the extra train is not installed")
     monkeypatch.setenv("LOCAL_RANK", "0")
     with pytest.raises(UsageError, match=r"^`train\.device` must be .*without a number.*'cuda:1'"):
-        start_accelerator("cuda:1", "", tmp_path)
+        start_accelerator("cuda:1")
