@@ -120,14 +120,14 @@ def test_random_numbers_of_mps_are_seeded_and_restored(machine, monkeypatch):
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta:1", "meta"])
-def test_the_trainer_takes_the_named_device(device, tmp_path):
+def test_the_trainer_takes_the_named_device(device):
     """`meta` stands for a device that accelerate would not take by itself."""
     pytest.importorskip("accelerate", reason="the extra train is not installed")
     for name in (device, "cpu", device):
         assert start_accelerator(name).device == torch.device(name)
 
 
-def test_launched_processes_share_no_device(monkeypatch, tmp_path):
+def test_launched_processes_share_no_device(monkeypatch):
     pytest.importorskip("accelerate", reason="the extra train is not installed")
     monkeypatch.setenv("LOCAL_RANK", "0")
     with pytest.raises(UsageError, match=r"^`train\.device` must be .*without a number.*'cuda:1'"):
