@@ -100,12 +100,16 @@ def _low_rank() -> Any:
             with torch.autocast(device, enabled=False):
                 weight, a, b = (matrix.to(dtype) for matrix in (weight, a, b))
                 low = (rows @ a.T).mul_(scale)
-                out = torch.nn.functional.linear(
-                    rows, weight, None if bias is None else bias.to(dtype)
-                )
-                out.addmm_(low, b.T)
+                # what is returned is no view, as some models change it in place
+                out = rows.new_empty(*x.shape[:-1], len(weight))
+                flat = out.view(len(rows), -1)
+                if bias is None:
+                    torch.mm(rows, weight.T, out=flat)
+                else:
+                    torch.addmm(bias.to(dtype), rows, weight.T, out=flat)
+                flat.addmm_(low, b.T)
             ctx.save_for_backward(rows, low, weight, a, b)
-            return out.view(*x.shape[:-1], -1)
+            return out
 
         @staticmethod
         def backward(ctx: Any, *upstream: torch.Tensor) -> tuple[Any, ...]:
