@@ -32,6 +32,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,10 @@ def recipe(case: Case, steps: int, on_step: Callable[[], None], **more: Any) -> 
     )
     masked = case.objective == "mlm"
     auto = AutoModelForMaskedLM if masked else AutoModelForCausalLM
-    model = auto.from_pretrained(case.model, dtype=torch.float32)
+    how = {}
+    if case.device == "cuda" and find_spec("flash_attn"):
+        how["attn_implementation"] = "flash_attention_2"  # the Trainer's autocast gives it bf16
+    model = auto.from_pretrained(case.model, dtype=torch.float32, **how)
     if case.adapter:
         import peft
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# What waits for a GPU, in at most 25 minutes: the GPU tests, encoding and training beside their
-# peers in bf16, and cells of TADPOLE's Table 3. Each part has a limit; a part that fails or runs
-# out of time does not stop the others, and the exit code says so.
+# What waits for a GPU, in at most 10 minutes: the GPU tests; documents a second beside
+# sentence-transformers; masked and causal training and LoRA in bf16 beside a plain Trainer (with
+# flash attention where it is installed), tokens a second and peak memory; two fine-tunings. Each
+# part has a limit; a part that fails or runs out of time does not stop the others, and the exit
+# code says so.
 #
 # Run: benchmarks/gpu.sh DATA MODELS   (PYTHON: .venv/bin/python unless set)
-# DATA and MODELS are those of examples/papers/README.md. Results: benchmarks/results/*cuda*.json,
-# finished cells in benchmarks/papers/cells; the table grows with every run.
+# DATA and MODELS are those of examples/papers/README.md. Results: benchmarks/results/*cuda*.json.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export CORPUSFIT_DATA=${1:?DATA} CORPUSFIT_MODELS=${2:?MODELS} PYTHONUNBUFFERED=1
@@ -27,21 +28,12 @@ part() { # seconds, command
     echo "gpu.sh: torch finds no CUDA device." >&2
     exit 1
 }
-part 180 "$python" -m pytest -q -p no:cacheprovider tests/gpu
-part 180 "$python" benchmarks/encode.py cuda
-part 60 "$python" - "$CORPUSFIT_MODELS/bert-mini-wiki" "$work/bert-base" <<'END'
-"""A model of BERT-base's size with random weights, and the tokenizer of another."""
-import sys
-
-import torch
-from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
-
-tokenizer = AutoTokenizer.from_pretrained(sys.argv[1])
-torch.manual_seed(0)
-BertForMaskedLM(BertConfig(vocab_size=len(tokenizer))).save_pretrained(sys.argv[2])
-tokenizer.save_pretrained(sys.argv[2])
-END
-part 300 "$python" benchmarks/adapt.py --model "$work/bert-base" --device cuda --parts speed,same
-part 720 "$python" -m corpusfit run examples/papers/tadpole_table3_cpu.toml --out "$work/table3" \
-    --cells benchmarks/papers/cells --cache "$work/cache" --no-report
+part 120 "$python" -m pytest -q -p no:cacheprovider tests/gpu
+part 90 "$python" benchmarks/encode.py cuda
+part 240 "$python" benchmarks/adapt.py --model "$CORPUSFIT_MODELS/bert-mini-wiki" --device cuda \
+    --parts speed,decoder
+for task in chemprot sst2; do
+    part 60 "$python" -m corpusfit evaluate --task "$CORPUSFIT_DATA/tasks/$task" --seeds 1 \
+        --model "$CORPUSFIT_MODELS/bert-mini-wiki" --out "$work/$task" --cache "$work/cache"
+done
 exit $failed
