@@ -60,7 +60,7 @@ def test_an_adaptation_of_it_does_not_go_on(old, inline):
         corpusfit.adapt(
             init="tiny",
             data=old / "corpus.jsonl",
-            steps=2,
+            max_steps=2,
             settings=["model.vocabulary=300", "train.length=32"],
             out=old / "adapt",
             machine=inline,

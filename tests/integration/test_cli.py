@@ -518,7 +518,7 @@ def test_demo(cli, tmp_path, monkeypatch):
     """All of it, but for the number and the length of its trainings."""
     monkeypatch.setitem(demo.CONTINUED, "replicates", 2)
     for training in (demo.BASE, demo.CONTINUED):
-        monkeypatch.setitem(training, "steps", 2)
+        monkeypatch.setitem(training, "max_steps", 2)
     done = cli("demo", "--out", tmp_path / "demo", "--seed", 3, "--json")
     found = only_json(done)
     run = corpusfit.open(tmp_path / "demo/fit/selection")

@@ -357,7 +357,7 @@ def test_random_and_general_depend_on_no_training_text(tmp_path):
 
 def test_an_explicit_default_is_the_same_fine_tuning(tmp_path):
     asked = recipe(selector("base"))
-    with_precision = EvaluatePlan().with_values({"finetune": {"epochs": 5, "rate": 3e-5}})
+    with_precision = EvaluatePlan().with_values({"finetune": {"epochs": 5, "learning_rate": 3e-5}})
     assert keys_of(recipe(selector("base"), evaluate=with_precision), tmp_path) == keys_of(
         asked, tmp_path
     )
@@ -408,8 +408,8 @@ def test_settings_of_a_method_are_checked_before_anything_is_read():
     [
         ("cut.gamma", 0, r"\[select\].*`cut\.gamma`"),
         ("method.k", 0, r"\[select\].*`method\.k`"),
-        ("train.steps", 0, r"\[adapt\].*`train\.steps`"),
-        ("finetune.rate", 0.0, r"\[evaluate\].*`finetune\.rate`"),
+        ("train.max_steps", 0, r"\[adapt\].*`train\.max_steps`"),
+        ("finetune.learning_rate", 0.0, r"\[evaluate\].*`finetune\.learning_rate`"),
     ],
 )
 def test_a_value_that_is_not_allowed_is_named_by_its_full_key(path, value, key):
@@ -501,7 +501,7 @@ def test_compositions_are_steps_that_tasks_share(tmp_path):
         RecipeTask(name, name, compose={"E_D": file}, other=other)
         for name, file, other in (("a", "bio", "c"), ("b", "bio", "c"), ("c", "fin", "a"))
     )
-    adapt = AdaptPlan().with_value("train.steps", 10)
+    adapt = AdaptPlan().with_value("train.max_steps", 10)
     composed = dataclasses.replace(selector("E_D", compose="bio"), adapt=adapt)
     asked = recipe(
         selector("base"),

@@ -117,7 +117,7 @@ def test_the_data_table_has_sizes_and_truncated_examples(tmp_path):
 
 
 def adapted(steps, holders):
-    training = {"steps": steps, "batch": 8, "length": 128}
+    training = {"max_steps": steps, "batch": 8, "length": 128}
     guard = {"texts": 4, "data": {"texts": 100, "holders": holders, "held": 1}}
     where = {"device": "cpu", "precision": "fp32"}
     return {"label": "knn for a", "training": training, "tokens": 9, "guard": guard, **where}

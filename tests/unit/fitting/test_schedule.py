@@ -33,12 +33,19 @@ def test_it_fits_in_the_time_and_each_text_is_seen_about_once(minutes):
     found = schedule(60 * minutes)
     assert found.seconds(LAPTOP) <= 60 * minutes
     assert FEWEST <= found.replicates <= MOST
-    assert found.tokens == found.steps * 16 * 128
+    assert found.tokens == found.max_steps * 16 * 128
 
 
 def test_more_time_goes_into_steps_replicates_and_fine_tuning_in_turn():
     short, six, long, most = map(schedule, (600, 1300, 3300, 4 * 3600))
-    assert short.steps <= ENOUGH_STEPS < six.steps < long.steps == LONG_STEPS <= most.steps
+    assert (
+        short.max_steps
+        <= ENOUGH_STEPS
+        < six.max_steps
+        < long.max_steps
+        == LONG_STEPS
+        <= most.max_steps
+    )
     assert (short.replicates, six.replicates) == (FEWEST, 2 * FEWEST)
     assert six.replicates <= long.replicates <= most.replicates
     assert short.finetunings == six.finetunings == 0 < FEWEST <= most.finetunings
@@ -76,7 +83,7 @@ def test_what_does_not_fit_any_more_is_dropped_but_not_what_is_done():
 def test_of_a_small_corpus_a_quarter_is_selected_and_seen_three_times_at_most():
     found = schedule(7200, corpus_tokens=400_000)
     assert found.tokens == 100_000
-    assert found.steps == 3 * 100_000 // (16 * 128)
+    assert found.max_steps == 3 * 100_000 // (16 * 128)
 
 
 def test_a_task_without_fine_tuning_uses_the_time_for_replicates():
