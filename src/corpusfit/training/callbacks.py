@@ -45,7 +45,7 @@ class TransformersCallbacks(TrainerCallback):
     ) -> None:
         from transformers import TrainerControl, TrainerState, TrainingArguments
 
-        plan, steps = training.plan, training.plan.steps or 0
+        plan, steps = training.plan, training.plan.max_steps or 0
         self._callbacks, self._shown = callbacks, shown
         self._model, self._tokenizer = training.network.predictor.model, tokenizer
         self._metric = "eval_loss" if training.bleu is None else "eval_bleu"
@@ -55,7 +55,7 @@ class TransformersCallbacks(TrainerCallback):
             output_dir=str(folder),
             max_steps=steps,
             per_device_train_batch_size=plan.batch or 1,
-            learning_rate=plan.rate or 0.0,
+            learning_rate=plan.learning_rate or 0.0,
             seed=training.seed,
             eval_strategy="steps" if training.heldout.micros else "no",
             save_strategy="no",
@@ -150,7 +150,7 @@ class TransformersCallbacks(TrainerCallback):
             if best is None or self._sign * value < self._sign * best:
                 self._state.best_metric, self._state.best_global_step = value, step
         else:
-            logs = {"loss": record["loss"], "learning_rate": record["rate"]}
+            logs = {"loss": record["loss"], "learning_rate": record["learning_rate"]}
         logs["epoch"] = step / self._epoch_steps
         self._state.log_history.append({**logs, "step": step})
         return logs
