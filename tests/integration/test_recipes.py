@@ -397,7 +397,7 @@ def test_a_folder_of_something_else_is_refused(recipe, cli, tmp_path):
 @pytest.mark.long
 def test_killed_it_goes_on_and_repeats_nothing(recipe, run, start, tmp_path):
     """SIGKILL while it adapts, and after some fine-tunings: it ends with the same scores."""
-    own = "[selector.random.adapt.train]\nsteps = 60\n"
+    own = "[selector.random.adapt.train]\nmax_steps = 60\n"
     path, out = recipe('["base", "random"]', after=own, pairs=""), tmp_path / "killed"
 
     def begun(workers):

@@ -169,7 +169,7 @@ def test_an_encoder_decoder_trains_its_encoder(tiny_encoder, tmp_path):
 
 def test_a_rate_that_diverges_is_named(tiny_encoder):
     wild = dataclasses.replace(FAST, learning_rate=1e30)
-    with pytest.raises(UsageError, match=r"method\.rate.*1e\+30"):
+    with pytest.raises(UsageError, match=r"method\.learning_rate.*1e\+30"):
         finetune(tiny_encoder, prose(0, 8), prose(1, 8), 1.0, wild)
 
 

@@ -128,8 +128,8 @@ def test_the_task_selector_starts_from_tapt(recipe):
 def test_a_selector_with_epochs_has_no_steps(recipe):
     text = PLAIN + "[selector.cynical.adapt]\ntrain.epochs = 2.0\n"
     train = {s.name: s.adapt.train for s in recipe(text).selectors}
-    assert (train["cynical"].steps, train["cynical"].epochs) == (None, 2.0)
-    assert (train["random"].steps, train["random"].epochs) == (100, None)
+    assert (train["cynical"].max_steps, train["cynical"].epochs) == (None, 2.0)
+    assert (train["random"].max_steps, train["random"].epochs) == (100, None)
 
 
 @pytest.mark.parametrize(
@@ -279,6 +279,7 @@ def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
             '"a"\n[adapt.train]\nlearning_rate = "x"\n',
             r"\[adapt\].*train\.learning_rate` must.*'x'",
         ),
+        ('"a"\n', '"a"\n[adapt.train]\nrate = 3.0\n', r"`adapt\.train\.learning_rate` now"),
         ('"a"\n', '"a"\n[select.cut]\ngamma = "x"\n', r"\[select\].*cut\.gamma` must.*'x'"),
         (
             '"a"\n',

@@ -55,7 +55,7 @@ def test_more_time_later_keeps_the_training_and_takes_nothing_back():
     begun = schedule(600)
     for seconds in (60, 600, 1200, 7200, 40_000):
         later = with_replicates(begun, LAPTOP, seconds)
-        assert (later.steps, later.tokens) == (begun.steps, begun.tokens)
+        assert (later.max_steps, later.tokens) == (begun.max_steps, begun.tokens)
         assert later.replicates >= begun.replicates
         assert later.finetunings >= begun.finetunings
     assert with_replicates(begun, LAPTOP, 40_000).replicates == MOST
@@ -93,12 +93,12 @@ def test_a_task_without_fine_tuning_uses_the_time_for_replicates():
 
 def test_a_time_that_is_too_short_gives_the_shortest_schedule_and_the_time_it_needs():
     shortest = schedule(120)
-    assert (shortest.steps, shortest.replicates) == (FEWEST_STEPS, FEWEST)
+    assert (shortest.max_steps, shortest.replicates) == (FEWEST_STEPS, FEWEST)
     assert not shortest.fits(LAPTOP, 120)
     shown = parse_duration("time", format_duration(shortest.needed(LAPTOP)).replace(" ", ""))
     enough = schedule(shown)
     assert enough.fits(LAPTOP, shown)
-    assert (enough.steps, enough.replicates) >= (FEWEST_STEPS, FEWEST)
+    assert (enough.max_steps, enough.replicates) >= (FEWEST_STEPS, FEWEST)
     assert shortest.seconds(LAPTOP) == pytest.approx(
         60 + 3 * 20 + 6 * (10 + FEWEST_STEPS * 0.2) + 7 * 15
     )

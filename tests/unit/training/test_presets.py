@@ -145,9 +145,9 @@ def test_options_override_a_preset():
     assert plan.train.learning_rate == 1e-4
     assert plan_of("tapt", max_steps=9).train.epochs is None
     epochs = plan_of("mdapt", epochs=2.5).train
-    assert (epochs.steps, epochs.epochs) == (None, 2.5)
+    assert (epochs.max_steps, epochs.epochs) == (None, 2.5)
     by_set = plan_of("mdapt", settings=["train.epochs=3"]).train
-    assert (by_set.steps, by_set.epochs) == (None, 3)
+    assert (by_set.max_steps, by_set.epochs) == (None, 3)
     assert plan_of("tadpole", settings=["weights.policy=lambda"]).train.max_steps == 100_000
 
 

@@ -286,7 +286,7 @@ def test_a_model_that_diverges_is_refused(tiny_gpt, monkeypatch):
         self.param_groups[0]["params"][0].data[0] = np.nan
 
     monkeypatch.setattr(torch.optim.Adam, "step", diverging)
-    with pytest.raises(UsageError, match=r"method\.rate.*0\.5"):
+    with pytest.raises(UsageError, match=r"method\.learning_rate.*0\.5"):
         ConditionalLoss(model=str(tiny_gpt), learning_rate=0.5).fit(
             text_array(NEAR), BACKGROUND, seed=0
         )
