@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 EXTRAS = ("models", "train", "hub", "xlsx", "report", "languages")
 USED = "accelerate,datasets,langcodes,openpyxl,peft,py3langid,sacrebleu,sacremoses,sentencex"
 TOPICS = {"medicine": "cell protein gene enzyme receptor dose", "law": "court judge appeal clause"}
-SHORT = "--set train.length=32 --set train.batch=4 --steps 2"
+SHORT = "--set train.length=32 --set train.batch=4 --max-steps 2"
 CORE = (
     "-m corpusfit select --target task.jsonl --corpus corpus.jsonl --method dsir --fraction 0.2 "
     "--out run",

@@ -102,10 +102,10 @@ def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: P
 
     AcceleratorState._reset_state(reset_partial_state=True)  # state of an earlier `Trainer`
     train = TrainPlan(
-        steps=steps,
+        max_steps=steps,
         batch=case.batch,
         length=case.length,
-        rate=RATE,
+        learning_rate=RATE,
         precision=case.precision,
         device=case.device,
         evaluations=1,

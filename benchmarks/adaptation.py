@@ -62,7 +62,7 @@ def main() -> None:
                 task=asked.task / "dev.jsonl.zst",
                 out=asked.work / f"{cell}-{seed}",
                 weights=weights,
-                steps=asked.steps,
+                max_steps=asked.steps,
                 seed=seed,
                 settings=("train.evaluations=1", *settings),
             )

@@ -111,7 +111,7 @@ def main() -> None:
             out=base,
             objective="causal",
             init="mini",
-            steps=600,
+            max_steps=600,
             batch=8,
             length=512,
         )

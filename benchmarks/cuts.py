@@ -276,12 +276,18 @@ class Study:
         """The loss on unseen texts of a model that was trained on the first words of texts."""
         work = self.folder / f"work-{os.getpid()}"
         store(work / "data.jsonl", first_words(texts, TRAINED_WORDS))
-        how: dict[str, Any] = {"steps": 120, "batch": 16, "length": 128, "rate": 3e-4}
+        how: dict[str, Any] = {"max_steps": 120, "batch": 16, "length": 128, "learning_rate": 3e-4}
         settings = ["train.evaluations=1", "mix.heldout=32"]
         if piece.kind == "masked":
             how |= {"model": str(self.models / "bert-mini-wiki"), "objective": "mlm"}
         else:
-            how |= {"init": "mini", "objective": "causal", "batch": 4, "length": 512, "rate": 3e-3}
+            how |= {
+                "init": "mini",
+                "objective": "causal",
+                "batch": 4,
+                "length": 512,
+                "learning_rate": 3e-3,
+            }
             settings.append("model.vocabulary=4096")
         run = corpusfit.adapt(
             data=work / "data.jsonl",

@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import math
 import statistics
 import tempfile
 import time
@@ -80,8 +79,8 @@ class Case:
         tune = self.plan.finetune
         return (
             f"{self.plan.task.kind}, {self.task.name}, {Path(self.plan.model.name).name}; batch "
-            f"{tune.batch}, up to {tune.length} tokens, rate {tune.rate:g}, cpu, threads a side: "
-            f"{self.threads}; the peer is transformers.Trainer, which pads to the longest"
+            f"{tune.batch}, up to {tune.length} tokens, rate {tune.learning_rate:g}, cpu, threads "
+            f"a side: {self.threads}; the peer is transformers.Trainer, which pads to the longest"
         )
 
 
@@ -137,15 +136,14 @@ class Plain:
 
     def _arguments(self, tf: Any, side: str, seed: int, *, judged: bool) -> Any:
         tune = self.plan.finetune
-        steps = tune.epochs * math.ceil(len(self.task.train) / tune.batch)
         when = "epoch" if judged else "no"
         return tf.TrainingArguments(
             output_dir=tempfile.mkdtemp(),
-            learning_rate=tune.rate,
+            learning_rate=tune.learning_rate,
             per_device_train_batch_size=tune.batch,
             num_train_epochs=tune.epochs,
-            warmup_steps=math.ceil(tune.warmup * steps),
-            weight_decay=tune.decay,
+            warmup_steps=tune.warmup_steps,
+            weight_decay=tune.weight_decay,
             bf16="bf16" in side,
             use_cpu=True,
             eval_strategy=when,
@@ -372,7 +370,7 @@ def arguments() -> argparse.Namespace:
         "--size", type=int, default=500, help="training examples of the results (default: 500)"
     )
     words.add_argument(
-        "--rate", type=float, help="learning rate (default: that of the task's kind)"
+        "--learning-rate", type=float, help="learning rate (default: that of the task's kind)"
     )
     words.add_argument("--epochs", type=int, default=5, help="epochs of the results (default: 5)")
     return words.parse_args()
@@ -389,7 +387,7 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     model = HeadPlan(name=str(given.model.resolve()))
     kind = read_task(str(given.task), TaskPlan(), seed=0).kind
-    tune = FinetunePlan(epochs=given.epochs, rate=given.rate, patience=0)
+    tune = FinetunePlan(epochs=given.epochs, learning_rate=given.learning_rate, patience=0)
     plan = settled(EvaluatePlan(model=model, finetune=tune), kind, adapter=False, max_length=LENGTH)
     case = Case(given.task.resolve(), plan, given.threads, given.rounds, given.block)
     if "speed" in given.parts:

@@ -14,6 +14,7 @@ import fcntl
 import hashlib
 import json
 import math
+import re
 import resource
 import shutil
 import time
@@ -32,6 +33,7 @@ import corpusfit
 from benefit_cells import ONE, PARTS, Work, bits, lines, store, taken, texts_of
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import CorpusfitError
+from corpusfit.core.settings import RENAMED
 from corpusfit.core.types import buffers, text_array
 from corpusfit.embed.folders import find
 from corpusfit.embed.transformer import quiet
@@ -184,6 +186,19 @@ SETTINGS["into_german"] = replace(SETTINGS["translation"], base="en-de")
 
 FINETUNE = {"epochs": 10, "rate": 1e-4, "batch": 8, "length": LENGTH, "warmup": 0.1}
 """As in examples/papers/tadpole_table3_cpu.toml."""
+
+
+# Pieces are identified by the names that settings had when the first were computed.
+
+
+def by_names_of_today(options: Record) -> Record:
+    """Options of a training by their names of today."""
+    return {RENAMED.get(name, name): value for name, value in options.items()}
+
+
+def named_today(settings: Iterable[str]) -> list[str]:
+    """Settings of a training by their names of today."""
+    return [re.sub(r"\.(\w+)=", lambda m: f".{RENAMED.get(m[1], m[1])}=", s) for s in settings]
 
 
 @dataclass(frozen=True)
@@ -503,9 +518,9 @@ class Study:
             corpusfit.adapt(
                 data=aligned(self.pairs.folder / "all", name),
                 out=out,
-                settings=DE_EN["settings"],
+                settings=named_today(DE_EN["settings"]),
                 machine=Machine(workers=1, cache=self.pairs.folder / "cache"),
-                **{**DE_EN["options"], "steps": steps},
+                **by_names_of_today({**DE_EN["options"], "steps": steps}),
             )
         return out
 
@@ -666,10 +681,10 @@ class Study:
             data=aligned(text.with_suffix(""), setting.base) if isinstance(work, Pairs) else text,
             out=out,
             seed=piece.seed,
-            settings=("train.evaluations=1", *setting.settings),
+            settings=("train.evaluations=1", *named_today(setting.settings)),
             machine=Machine(workers=1, cache=work.folder / "tokens"),
             **({"model": str(self.base(piece))} if setting.base else {}),
-            **options,
+            **by_names_of_today(options),
         )
         shutil.rmtree(work.folder / "tokens", ignore_errors=True)
         facts = run.manifest
@@ -740,7 +755,7 @@ class Study:
             seeds=self.scale.seeds,
             train_sizes=[size] if size else [],
             metric=TASKS[piece.task].metric,
-            settings=[f"finetune.{name}={value}" for name, value in FINETUNE.items()],
+            settings=named_today(f"finetune.{name}={value}" for name, value in FINETUNE.items()),
         )
         outcomes = run.outcomes(size=size)
         task = _read(self.pile.place(piece.task), TASKS[piece.task].kind)

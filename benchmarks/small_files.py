@@ -70,7 +70,7 @@ def commands(folder: Path, target: Path, files: int) -> dict[str, Callable[[str]
         return corpusfit.contamination(task=target, data=folder / corpus, **shared)
 
     def adapt(corpus: str) -> object:
-        size = {"init": "tiny", "steps": 2, "batch": 2, "length": 64}
+        size = {"init": "tiny", "max_steps": 2, "batch": 2, "length": 64}
         return corpusfit.adapt(data=folder / corpus, **size, **out("adapt"))
 
     def select(corpus: str) -> object:

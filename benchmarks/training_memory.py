@@ -92,7 +92,7 @@ def train(folder: Path, kind: str, steps: int, batch: int) -> None:
 
     lora, recomputed = kind.startswith("lora"), kind.endswith("recomputed")
     settings = [
-        *(f"train.steps={steps}", "train.evaluations=1", "train.keep=last", "mix.heldout=8"),
+        *(f"train.max_steps={steps}", "train.evaluations=1", "train.keep=last", "mix.heldout=8"),
         *("train.precision=fp32", "train.device=cpu", "objective.name=causal"),
         f"train.batch={batch}",
         *(f"model.name={folder}", f"train.checkpointing={'on' if recomputed else 'off'}"),

@@ -79,11 +79,11 @@ def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path) -> Any:
             print(message, file=sys.stderr)
 
     train = TrainPlan(
-        steps=steps,
+        max_steps=steps,
         batch=1,
         pair_tokens=TOKENS,
         length=LENGTH,
-        rate=RATE,
+        learning_rate=RATE,
         precision=case.precision,
         device="cpu",
         evaluations=1,

@@ -152,7 +152,14 @@ def training_of(
     The held-out kinds are "task" and "data"; what is left of `train` are settings of `TrainPlan`.
     """
     folder = Path(folder)
-    settings = {"steps": 12, "batch": 6, "rate": 3e-3, "evaluations": 2, "keep": "last", **train}
+    settings = {
+        "max_steps": 12,
+        "batch": 6,
+        "learning_rate": 3e-3,
+        "evaluations": 2,
+        "keep": "last",
+        **train,
+    }
     plan = TrainPlan(length=LENGTH, precision="fp32", device="cpu", **settings)
     plan.check()
     aim = objective(objective_plan or ObjectivePlan(name), MARKS[name])
@@ -267,9 +274,9 @@ def translation_of(
     """A training of pairs as `adapt` builds it; as `training_of`."""
     folder = Path(folder)
     settings = {
-        "steps": 12,
+        "max_steps": 12,
         "batch": 2,
-        "rate": 3e-3,
+        "learning_rate": 3e-3,
         "evaluations": 2,
         "pair_tokens": 160,
         **train,

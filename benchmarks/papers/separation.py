@@ -382,7 +382,9 @@ def fine_tuned(
         settled(s.evaluate, target.kind, adapter=False, max_length=512).finetune,
     )
     good, bad = ([target.texts[i] for i in split.train if labels[i] == of] for of in (1, 0))
-    settings: dict[str, Any] = {name: getattr(plan, name) for name in ("epochs", "rate", "batch")}
+    settings: dict[str, Any] = {
+        name: getattr(plan, name) for name in ("epochs", "learning_rate", "batch")
+    }
     tuning = Tuning(**settings, seed=seed)
     tuned = finetune(transformer(embed.embedder), good, bad, 1.0, tuning)
     vectors = [open_tuned(tuned).encode(texts) for texts in (target.texts, units)]

@@ -36,8 +36,14 @@ selectors = ["random", "dsir"]
 compare = "random"
 pairs = [["dsir", "random"]]
 [adapt]
-train = {{steps = 6, batch = 4, length = 32, evaluations = 1, device = "cpu", precision = "fp32"}}
 mix = {{heldout = 8}}
+[adapt.train]
+max_steps = 6
+batch = 4
+length = 32
+evaluations = 1
+device = "cpu"
+precision = "fp32"
 [evaluate]
 finetune = {{epochs = 1, length = 32, device = "cpu", precision = "fp32"}}
 [[tasks]]
@@ -100,11 +106,12 @@ COMMANDS = {
     ),
     "compose": Command("compose {w}/compose.toml --out {out}", ("composed", "rejects.jsonl")),
     "adapt": Command(
-        f"adapt --model {{w}}/model --data {{w}}/corpus --steps 30 {_SHORT} --out {{out}}", _TRAINED
+        f"adapt --model {{w}}/model --data {{w}}/corpus --max-steps 30 {_SHORT} --out {{out}}",
+        _TRAINED,
     ),
     "adapt_nsp": Command(
         "adapt --model {w}/model --new-head --objective mlm+nsp --data {w}/corpus "
-        f"--task {{w}}/target.jsonl --steps 30 {_SHORT} --out {{out}}",
+        f"--task {{w}}/target.jsonl --max-steps 30 {_SHORT} --out {{out}}",
         _TRAINED,
     ),
     "evaluate": Command(
@@ -187,7 +194,7 @@ def make_model(folder: Path) -> None:
     chance = random.Random(0)
     rows = [{"text": text} for topic in _TOPICS for text in _texts(chance, topic, 100)]
     _write(folder / "texts", rows, ".jsonl")
-    words = f"adapt --init tiny --data {folder}/texts.jsonl --steps 2 --out {folder}/model"
+    words = f"adapt --init tiny --data {folder}/texts.jsonl --max-steps 2 --out {folder}/model"
     sizes = "--set model.vocabulary=300 --set train.length=32"
     subprocess.run(
         [sys.executable, "-m", "corpusfit", *words.split(), *sizes.split()],

@@ -159,7 +159,7 @@ def _model_name(box: Box, text: str) -> None:
     own = [
         "--data",
         "data.jsonl",
-        "--steps",
+        "--max-steps",
         "2",
         "--set",
         "train.length=16",
@@ -188,7 +188,7 @@ def _recipe(box: Box, text: str) -> None:
     word = _toml(text)
     (box.given / "recipe.toml").write_text(
         f'name = {word}\nmodel = {json.dumps(str(box.model))}\ncorpus = ["corpus"]\nseeds = 1\n'
-        f"compare = {word}\nadapt.train.steps = 1\n"
+        f"compare = {word}\nadapt.train.max_steps = 1\n"
         f'fractions = [0.25]\nselectors = [{word}]\n[selector.{word}.method]\nname = "dsir"\n'
         f'[[tasks]]\nname = {word}\npath = "task"\n',
         "utf-8",
@@ -261,7 +261,7 @@ def _command_line(box: Box, text: str) -> None:
         ("select", *given[2:], "--target", f"./no {text}", "--out", box.out / "b"),
         ("select", *given[2:], "--target", f"hub:x{text}", "--out", box.out / "b"),
         ("select", *given[2:], "--target", f"x{text}://y", "--out", box.out / "b"),
-        ("adapt", "--model", text, "--data", "corpus", "--steps", "1", "--out", box.out / "c"),
+        ("adapt", "--model", text, "--data", "corpus", "--max-steps", "1", "--out", box.out / "c"),
         ("methods", text), ("compose", text, "--out", box.out / "d"),
     ):  # fmt: skip
         box.corpusfit(*words)
@@ -279,7 +279,7 @@ def finish_runs(folder: Path, model: Path, machine: Any) -> None:
     corpusfit.select(**given, out=folder / "select", method="dsir", machine=machine)
     sizes = ["train.length=16", "train.batch=2"]
     corpusfit.adapt(
-        model=model, data=folder / "corpus", steps=2, settings=sizes, out=folder / "adapt",
+        model=model, data=folder / "corpus", max_steps=2, settings=sizes, out=folder / "adapt",
         machine=machine,
     )  # fmt: skip
     corpusfit.evaluate(
@@ -391,7 +391,7 @@ def _model_files(box: Box, text: str) -> None:
     own = [
         "--data",
         "data.jsonl",
-        "--steps",
+        "--max-steps",
         "1",
         "--set",
         "train.length=16",

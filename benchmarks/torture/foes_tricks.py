@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from foes import Box
 
 _SHORT = [
-    "--steps",
+    "--max-steps",
     "1",
     "--set",
     "train.length=16",

@@ -53,7 +53,7 @@ _ROWS = "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text i
 _LABELED = [{"text": text, "label": "ab"[i % 2]} for i, text in enumerate(_TEXTS)]
 _SELECT = "select --target {w}/target.jsonl --out {w}/out --no-report"
 _WHOLE = f"{_SELECT} --corpus {{w}}/corpus --embedder static"
-_ADAPT = "adapt --model {w}/model --data {w}/corpus --out {w}/out --steps 2"
+_ADAPT = "adapt --model {w}/model --data {w}/corpus --out {w}/out --max-steps 2"
 _EVALUATE = "evaluate --model {w}/model --out {w}/out --seeds 1 --epochs 1 --length 16"
 _RUN = "run {w}/own.toml --out {w}/out"
 
@@ -93,7 +93,7 @@ corpus = ["corpus"]
 seeds = 1
 fractions = [0.3]
 selectors = ["base", "dsir"]
-adapt = {train = {steps = 2}}
+adapt = {train = {max_steps = 2}}
 [[tasks]]
 name = "task"
 path = "split"
@@ -241,8 +241,8 @@ MISTAKES = {
         f"{_ADAPT} --model {{w}}/torn", 1, "torn",
         {"torn/config.json": b'{"model_type": "bert"}', "torn/model.safetensors": b"\0" * 20},
     ),
-    "no steps": Mistake(f"{_ADAPT} --steps 0", 2, "steps"),
-    "a rate below zero": Mistake(f"{_ADAPT} --rate -1", 2, "rate"),
+    "no steps": Mistake(f"{_ADAPT} --max-steps 0", 2, "max_steps"),
+    "a rate below zero": Mistake(f"{_ADAPT} --learning-rate -1", 2, "learning_rate"),
     "a length beyond the model's": Mistake(f"{_ADAPT} --length 100000", 2, "length"),
     "an unknown objective": Mistake(f"{_ADAPT} --objective mml", 2, "mlm"),
     "nothing to train on": Mistake(

@@ -68,8 +68,8 @@ def join(*parts):
 
 
 SETTINGS = {
-    "domain_finetune": {"epochs": 1, "rate": 1e-3, "batch": 16},
-    "conditional_loss": {"steps": 20, "rate": 1e-3},
+    "domain_finetune": {"epochs": 1, "learning_rate": 1e-3, "batch": 16},
+    "conditional_loss": {"max_steps": 20, "learning_rate": 1e-3},
     "model": {"label": "LABEL_1"},
 }
 """Where the defaults would take minutes, or suit no tiny model."""

@@ -94,7 +94,7 @@ def test_a_type_says_what_it_is(case):
     assert set(found.forms) <= set(FORMS)
     assert found.default_metric in found.metrics
     assert set(found.augmentations) <= {"tfidf", "backtranslate"}
-    open_fields = ("epochs", "rate", "batch", "warmup", "patience")
+    open_fields = ("epochs", "learning_rate", "batch", "warmup_steps", "patience")
     assert None not in [getattr(found.finetuning, name) for name in open_fields]
     for adapter in (False, True):
         plan = settled(EvaluatePlan(), kind, adapter=adapter, max_length=64)
@@ -220,7 +220,7 @@ def test_augmented_examples_keep_their_labels(case):
 
 def test_it_learns_from_end_to_end(case, tmp_path, tiny_lm, inline):
     kind, found, folder, task = case
-    settings = [*SETTINGS, f"task.kind={kind}", "finetune.rate=5e-3", "finetune.epochs=6"]
+    settings = [*SETTINGS, f"task.kind={kind}", "finetune.learning_rate=5e-3", "finetune.epochs=6"]
     run = corpusfit.evaluate(
         task=folder,
         model=str(tiny_lm),
@@ -436,7 +436,7 @@ def test_no_other_module_compares_a_kind_with_its_name():
 
 def test_the_help_names_the_defaults_of_every_kind():
     """One value for kinds that read texts in rows, and those of tagging, from the task types."""
-    for name in ("epochs", "rate", "batch", "warmup", "patience"):
+    for name in ("epochs", "learning_rate", "batch", "warmup_steps", "patience"):
         said = settings_of(FinetunePlan)[name].option.default
         words = dict(reversed(part.split(" for ")) for part in said.split(", "))
         for kind in LEARNED:

@@ -56,11 +56,11 @@ def test_an_evaluation_and_an_adapted_model_are_opened_and_reported(old):
 
 def test_an_adaptation_of_it_does_not_go_on(old, inline):
     before = (old / "adapt/manifest.json").read_bytes()
-    with pytest.raises(ChangedInputError, match="weigh was"):
+    with pytest.raises(ChangedInputError, match=r"train\.keep was"):
         corpusfit.adapt(
             init="tiny",
             data=old / "corpus.jsonl",
-            steps=2,
+            max_steps=2,
             settings=["model.vocabulary=300", "train.length=32"],
             out=old / "adapt",
             machine=inline,

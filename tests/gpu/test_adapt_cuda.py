@@ -26,7 +26,7 @@ def adapt(tiny_lm, jsonl, tmp_path, inline):
     data = jsonl("data.jsonl", TEXTS)
 
     def adapt(out, machine=inline, **words):
-        given = {"steps": 30, "batch": 16, "length": 64, "rate": 5e-3, **words}
+        given = {"max_steps": 30, "batch": 16, "length": 64, "learning_rate": 5e-3, **words}
         settings = ["train.device=cuda", "train.checkpoint_minutes=1e-9"]
         return corpusfit.adapt(
             model=str(tiny_lm),

@@ -37,7 +37,7 @@ def test_topics_are_learned_on_the_device(tiny_lm, precision):
         [
             f"model.name={tiny_lm}",
             *("finetune.device=cuda", f"finetune.precision={precision}"),
-            *("finetune.rate=3e-3", "finetune.epochs=12"),
+            *("finetune.learning_rate=3e-3", "finetune.epochs=12"),
         ]
     )
     assert finetune(task, plan, 0).scores["test"]["accuracy"] > 0.9

@@ -28,7 +28,7 @@ def prose(side, n, seed=0):
 
 
 def test_two_topics_are_told_apart_and_the_result_travels(tiny_encoder, tmp_path):
-    tuning = Tuning(epochs=8, rate=3e-3, batch=16, seed=0)
+    tuning = Tuning(epochs=8, learning_rate=3e-3, batch=16, seed=0)
     state = torch.cuda.get_rng_state()
     tuned = finetune(tiny_encoder, prose(0, 60), prose(1, 60), 1.0, tuning)
     assert (torch.cuda.get_rng_state() == state).all()

@@ -53,7 +53,7 @@ def test_scores_are_finite(name, language, encode, tiny_encoder, tiny_lm, monkey
 
     settings = {
         "domain_finetune": {"epochs": 1, "embedder": str(tiny_encoder)},
-        "conditional_loss": {"steps": 2, "model": str(tiny_lm)},
+        "conditional_loss": {"max_steps": 2, "model": str(tiny_lm)},
     }
     monkeypatch.setattr("corpusfit.scoring.methods.conditional_loss.READ", 50)
     method = registry.build(name, settings.get(name, {}))

@@ -47,12 +47,12 @@ def adapt(tmp_path, inline, tiny_lm, data):
     def adapt(out="out", **words):
         machine = words.pop("machine", inline)
         settings = [*ON_CPU, *words.pop("settings", ())]
-        given = {"model": str(tiny_lm), "steps": 6, "batch": 4, "length": 32, "data": data}
+        given = {"model": str(tiny_lm), "max_steps": 6, "batch": 4, "length": 32, "data": data}
         given |= words
         if "init" in words:
             del given["model"]
         if "epochs" in words or "preset" in words:
-            del given["steps"]
+            del given["max_steps"]
         return corpusfit.adapt(out=tmp_path / out, machine=machine, settings=settings, **given)
 
     return adapt
@@ -85,17 +85,17 @@ def listening(inline, after=None):
 def test_a_disk_that_may_be_too_small_is_warned_of(adapt, inline, tmp_path, monkeypatch):
     found = shutil.disk_usage(tmp_path)
     machine = listening(inline)
-    parameters = adapt("wide", steps=1, machine=machine).manifest["parameters"]
+    parameters = adapt("wide", max_steps=1, machine=machine).manifest["parameters"]
     assert machine.progress.warnings == []
     least = 4 * parameters  # of the model alone, without checkpoints
     monkeypatch.setattr(shutil, "disk_usage", lambda _: found._replace(free=least))
-    adapt("narrow", steps=1, machine=machine)
+    adapt("narrow", max_steps=1, machine=machine)
     assert len(machine.progress.warnings) == 1
 
 
 def test_a_loss_that_rises_is_named(adapt, selections, inline):
     """Far too high a rate: the model fits the task less well than before."""
-    words = {"data": selections / "top", "steps": 12, "rate": 3.0}
+    words = {"data": selections / "top", "max_steps": 12, "learning_rate": 3.0}
     machine = listening(inline)
     run = adapt(machine=machine, settings=["train.keep=last"], **words)
     losses = run.manifest["losses"]
@@ -103,14 +103,16 @@ def test_a_loss_that_rises_is_named(adapt, selections, inline):
     figures = [f"{losses[when]['task']:.3f}" for when in ("before", "after")]
     assert sum(all(f in w for f in figures) for w in machine.progress.warnings) == 1
     machine = listening(inline)
-    losses = adapt("fine", data=selections / "top", steps=12, machine=machine).manifest["losses"]
+    losses = adapt("fine", data=selections / "top", max_steps=12, machine=machine).manifest[
+        "losses"
+    ]
     figures = [f"{losses[when]['task']:.3f}" for when in ("before", "after")]
     assert not any(all(f in w for f in figures) for w in machine.progress.warnings)
 
 
 def test_of_a_loss_that_rises_the_best_measured_model_is_kept(adapt, selections, inline, tiny_lm):
     """Nothing is better than the base here, and the training stops before its last step."""
-    words = {"data": selections / "top", "steps": 12, "rate": 3.0}
+    words = {"data": selections / "top", "max_steps": 12, "learning_rate": 3.0}
     kept = adapt(machine=listening(inline), **words)
     losses = kept.manifest["losses"]
     assert losses["after"] == losses["before"]
@@ -120,7 +122,7 @@ def test_of_a_loss_that_rises_the_best_measured_model_is_kept(adapt, selections,
     assert max(steps) < 12
     base, now = (
         corpusfit.adapt(
-            model=str(model), data=words["data"], out=kept.path.parent / name, steps=1, batch=4,
+            model=str(model), data=words["data"], out=kept.path.parent / name, max_steps=1, batch=4,
             length=32, settings=ON_CPU, machine=inline,
         )
         for name, model in (("again", tiny_lm), ("from-kept", kept.path))
@@ -130,15 +132,15 @@ def test_of_a_loss_that_rises_the_best_measured_model_is_kept(adapt, selections,
 
 def test_a_time_decides_on_the_steps_once(adapt, data, monkeypatch):
     """The steps that the first call measured are those of the second, whatever is measured then."""
-    measured = {"step_s": 1.0, "steps": 1_000, "around_s": 10.0}
+    measured = {"step_s": 1.0, "max_steps": 1_000, "around_s": 10.0}
     monkeypatch.setattr(adapting, "estimate_adaptation", lambda *_, **__: measured)
-    timed = {"steps": None, "time": 50}
+    timed = {"max_steps": None, "time": 50}
     first = adapt(**timed)
-    assert first.manifest["training"]["steps"] == int(0.85 * 50 - 10)
+    assert first.manifest["training"]["max_steps"] == int(0.85 * 50 - 10)
     measured["step_s"] = 9.0
     assert adapt(**timed).manifest["training"] == first.manifest["training"]
-    measured |= {"step_s": 0.01, "steps": 7}
-    assert adapt("few", **timed).manifest["training"]["steps"] == 7
+    measured |= {"step_s": 0.01, "max_steps": 7}
+    assert adapt("few", **timed).manifest["training"]["max_steps"] == 7
 
 
 def test_a_time_counts_every_measurement_of_held_out_losses(monkeypatch, data, tiny_lm, inline):
@@ -152,7 +154,10 @@ def test_a_time_counts_every_measurement_of_held_out_losses(monkeypatch, data, t
 
 @pytest.mark.parametrize(
     ("words", "named"),
-    [({"steps": None, "time": 0.01}, "time"), ({"steps": 3, "time": "1h"}, r"train\.steps")],
+    [
+        ({"max_steps": None, "time": 0.01}, "time"),
+        ({"max_steps": 3, "time": "1h"}, r"train\.max_steps"),
+    ],
 )
 def test_a_time_that_cannot_be_kept_is_refused(adapt, words, named, tmp_path):
     with pytest.raises(UsageError, match=named):
@@ -166,7 +171,7 @@ def test_a_selection_is_all_that_has_to_be_named(adapt, selections, inline, tiny
     import transformers
 
     machine = listening(inline)
-    run = adapt(data=selections / "top", steps=12, rate=1e-2, machine=machine)
+    run = adapt(data=selections / "top", max_steps=12, learning_rate=1e-2, machine=machine)
     found = run.manifest
     assert found == json.loads((run.path / "manifest.json").read_text("utf-8"))
     assert found["losses"]["before"].keys() == {"task", "data", "general"}
@@ -176,7 +181,7 @@ def test_a_selection_is_all_that_has_to_be_named(adapt, selections, inline, tiny
     assert found["losses"]["after"]["data"] < found["losses"]["before"]["data"] - 0.3
     assert [r["step"] for r in history if "loss" in r] == list(range(1, 13))
     assert found["weights"] == {"model.safetensors": digest(run.path / "model.safetensors")}
-    assert found["training"]["steps"] == 12
+    assert found["training"]["max_steps"] == 12
     assert found["packed"] is True
     assert found["tokens"] > found["chunks"] > 20
     assert found["counts"]["data"]["texts"] == 81
@@ -205,10 +210,10 @@ def test_a_selection_is_all_that_has_to_be_named(adapt, selections, inline, tiny
 
 def test_a_selection_in_the_home_is_one(adapt, selections, monkeypatch):
     """`~` stands for it in Python, and after `=` in a shell; else all files of it are read."""
-    named = adapt("named", data=selections / "top", steps=1)
+    named = adapt("named", data=selections / "top", max_steps=1)
     monkeypatch.setenv("HOME", str(selections))
     monkeypatch.setenv("USERPROFILE", str(selections))
-    assert adapt("home", data="~/top", steps=1).manifest["counts"] == named.manifest["counts"]
+    assert adapt("home", data="~/top", max_steps=1).manifest["counts"] == named.manifest["counts"]
 
 
 @pytest.mark.parametrize("weights", ["lambda", "resample"])
@@ -319,7 +324,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_weights(
         settings = [*ON_CPU, "train.checkpoint_minutes=1e-9", "train.keep=best"]
         return (
             *("adapt", "--model", tiny_lm, "--data", data, "--out", tmp_path / out),
-            *("--steps", 120, "--batch", 4, "--length", 32, "--workers", 1, "--json"),
+            *("--max-steps", 120, "--batch", 4, "--length", 32, "--workers", 1, "--json"),
             *(word for setting in settings for word in ("--set", setting)),
         )
 
@@ -423,8 +428,8 @@ def test_what_does_not_go_together_is_named(adapt, selections, selection, words,
         ({"init": "tiny", "model": "m"}, "`model.name.*`model.init"),
         ({}, "`model.name.*`model.init.*neither"),
         (
-            {"model": "m", "steps": 3, "epochs": 2.0},
-            r"3.*2\.0|steps=.*epochs=|epochs=.*steps=",
+            {"model": "m", "max_steps": 3, "epochs": 2.0},
+            r"3.*2\.0|max_steps=.*epochs=|epochs=.*max_steps=",
         ),
         ({"model": "m", "preset": "bert"}, "`preset.*tadpole.*bert"),
         ({"model": "m", "out": "memory://bucket/out"}, "`out.*memory://bucket/out"),
@@ -474,12 +479,12 @@ def test_changed_data_is_named(adapt, data, inline):
 
 def test_the_tasks_own_texts(adapt, task):
     """Gururangan et al.: 100 epochs, measured after each, the best kept; here of three."""
-    run = adapt(data="task", task=task, epochs=3.0, preset="tapt", batch=8, rate=3e-3)
+    run = adapt(data="task", task=task, epochs=3.0, preset="tapt", batch=8, learning_rate=3e-3)
     found = run.manifest
     assert found["plan"]["train"]["keep"] == "best"
     assert found["heldout"] == {"task": 4}
     looks = {r["step"]: r["heldout"]["task"] for r in run.history() if "heldout" in r}
-    assert len(looks) == found["training"]["steps"] + 1
+    assert len(looks) == found["training"]["max_steps"] + 1
     assert min(looks.values()) < looks[0]
 
 
@@ -493,7 +498,7 @@ def test_replay_and_what_is_forgotten(adapt, jsonl):
 
 
 def test_a_model_from_nothing(adapt):
-    run = adapt(init="tiny", settings=["model.vocabulary=300"], steps=2)
+    run = adapt(init="tiny", settings=["model.vocabulary=300"], max_steps=2)
     assert run.manifest["base"]["name"] == "--init tiny"
     from transformers import AutoModel
 
@@ -505,7 +510,7 @@ def test_a_model_from_nothing(adapt):
 def test_the_command_line(cli, data, tiny_lm, tmp_path, adapt):
     arguments = [
         *("adapt", "--model", tiny_lm, "--data", data, "--out", tmp_path / "cli"),
-        *("--steps", 6, "--batch", 4, "--length", 32),
+        *("--max-steps", 6, "--batch", 4, "--length", 32),
         *(word for setting in ON_CPU for word in ("--set", setting)),
     ]
     done = cli(*arguments, "--json")
@@ -606,8 +611,8 @@ def test_a_dry_run_makes_nothing_and_knows_the_size(cli, data, tiny_lm, tmp_path
     made = adapt(epochs=2.0).manifest
     assert projected["tokens"] == made["counts"]["data"]["tokens"]  # all of it was read
     assert projected["parameters"] == made["parameters"]
-    assert projected["steps"] == pytest.approx(made["training"]["steps"], rel=0.3)
-    assert projected["seconds"] == pytest.approx(projected["steps"] * projected["step_s"])
+    assert projected["max_steps"] == pytest.approx(made["training"]["max_steps"], rel=0.3)
+    assert projected["seconds"] == pytest.approx(projected["max_steps"] * projected["step_s"])
     assert projected["disk_mb"] > 4e-6 * made["parameters"]
     assert projected["memory_gb"]["optimizer"] == pytest.approx(8e-9 * made["trained"])
     assert not (tmp_path / "dry").exists()
@@ -651,13 +656,13 @@ def test_effective_size_is_kishs(adapt, selections):
 def test_new_words_are_trained_and_saved(adapt, selections, tiny_lm):
     import transformers
 
-    run = adapt(data=selections / "top", steps=3, add_tokens=4)
+    run = adapt(data=selections / "top", max_steps=3, add_tokens=4)
     before = len(transformers.AutoTokenizer.from_pretrained(tiny_lm))
     assert len(transformers.AutoTokenizer.from_pretrained(run.path)) == before + 4
     model = transformers.AutoModelForMaskedLM.from_pretrained(run.path)
     assert model.config.vocab_size == model.get_output_embeddings().bias.numel() == before + 4
-    assert adapt(data=selections / "top", steps=3, add_tokens=4).manifest == run.manifest
-    other = adapt(data=selections / "top", steps=3, add_tokens=3, overwrite=True)
+    assert adapt(data=selections / "top", max_steps=3, add_tokens=4).manifest == run.manifest
+    other = adapt(data=selections / "top", max_steps=3, add_tokens=3, overwrite=True)
     assert other.manifest["base"]["fingerprint"] != run.manifest["base"]["fingerprint"]
 
 
@@ -673,9 +678,9 @@ def test_texts_in_memory_train_the_model_that_their_file_trains(adapt, data):
 def test_a_loss_that_is_no_number(adapt):
     """The step, the texts and the rate are named; nothing that looks like a model is left."""
     with pytest.raises(TrainingError, match=r"step \d") as error:
-        adapt(rate=1e30, settings=["train.warmup=0"])
+        adapt(learning_rate=1e30, settings=["train.warmup_steps=0"])
     assert "data.jsonl, row " in str(error.value)
-    assert "`train.rate" in str(error.value)
+    assert "`train.learning_rate" in str(error.value)
     assert "1e+30" in str(error.value)
 
 

@@ -21,7 +21,7 @@ def adapt(tmp_path, inline, tiny_lm):
             data=prose("task", 60),
             task=prose("task", 20, seed=1),
             out=tmp_path / out,
-            steps=STEPS,
+            max_steps=STEPS,
             batch=4,
             length=32,
             settings=[*SETTINGS, *settings],
@@ -71,7 +71,7 @@ class Told(transformers.TrainerCallback):
 def records(logs):
     """The Trainer's logs as the records of `losses.jsonl`."""
     return [
-        {"step": log["step"], "loss": log["loss"], "rate": log["learning_rate"]}
+        {"step": log["step"], "loss": log["loss"], "learning_rate": log["learning_rate"]}
         if "loss" in log
         else {
             "step": log["step"],
@@ -95,7 +95,7 @@ def test_callbacks_are_told_what_happens_and_change_nothing(adapt):
     assert told.events[2:] == [*expected[2:], ("end", STEPS)]
     assert records(told.history) == run.history() == plain.history()
     assert (told.args.max_steps, told.state.max_steps) == (STEPS, STEPS)
-    assert told.args.learning_rate == run.manifest["training"]["rate"]
+    assert told.args.learning_rate == run.manifest["training"]["learning_rate"]
     measured = [log["eval_loss"] for log in told.history if "eval_loss" in log]
     assert told.state.best_metric == min(measured)
     assert told.state.epoch == pytest.approx(STEPS * 4 / run.manifest["rows"])

@@ -42,7 +42,7 @@ def adapt(tmp_path, inline, chat_model, jsonl):
     """`adapt` in this process: two steps of four sequences of 128 tokens."""
 
     def adapt(out="out", **words):
-        given = {"model": str(chat_model), "steps": 2, "batch": 4, "length": 128}
+        given = {"model": str(chat_model), "max_steps": 2, "batch": 4, "length": 128}
         given |= {"objective": "causal", "text_field": "messages", "machine": inline, **words}
         if "data" not in given:
             given["data"] = jsonl("chats.jsonl", conversations())
@@ -53,7 +53,7 @@ def adapt(tmp_path, inline, chat_model, jsonl):
 
 
 def test_the_loss_is_on_other_tokens_and_a_killed_training_goes_on(adapt, inline):
-    whole, turns = (adapt(on, loss_on=on, steps=3) for on in ("all", "assistant"))
+    whole, turns = (adapt(on, loss_on=on, max_steps=3) for on in ("all", "assistant"))
     counts = [run.manifest["counts"]["data"] for run in (whole, turns)]
     assert [c["rejected"] for c in counts] == [0, 0]
     assert counts[0]["tokens"] == counts[1]["tokens"]
@@ -63,8 +63,8 @@ def test_the_loss_is_on_other_tokens_and_a_killed_training_goes_on(adapt, inline
     machine = dataclasses.replace(inline, progress=StoppingTraining(after=2))
     settings = ["train.checkpoint_minutes=1e-9"]
     with pytest.raises(InterruptedError):
-        adapt("again", loss_on="assistant", steps=3, machine=machine, settings=settings)
-    again = adapt("again", loss_on="assistant", steps=3, settings=settings)
+        adapt("again", loss_on="assistant", max_steps=3, machine=machine, settings=settings)
+    again = adapt("again", loss_on="assistant", max_steps=3, settings=settings)
     assert again.manifest["weights"] == turns.manifest["weights"]
 
 
@@ -126,4 +126,4 @@ def test_the_dry_run_of_conversations(chat_model, jsonl, inline):
     words = {"model": str(chat_model), "objective": "causal", "text_field": "messages"}
     words |= {"loss_on": "assistant", "length": 128, "batch": 4}
     found = training.estimate_adaptation(data=data, machine=inline, settings=ON_CPU, **words)
-    assert found["steps"] >= 50
+    assert found["max_steps"] >= 50

@@ -18,7 +18,7 @@ def trained(tmp_path, inline, data, model, *settings, **words):
     from safetensors.torch import load_file
 
     out = tmp_path / f"out-{len(settings)}"
-    words = {"model": str(model), "steps": 3, "batch": 4, "length": 32} | words
+    words = {"model": str(model), "max_steps": 3, "batch": 4, "length": 32} | words
     corpusfit.adapt(data=data, out=out, machine=inline, settings=[*SETTINGS, *settings], **words)
     records = [json.loads(line) for line in (out / "losses.jsonl").read_text().splitlines()]
     losses = [record.get("loss", record.get("heldout")) for record in records]

@@ -25,11 +25,11 @@ def adapt(tmp_path, inline, tiny_encoder, jsonl):
     data = jsonl("data.jsonl", prose("task", 80, most=20) + prose("market", 40, most=20))
 
     def adapt(out, objective, settings=(), **words):
-        given = {"model": str(tiny_encoder), "data": data, "steps": 4, "batch": 8, "length": 32}
+        given = {"model": str(tiny_encoder), "data": data, "max_steps": 4, "batch": 8, "length": 32}
         return corpusfit.adapt(
             out=tmp_path / out,
             objective=objective,
-            settings=[*ON_CPU, "train.rate=1e-3", *settings],
+            settings=[*ON_CPU, "train.learning_rate=1e-3", *settings],
             machine=inline,
             **given | words,
         )
@@ -105,7 +105,7 @@ def test_pooling_and_normalization_stay_those_of_the_base(adapt, tmp_path):
 
 def test_a_second_phase_trains_what_the_first_leaves(adapt, jsonl):
     own = jsonl("own.jsonl", prose("task", 40, seed=7, most=20))
-    steps = ["then_task.steps=3", "then_task.batch=4", "then_task.evaluations=2"]
+    steps = ["then_task.max_steps=3", "then_task.batch=4", "then_task.evaluations=2"]
     run = adapt("out", "tsdae", steps, task=own, then_task=True)
     assert [phase["phase"] for phase in run.manifest["phases"]] == ["data", "task"]
     assert (run.path / "1_Pooling/config.json").is_file()

@@ -48,7 +48,7 @@ def adapt(tmp_path, inline, pairs):
         machine = words.pop("machine", inline)
         sizes = [] if "model" in words else ["model.vocabulary=400"]
         settings = [*ON_CPU, *sizes, "train.pair_tokens=400", *words.pop("settings", ())]
-        given = {"objective": "translation", "init": "tiny", "steps": 6, "data": pairs} | words
+        given = {"objective": "translation", "init": "tiny", "max_steps": 6, "data": pairs} | words
         if "model" in words:
             del given["init"]
         return corpusfit.adapt(out=tmp_path / out, machine=machine, settings=settings, **given)
@@ -67,7 +67,7 @@ def test_a_model_from_nothing_opens_with_transformers(adapt, inline, pairs):
     """Its folder is a model and a tokenizer of both sides; the loss on held-out pairs falls."""
     import transformers
 
-    run = adapt(steps=25, settings=["train.rate=3e-3"])
+    run = adapt(max_steps=25, settings=["train.learning_rate=3e-3"])
     found = run.manifest
     assert found["losses"]["after"]["data"] < found["losses"]["before"]["data"] - 0.5
     assert found["counts"]["data"]["texts"] == 120
@@ -87,7 +87,7 @@ def test_a_model_from_nothing_opens_with_transformers(adapt, inline, pairs):
         out=run.path.parent / "further",
         model=run.path,
         objective="translation",
-        steps=2,
+        max_steps=2,
         machine=inline,
         settings=ON_CPU,
     )
@@ -99,10 +99,10 @@ def test_a_model_from_nothing_opens_with_transformers(adapt, inline, pairs):
 def test_pairs_of_the_task_and_general_pairs_are_measured(adapt, tmp_path):
     task = two_files(tmp_path, "dev", prose("task", 20, seed=7))
     general = two_files(tmp_path, "general", prose("kitchen", 60, seed=7))
-    run = adapt(task=task, replay=general, replay_share=0.3, epochs=2, steps=None)
+    run = adapt(task=task, replay=general, replay_share=0.3, epochs=2, max_steps=None)
     assert run.manifest["losses"]["after"].keys() == {"task", "data", "general"}
     rows = run.manifest["chunks"]
-    steps = run.manifest["training"]["steps"]
+    steps = run.manifest["training"]["max_steps"]
     assert run.manifest["counts"]["general"]["texts"] == 60
     assert steps == math.ceil(2 * run.manifest["rows"])  # one batch of pairs per step
     assert rows < 120
@@ -114,7 +114,7 @@ def test_a_pair_with_a_guarded_side_is_left_out(adapt, tmp_path):
     texts = [f"{t} {i}" for i, t in enumerate(prose("task", 60) + prose("market", 60))]
     data = two_files(tmp_path, "numbered", texts)
     guard = write_rows(tmp_path / "guard.jsonl", [texts[3], backwards(texts[70])])
-    words = {"data": data, "length": 512, "steps": 1}
+    words = {"data": data, "length": 512, "max_steps": 1}
     free, guarded = adapt("free", **words), adapt("guarded", guard=guard, **words)
     assert guarded.manifest["counts"]["guard"]["data"] == {"texts": 120, "holders": 2, "held": 2}
     pairs = [r.manifest["chunks"] + r.manifest["heldout"]["data"] for r in (free, guarded)]
@@ -251,7 +251,7 @@ def test_one_step_makes_an_untrained_model_with_a_vocabulary_of_all_texts(adapt,
     data = [two_files(tmp_path, name, prose(name, 40)) for name in ("task", "market")]
     words = ["model.tokenizer_characters=0"]
 
-    run = adapt(steps=1, data=data, settings=words)
+    run = adapt(max_steps=1, data=data, settings=words)
 
     reference = ByteLevelBPETokenizer(add_prefix_space=True)
     paths = [tmp_path / f"{name}.{side}" for name in ("task", "market") for side in ("de", "en")]
@@ -271,7 +271,7 @@ def test_one_step_makes_an_untrained_model_with_a_vocabulary_of_all_texts(adapt,
 
     after = adapt("after", model=run.path, data=data[1], settings=["model.dropout=0.3"])
     assert transformers.AutoTokenizer.from_pretrained(after.path).get_vocab() == found.get_vocab()
-    fewer = adapt("fewer", steps=1, data=data, settings=["model.tokenizer_characters=900"])
+    fewer = adapt("fewer", max_steps=1, data=data, settings=["model.tokenizer_characters=900"])
     other = transformers.AutoTokenizer.from_pretrained(fewer.path)
     assert other.get_vocab() != found.get_vocab()
 
@@ -281,13 +281,13 @@ def test_a_dry_run_projects_pairs(pairs, selection, inline):
     settings = [*ON_CPU, "model.vocabulary=400", "train.pair_tokens=400"]
     for data in (pairs, selection):
         found = training.estimate_adaptation(data=data, settings=settings, **words)
-        assert found["steps"] > 3
+        assert found["max_steps"] > 3
         assert found["tokens"] > 500
 
 
 @pytest.mark.parametrize("kind", ["marian", "t5"])
 def test_training_of_any_encoder_decoder_goes_on(adapt, translators, kind):
-    run = adapt(model=translators[kind], steps=20, settings=["train.rate=1e-2"])
+    run = adapt(model=translators[kind], max_steps=20, settings=["train.learning_rate=1e-2"])
     losses = run.manifest["losses"]
     assert losses["after"]["data"] < losses["before"]["data"]
 
@@ -301,7 +301,7 @@ def test_killed_training_ends_with_the_same_weights(cli, start, tmp_path, pairs)
     def command(out):
         return (
             *("adapt", "--objective", "translation", "--init", "tiny", "--data", pairs),
-            *("--steps", 60, "--out", tmp_path / out, "--seed", 3),
+            *("--max-steps", 60, "--out", tmp_path / out, "--seed", 3),
             *(word for setting in settings for word in ("--set", setting)),
         )
 

@@ -23,7 +23,7 @@ SETTINGS = [
     "train.precision=fp32",
     "train.micro_tokens=64",
     "train.checkpoint_minutes=1e-9",
-    "train.warmup=0",
+    "train.warmup_steps=0",
 ]
 
 
@@ -111,7 +111,13 @@ def test_two_processes_give_the_weights_of_one(request, jsonl, tmp_path, inline,
 
     steady = request.getfixturevalue("decoder" if objective == "causal" else "steady")
     data = jsonl("data.jsonl", prose("task", 60) + prose("market", 30))
-    words = {"objective": objective, "steps": STEPS, "batch": 5, "length": LENGTH, "rate": 1e-3}
+    words = {
+        "objective": objective,
+        "max_steps": STEPS,
+        "batch": 5,
+        "length": LENGTH,
+        "learning_rate": 1e-3,
+    }
     one = alone(inline, steady, data, tmp_path / "one", words)
     done = together(
         2,
@@ -144,7 +150,7 @@ def test_a_sharded_training_is_killed_and_resumed_by_more_processes(
     from safetensors.torch import load_file
 
     data, steps = jsonl("data.jsonl", prose("task", 60) + prose("market", 30)), 20
-    words = {"steps": steps, "batch": 5, "length": LENGTH, "rate": 1e-3}
+    words = {"max_steps": steps, "batch": 5, "length": LENGTH, "learning_rate": 1e-3}
     one = alone(inline, steady, data, tmp_path / "one", words)
     command = [
         *("--model", steady, "--data", data, "--out", tmp_path / "parts"),

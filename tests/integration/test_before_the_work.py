@@ -95,7 +95,7 @@ def test_adapt_refuses_before_it_reads(models, machine, jsonl, tmp_path, dry, mo
 
 
 def simcse(tiny_encoder, texts, jsonl, machine, tmp_path, **words):
-    given = {"model": str(tiny_encoder), "data": jsonl("data.jsonl", texts), "steps": 3}
+    given = {"model": str(tiny_encoder), "data": jsonl("data.jsonl", texts), "max_steps": 3}
     given |= {"objective": "simcse", "settings": ON_CPU, "machine": machine, "length": 64}
     return corpusfit.adapt(out=tmp_path / "out", **given | words)
 
@@ -177,7 +177,7 @@ seeds = 1
 fractions = [0.3]
 selectors = ["base", "dsir"]
 [adapt.train]
-steps = 2
+max_steps = 2
 device = "cpu"
 length = 32
 [evaluate.finetune]

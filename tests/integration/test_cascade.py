@@ -106,10 +106,10 @@ def test_every_segment_is_there_and_ordered_by_stage_then_score(whole, last):
 def test_a_last_stage_with_settings_of_its_own(run, tiny_lm, monkeypatch):
     """With `method.name`, `method.*` are its settings, here a model without which it cannot be."""
     monkeypatch.setattr("corpusfit.scoring.methods.conditional_loss.READ", 50)
-    settings = [f"method.model={tiny_lm}", "method.steps=2"]
+    settings = [f"method.model={tiny_lm}", "method.max_steps=2"]
     named = {"cascade": "moore_lewis:0.1>conditional_loss", "method": "conditional_loss"}
     done = run(**named, settings=settings, fraction=0.05)
-    assert done.manifest["method"]["options"]["steps"] == 2
+    assert done.manifest["method"]["options"]["max_steps"] == 2
     rows = scores(done)
     assert 0 < sum(row["stage"] == 2 for row in rows) < len(rows) / 5
     for cascade in ("moore_lewis:0.1>conditional_loss", "conditional_loss:0.5>moore_lewis"):

@@ -167,6 +167,22 @@ def test_a_cure_is_named(cli, arguments, says):
 
 
 @pytest.mark.parametrize(
+    ("command", "old", "new"),
+    [
+        ("adapt", ["--rate", "1e-4"], "--learning-rate"),
+        ("adapt", ["--steps=5"], "--max-steps"),
+        ("adapt", ["--set", "train.rate=1e-4"], "`train.learning_rate` (--learning-rate)"),
+        ("adapt", ["--set", "train.clip=1"], "`train.max_grad_norm`"),
+        ("evaluate", ["--rate", "1e-4"], "--learning-rate"),
+        ("evaluate", ["--set", "finetune.warmup=0"], "`finetune.warmup_steps`"),
+        ("tune", ["--steps", "5"], "--max-steps"),
+    ],
+)
+def test_the_former_name_of_a_setting_is_refused_with_the_new_one(cli, command, old, new):
+    assert new in wrong(cli(*required(COMMANDS[command]), *old))
+
+
+@pytest.mark.parametrize(
     ("arguments", "says"),
     [
         (["--seed", "-1"], "(--seed) must be"),
@@ -518,7 +534,7 @@ def test_demo(cli, tmp_path, monkeypatch):
     """All of it, but for the number and the length of its trainings."""
     monkeypatch.setitem(demo.CONTINUED, "replicates", 2)
     for training in (demo.BASE, demo.CONTINUED):
-        monkeypatch.setitem(training, "steps", 2)
+        monkeypatch.setitem(training, "max_steps", 2)
     done = cli("demo", "--out", tmp_path / "demo", "--seed", 3, "--json")
     found = only_json(done)
     run = corpusfit.open(tmp_path / "demo/fit/selection")

@@ -130,7 +130,7 @@ def adapt(tmp_path, inline, tiny_lm):
     pytest.importorskip("accelerate", reason="the extra train is not installed")
 
     def adapt(out="out", **words):
-        given = {"model": str(tiny_lm), "steps": 2, "batch": 2, "length": 32, "machine": inline}
+        given = {"model": str(tiny_lm), "max_steps": 2, "batch": 2, "length": 32, "machine": inline}
         return corpusfit.adapt(out=tmp_path / out, settings=SETTINGS, **(given | words))
 
     return adapt
@@ -213,7 +213,7 @@ def test_a_dry_run_reckons_with_the_guard(labeled, pile, inline, tiny_lm):
     words |= {"settings": SETTINGS, "machine": inline}
     plain = training.estimate_adaptation(**words)
     guarded = training.estimate_adaptation(guard=pile / "market.jsonl", **words)
-    assert guarded["steps"] < plain["steps"]
+    assert guarded["max_steps"] < plain["max_steps"]
     with pytest.raises(InputError, match="nowhere"):
         training.estimate_adaptation(guard=pile / "nowhere", **words)
 

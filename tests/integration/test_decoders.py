@@ -144,7 +144,7 @@ seeds = 3
 adaptations = 2
 [adapt]
 objective.name = "causal"
-train.steps = 2
+train.max_steps = 2
 train.length = 32
 train.batch = 2
 train.device = "cpu"

@@ -58,7 +58,7 @@ if __name__ == "__main__":  # not in a worker
 
 INLINE = "--engine inline"
 SELECT = f"select --target target.jsonl --corpus pile --fraction 0.2 {INLINE} --out"
-TRAIN = "--set train.steps=1 --length 32 --set mix.heldout=8 --set train.device=cpu"
+TRAIN = "--set train.max_steps=1 --length 32 --set mix.heldout=8 --set train.device=cpu"
 TUNE = (
     "--set train.device=cpu --budget 40 --methods dsir,tfidf --fractions 0.2 --batch 4 --length 32"
 )
@@ -119,7 +119,7 @@ corpus = ["pile"]
 fractions = [0.3]
 seeds = 1
 selectors = ["base", "dsir"]
-adapt.train = {steps = 1, batch = 4, length = 32, device = "cpu", precision = "fp32"}
+adapt.train = {max_steps = 1, batch = 4, length = 32, device = "cpu", precision = "fp32"}
 adapt.mix = {heldout = 8}
 evaluate.finetune = {epochs = 1, length = 32, device = "cpu", precision = "fp32"}
 tasks = [{name = "science", path = "task"}]

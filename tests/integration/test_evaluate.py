@@ -20,7 +20,7 @@ pytest.importorskip("accelerate", reason="the extra train is not installed")
 SETTINGS = [
     "finetune.device=cpu",
     "finetune.precision=fp32",
-    "finetune.rate=5e-3",
+    "finetune.learning_rate=5e-3",
     "finetune.epochs=3",
 ]
 WORDS = {
@@ -222,7 +222,7 @@ def test_against_an_adapters_folder_the_base_trains_such_an_adapter(
         model=str(tiny_lm),
         data=data,
         out=tmp_path / "adapter",
-        steps=2,
+        max_steps=2,
         batch=2,
         length=32,
         adapter=kind,
@@ -331,7 +331,7 @@ def test_one_answer_to_everything_is_named_beside_the_most_frequent_class(evalua
     dummy = DummyClassifier(strategy="most_frequent").fit([[0]] * len(train), labels[0])
     answers = dummy.predict([[0]] * len(test))
     heard = Listening()
-    still = ["finetune.rate=1e-12", "finetune.epochs=1"]
+    still = ["finetune.learning_rate=1e-12", "finetune.epochs=1"]
     run = evaluate(settings=still, seeds=3, machine=type(inline)(progress=heard))
     constant = run.manifest["constant"]
     assert constant["macro_f1"] == pytest.approx(f1_score(labels[1], answers, average="macro"))
@@ -378,7 +378,7 @@ def test_a_fine_tuning_with_one_answer_is_repeated_at_other_rates(
     rates, whole = [], finetune.finetune
 
     def failing(task, plan, *rest, **more):
-        rates.append(plan.finetune.rate)
+        rates.append(plan.finetune.learning_rate)
         outcome = whole(task, plan, *rest, **more)
         for split, answers in outcome.predicted.items():
             n = len(answers)
@@ -401,5 +401,5 @@ def test_a_fine_tuning_with_one_answer_is_repeated_at_other_rates(
 def test_a_rate_that_was_asked_for_is_not_replaced(evaluate, monkeypatch):
     monkeypatch.setattr(Outcome, "one_answer", True)
     (outcome,) = evaluate(seeds=1).outcomes()
-    assert outcome.tune["rate"] == 5e-3
+    assert outcome.tune["learning_rate"] == 5e-3
     assert "failed_rates" not in outcome.tune

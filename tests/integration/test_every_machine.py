@@ -67,7 +67,7 @@ corpusfit.select(
 )
 chosen = corpusfit.choose("scored", fraction=0.2, out="chosen", machine=machine)
 trained = corpusfit.adapt(
-    data=chosen.path, model=MODEL, out="adapted", steps=2, batch=2, length=32,
+    data=chosen.path, model=MODEL, out="adapted", max_steps=2, batch=2, length=32,
     settings=["train.device=cpu", "train.precision=fp32"], machine=machine,
 )
 print(len(chosen), len(trained.history()), peak())

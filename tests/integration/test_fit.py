@@ -195,7 +195,7 @@ def test_a_slow_selection_shortens_the_trainings_that_follow(tmp_path, monkeypat
         assert found.fits(work.costs, 600)
         assert found.tokens == planned.tokens
     assert stored == [found]
-    assert found.steps < planned.steps
+    assert found.max_steps < planned.max_steps
 
 
 def test_the_share_is_the_time_that_has_passed_of_all_by_the_work_left(monkeypatch):
@@ -318,13 +318,13 @@ def test_a_first_training_whose_loss_rises_is_repeated_at_a_lower_rate(
     monkeypatch.setattr(presets, "_RATES", {True: 3.0, False: 3.0})
     heard = Listening()
     run = fit(machine=type(inline)(progress=heard))
-    assert run.manifest["rate"] < 3.0
+    assert run.manifest["learning_rate"] < 3.0
     assert any("rate" in warning for warning in heard.warnings)
     rates = {
-        json.loads((model / "manifest.json").read_text())["training"]["rate"]
+        json.loads((model / "manifest.json").read_text())["training"]["learning_rate"]
         for model in (run.path / "models").iterdir()
     }
-    assert rates == {run.manifest["rate"]}
+    assert rates == {run.manifest["learning_rate"]}
 
 
 @pytest.mark.slow
@@ -334,7 +334,7 @@ def test_a_rate_with_which_no_loss_falls_is_the_last_word(fit, few, monkeypatch)
 
     monkeypatch.setattr(presets, "_RATES", {True: 300.0, False: 300.0})
     run = fit()
-    assert run.manifest["rate"] == pytest.approx(300 / 9, rel=0.2)
+    assert run.manifest["learning_rate"] == pytest.approx(300 / 9, rel=0.2)
     before = digests(run.path, "models")
     assert fit().manifest["measures"] == run.manifest["measures"]
     assert digests(run.path, "models") == before
@@ -516,7 +516,7 @@ def test_a_dry_run_of_too_short_a_time_shows_the_least_that_can_be_done(
     words = {"task": labeled, "corpus": pile, "model": str(tiny_lm), "machine": inline}
     facts = corpusfit.fit.dry_run(time="1s", **words)
     assert facts["needed_s"] > 1
-    assert (facts["replicates"], facts["steps"], facts["finetunings"]) == (3, 4, 0)
+    assert (facts["replicates"], facts["max_steps"], facts["finetunings"]) == (3, 4, 0)
     with pytest.raises(corpusfit.CorpusfitError, match="at least"):
         corpusfit.fit(time="1s", out="never", **words)
 

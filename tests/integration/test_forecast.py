@@ -75,7 +75,7 @@ def losses_before(selections, tiny_lm, inline, tmp_path):
     """The losses before an adaptation on a selection."""
 
     def losses(name, **words):
-        given = {"length": 32, "steps": 1, "batch": 2, "settings": ON_CPU, "machine": inline}
+        given = {"length": 32, "max_steps": 1, "batch": 2, "settings": ON_CPU, "machine": inline}
         data, out = selections / name, tmp_path / "out"
         adapted = corpusfit.adapt(model=str(tiny_lm), data=data, out=out, **given, **words)
         return adapted.manifest["losses"]["before"]

@@ -33,7 +33,7 @@ def adapt(jsonl, tmp_path, inline):
     data = jsonl("data.jsonl", prose("task", 40))
 
     def adapt(out, name, **words):
-        sizes = {"steps": 1, "batch": 2, "length": 32}
+        sizes = {"max_steps": 1, "batch": 2, "length": 32}
         settings = ["train.device=cpu", "train.precision=fp32"]
         words = {"data": data, "machine": inline, "settings": settings, **sizes, **words}
         return corpusfit.adapt(model=name, out=tmp_path / out, **words)

@@ -21,7 +21,7 @@ def test_a_training_leaves_nothing_elsewhere(tmp_path, jsonl, tiny_lm):
         "HOME": str(folders["HOME"]), "TMPDIR": str(folders["TMPDIR"]), "OMP_NUM_THREADS": "1",
         "CORPUSFIT_CACHE": str(tmp_path / "cache"), "PYTHONPATH": os.pathsep.join(sys.path),
     }  # fmt: skip
-    words = f"adapt --model {tiny_lm} --data {jsonl('data.jsonl', prose('task', 40))} --steps 2"
+    words = f"adapt --model {tiny_lm} --data {jsonl('data.jsonl', prose('task', 40))} --max-steps 2"
     more = f"--set train.length=32 --set train.batch=4 --workers 1 --out {tmp_path}/out"
     subprocess.run(
         [sys.executable, "-m", "corpusfit", *f"{words} {more}".split()],

@@ -21,7 +21,7 @@ MODEL = "Qwen/Qwen2.5-0.5B-Instruct"
 SETTINGS = ["train.device=cpu", "train.precision=fp32", "train.evaluations=1", "mix.heldout=20"]
 SMALL = {
     "select": [],
-    "adapt": ["--steps", "1", "--batch", "2", *(w for s in SETTINGS for w in ("--set", s))],
+    "adapt": ["--max-steps", "1", "--batch", "2", *(w for s in SETTINGS for w in ("--set", s))],
     "evaluate": ["--set", "finetune.device=cpu"],
 }
 

@@ -238,7 +238,7 @@ def test_a_sentence_encoder_has_its_pooling_on_the_hub(tmp_path, hub):
         ("https://me:pass@h/x?token=SECRET", "https://h/x"),
         ("s3://key:secret@bucket/x", "s3://bucket/x"),
         ('model.name="/home/me/bert"', "model.name=bert"),
-        ("train.rate=0.0003", "train.rate=0.0003"),
+        ("train.learning_rate=0.0003", "train.learning_rate=0.0003"),
         ("hub:owner/name@train", "hub:owner/name@train"),
         ("bert-base-uncased", "bert-base-uncased"),
     ],

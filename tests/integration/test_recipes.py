@@ -35,7 +35,7 @@ pairs = [{pairs}]
 [select.cut]
 gamma = 2
 [adapt.train]
-steps = 4
+max_steps = 4
 batch = 4
 length = 32
 evaluations = 1
@@ -335,8 +335,8 @@ def test_a_cell_that_fails_costs_no_other(recipe, cli, tmp_path, data):
 [selector.wild.method]
 name = "dsir"
 [selector.wild.adapt.train]
-rate = 1e30
-warmup = 0.0
+learning_rate = 1e30
+warmup_steps = 0.0
 """
     path = recipe('["base", "random", "dsir", "wild"]', "", own)
     done = cli("run", path, "--out", tmp_path / "out", "--json")
@@ -397,7 +397,7 @@ def test_a_folder_of_something_else_is_refused(recipe, cli, tmp_path):
 @pytest.mark.long
 def test_killed_it_goes_on_and_repeats_nothing(recipe, run, start, tmp_path):
     """SIGKILL while it adapts, and after some fine-tunings: it ends with the same scores."""
-    own = "[selector.random.adapt.train]\nsteps = 60\n"
+    own = "[selector.random.adapt.train]\nmax_steps = 60\n"
     path, out = recipe('["base", "random"]', after=own, pairs=""), tmp_path / "killed"
 
     def begun(workers):
@@ -467,7 +467,7 @@ seeds = 1
 select.read.text_field = "messages"
 select.cut.unit = "document"
 adapt.objective = {{ name = "causal", loss_on = "assistant" }}
-adapt.train = {{ steps = 1, batch = 2, length = 256, device = "cpu", precision = "fp32" }}
+adapt.train = {{ max_steps = 1, batch = 2, length = 256, device = "cpu", precision = "fp32" }}
 evaluate.finetune.device = "cpu"
 [evaluate.task]
 kind = "language_modeling"

@@ -23,7 +23,7 @@ selectors = {selectors}
 pieces = 40
 [evaluate.finetune]
 epochs = 1
-rate = 1e-3
+learning_rate = 1e-3
 batch = 8
 [[tasks]]
 name = "science"

@@ -77,8 +77,8 @@ def test_an_adaptation_reads_the_target_as_the_selection_did(select, tmp_path, i
     pytest.importorskip("accelerate", reason="the extra train is not installed")
     run = select("out", "abstract", "body", target_field="abstract", text_field="body")
     adapted = corpusfit.adapt(
-        model=str(tiny_lm), data=run.path, out=tmp_path / "adapted", steps=2, batch=4, length=32,
-        settings=["train.device=cpu", "train.precision=fp32"], machine=inline,
+        model=str(tiny_lm), data=run.path, out=tmp_path / "adapted", max_steps=2, batch=4,
+        length=32, settings=["train.device=cpu", "train.precision=fp32"], machine=inline,
     )  # fmt: skip
     assert adapted.manifest["heldout"]["task"] == 40
 

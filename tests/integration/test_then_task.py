@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 SETTINGS = ["train.device=cpu", "train.precision=fp32", "train.evaluations=2"]
-SECOND = {"steps": 5, "batch": 3, "rate": 3e-3, "evaluations": 5}
+SECOND = {"max_steps": 5, "batch": 3, "learning_rate": 3e-3, "evaluations": 5}
 THEN = [f"then_task.{name}={value}" for name, value in SECOND.items()]
 OFTEN = "train.checkpoint_minutes=1e-9"
 
@@ -37,7 +37,7 @@ def adapt(tmp_path, inline, tiny_lm, data):
     """`adapt` in this process, four steps for the first phase."""
 
     def adapt(out="out", settings=(), machine=inline, **words):
-        plain = {"model": tiny_lm, "data": data, "steps": 4, "batch": 4, "length": 32}
+        plain = {"model": tiny_lm, "data": data, "max_steps": 4, "batch": 4, "length": 32}
         return corpusfit.adapt(
             out=tmp_path / out,
             machine=machine,
@@ -118,7 +118,12 @@ def test_stopped_in_either_phase_it_ends_with_the_same_bytes(adapt, inline, own)
     assert stamps[0] is None
     assert stamps[-1] is not None
     with pytest.raises(ChangedInputError):
-        adapt("stopped", task=own, then_task=True, settings=[*THEN, OFTEN, "then_task.rate=1e-5"])
+        adapt(
+            "stopped",
+            task=own,
+            then_task=True,
+            settings=[*THEN, OFTEN, "then_task.learning_rate=1e-5"],
+        )
     with pytest.raises(ChangedInputError):
         adapt("stopped", task=own, settings=[OFTEN])
     again = adapt("stopped", **words)
@@ -135,10 +140,10 @@ def test_killed_in_both_phases_it_ends_with_the_same_bytes(
     """SIGKILL at a random moment of each phase."""
 
     def command(out):
-        settings = [*SETTINGS, OFTEN, "then_task.steps=60", "then_task.batch=4"]
+        settings = [*SETTINGS, OFTEN, "then_task.max_steps=60", "then_task.batch=4"]
         return (
             *("adapt", "--model", tiny_lm, "--data", data, "--task", own, "--then-task"),
-            *("--out", tmp_path / out, "--steps", 60, "--batch", 4, "--length", 32),
+            *("--out", tmp_path / out, "--max-steps", 60, "--batch", 4, "--length", 32),
             *("--workers", 1, *(word for each in settings for word in ("--set", each))),
         )
 
@@ -199,11 +204,11 @@ def test_held_out_texts_are_in_neither_phase(adapt, own):
         ({"task": ()}, UsageError, "`task"),
         ({"adapter": "pfeiffer"}, UsageError, "`then_task.on.*`adapter"),
         ({"adapter": "lora"}, UsageError, r"adapter\.save=merged"),
-        ({"then_task": None, "settings": ["then_task.steps=3"]}, UsageError, "`then_task.on"),
+        ({"then_task": None, "settings": ["then_task.max_steps=3"]}, UsageError, "`then_task.on"),
         (
-            {"settings": ["then_task.steps=3", "then_task.epochs=3"]},
+            {"settings": ["then_task.max_steps=3", "then_task.epochs=3"]},
             UsageError,
-            r"then_task\.steps",
+            r"then_task\.max_steps",
         ),
         ({"settings": ["then_task.keep=worst"]}, UsageError, r"then_task\.keep"),
         ({"one": True}, EmptyInputError, r"then_task\.keep=last"),
@@ -233,14 +238,14 @@ def test_one_text_is_enough_to_keep_the_last_model(adapt, jsonl):
 def test_a_dry_run_counts_both_phases(cli, data, own, tiny_lm, tmp_path, adapt):
     words = [
         *("adapt", "--model", tiny_lm, "--data", data, "--task", own, "--then-task", "--dry-run"),
-        *("--out", tmp_path / "dry", "--steps", 4, "--batch", 4, "--length", 32),
+        *("--out", tmp_path / "dry", "--max-steps", 4, "--batch", 4, "--length", 32),
         *(word for each in [*SETTINGS, *THEN] for word in ("--set", each)),
     ]
     done = cli(*words, "--json")
     assert done.code == 0, done.err
     found = json.loads(done.out)
-    assert [phase["steps"] for phase in found["phases"]] == [4, 5]
-    assert found["steps"] == 9
+    assert [phase["max_steps"] for phase in found["phases"]] == [4, 5]
+    assert found["max_steps"] == 9
     assert found["seconds"] == pytest.approx(sum(phase["seconds"] for phase in found["phases"]))
     run = adapt(settings=THEN, task=own, then_task=True)
     counts = [run.manifest["counts"][kind]["tokens"] for kind in ("data", "task")]

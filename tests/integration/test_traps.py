@@ -56,7 +56,7 @@ LINES = {
     "compose": "compose.toml --out {out}/compose",
     "split": "--data labeled.jsonl --dev 20 --test 20 --near --out {out}/split",
     "contamination": "--task split --data {out}/select",
-    "adapt": f"--model model --data {{out}}/select --steps 2 {SHORT} --out {{out}}/adapt",
+    "adapt": f"--model model --data {{out}}/select --max-steps 2 {SHORT} --out {{out}}/adapt",
     "evaluate": "--model model --task split --seeds 1 --epochs 1 --length 32 --out {out}/evaluate",
     "tune": "--model model --target target.jsonl --corpus corpus --methods dsir,random "
     f"--fractions 0.2 --weights off --budget 30 --set search.least=10 {SHORT} --out {{out}}/tune",
@@ -86,7 +86,7 @@ selectors = ["random", "dsir"]
 compare = "random"
 pairs = [["dsir", "random"]]
 [adapt]
-train = {steps = 2, batch = 4, length = 32, evaluations = 1, device = "cpu", precision = "fp32"}
+train = {max_steps = 2, batch = 4, length = 32, evaluations = 1, device = "cpu", precision = "fp32"}
 mix = {heldout = 8}
 [evaluate]
 finetune = {epochs = 1, length = 32, device = "cpu", precision = "fp32"}
@@ -173,7 +173,9 @@ def world():
         (data / f"pairs.{side}").write_text("\n".join(prose("task", 30)), "utf-8")
     (data / "recipe.toml").write_text(RECIPE, "utf-8")
     (data / "compose.toml").write_text(COMPOSITION, "utf-8")
-    done = run(root, "adapt", f"--init tiny --data target.jsonl --steps 1 {SHORT} --out {{out}}/m")
+    done = run(
+        root, "adapt", f"--init tiny --data target.jsonl --max-steps 1 {SHORT} --out {{out}}/m"
+    )
     assert done.returncode == 0, done.stdout
     (root / "out/m").rename(data / "model")
     set_traps(data, root / "ran")
@@ -307,7 +309,7 @@ FIRST = "--target target.jsonl --corpus corpus --method dsir --fraction 0.2 --wo
         pytest.param(f"{BIN}/corpusfit select {FIRST} --engine ray --out {{out}}/ray", id="ray"),
         pytest.param(
             f"{BIN}/accelerate launch --cpu --num_processes 2 -m corpusfit adapt --model model "
-            f"--data target.jsonl --steps 2 {SHORT} --out {{out}}/launched",
+            f"--data target.jsonl --max-steps 2 {SHORT} --out {{out}}/launched",
             id="accelerate",
         ),
     ],

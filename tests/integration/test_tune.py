@@ -19,7 +19,7 @@ pytest.importorskip("accelerate", reason="the extra train is not installed")
 pytestmark = pytest.mark.slow
 ON_CPU = ["train.device=cpu", "train.precision=fp32", "search.least=3", "search.evaluations=2"]
 ONE_UNIT = "cut.pieces=256"  # for each row
-SIZE = {"train.batch": 4, "train.length": 32, "train.rate": 1e-2}
+SIZE = {"train.batch": 4, "train.length": 32, "train.learning_rate": 1e-2}
 KEPT = ("selection/scores", "selection/selected")
 ONE = {"budget": "8 steps", "fractions": [0.3], "weights": ["off"]}
 """A search of one setting beside the baseline."""
@@ -31,7 +31,7 @@ def tune(tmp_path, inline, tiny_lm, task, pile):
 
     def tune(out="out", **words):
         given = {"target": task, "corpus": pile, "budget": "54 steps", "methods": ["moore_lewis"]}
-        given |= {"model": str(tiny_lm), "batch": 4, "length": 32, "rate": 1e-2}
+        given |= {"model": str(tiny_lm), "batch": 4, "length": 32, "learning_rate": 1e-2}
         given |= {"fractions": [0.2, 0.5], "machine": inline}
         settings = [*ON_CPU, ONE_UNIT, *words.pop("settings", ())]
         return corpusfit.tune(out=tmp_path / out, settings=settings, **(given | words))
@@ -48,7 +48,7 @@ def outcome(run):
 
 def test_it_leaves_the_winners_selection_model_and_every_trial(tune):
     """The corpus has a third of texts like the task, which a fifth of it can be made of."""
-    run = tune(train=True, steps=4)
+    run = tune(train=True, max_steps=4)
     found = run.manifest
     assert found == json.loads((run.path / "manifest.json").read_text("utf-8"))
     assert [(r["trials"], r["steps"]) for r in found["rungs"]] == [(5, 5), (2, 13)]
@@ -72,7 +72,7 @@ def test_it_leaves_the_winners_selection_model_and_every_trial(tune):
     assert found["given"]["target"] == [s["url"] for s in run.selection.manifest["target"]]
     sources = {row["source"] for row in run.selection}
     assert sources == {"task.jsonl"}
-    assert run.model.manifest["training"]["steps"] == 4
+    assert run.model.manifest["training"]["max_steps"] == 4
     assert not (run.path / ".corpusfit/selections").exists()
     again = tune()
     assert (again.manifest, again.model) == (found, None)
@@ -135,7 +135,7 @@ def test_guarded_texts_are_neither_selected_by_nor_measured_nor_trained_on(tune,
     with (pile / "task.jsonl").open("a") as file:
         for text in guarded:
             file.write(json.dumps({"text": text}) + "\n")
-    run = tune(guard=guard, train=True, steps=2, **ONE)
+    run = tune(guard=guard, train=True, max_steps=2, **ONE)
     counts = run.manifest["counts"]
     assert counts["guarded"] == 6
     assert counts["fit"] + counts["heldout"] == 34
@@ -154,9 +154,9 @@ def test_guarded_texts_are_neither_selected_by_nor_measured_nor_trained_on(tune,
 def test_a_target_with_a_field_of_its_own(tune, jsonl):
     """Also a guard, which has the target's field unless it is named."""
     rows = [{"abstract": text, "text": "of no use"} for text in prose("task", 40)]
-    words = {"guard": jsonl("dev.jsonl", rows[:6]), "train": True, "steps": 2, **ONE}
+    words = {"guard": jsonl("dev.jsonl", rows[:6]), "train": True, "max_steps": 2, **ONE}
     run = tune(target=jsonl("own.jsonl", rows), target_field="abstract", **words)
-    plain = tune("plain", guard=jsonl("d.jsonl", prose("task", 6)), train=True, steps=2, **ONE)
+    plain = tune("plain", guard=jsonl("d.jsonl", prose("task", 6)), train=True, max_steps=2, **ONE)
     assert outcome(run)[0] == outcome(plain)[0]
     assert run.manifest["counts"] == plain.manifest["counts"]
     assert digests(run.path, *KEPT) == digests(plain.path, *KEPT)
@@ -232,7 +232,7 @@ def test_a_second_phase_trains_on_the_texts_that_were_selected_by(tune, monkeypa
     plain = PhaseRunner.run
     monkeypatch.setattr(PhaseRunner, "run", run)
     words = {**ONE, "budget": "24 steps", "then_task": ["no", "yes"]}
-    found = tune(**words, train=True, steps=2)
+    found = tune(**words, train=True, max_steps=2)
     by_label = {row["label"]: row for row in found.trials()}
     assert set(by_label) == {"random 0.3", "moore_lewis 0.3", "moore_lewis 0.3 then task"}
     (trained, measured), *_ = phases

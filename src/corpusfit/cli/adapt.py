@@ -15,7 +15,7 @@ def show_projected(projected: dict[str, Any]) -> None:
     """Print the dry run."""
     say(projected["words"])
     say(
-        f"Expected: {projected['seconds'] / 60:,.0f} min ({projected['steps']:,} steps of "
+        f"Expected: {projected['seconds'] / 60:,.0f} min ({projected['max_steps']:,} steps of "
         f"{projected['step_s']:.2f} s), {projected['memory_mb']:,.0f} MB of memory, "
         f"{projected['disk_mb']:,.0f} MB of disk (measured over a few steps; nothing was written)."
     )
@@ -49,7 +49,7 @@ def adapt(run: Adapted, out: str) -> None:
         --guard INPUT: Leave out training texts that contain one of these held-out texts:
             {GUARD}
         --time TIME: About how long the training may take, such as 30min; lowers the default of
-            --steps to fit (default: none)
+            --max-steps to fit (default: none)
         --preset NAME: Use the settings of a paper: tadpole, mdapt, mdapt-adapter, domain-clusters
             or tapt (default: none, or tapt with --data task)
         --track NAME: Log metrics to tensorboard, wandb or mlflow (default: none)

@@ -46,6 +46,7 @@ from corpusfit.core.errors import (
     tokenizing,
 )
 from corpusfit.core.escaping import harmless
+from corpusfit.core.settings import RENAMED
 
 _MODULES = {
     "All in one": (fit, demo),
@@ -170,8 +171,10 @@ class _Commands(TyperGroup):
                 raise
 
 
-_OTHER_NAME = {"--task": "--target", "--target": "--task"}
-"""Options whose meaning has another name in other commands."""
+_OTHER_NAME = {"--task": "--target", "--target": "--task"} | {
+    f"--{old}": f"--{new.replace('_', '-')}" for old, new in RENAMED.items()
+}
+"""Options whose meaning has another name in other commands, or has it now."""
 
 
 @contextlib.contextmanager

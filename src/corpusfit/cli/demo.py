@@ -25,11 +25,11 @@ TOKENS = 20_000
 BASE: dict[str, Any] = {
     "objective": "causal",
     "init": "tiny",
-    "steps": 60,
+    "max_steps": 60,
     "batch": 8,
     "settings": ["model.vocabulary=2048"],
 }
-CONTINUED = {"steps": 40, "batch": 4, "length": 128, "replicates": 4}
+CONTINUED = {"max_steps": 40, "batch": 4, "length": 128, "replicates": 4}
 RATE = 1e-3
 SECONDS = {"select": 4, "random": 1, "step": 0.04, "around": 2, "probe": 0.5, "finetune": 0}
 """About what each part takes on a quiet machine, for its progress."""

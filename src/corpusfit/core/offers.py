@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.options import Setting, settings_of
-from corpusfit.core.settings import Settings
+from corpusfit.core.settings import Settings, renamed
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _S = TypeVar("_S", bound=Settings)
@@ -84,6 +84,8 @@ class Offer(Generic[_S]):
             UsageError: a keyword or a setting does not exist, or its value has the wrong type.
         """
         for word in options.keys() - self.settings.keys() - MACHINE.keys():
+            if gone := renamed(word, self.settings):
+                raise gone
             similar = difflib.get_close_matches(word, self.settings, n=1)
             other = "Other settings: settings=['a.b=VALUE']."
             cure = f"Perhaps {similar[0]}?" if similar else other

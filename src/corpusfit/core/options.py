@@ -103,7 +103,8 @@ class Setting:
             and value not in option.allowed
             and not (option.pattern and re.fullmatch(option.pattern, value))
         ):
-            near = difflib.get_close_matches(value, option.allowed, n=1)
+            begun = [word for word in option.allowed if value and word.startswith(value)]
+            near = begun or difflib.get_close_matches(value, option.allowed, n=1)
             cure = option.cure or (f"Perhaps {near[0]}?" if near else "")
             raise bad_setting(f"`{self.path}`", f"one of {', '.join(option.allowed)}", value, cure)
 

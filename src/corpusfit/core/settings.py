@@ -147,6 +147,27 @@ class Settings:
         return dataclasses.replace(self, **{name: value})
 
 
+RENAMED = {
+    "rate": "learning_rate",
+    "steps": "max_steps",
+    "warmup": "warmup_steps",
+    "decay": "weight_decay",
+    "clip": "max_grad_norm",
+    "schedule": "lr_scheduler_type",
+    "beta2": "adam_beta2",
+}
+"""Settings of a training by the names that they had before those of transformers."""
+
+
+def renamed(name: str, known: Iterable[str], before: str = "") -> UsageError | None:
+    """The error for the former name of a setting; None if it is none of a `known` one."""
+    group, dot, last = name.rpartition(".")
+    new = f"{group}{dot}{RENAMED.get(last, last)}"
+    if new == name or new not in known:
+        return None
+    return UsageError(f"`{before}{name}` is called `{before}{new}` now.")
+
+
 _BRITISH = {"normalise": "normalize", "centred": "centered", "neighbours": "neighbors"}
 """How version 0.1 spelled settings, which its runs and users' plans still do."""
 
@@ -209,6 +230,8 @@ def unknown(path: str, allowed: list[str], *, of_plan: bool = False, table: str 
             f"{where} must name a setting in one of the sections {sections}, or seed; got "
             f"{table + path!r}. {guess}docs/settings.md lists all settings."
         )
+    if gone := renamed(path, allowed, table):
+        return gone
     cure = f"Perhaps {table}{similar[0]}?" if similar else ""
     names = ", ".join(f"{table}{name}" for name in allowed)
     return bad_setting("A setting", f"one of {names}", f"{table}{path}", cure)

@@ -77,11 +77,11 @@ class AdaptOptions(MachineOptions, total=False):
     tag_domains: bool | None
     loss_on: Literal["all", "assistant", "completion"] | None
     weights: Literal["off", "lambda", "resample", "mask+lambda"] | None
-    steps: int | None
+    max_steps: int | None
     epochs: float | None
     batch: int | None
     length: int | None
-    rate: float | None
+    learning_rate: float | None
     adapter: Literal["pfeiffer", "lora"] | None
     text_field: str | None
     side: str | None
@@ -121,7 +121,7 @@ class EvaluateOptions(MachineOptions, total=False):
     mt: str | Path | None
     mt_back: str | Path | None
     epochs: int | None
-    rate: float | None
+    learning_rate: float | None
     batch: int | None
     length: int | None
     beam: int | None
@@ -205,11 +205,11 @@ class TuneOptions(MachineOptions, total=False):
     weights: str | Sequence[str] | None
     then_task: str | Sequence[str] | None
     replay_share: float | None
-    steps: int | None
+    max_steps: int | None
     epochs: float | None
     batch: int | None
     length: int | None
-    rate: float | None
+    learning_rate: float | None
     objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae", "simcse"] | None
     adapter: Literal["pfeiffer", "lora"] | None
     embedder: str | Path | None

@@ -29,7 +29,7 @@ class Tuning:
     """Training settings."""
 
     epochs: int
-    rate: float  # constant learning rate of Adam
+    learning_rate: float  # constant learning rate of Adam
     batch: int  # most texts per step; an epoch is split into steps of equal size
     seed: int  # random seed of the head's weights, the order of texts and dropout
 
@@ -76,7 +76,7 @@ def finetune(
         examples = Examples(ids, labels.astype(np.float32), weights.astype(np.float32))
         head = torch.nn.Linear(encoder.dim, 1, device=encoder.model.device)
         parameters = [*encoder.model.parameters(), *head.parameters()]
-        optimizer = torch.optim.Adam(parameters, lr=tuning.rate)
+        optimizer = torch.optim.Adam(parameters, lr=tuning.learning_rate)
         rng, n = np.random.default_rng(tuning.seed), len(ids)
         budget, bf16 = size_for(hardware.device, BATCH_TOKENS), hardware.precision == "bf16"
         encoder.model.train()
@@ -89,7 +89,7 @@ def finetune(
         # a diverged model would score every text NaN
         if not all(bool(torch.isfinite(p).all()) for p in parameters):
             allowed, cure = "small enough that weights stay finite", "Use the default rate."
-            raise bad_setting("`method.rate`", allowed, tuning.rate, cure)
+            raise bad_setting("`method.learning_rate`", allowed, tuning.learning_rate, cure)
     return _as_arrays(encoder, head)
 
 

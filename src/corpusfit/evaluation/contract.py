@@ -109,7 +109,7 @@ class TaskType(ABC):
     also_shown: ClassVar[tuple[str, ...]] = ()
     """Metrics that tables show beside the one that is compared."""
     finetuning: ClassVar[FinetunePlan] = FinetunePlan(
-        epochs=5, rate=3e-5, batch=8, warmup=0.1, patience=0
+        epochs=5, learning_rate=3e-5, batch=8, warmup_steps=0.1, patience=0
     )
     """Defaults of the fine-tuning: for texts those of TADPOLE, section 4."""
     with_adapter: ClassVar[Mapping[str, Any]] = {}

@@ -436,7 +436,8 @@ def _warnings(
             yield (
                 f"{alike} of {len(result['best_epochs'])} fine-tunings of the {result['model']} on "
                 f"{result['size']:,} examples give one answer to every test text. Set more "
-                f"`finetune.epochs`, another `finetune.rate` (now {result['tune']['rate']:g}), or "
+                f"`finetune.epochs`, another `finetune.learning_rate` (now "
+                f"{result['tune']['learning_rate']:g}), or "
                 "more examples."
             )
         elif repeated := result.get("repeated"):
@@ -447,7 +448,9 @@ def _warnings(
 
     def settings(result: Mapping[str, Any]) -> dict[str, Any]:
         """Those of a model's first fine-tuning, but for a rate that it failed with."""
-        return {k: v for k, v in result["tune"].items() if k not in ("rate", "failed_rates")}
+        return {
+            k: v for k, v in result["tune"].items() if k not in ("learning_rate", "failed_rates")
+        }
 
     if any(settings(result) != settings(first) for result in results):
         yield (
@@ -509,7 +512,7 @@ def estimate_evaluation(
         adapter = trains_adapter(plan.model)
         finetune = settled(plan, labeled.kind, adapter=adapter, max_length=2**20).finetune
         if not plan.model.frozen:  # one that is named is not replaced where nothing is learned
-            plan = plan.with_value("finetune.rate", finetune.rate)
+            plan = plan.with_value("finetune.learning_rate", finetune.learning_rate)
         epochs, batch = finetune.epochs or 1, finetune.batch or 1
         max_examples = _STEPS * batch
         sizes = [size or lengths["train"] for size in sizes]

@@ -123,11 +123,11 @@ class _FineTuning:
         parameters = trainable_parameters(self.model)
         self.passes = settings.epochs * (_TRAINING * len(train) + len(dev)) + len(self.task.test)
         train_plan = TrainPlan(
-            steps=settings.epochs * math.ceil(len(train) / settings.batch),
-            rate=settings.rate,
-            warmup=settings.warmup or 0.0,
-            decay=settings.decay,
-            clip=settings.clip,
+            max_steps=settings.epochs * math.ceil(len(train) / settings.batch),
+            learning_rate=settings.learning_rate,
+            warmup_steps=settings.warmup_steps or 0.0,
+            weight_decay=settings.weight_decay,
+            max_grad_norm=settings.max_grad_norm,
         )
         updates = Updates(parameters, train_plan)
         self._report(0)
@@ -175,7 +175,7 @@ class _FineTuning:
         def diverged(steps: int) -> TrainingError:
             return TrainingError(
                 f"Fine-tuning diverged: the loss of step {steps:,} is not finite. Set "
-                f"`finetune.rate` below {self.plan.finetune.rate:g}."
+                f"`finetune.learning_rate` below {self.plan.finetune.learning_rate:g}."
             )
 
         for number, first in enumerate(range(0, n, batch)):
@@ -190,7 +190,7 @@ class _FineTuning:
             loss = updates.make(step, key, partial(self._gradient, rows), diverged)
             total += loss * len(rows.targets)
             labeled += len(rows.targets)
-            self.words.decay_factor *= 1.0 - rate_at(step, train_plan) * train_plan.decay
+            self.words.decay_factor *= 1.0 - rate_at(step, train_plan) * train_plan.weight_decay
         self.learned += n
         self.spent += time.perf_counter() - began
         return float(total) / max(1, labeled)
@@ -270,15 +270,15 @@ def fine_tune(piece: FineTuning) -> Path:
     # A fine-tuning that gives one answer to everything has failed. Where the rate is ours to
     # choose, a higher one is tried, then a lower one.
     # Dev shows whether it has, because test must not decide on a training.
-    first = rate = outcome.tune["rate"]
+    first = rate = outcome.tune["learning_rate"]
     failed, tried = [], [outcome]
     of_one_class = len(np.unique(task.dev.flat)) == 1
-    for factor in () if piece.plan.finetune.rate or of_one_class else _OTHER_RATES:
+    for factor in () if piece.plan.finetune.learning_rate or of_one_class else _OTHER_RATES:
         if not outcome.one_answer_on("dev"):
             break
         failed.append(rate)
         rate = float(f"{first * factor:.2g}")
-        plan = piece.plan.with_value("finetune.rate", rate)
+        plan = piece.plan.with_value("finetune.learning_rate", rate)
         tried.append(finetune(task, plan, piece.seed, extra, on_share=report))
         outcome = outcome if tried[-1].one_answer_on("dev") else tried[-1]
     if failed:

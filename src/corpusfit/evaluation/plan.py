@@ -30,8 +30,9 @@ from corpusfit.training.plan import (
     ALL,
     ASSISTANT,
     COMPLETION,
-    Clip,
+    WARMUP,
     DecodePlan,
+    MaxGradNorm,
     Precision,
     WeightDecay,
 )
@@ -268,11 +269,11 @@ class FinetunePlan(Group, group="finetune"):
             above=0,
         ),
     ] = None
-    rate: Annotated[
+    learning_rate: Annotated[
         float | None,
         Option(
             "Highest learning rate",
-            "rate",
+            "learning_rate",
             default="3e-5 for texts, 2e-5 for tagging, 1e-4 for tagging with an adapter",
             more="The optimizer is AdamW, and the rate falls linearly to 0",
             above=0,
@@ -292,14 +293,8 @@ class FinetunePlan(Group, group="finetune"):
             minimum=8,
         ),
     ] = None
-    warmup: Annotated[
-        float | None,
-        Option(
-            "Share of the steps over which the learning rate rises",
-            default="0.1 for texts, 0 for tagging",
-            minimum=0,
-            maximum=1,
-        ),
+    warmup_steps: Annotated[
+        float | None, Option(WARMUP, default="0.1 for texts, 0 for tagging", minimum=0)
     ] = None
     patience: Annotated[
         int | None,
@@ -309,8 +304,8 @@ class FinetunePlan(Group, group="finetune"):
             minimum=0,
         ),
     ] = None
-    decay: WeightDecay = 0.01
-    clip: Clip = 1.0
+    weight_decay: WeightDecay = 0.01
+    max_grad_norm: MaxGradNorm = 1.0
     precision: Precision = "auto"
     device: Device = "auto"
 
@@ -386,7 +381,7 @@ class EvaluatePlan(Settings):
         return settings
 
     def _check_together(self) -> None:
-        for name in ("epochs", "rate", "batch", "warmup", "patience"):
+        for name in ("epochs", "learning_rate", "batch", "warmup_steps", "patience"):
             value = getattr(self.finetune, name)
             if self.model.frozen and value is not None:
                 allowed, cure = "left out with `model.frozen`", "Nothing of the model is trained."

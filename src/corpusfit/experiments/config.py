@@ -143,10 +143,12 @@ class Selector:
         for setting in ("fractions", "weights", "adapters", "augment"):
             _require_distinct(f"{setting} of {self.name}", getattr(self, setting))
         train = self.adapt.train
-        if self.strategy not in (BASE, TASK) and train.steps is None and train.epochs is None:
+        if self.strategy not in (BASE, TASK) and train.max_steps is None and train.epochs is None:
             needed = f"set for {self.name}, or adapt.train.epochs"
-            cure = "For the same number of steps of all models, put train.steps = 2000 in [adapt]."
-            raise bad_setting("adapt.train.steps", needed, "nothing", cure)
+            cure = (
+                "For the same number of steps of all models, put train.max_steps = 2000 in [adapt]."
+            )
+            raise bad_setting("adapt.train.max_steps", needed, "nothing", cure)
         if self.dev:
             _require_distinct(f"selector.{self.name}.dev", self.dev)
         if self.dev and (self.strategy == BASE or self.trains_on_task):

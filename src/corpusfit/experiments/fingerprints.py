@@ -9,6 +9,7 @@ from typing import Any
 
 from corpusfit.core.manifest import digest
 from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan, kind_of
+from corpusfit.core.settings import RENAMED
 from corpusfit.embed.hardware import resolve
 from corpusfit.evaluation.plan import AugmentPlan, EvaluatePlan, FinetunePlan, settled
 from corpusfit.evaluation.tasks import load
@@ -107,11 +108,26 @@ def by_content(method: MethodPlan, files: Mapping[str, str]) -> dict[str, Any]:
 def adapting(plan: AdaptPlan) -> dict[str, Any]:
     """What decides an adapted model, except the base model and the texts."""
     settings = plan.decisive()
-    # the key must not change, as it is part of the digests of finished steps
+    # the keys must not change, as they are part of the digests of finished steps
     settings["weigh"] = settings.pop("weights")
+    for group in settings.keys() & {"train", "then_task"}:
+        settings[group] = _by_former_names(settings[group])
     if not plan.adapter.kind:
         settings["adapter"] = {}
     return settings
+
+
+_FORMER = {new: old for old, new in RENAMED.items()}
+
+
+def _by_former_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a training by the names that they have in the digests of finished steps."""
+    named = {_FORMER.get(name, name): value for name, value in settings.items()}
+    if named.get("schedule") == "constant_with_warmup":
+        named["schedule"] = "constant"
+    if (warmup := named.get("warmup") or 0) >= 1:  # steps had a setting of their own
+        named |= {"warmup": TrainPlan().warmup_steps, "warmup_steps": int(warmup)}
+    return named
 
 
 def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
@@ -125,7 +141,8 @@ def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
     new = plan.model
     size = {"pfeiffer": new.reduction, "lora": new.rank}.get(new.adapter)
     return {
-        "tune": dataclasses.asdict(whole.finetune) | {"device": kind_of(whole.finetune.device)},
+        "tune": _by_former_names(dataclasses.asdict(whole.finetune))
+        | {"device": kind_of(whole.finetune.device)},
         "metric": whole.task.metric,
         "adapter": [new.adapter, size],
     }

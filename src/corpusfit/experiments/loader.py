@@ -321,8 +321,8 @@ def _adapting(name: str, shared: Mapping[str, Any], own_adapt: Mapping[str, Any]
             plan = plan.with_value(path, value)
     for selector, values in (("", shared), (name, own_adapt)):
         train = values.get("train", {})
-        if isinstance(train, Mapping) and {"steps", "epochs"} & train.keys():
-            plan = plan.with_value("train.steps", None).with_value("train.epochs", None)
+        if isinstance(train, Mapping) and {"max_steps", "epochs"} & train.keys():
+            plan = plan.with_value("train.max_steps", None).with_value("train.epochs", None)
         plan = _changed(plan, values, _table("adapt", selector))
     return plan
 

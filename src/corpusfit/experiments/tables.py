@@ -27,6 +27,7 @@ from corpusfit.experiments.config import BASE, Recipe
 from corpusfit.experiments.costs import Cost, Costs
 from corpusfit.experiments.inputs import RecipeInputs
 from corpusfit.experiments.scoring import Result, ScoredCells
+from corpusfit.training.plan import steps_of
 
 _MAX_CHARACTERS = 200
 
@@ -275,19 +276,21 @@ def adapted_table(adapted: Sequence[Mapping[str, Any]]) -> Table:
         left_out = None
         if guard:
             left_out = sum(guard[r]["holders"] for r in ("data", "replay") if r in guard)
-        steps = training["steps"], training["batch"], training["length"], model["tokens"]
-        rows.append((model["label"], *steps, left_out, model["device"], model["precision"]))
+        amounts = (*_amounts(training), model["tokens"])
+        rows.append((model["label"], *amounts, left_out, model["device"], model["precision"]))
     columns = ("adapted", "steps", "batch", "length", "tokens", "left out", "device", "precision")
     notes = [
         "Tokens: of the text to train on. Left out: texts that contain a dev or test text of the "
         "task; for a model of all tasks, of any task."
     ]
-    amounts = dict.fromkeys(
-        tuple(model["training"][name] for name in ("steps", "batch", "length")) for model in adapted
-    )
-    if len(amounts) > 1:
+    if len({_amounts(model["training"]) for model in adapted}) > 1:
         notes.append("The models differ in their training: steps, batch or length.")
     return Table("Adapted models", columns, tuple(rows), tuple(notes))
+
+
+def _amounts(training: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Steps, batch and length."""
+    return steps_of(training), training["batch"], training["length"]
 
 
 def _costs(recipe: Recipe, costs: Costs) -> Table:

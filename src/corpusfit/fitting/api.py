@@ -140,7 +140,7 @@ def estimate_fit(*, time: str | float = "30min", **options: Any) -> dict[str, An
     """Dry run of `fit`, measured over a few steps; takes `fit`'s arguments.
 
     Returns:
-        What `fit` would read and do: steps, tokens, replicates, finetunings, and the seconds of
+        What `fit` would read and do: max_steps, tokens, replicates, finetunings, and the seconds of
         each part.
     """
     seconds = parse_duration("`time`", time)

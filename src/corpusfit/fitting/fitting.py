@@ -287,7 +287,7 @@ def fit(
         work = _Work(request, plan, task, folder, machine)
         # another command may have begun the fit while this one measured
         if planned is not None and (fixed is not None or not folder.schedule.exists()):
-            schedule, work.costs, work.rate = planned
+            schedule, work.costs, work.learning_rate = planned
             work.store(schedule, seconds, decided=fixed is not None)
             work.count("measure", time.perf_counter() - began)
         schedule, decided = work.scheduled(seconds)
@@ -320,7 +320,7 @@ def fit(
                         f"At this speed it takes about {format_duration(needed)}, as a verdict "
                         f"needs {FEWEST} replicates."
                     )
-                trained = work.costs.replicate(schedule.steps) - 2 * work.costs.probe
+                trained = work.costs.replicate(schedule.max_steps) - 2 * work.costs.probe
                 work.whole.plan(needed - work.costs.select - number * trained)
             measures = work.measures(schedule)
         verdict = conclude(task.name, measures, schedule, work.costs)
@@ -344,7 +344,7 @@ def fit(
             "corpus": absolute(list(request.corpus)),
             "selected": selected,
             "schedule": dataclasses.asdict(schedule),
-            "rate": work.rate,
+            "learning_rate": work.learning_rate,
             "costs": dataclasses.asdict(work.costs),
             "measures": [measure.as_dict() for measure in measures],
             "sentence": verdict.sentence,
@@ -517,7 +517,7 @@ class _Work:
         self.machine, self.whole = machine, _Whole(machine.progress)
         self.type = load(task.kind)
         self.objective = request.objective or _objective(find(plan.model.name, setting=MODEL))
-        self.rate: float | None = None
+        self.learning_rate: float | None = None
         self.costs = self._planned = Costs(0, 0, 0, 0, 0, 0)
         self.measuring = 0.0  # seconds in which the costs were measured
         self._said: set[str] = set()
@@ -530,7 +530,7 @@ class _Work:
             "objective": self.objective,
             "task": self.heldout,
             "guard": self.heldout,
-            "rate": self.rate,
+            "learning_rate": self.learning_rate,
             "text_field": self.request.corpus_field,
             "loss_on": self.plan.task.loss_on or ALL,
             **_MEASURED,
@@ -567,7 +567,7 @@ class _Work:
         """The stored schedule, with what more time adds, and whether its replicates are decided."""
         stored = read_object(self.folder.schedule)
         self.costs = self._planned = Costs(**stored["costs"])
-        self.rate = stored["rate"]
+        self.learning_rate = stored["learning_rate"]
         schedule = Schedule(**stored["schedule"])
         if stored["decided"] and seconds > stored["seconds"]:
             return self.revised(schedule, seconds, more=True), True
@@ -652,7 +652,7 @@ class _Work:
         left = max(1.0, seconds - self._seconds.get("measure", 0.0))
         shape = {"batch": schedule.batch, "length": schedule.length}
         now = first_schedule(self.costs, left, _ANY_TOKENS, **shape)
-        if now.steps < schedule.steps:
+        if now.max_steps < schedule.max_steps:
             schedule = dataclasses.replace(now, tokens=schedule.tokens)
             self.store(schedule, seconds, decided=False)
         return schedule
@@ -663,12 +663,12 @@ class _Work:
         drawn = [s for name, s in self._seconds.items() if name.startswith("random-")]
         # the first may have been repeated at another rate, which takes its time from the others
         lost = 0.0
-        if self.rate:
+        if self.learning_rate:
             lost = took["adapt-selection-0"] - min(took.values())
             took["adapt-selection-0"] -= lost
         usual, planned = float(np.mean(list(took.values()))), self._planned
         # what is not yet measured is as much slower, beside other programs
-        slower = max(1.0, usual / (planned.around + schedule.steps * planned.step))
+        slower = max(1.0, usual / (planned.around + schedule.max_steps * planned.step))
         tuned = {n.split("-")[1]: s for n, s in self._seconds.items() if n.startswith("tuned-")}
         finetune = slower * planned.finetune
         self.costs = dataclasses.replace(
@@ -677,7 +677,7 @@ class _Work:
             finetune=max((s / (3 * int(n)) for n, s in tuned.items()), default=finetune),
             select=self._seconds["select"] + lost,
             random=float(np.mean(drawn)),
-            around=max(1.0, usual - schedule.steps * self.costs.step),
+            around=max(1.0, usual - schedule.max_steps * self.costs.step),
         )
         stored = read_object(self.folder.schedule)
         seconds = max(seconds, stored["seconds"])
@@ -699,7 +699,7 @@ class _Work:
             "seconds": seconds,
             "schedule": dataclasses.asdict(schedule),
             "costs": dataclasses.asdict(self.costs),
-            "rate": self.rate,
+            "learning_rate": self.learning_rate,
             "decided": decided,
         }
         write_bytes(self.folder.schedule, json.dumps(stored).encode())
@@ -805,7 +805,7 @@ class _Work:
         with self._part(f"random-{number}", self.costs.random) as machine:
             self._select(drawn, "random", chance, schedule.tokens, machine)
         for name, data in (("selection", self.folder.selection), ("random", drawn)):
-            expected = self.costs.around + schedule.steps * self.costs.step
+            expected = self.costs.around + schedule.max_steps * self.costs.step
             with self._part(f"adapt-{name}-{number}", expected) as machine:
                 again = number == 0 and name == "selection"
                 done = f"adapt-{name}-{number}" in self._seconds
@@ -829,7 +829,7 @@ class _Work:
             model = adapt(
                 data=str(data),
                 out=out,
-                steps=schedule.steps,
+                max_steps=schedule.max_steps,
                 batch=schedule.batch,
                 length=schedule.length,
                 seed=seed,
@@ -841,10 +841,12 @@ class _Work:
             if fell or not again or attempt == _TRIES - 1:
                 return
             # all later trainings take the rate with which this one's loss falls
-            self.rate = float(f"{model.manifest['training']['rate'] * _LOWER:.1g}")
+            self.learning_rate = float(
+                f"{model.manifest['training']['learning_rate'] * _LOWER:.1g}"
+            )
             machine.progress.warn(
                 f"The loss on the task's text rose: training again with a learning rate of "
-                f"{self.rate:g}."
+                f"{self.learning_rate:g}."
             )
             if isinstance(machine.progress, _Part):
                 machine.progress.begin_again()

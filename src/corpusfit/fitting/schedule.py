@@ -52,7 +52,7 @@ class Schedule:
     with a seed of their own, and measures both.
     """
 
-    steps: int  # of each training
+    max_steps: int  # of each training
     batch: int  # sequences per step
     length: int  # tokens per sequence
     tokens: int  # word pieces of the selection, and of each random text
@@ -62,12 +62,12 @@ class Schedule:
     def parts(self, costs: Costs) -> list[tuple[str, float]]:
         """What is done, in the order in which it begins, with the seconds of each."""
         trained = 2 * self.replicates
-        training = costs.around + self.steps * costs.step
+        training = costs.around + self.max_steps * costs.step
         parts = [
             (f"select {self.tokens:,} word pieces", costs.select),
             (f"draw as much random text, {self.replicates} times", self.replicates * costs.random),
             (
-                f"train {trained} models, half of them on random text, {self.steps:,} steps of "
+                f"train {trained} models, half of them on random text, {self.max_steps:,} steps of "
                 f"{self.batch} x {self.length} tokens",
                 trained * training,
             ),
@@ -129,7 +129,7 @@ def with_replicates(schedule: Schedule, costs: Costs, seconds: float) -> Schedul
     # Six replicates of the cheap measures come first, then fine-tuning of at least three of them,
     # then more of both.
     usable = SAFE_SHARE * seconds - costs.select - costs.probe
-    each, tuned = costs.replicate(schedule.steps), 3 * costs.finetune
+    each, tuned = costs.replicate(schedule.max_steps), 3 * costs.finetune
     replicates = max(schedule.replicates, min(2 * FEWEST, MOST, int(usable / each)))
     finetunings = 0
     if costs.finetune:
@@ -140,7 +140,7 @@ def with_replicates(schedule: Schedule, costs: Costs, seconds: float) -> Schedul
     elif finetunings == replicates:
         replicates = finetunings = max(replicates, min(MOST, int(usable / (each + tuned))))
     return Schedule(
-        schedule.steps,
+        schedule.max_steps,
         schedule.batch,
         schedule.length,
         schedule.tokens,

@@ -246,8 +246,9 @@ def _more(measure: Measure, schedule: Schedule, costs: Costs) -> str:
             f"{MOST} trainings of each, and would show a difference of about "
             f"{measure.said(least, sign=False)} {measure.unit}."
         )
-    if schedule.steps < LONG_STEPS:
+    if schedule.max_steps < LONG_STEPS:
         sentences.append(
-            f"Its trainings stay at {schedule.steps:,} steps; for longer ones take another `out`."
+            f"Its trainings stay at {schedule.max_steps:,} steps; for longer ones take another "
+            "`out`."
         )
     return " ".join(sentences)

@@ -18,6 +18,7 @@ from corpusfit.core.artifacts import deserialise, serialize
 from corpusfit.core.errors import ModelError, UnknownMethodError, UsageError, bad_setting
 from corpusfit.core.options import KINDS
 from corpusfit.core.plan import MethodPlan
+from corpusfit.core.settings import renamed
 from corpusfit.embed.folders import require_extra
 from corpusfit.scoring.contract import AnyMethod, Method, Scorer
 from corpusfit.scoring.names import modules, names, require
@@ -67,6 +68,8 @@ def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
         settings[cls.argument] = argument
     for key, value in settings.items():
         if key not in fields:
+            if gone := renamed(key, fields, "method."):
+                raise gone
             allowed = ", ".join(fields) or "nothing"
             cure = "Name the method that has it by `method.name`."
             raise bad_setting(f"A setting of method {name}", f"one of: {allowed}", key, cure)

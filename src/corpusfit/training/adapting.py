@@ -492,9 +492,9 @@ def estimate_adaptation(
             return dict(first)
         second_plan = task_phase(plan, first["length"])
         second = phase(second_plan, texts.task, texts.task_read, TASK_PASSES)
-    summed = ("steps", "seconds", "around_s", "disk_mb")
+    summed = ("max_steps", "seconds", "around_s", "disk_mb")
     both = {name: first[name] + second[name] for name in summed}
-    both["step_s"] = both["seconds"] / both["steps"]
+    both["step_s"] = both["seconds"] / both["max_steps"]
     both["memory_mb"] = max(first["memory_mb"], second["memory_mb"])
     estimates = (first["memory_gb"], second["memory_gb"])
     both["memory_gb"] = max(estimates, key=lambda gb: gb.get("total", 0.0))
@@ -523,7 +523,9 @@ def _projected(
     if measured[0] and not (chats or pairs):
         name, task_share = _sample(*measured, work / TASK, pairs=pairs, chats=False)
         task = [name]
-    short = dataclasses.replace(plan.train, steps=_STEPS, epochs=None, evaluations=1, keep="last")
+    short = dataclasses.replace(
+        plan.train, max_steps=_STEPS, epochs=None, evaluations=1, keep="last"
+    )
     sample_read = ReadPlan(text_field=read.text_field) if chats else ReadPlan()
     small = dataclasses.replace(
         plan, read=sample_read, weights=WeightsPlan(), mix=MixPlan(heldout=8), train=short
@@ -549,7 +551,7 @@ def _projected(
     parameters, length = manifest["parameters"], manifest["training"]["length"]
     size = Size(tokens, rows, chunks, parameters, length, manifest["device"])
     train, summary = resolve_training(plan, size, passes, selected)
-    steps, step_s = train.steps or 0, clock.step()
+    steps, step_s = train.max_steps or 0, clock.step()
     # Each text gives at most one held-out sequence; of the data one in twenty gives one.
     sequences = min(plan.mix.heldout, counts["texts"] / share / 20)
     if measured[0]:
@@ -566,7 +568,7 @@ def _projected(
         "parameters": parameters,
         "trained": manifest["trained"],
         "length": length,
-        "steps": steps,
+        "max_steps": steps,
         "words": summary,
         "step_s": step_s,
         "seconds": steps * step_s,

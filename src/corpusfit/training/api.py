@@ -65,8 +65,8 @@ def build_plan(
         start = AdaptPlan()
         for path, value in preset_of(preset, built.weights.policy).items():
             start = start.with_value(path, value)
-        if built.train.steps is not None or built.train.epochs is not None:
-            start = start.with_value("train.steps", None).with_value("train.epochs", None)
+        if built.train.max_steps is not None or built.train.epochs is not None:
+            start = start.with_value("train.max_steps", None).with_value("train.epochs", None)
         built = offer.build(plan, settings, options, start)
     return built.check()
 
@@ -134,7 +134,7 @@ def adapt(
         preset: settings of a paper: tadpole, mdapt, mdapt-adapter, domain-clusters or tapt.
         plan: a plan, which excludes a preset, or a TOML file with settings.
         time: about how long the training may take, such as "30min", or seconds; sets
-            `train.steps`, from a measured step, to at most their default.
+            `train.max_steps`, from a measured step, to at most their default.
         track: tracker to log metrics to: tensorboard, wandb or mlflow.
         callbacks: `transformers.TrainerCallback`s, which see the training and may stop it.
         machine: where to tokenize, and where to show progress.
@@ -160,7 +160,7 @@ def adapt(
 
     folder = local_folder_path(out, "`out`")
     if time:
-        for name in ("steps", "epochs"):
+        for name in ("max_steps", "epochs"):
             if (value := getattr(built.train, name)) is not None:
                 cure = "The time decides on the steps."
                 raise bad_setting(f"`train.{name}`", "left out with `time`", value, cure)
@@ -170,7 +170,7 @@ def adapt(
         steps = AdaptFolder(folder).decided(
             by, lambda: _steps_within(seconds, built, texts, others)
         )
-        built = built.with_value("train.steps", steps)
+        built = built.with_value("train.max_steps", steps)
     return adapting.adapt(
         built, texts, folder, track=track, callbacks=callbacks, overwrite=overwrite, **others
     )
@@ -193,7 +193,7 @@ def _steps_within(seconds: float, plan: AdaptPlan, texts: list[str], others: dic
             "Or set a smaller `train.batch` or `train.length`, or measure less with a smaller "
             "`mix.heldout` and fewer `train.evaluations`.",
         )
-    return min(steps, int(measured["steps"]))
+    return min(steps, int(measured["max_steps"]))
 
 
 @dry_run(adapt, without=("out", "time", "track", "callbacks", "overwrite"))
@@ -201,7 +201,7 @@ def estimate_adaptation(**options: Any) -> dict[str, Any]:
     """Dry run of `adapt`, measured over a few steps; takes `adapt`'s arguments.
 
     Returns:
-        sources, stored_mb, tokens, parameters, trained, steps, words, step_s, seconds (of the
+        sources, stored_mb, tokens, parameters, trained, max_steps, words, step_s, seconds (of the
         steps), around_s (to open, measure held-out losses and write), memory_mb (measured),
         memory_gb (of a step of a language model, counted, by part), disk_mb; with
         `then_task=True` these for both phases, and for each in `phases`.

@@ -366,7 +366,7 @@ class PhaseRunner:
             warn_if_disk_is_small(folder, needed, self.progress)
         main = self.accelerator.is_main_process
         _check_settled(folder, facts, main=main)
-        steps, measurement = training.plan.steps or 0, training.measurement
+        steps, measurement = training.plan.max_steps or 0, training.measurement
         work = steps + measurement * (1 + len(evaluations(training.plan)))
         with self.progress.showing("adapt", work, "tokens"):
             shown = TrainingProgress(self.progress, steps, measurement)
@@ -387,10 +387,10 @@ class PhaseRunner:
                 said += f" at step {last['step']:,}: the model of step {kept['step']:,} is kept"
             else:
                 said += ": the model fits it less well than before"
-            rate = training.plan.rate or 0.0
+            rate = training.plan.learning_rate or 0.0
             self.progress.warn(
-                f"{said}. Set a lower learning rate, such as `train.rate={rate / 3:.1g}`, or on a "
-                "small selection fewer `train.steps`."
+                f"{said}. Set a lower learning rate, such as `train.learning_rate={rate / 3:.1g}`, "
+                "or on a small selection fewer `train.max_steps`."
             )
         if earlier:
             history = [{"phase": TASK, **r, "step": done + r["step"]} for r in history]
@@ -415,7 +415,9 @@ class PhaseRunner:
 def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool) -> None:
     """Store the resolved settings; raise `ChangedInputError` if a resumed training had others."""
     now = {name: facts[name] for name in ("precision", "device", "packed", "processes")}
-    now |= {name: facts["training"][name] for name in ("steps", "batch", "length", "rate")}
+    now |= {
+        name: facts["training"][name] for name in ("max_steps", "batch", "length", "learning_rate")
+    }
     if facts["training"]["shard"]:  # any number of processes can read the parts
         now["processes"] = "those of `train.shard`"
     if folder.checkpoints.is_dir() and folder.settled.exists():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -25,6 +26,11 @@ WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
 KEEPS = ("auto", "last", "best")
 
 
+def steps_of(training: Mapping[str, Any]) -> int:
+    """The steps of the facts `training` of a manifest; older versions named them differently."""
+    return int(training["max_steps"] if "max_steps" in training else training["steps"])
+
+
 def loss_unit(objective: str) -> str:
     """What an objective's loss is a mean over: `text` or `token`."""
     return "text" if objective == SIMCSE else "token"
@@ -43,11 +49,12 @@ Precision = Annotated[
     ),
 ]
 WeightDecay = Annotated[float, Option("Weight decay, except on biases and norms", minimum=0)]
-Clip = Annotated[
+MaxGradNorm = Annotated[
     float, Option("Largest norm of the gradient; larger gradients are scaled down", above=0)
 ]
 _CHARACTERS = 10_000_000  # a vocabulary hardly changes with more of the same text
 _RATE = "Highest learning rate of AdamW"
+WARMUP = "Steps over which the learning rate rises; below 1, their share of all steps"
 
 
 @dataclass(frozen=True)
@@ -300,11 +307,11 @@ class MixPlan(Group, group="mix"):
 class TrainPlan(Group, group="train"):
     """The training; `training/presets.py` sets what is left out, by the data and the machine."""
 
-    steps: Annotated[
+    max_steps: Annotated[
         int | None,
         Option(
             "Training steps",
-            "steps",
+            "max_steps",
             default="3 passes over the data, at most 2,000 steps on a CPU and 50,000 on a GPU",
             more="The default is at least 50 steps",
             above=0,
@@ -312,13 +319,13 @@ class TrainPlan(Group, group="train"):
     ] = None
     epochs: Annotated[
         float | None,
-        Option("Passes over the data", "epochs", default="set by `train.steps`", above=0),
+        Option("Passes over the data", "epochs", default="set by `train.max_steps`", above=0),
     ] = None
     batch: Annotated[
         int | None,
         Option(
-            "Sequences per training step; for a translation model, batches of "
-            "`train.pair_tokens` tokens",
+            "Sequences per step, over all devices and micro-batches; for a translation model, "
+            "batches of `train.pair_tokens` tokens",
             "batch",
             default="16 on a CPU and 256 on a GPU; for translation, 1 and 8; for a sentence "
             "encoder, 16 and 64",
@@ -354,39 +361,32 @@ class TrainPlan(Group, group="train"):
             minimum=8,
         ),
     ] = None
-    rate: Annotated[
+    learning_rate: Annotated[
         float | None,
         Option(
             "Highest learning rate",
-            "rate",
+            "learning_rate",
             default="1e-3 with `model.init`, 3e-5 for a sentence encoder, 3e-4 below 50 million "
             "weights, else 1e-4",
             more="The optimizer is AdamW",
             above=0,
         ),
     ] = None
-    warmup: Annotated[
-        float, Option("Share of the steps over which the learning rate rises", minimum=0, maximum=1)
-    ] = 0.01
-    warmup_steps: Annotated[
-        int | None,
-        Option(
-            "Steps over which the learning rate rises", default="set by `train.warmup`", above=0
-        ),
-    ] = None
+    warmup_steps: Annotated[float, Option(WARMUP, minimum=0)] = 0.01
     warmup_from: Annotated[float, Option("Learning rate before the warm-up", minimum=0)] = 0.0
-    schedule: Annotated[
+    lr_scheduler_type: Annotated[
         str,
         Option(
-            "Learning rate after the warm-up: `linear`, `cosine`, `constant` or `inverse_sqrt`",
-            allowed=("linear", "cosine", "constant", "inverse_sqrt"),
+            "Learning rate after the warm-up: `linear`, `cosine`, `constant_with_warmup` or "
+            "`inverse_sqrt`",
+            allowed=("linear", "cosine", "constant_with_warmup", "inverse_sqrt"),
         ),
     ] = "linear"
-    beta2: Annotated[
+    adam_beta2: Annotated[
         float, Option("Decay of AdamW's mean of squared gradients", minimum=0, below=1)
     ] = 0.999
-    decay: WeightDecay = 0.01
-    clip: Clip = 1.0
+    weight_decay: WeightDecay = 0.01
+    max_grad_norm: MaxGradNorm = 1.0
     keep: Annotated[
         str,
         Option(
@@ -455,8 +455,8 @@ class TrainPlan(Group, group="train"):
     checkpoints: Annotated[int, Option("Number of checkpoints to keep", above=0)] = 2
 
     def _check_together(self) -> None:
-        if self.steps is not None and self.epochs is not None:
-            both = f"`train.steps={self.steps}` and `train.epochs={self.epochs:g}`"
+        if self.max_steps is not None and self.epochs is not None:
+            both = f"`train.max_steps={self.max_steps}` and `train.epochs={self.epochs:g}`"
             raise UsageError(f"{both} exclude each other. Pass one.")
 
 
@@ -506,7 +506,7 @@ class ThenTaskPlan(Group, group="then_task"):
             "then_task",
         ),
     ] = False
-    steps: Annotated[
+    max_steps: Annotated[
         int | None,
         Option(
             "Training steps",
@@ -517,18 +517,18 @@ class ThenTaskPlan(Group, group="then_task"):
     ] = None
     epochs: Annotated[
         float | None,
-        Option("Passes over the task's texts", default="set by `then_task.steps`", above=0),
+        Option("Passes over the task's texts", default="set by `then_task.max_steps`", above=0),
     ] = None
     batch: Annotated[
         int | None,
         Option(
-            "Sequences per training step",
+            "Sequences per step, over all devices and micro-batches",
             default="enough for 256 texts; a long text that is cut into several parts counts as "
             "several",
             above=0,
         ),
     ] = None
-    rate: Annotated[float, Option(_RATE, above=0)] = 1e-4
+    learning_rate: Annotated[float, Option(_RATE, above=0)] = 1e-4
     keep: Annotated[
         str,
         Option(
@@ -546,9 +546,9 @@ class ThenTaskPlan(Group, group="then_task"):
                 if (got := getattr(self, setting)) != plain:
                     allowed, cure = "left out without `then_task.on`", "Add `then_task.on=true`."
                     raise bad_setting(f"`then_task.{setting}`", allowed, got, cure)
-        if self.steps is not None and self.epochs is not None:
+        if self.max_steps is not None and self.epochs is not None:
             raise _left_out(
-                "then_task.steps", "with `then_task.epochs`", self.steps, "Set one of them."
+                "then_task.max_steps", "with `then_task.epochs`", self.max_steps, "Set one of them."
             )
 
 
@@ -576,9 +576,8 @@ _NEWER = (
     ("objective", "loss_on"),
     ("mix", "task_sequences"),
     ("train", "pair_tokens"),
-    ("train", "warmup_steps"),
     ("train", "warmup_from"),
-    ("train", "beta2"),
+    ("train", "adam_beta2"),
     ("train", "patience"),
     ("train", "best_by"),
     ("train", "checkpointing"),

@@ -21,34 +21,39 @@ from corpusfit.training.plan import (
 
 _TADPOLE = {
     "objective.name": "mlm+nsp",
-    "train.steps": 50_000,
-    "train.rate": 1e-4,
+    "train.max_steps": 50_000,
+    "train.learning_rate": 1e-4,
     "train.batch": 256,
     "train.length": 256,
-    "train.warmup": 0.01,
+    "train.warmup_steps": 0.01,
 }
 TASK_TEXTS = 256
 """Texts per step of training on the task's texts (as `tapt`)."""
 PRESETS: dict[str, dict[str, Any]] = {
     "tadpole": _TADPOLE,
-    "mdapt": {"train.steps": 25_000, "train.batch": 2_048, "train.length": 128, "train.rate": 5e-5},
+    "mdapt": {
+        "train.max_steps": 25_000,
+        "train.batch": 2_048,
+        "train.length": 128,
+        "train.learning_rate": 5e-5,
+    },
     "mdapt-adapter": {
         "adapter.kind": "pfeiffer",
-        "train.steps": 1_500_000,
+        "train.max_steps": 1_500_000,
         "train.length": 128,
-        "train.rate": 1e-4,
+        "train.learning_rate": 1e-4,
     },
     "domain-clusters": {
         "objective.name": TRANSLATION,
         "objective.smoothing": 0.1,
         "model.dropout": 0.2,
-        "train.rate": 5e-4,
-        "train.schedule": "inverse_sqrt",
+        "train.learning_rate": 5e-4,
+        "train.lr_scheduler_type": "inverse_sqrt",
         "train.warmup_steps": 4_000,
         "train.warmup_from": 1e-7,
-        "train.beta2": 0.98,
-        "train.decay": 0.0,
-        "train.clip": 1.0,
+        "train.adam_beta2": 0.98,
+        "train.weight_decay": 0.0,
+        "train.max_grad_norm": 1.0,
         "train.pair_tokens": 4_096,
         "train.batch": 5,
         "train.length": 100,
@@ -62,7 +67,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "train.epochs": 100.0,
         "train.evaluations": 100,
         "train.keep": "best",
-        "train.rate": 1e-4,
+        "train.learning_rate": 1e-4,
         "train.texts": TASK_TEXTS,
         "train.length": 128,
     },
@@ -103,7 +108,7 @@ def preset(name: str, weights: str) -> dict[str, Any]:
         raise bad_setting("`preset`", f"one of {', '.join(PRESETS)}", name)
     settings = dict(PRESETS[name])
     if name == "tadpole" and weights == "lambda":
-        settings["train.steps"] = _CONTINUOUS_STEPS
+        settings["train.max_steps"] = _CONTINUOUS_STEPS
     return settings
 
 
@@ -164,18 +169,24 @@ def resolve_training(
     every = plan.objective.name == SIMCSE and train.batch is None and batch > size.rows
     # a step has a text at most once, because it compares its texts with each other
     batch = size.rows if every else batch
-    rate = train.rate
+    rate = train.learning_rate
     if rate is None:
         trained = _EMBEDDING_RATE if embeds else _RATES[size.parameters < _SMALL_MODEL]
         rate = _FROM_SCRATCH if plan.model.init else trained
-    steps = train.steps
+    steps = train.max_steps
     if steps is None and train.epochs is not None:
         steps = max(1, math.ceil(size.rows * train.epochs / batch))
     if steps is None:
         wanted = math.ceil(passes * size.rows / batch)
         steps = min(size_for(size.device, _MAX_STEPS), max(_MIN_STEPS, wanted))
     whole = dataclasses.replace(
-        train, length=length, batch=batch, texts=None, rate=rate, steps=steps, epochs=None
+        train,
+        length=length,
+        batch=batch,
+        texts=None,
+        learning_rate=rate,
+        max_steps=steps,
+        epochs=None,
     )
     rows = f"{batch:,} sequences of {length}"
     if translates:
@@ -185,7 +196,7 @@ def resolve_training(
         f"{plan.objective.name} for {steps:,} steps of {rows} tokens, "
         f"{passes_made:.1f} passes over {size.tokens:,} {'target ' * translates}tokens, "
         f"learning rate {rate:g} "
-        f"({train.schedule}), {size.parameters:,} parameters on {size.device}."
+        f"({train.lr_scheduler_type}), {size.parameters:,} parameters on {size.device}."
         f"{' A step has all texts, as they are few.' if every else ''}"
     )
     if selected is not None and passes_made < _MUCH_UNREAD and passes == PASSES:

@@ -27,20 +27,22 @@ _TIMESCALE = 10_000
 def rate_at(step: int, plan: TrainPlan) -> float:
     """The learning rate of a step, counted from 0, by transformers' schedule of the same name."""
     # With `warmup_from` the rate rises from there, as in fairseq.
-    assert plan.steps is not None and plan.rate is not None  # noqa: S101, PT018
-    warm = math.ceil(plan.warmup * plan.steps) if plan.warmup_steps is None else plan.warmup_steps
+    assert plan.max_steps is not None and plan.learning_rate is not None  # noqa: S101, PT018
+    warm = int(plan.warmup_steps)
+    if plan.warmup_steps < 1:
+        warm = math.ceil(plan.warmup_steps * plan.max_steps)
     if step < warm:
-        return plan.warmup_from + (plan.rate - plan.warmup_from) * step / warm
-    if plan.schedule == "constant":
-        return plan.rate
-    if plan.schedule == "inverse_sqrt":
+        return plan.warmup_from + (plan.learning_rate - plan.warmup_from) * step / warm
+    if plan.lr_scheduler_type == "constant_with_warmup":
+        return plan.learning_rate
+    if plan.lr_scheduler_type == "inverse_sqrt":
         timescale = warm or _TIMESCALE
-        return plan.rate * math.sqrt(timescale / (timescale + step - warm))
-    left = (plan.steps - step) / max(1, plan.steps - warm)
-    if plan.schedule == "linear":
-        return plan.rate * left
-    assert plan.schedule == "cosine"  # noqa: S101
-    return plan.rate * 0.5 * (1 - math.cos(math.pi * left))
+        return plan.learning_rate * math.sqrt(timescale / (timescale + step - warm))
+    left = (plan.max_steps - step) / max(1, plan.max_steps - warm)
+    if plan.lr_scheduler_type == "linear":
+        return plan.learning_rate * left
+    assert plan.lr_scheduler_type == "cosine"  # noqa: S101
+    return plan.learning_rate * 0.5 * (1 - math.cos(math.pi * left))
 
 
 class Updates:
@@ -51,11 +53,14 @@ class Updates:
         import torch
 
         groups = [
-            {"params": [p for p in parameters.values() if p.ndim >= 2], "weight_decay": plan.decay},
+            {
+                "params": [p for p in parameters.values() if p.ndim >= 2],
+                "weight_decay": plan.weight_decay,
+            },
             {"params": [p for p in parameters.values() if p.ndim < 2], "weight_decay": 0.0},
         ]
         self.optimizer: Any = torch.optim.AdamW(
-            [g for g in groups if g["params"]], lr=0.0, betas=(0.9, plan.beta2), fused=True
+            [g for g in groups if g["params"]], lr=0.0, betas=(0.9, plan.adam_beta2), fused=True
         )
         self._weights, self._plan = list(parameters.values()), plan
 
@@ -73,7 +78,7 @@ class Updates:
         for group in self.optimizer.param_groups:
             group["lr"] = rate_at(step, self._plan)
         loss = gradient()
-        norm = torch.nn.utils.clip_grad_norm_(self._weights, self._plan.clip)
+        norm = torch.nn.utils.clip_grad_norm_(self._weights, self._plan.max_grad_norm)
         if not whole(norm).isfinite():
             raise diverged(step + 1)
         self.optimizer.step()
@@ -83,9 +88,9 @@ class Updates:
 
 def evaluations(plan: TrainPlan) -> set[int]:
     """The steps after which held-out losses are measured; the last step is one of them."""
-    assert plan.steps is not None  # noqa: S101
-    count = min(max(1, plan.evaluations), plan.steps)
-    return {math.ceil(plan.steps * (k + 1) / count) for k in range(count)}
+    assert plan.max_steps is not None  # noqa: S101
+    count = min(max(1, plan.evaluations), plan.max_steps)
+    return {math.ceil(plan.max_steps * (k + 1) / count) for k in range(count)}
 
 
 def out_of_patience(history: Sequence[Mapping[str, Any]], patience: int) -> bool:

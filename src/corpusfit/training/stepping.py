@@ -147,8 +147,8 @@ def _arguments(loop: TrainingLoop, at: State) -> TrainingArguments:
         output_dir=str(work.out),
         max_steps=loop.steps,
         per_device_train_batch_size=plan.batch or 1,
-        learning_rate=plan.rate or 0.0,
-        max_grad_norm=plan.clip,
+        learning_rate=plan.learning_rate or 0.0,
+        max_grad_norm=plan.max_grad_norm,
         seed=work.seed % 2**32,
         use_cpu=work.accelerator.device.type == "cpu",
         eval_strategy="steps" if work.heldout.micros else "no",
@@ -172,7 +172,7 @@ def _arguments(loop: TrainingLoop, at: State) -> TrainingArguments:
 def _logs_of(record: Mapping[str, Any]) -> dict[str, float]:
     """A record under the names that Trainer uses."""
     if "heldout" not in record:
-        return {"loss": record["loss"], "learning_rate": record["rate"]}
+        return {"loss": record["loss"], "learning_rate": record["learning_rate"]}
     losses = record["heldout"]
     logs = {f"eval_{name}_loss": loss for name, loss in losses.items()}
     logs["eval_loss"] = losses.get("task", next(iter(losses.values())))

@@ -268,7 +268,7 @@ class TrainerCallback:
 class Training:
     """Inputs of a training."""
 
-    plan: TrainPlan  # plan with steps, batch, length and rate resolved
+    plan: TrainPlan  # plan with max_steps, batch, length and learning_rate resolved
     objective: Objective
     network: Network  # the model, on its device
     chunk_tokens: ChunkTokens
@@ -350,7 +350,7 @@ class TrainingLoop:
         self.parameters = trainable_parameters(work.network.predictor.model)
         self.main = work.accelerator.is_main_process
         self.world, self.rank = work.accelerator.num_processes, work.accelerator.process_index
-        self.steps = work.plan.steps or 0
+        self.steps = work.plan.max_steps or 0
         self.network, self.accelerator = work.network, work.accelerator
         if work.plan.shard:
             # for the thread that writes checkpoints, beside the training's own exchanges
@@ -543,8 +543,8 @@ class TrainingLoop:
                 checkpoint = f"The last checkpoint is from step {self._kept:,}"
             raise TrainingError(
                 f"Training diverged: the loss of step {step + 1:,} is not finite. The batch holds "
-                f"{'; '.join(names[:_NAMED])}{more}. {checkpoint}. Set `train.rate` below "
-                f"{work.plan.rate:g} and another `out`, or remove the text."
+                f"{'; '.join(names[:_NAMED])}{more}. {checkpoint}. Set `train.learning_rate` below "
+                f"{work.plan.learning_rate:g} and another `out`, or remove the text."
             )
         self.norms.clear()
         self._made.clear()
@@ -591,7 +591,7 @@ class TrainingLoop:
         mean = self._summed(torch.stack(self._losses)).mean()
         self._losses.clear()
         rate = rate_at(step - 1, self.work.plan)
-        self._record({"step": step, "loss": round(float(mean), 6), "rate": rate})
+        self._record({"step": step, "loss": round(float(mean), 6), "learning_rate": rate})
 
     def measure(self, step: int) -> None:
         """Measure held-out losses; keep the weights if they are the best so far."""

@@ -37,15 +37,15 @@ TUNE = Offer(
             "help": "Model to adapt: a model folder or a Hugging Face hub id "
             "(`OWNER/NAME[@REVISION]`)"
         },
-        "rate": {"default": "3e-4 below 50 million weights, else 1e-4"},
-        "steps": {
+        "learning_rate": {"default": "3e-4 below 50 million weights, else 1e-4"},
+        "max_steps": {
             "help": "Training steps on the winner's selection, with `train`",
             "default": "3 passes over the selection, at most 2,000 steps on a CPU and 50,000 on "
             "a GPU",
         },
         "epochs": {"help": "Passes over the winner's selection, with `train`"},
     },
-    example="train.rate=1e-4",
+    example="train.learning_rate=1e-4",
 )
 
 

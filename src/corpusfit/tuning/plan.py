@@ -245,7 +245,7 @@ class TunePlan(Settings):
     def decisive(self) -> dict[str, Any]:
         """The settings that decide the search: all but the winner's steps and those of `FREE`."""
         settings = {**self.as_dict(), "read": self.read.stated()}
-        for group, name in (*FREE, ("train", "steps"), ("train", "epochs")):
+        for group, name in (*FREE, ("train", "max_steps"), ("train", "epochs")):
             del settings[group][name]
         return without_newer(settings)
 
@@ -275,10 +275,10 @@ class TunePlan(Settings):
         if steps is not None:
             second = max(1, steps // _SECOND) if then_task else 0
             short = {"evaluations": self.search.evaluations, "keep": "last"}
-            values["train"] = {"steps": steps - second, **short}
+            values["train"] = {"max_steps": steps - second, **short}
             if then_task:
                 values["train"] |= {"batch": batch or self.train.batch}
-                values["then_task"] |= {"steps": second, "batch": batch, **short}
+                values["then_task"] |= {"max_steps": second, "batch": batch, **short}
         plan = AdaptPlan(
             model=self.model,
             # selections have the rows that `read.where` chose, and texts of the target no field

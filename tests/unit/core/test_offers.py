@@ -31,7 +31,7 @@ model = corpusfit.adapt(
     data=run.path,
     out="model",
     model="m",
-    steps="many",
+    max_steps="many",
 )
 corpusfit.tune(target="t", corpus="c", out="o", model="m", methods=["knn"], fractions=0.1)
 corpusfit.split(data="t", out="o", dev=10, near=True)
@@ -96,7 +96,7 @@ def test_mypy_finds_a_wrong_keyword_and_a_wrong_type(tmp_path):
     places = [Path(place).name for place, _ in errors]  # the cache keeps an earlier run's folder
     assert places == ["user.py:3", "user.py:14"], done.stdout
     assert "fractoin" in errors[0][1]
-    assert "steps" in errors[1][1]
+    assert "max_steps" in errors[1][1]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ TOPICS = (
     "the kinase inhibitor binds the receptor with high affinity in aspirin",
     "a small model reads words and unknown ones in pieces of paper",
 )
-FAST = Tuning(epochs=3, rate=1e-3, batch=16, seed=5)
+FAST = Tuning(epochs=3, learning_rate=1e-3, batch=16, seed=5)
 
 
 def prose(side, n, seed=0):
@@ -168,8 +168,8 @@ def test_an_encoder_decoder_trains_its_encoder(tiny_encoder, tmp_path):
 
 
 def test_a_rate_that_diverges_is_named(tiny_encoder):
-    wild = dataclasses.replace(FAST, rate=1e30)
-    with pytest.raises(UsageError, match=r"method\.rate.*1e\+30"):
+    wild = dataclasses.replace(FAST, learning_rate=1e30)
+    with pytest.raises(UsageError, match=r"method\.learning_rate.*1e\+30"):
         finetune(tiny_encoder, prose(0, 8), prose(1, 8), 1.0, wild)
 
 
@@ -212,7 +212,7 @@ def test_the_gradient_is_that_of_logistic_regression_by_hand(plain):
 
 @pytest.mark.slow
 def test_two_topics_are_told_apart(folder):
-    long = dataclasses.replace(FAST, epochs=8, rate=3e-3)
+    long = dataclasses.replace(FAST, epochs=8, learning_rate=3e-3)
     tuned = finetune(folder, prose(0, 60), prose(1, 60), 1.0, long)
     inside, outside = (logits(tuned, prose(side, 100, seed=1)) for side in (0, 1))
     assert np.mean(np.r_[inside > 0, outside < 0]) > 0.95

@@ -129,7 +129,7 @@ def test_a_recipe_has_no_such_task(tiny_gpt, jsonl, tmp_path, inline):
     jsonl("c.jsonl", CHOICES)
     (tmp_path / "recipe.toml").write_text(
         f'name = "r"\nmodel = "{tiny_gpt}"\ncorpus = ["c.jsonl"]\nselectors = ["base", "random"]\n'
-        'compare = "base"\n[adapt]\ntrain.steps = 2\n[[tasks]]\nname = "t"\npath = "t"\n'
+        'compare = "base"\n[adapt]\ntrain.max_steps = 2\n[[tasks]]\nname = "t"\npath = "t"\n'
         'evaluate.task.kind = "lm_eval"\n'
     )
     with pytest.raises(UsageError, match=r"tasks\.evaluate\.task\.kind\b.*lm_eval"):

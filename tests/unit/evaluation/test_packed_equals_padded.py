@@ -232,7 +232,7 @@ def check(task, plan, name, monkeypatch):
 def plan_of(folder, adapter=""):
     settings = [f"model.name={folder}", f"model.adapter={adapter}", "finetune.epochs=1"]
     settings += ["finetune.batch=10", "finetune.device=cpu", "finetune.precision=fp32"]
-    return EvaluatePlan().with_overrides([*settings, "finetune.clip=1e9"])  # no clipping
+    return EvaluatePlan().with_overrides([*settings, "finetune.max_grad_norm=1e9"])  # no clipping
 
 
 @pytest.mark.parametrize("kind", sorted(HEADS))

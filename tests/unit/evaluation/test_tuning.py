@@ -68,7 +68,7 @@ def plan(tiny_lm):
             *(
                 "finetune.device=cpu",
                 "finetune.precision=fp32",
-                "finetune.rate=5e-3",
+                "finetune.learning_rate=5e-3",
                 "finetune.epochs=8",
             ),
         ]
@@ -97,7 +97,7 @@ def test_topics_are_learned_from_their_words(ample, plan):
 
 def test_entities_are_learned_from_their_words(tagging, plan):
     outcome = finetune(
-        tagging, plan.with_overrides(["finetune.rate=2e-3", "finetune.epochs=30"]), 0
+        tagging, plan.with_overrides(["finetune.learning_rate=2e-3", "finetune.epochs=30"]), 0
     )
     assert outcome.scores["test"]["micro_f1"] > 0.95
     assert len(outcome.predicted["test"]) == tagging.test.lengths.sum()
@@ -127,7 +127,7 @@ def test_a_seed_repeats_itself_and_another_differs(task, plan):
 def test_embeddings_of_unused_tokens_end_as_with_adamw_over_all_rows(
     kind, task, tagging, plan, monkeypatch
 ):
-    plan = plan.with_overrides(["finetune.decay=0.3", "finetune.epochs=2"])
+    plan = plan.with_overrides(["finetune.weight_decay=0.3", "finetune.epochs=2"])
     task = task if kind == "classification" else tagging
     few = finetune(task, plan, 0)
     monkeypatch.setattr(
@@ -205,7 +205,7 @@ def test_with_an_adapter_the_model_is_frozen(task, plan, kind, monkeypatch):
         return headed
 
     monkeypatch.setattr(finetuning, "open_with_head", recording)
-    settings = [f"model.adapter={kind}", "finetune.rate=1e-2", "finetune.epochs=20"]
+    settings = [f"model.adapter={kind}", "finetune.learning_rate=1e-2", "finetune.epochs=20"]
     history = finetune(task, plan.with_overrides(settings), 0).history
     before = kept.pop("before")
     assert any("word_embeddings" in name for name in before)
@@ -227,7 +227,7 @@ def test_an_adapter_from_adaptation_is_trained_further(task, plan, tmp_path, tin
     adapter = AdapterPlan("pfeiffer")
     add_adapter(model, adapter, 5)
     save_adapter(model, None, adapter, Base(str(tiny_lm), fingerprint(tiny_lm)), tmp_path / "a")
-    settings = [f"model.name={tmp_path / 'a'}", "finetune.rate=1e-2", "finetune.epochs=20"]
+    settings = [f"model.name={tmp_path / 'a'}", "finetune.learning_rate=1e-2", "finetune.epochs=20"]
     plan = plan.with_overrides(settings)
     history = finetune(task, plan, 0).history
     assert history[-1]["loss"] < 0.92 * history[0]["loss"]
@@ -279,8 +279,10 @@ def test_augmented_examples_are_trained_on_and_not_counted(task, plan):
 
 
 def test_a_loss_that_is_not_finite_is_an_error_with_a_cure(task, plan):
-    with pytest.raises(TrainingError, match=r"step \d+ .*Set `finetune\.rate` below 1e\+30\."):
-        finetune(task, plan.with_overrides(["finetune.rate=1e30"]), 0)
+    with pytest.raises(
+        TrainingError, match=r"step \d+ .*Set `finetune\.learning_rate` below 1e\+30\."
+    ):
+        finetune(task, plan.with_overrides(["finetune.learning_rate=1e30"]), 0)
 
 
 def test_out_of_memory_is_an_error_with_a_cure(task, plan, monkeypatch):
@@ -350,7 +352,9 @@ def test_a_reduced_matrix_gives_the_results_of_the_whole_one(
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_lm)
     folder = other_model(kind, tokenizer, tmp_path / kind, **SIZES[kind])
-    plan = plan.with_overrides([f"model.name={folder}", "finetune.epochs=1", "finetune.decay=0.2"])
+    plan = plan.with_overrides(
+        [f"model.name={folder}", "finetune.epochs=1", "finetune.weight_decay=0.2"]
+    )
     few = finetune(task, plan, 0)
     everything = np.arange(len(tokenizer))
     monkeypatch.setattr(
@@ -388,6 +392,6 @@ def test_a_sentence_without_tokens_is_skipped(tagging, plan):
 )
 def test_defaults_are_those_of_the_papers(kind, adapter, wanted):
     plan = settled(EvaluatePlan(), kind, adapter=adapter, max_length=512).finetune
-    names = ("epochs", "rate", "batch", "warmup", "patience", "length")
+    names = ("epochs", "learning_rate", "batch", "warmup_steps", "patience", "length")
     found = tuple(getattr(plan, name) for name in names)
     assert found == wanted

@@ -24,7 +24,7 @@ from corpusfit.training.plan import AdaptPlan
 
 def selector(name, **more):
     columns = {"fractions": (0.1,), "weights": ("off",), "adapters": ("",), "augment": ("",)}
-    adapt = AdaptPlan().with_value("train.steps", 4)
+    adapt = AdaptPlan().with_value("train.max_steps", 4)
     return Selector(name, Plan(), adapt, **{**columns, **more})
 
 

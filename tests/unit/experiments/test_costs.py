@@ -122,10 +122,10 @@ def test_a_failed_steps_error_and_warnings_are_in_its_report(tmp_path):
     def failing():
         collector.warn("Set `read.text_field`.")
         collector.warn("Set `read.text_field`.")
-        raise UsageError("`train.rate` must be above 0; got 0.")
+        raise UsageError("`train.learning_rate` must be above 0; got 0.")
 
     report = run(failing, tmp_path, progress=collector)
-    assert report.error == "`train.rate` must be above 0; got 0."
+    assert report.error == "`train.learning_rate` must be above 0; got 0."
     assert report.warnings == ("Set `read.text_field`.",)
 
 

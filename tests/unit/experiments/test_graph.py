@@ -5,11 +5,12 @@ import dataclasses
 import pytest
 
 from corpusfit.core.errors import UsageError
+from corpusfit.core.manifest import digest
 from corpusfit.core.plan import DEFAULT_METHOD, Plan
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.task import Outcome
 from corpusfit.experiments.config import Recipe, RecipeTask, Search, Selector
-from corpusfit.experiments.fingerprints import on_machine
+from corpusfit.experiments.fingerprints import adapting, on_machine, tuning
 from corpusfit.experiments.folder import RecipeFolder
 from corpusfit.experiments.graph import build_graph, with_found
 from corpusfit.experiments.grid import check_plans, columns_of, grid
@@ -18,6 +19,7 @@ from corpusfit.mixing.plan import CompositionPlan, TextSource
 from corpusfit.scoring.names import names as method_names
 from corpusfit.text.context import Machine
 from corpusfit.training.plan import AdaptPlan
+from corpusfit.training.presets import preset
 
 
 def selector(name, **words):
@@ -357,7 +359,7 @@ def test_random_and_general_depend_on_no_training_text(tmp_path):
 
 def test_an_explicit_default_is_the_same_fine_tuning(tmp_path):
     asked = recipe(selector("base"))
-    with_precision = EvaluatePlan().with_values({"finetune": {"epochs": 5, "rate": 3e-5}})
+    with_precision = EvaluatePlan().with_values({"finetune": {"epochs": 5, "learning_rate": 3e-5}})
     assert keys_of(recipe(selector("base"), evaluate=with_precision), tmp_path) == keys_of(
         asked, tmp_path
     )
@@ -408,8 +410,8 @@ def test_settings_of_a_method_are_checked_before_anything_is_read():
     [
         ("cut.gamma", 0, r"\[select\].*`cut\.gamma`"),
         ("method.k", 0, r"\[select\].*`method\.k`"),
-        ("train.steps", 0, r"\[adapt\].*`train\.steps`"),
-        ("finetune.rate", 0.0, r"\[evaluate\].*`finetune\.rate`"),
+        ("train.max_steps", 0, r"\[adapt\].*`train\.max_steps`"),
+        ("finetune.learning_rate", 0.0, r"\[evaluate\].*`finetune\.learning_rate`"),
     ],
 )
 def test_a_value_that_is_not_allowed_is_named_by_its_full_key(path, value, key):
@@ -501,7 +503,7 @@ def test_compositions_are_steps_that_tasks_share(tmp_path):
         RecipeTask(name, name, compose={"E_D": file}, other=other)
         for name, file, other in (("a", "bio", "c"), ("b", "bio", "c"), ("c", "fin", "a"))
     )
-    adapt = AdaptPlan().with_value("train.steps", 10)
+    adapt = AdaptPlan().with_value("train.max_steps", 10)
     composed = dataclasses.replace(selector("E_D", compose="bio"), adapt=adapt)
     asked = recipe(
         selector("base"),
@@ -594,3 +596,33 @@ def test_a_threshold_takes_the_place_of_the_fraction(tmp_path):
     for step in graph.selections.values():
         choose = step.plan.check().choose
         assert (choose.fraction, choose.threshold) == (None, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "known"),
+    [
+        ("tadpole", "d027db57c36644ec8938af5a7123a05d"),
+        ("domain-clusters", "f7ace95206a5f85302c415b06849d050"),  # a number of steps of warm-up
+        ("tapt", "a2644a8f85397fa568de68d979e4d440"),
+    ],
+)
+def test_trainings_have_the_digests_of_before_their_settings_had_other_names(settings, known):
+    """So that a recipe's finished steps are not repeated."""
+    values = {**preset(settings, "off"), "train.device": "cpu", "then_task.on": True}
+    plan = AdaptPlan()
+    for path, value in values.items():
+        plan = plan.with_value(path, value)
+    assert digest(adapting(plan)) == known
+
+
+def test_a_constant_rate_and_finetunings_have_the_digests_of_before():
+    plan = AdaptPlan().with_overrides(
+        ["train.device=cpu", "train.lr_scheduler_type=constant_with_warmup"]
+    )
+    assert digest(adapting(plan)) == "91183c732c12bb0e7e19bda4fb8384ff"
+    plan = EvaluatePlan().with_value("finetune.device", "cpu")
+    assert digest(tuning(plan, "classification", adapter=False)) == (
+        "5275a7b020bf2d89eded98a20537d704"
+    )
+    one = digest(tuning(plan.with_value("finetune.warmup_steps", 1), "tagging", adapter=False))
+    assert one != digest(tuning(plan, "tagging", adapter=False))

@@ -21,10 +21,10 @@ BERT = {
 """TADPOLE, sections 3.1 and 3.2."""
 ADAPTED = {
     "adapt.objective.name": "mlm+nsp",
-    "adapt.train.steps": 50_000,
+    "adapt.train.max_steps": 50_000,
     "adapt.train.batch": 256,
-    "adapt.train.rate": 1e-4,
-    "adapt.train.warmup": 0.01,
+    "adapt.train.learning_rate": 1e-4,
+    "adapt.train.warmup_steps": 0.01,
 }
 """TADPOLE, section 4."""
 ENCODED = {"select.embed.pooling": "mean", "select.embed.unit_length": False}
@@ -34,13 +34,13 @@ ALGORITHM_1 = {"method.name": "isolation_forest", "method.background": 0.1}
 CONTINUOUS = {**BERT, **ALGORITHM_1, "weights": ("lambda",), "select.cut.gamma": 1}
 MDAPT = {
     "adapt.objective.name": "mlm",
-    "adapt.train.steps": 25_000,
+    "adapt.train.max_steps": 25_000,
     "adapt.train.batch": 2_048,
     "adapt.train.length": 128,
-    "adapt.train.rate": 5e-5,
+    "adapt.train.learning_rate": 5e-5,
 }
 """mDAPT, section 3.3."""
-ADAPTERS = {"adapters": ("pfeiffer",), "adapt.train.steps": 1_500_000}
+ADAPTERS = {"adapters": ("pfeiffer",), "adapt.train.max_steps": 1_500_000}
 SENTENCES = {"select.cut.unit": "sentence", "select.cut.gamma": 1, "adapt.objective.name": "mlm"}
 TRANSFORMER = {
     "adapt.objective.name": "translation",
@@ -48,13 +48,13 @@ TRANSFORMER = {
     "adapt.model.dropout": 0.2,
     "adapt.train.pair_tokens": 4_096,
     "adapt.train.batch": 5,
-    "adapt.train.rate": 5e-4,
-    "adapt.train.schedule": "inverse_sqrt",
+    "adapt.train.learning_rate": 5e-4,
+    "adapt.train.lr_scheduler_type": "inverse_sqrt",
     "adapt.train.warmup_steps": 4_000,
     "adapt.train.warmup_from": 1e-7,
-    "adapt.train.beta2": 0.98,
-    "adapt.train.decay": 0.0,
-    "adapt.train.steps": None,
+    "adapt.train.adam_beta2": 0.98,
+    "adapt.train.weight_decay": 0.0,
+    "adapt.train.max_steps": None,
     "adapt.train.epochs": 200.0,
     "adapt.train.evaluations": 200,
     "adapt.train.keep": "best",
@@ -93,8 +93,8 @@ SYSTEMS = {
     },
     "dana_continuous": {
         "isolation_forest": TABLE_3["isolation_forest"],
-        "continuous-1": {**CONTINUOUS, "adapt.train.steps": 100_000},  # appendix E
-        "continuous-3": {**CONTINUOUS, "adapt.train.steps": 300_000},
+        "continuous-1": {**CONTINUOUS, "adapt.train.max_steps": 100_000},  # appendix E
+        "continuous-3": {**CONTINUOUS, "adapt.train.max_steps": 300_000},
     },
     "textgram_table3": {
         "general": SENTENCES,
@@ -134,7 +134,7 @@ SYSTEMS = {
     },
 }
 """By recipe and column, the settings of the paper."""
-TADPOLE = {"evaluate.finetune.epochs": 5, "evaluate.finetune.rate": 3e-5, "seeds": 8}
+TADPOLE = {"evaluate.finetune.epochs": 5, "evaluate.finetune.learning_rate": 3e-5, "seeds": 8}
 """Section 4; TextGram names none, and has TADPOLE's."""
 TRANSLATED = {
     "models": ("/somewhere/untrained",),

@@ -10,13 +10,13 @@ from corpusfit.core.errors import StorageError, UsageError
 from corpusfit.experiments.grid import task_plan
 from corpusfit.experiments.loader import read_recipe
 
-STEPS = "adapt = { train.steps = 100 }\n"
+STEPS = "adapt = { train.max_steps = 100 }\n"
 PLAIN = """
 name = "t"
 model = "bert"
 corpus = ["pile"]
 selectors = ["base", "random", "cynical"]
-adapt = { train.steps = 100 }
+adapt = { train.max_steps = 100 }
 [[tasks]]
 name = "a"
 path = "a"
@@ -87,7 +87,7 @@ def test_settings_of_a_selector_override_those_of_all(recipe):
 [select.embed]
 embedder = "static"
 [adapt.train]
-steps = 200
+max_steps = 200
 [selector.sharp]
 weights = ["lambda"]
 fractions = [0.1, 0.3]
@@ -95,7 +95,7 @@ fractions = [0.1, 0.3]
 name = "knn"
 k = 3
 [selector.sharp.adapt.train]
-steps = 300
+max_steps = 300
 [evaluate.finetune]
 epochs = 3
 """
@@ -106,9 +106,9 @@ epochs = 3
     assert sharp.select.method.options == {"k": 3}
     assert sharp.select.embed.embedder == found["cynical"].select.embed.embedder == "static"
     assert (sharp.fractions, sharp.weights) == ((0.1, 0.3), ("lambda",))
-    assert (sharp.adapt.train.steps, sharp.adapt.train.epochs) == (300, None)
-    assert found["cynical"].adapt.train.steps == 200
-    assert (task.adapt.train.keep, task.adapt.train.steps, task.adapt.train.epochs) == (
+    assert (sharp.adapt.train.max_steps, sharp.adapt.train.epochs) == (300, None)
+    assert found["cynical"].adapt.train.max_steps == 200
+    assert (task.adapt.train.keep, task.adapt.train.max_steps, task.adapt.train.epochs) == (
         "best",
         200,
         None,
@@ -128,8 +128,8 @@ def test_the_task_selector_starts_from_tapt(recipe):
 def test_a_selector_with_epochs_has_no_steps(recipe):
     text = PLAIN + "[selector.cynical.adapt]\ntrain.epochs = 2.0\n"
     train = {s.name: s.adapt.train for s in recipe(text).selectors}
-    assert (train["cynical"].steps, train["cynical"].epochs) == (None, 2.0)
-    assert (train["random"].steps, train["random"].epochs) == (100, None)
+    assert (train["cynical"].max_steps, train["cynical"].epochs) == (None, 2.0)
+    assert (train["random"].max_steps, train["random"].epochs) == (100, None)
 
 
 @pytest.mark.parametrize(
@@ -171,8 +171,8 @@ model = "bert"
 corpus = ["pile"]
 selectors = ["other", "base", "oracle"]
 fractions = [0.1, 0.3]
-adapt = { train.steps = 100 }
-selector.oracle.adapt.train.steps = 7
+adapt = { train.max_steps = 100 }
+selector.oracle.adapt.train.max_steps = 7
 selector.other.of = "oracle"
 [[tasks]]
 name = "a"
@@ -262,21 +262,30 @@ def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
         (
             '"a"\n',
             '"a"\n[adapt.train]\nstep = 3\n',
-            r"'adapt\.train\.step'\. Perhaps adapt\.train\.steps\?",
+            r"'adapt\.train\.step'\. Perhaps adapt\.train\.max_steps\?",
         ),
         (
             '"a"\n',
-            '"a"\n[adapt.trains]\nrate = 3.0\n',
-            r"'adapt\.trains\.rate'.*adapt\.train\.rate\?",
+            '"a"\n[adapt.trains]\nlearning_rate = 3.0\n',
+            r"'adapt\.trains\.learning_rate'.*adapt\.train\.learning_rate\?",
         ),
         (
             '"a"\n',
             '"a"\n[adapt]\ntrain = 3\n',
-            r"adapt\.train must be a group.*train\.steps=",
+            r"adapt\.train must be a group.*train\.max_steps=",
         ),
-        ('"a"\n', '"a"\n[adapt.train]\nrate = "x"\n', r"\[adapt\].*train\.rate` must.*'x'"),
+        (
+            '"a"\n',
+            '"a"\n[adapt.train]\nlearning_rate = "x"\n',
+            r"\[adapt\].*train\.learning_rate` must.*'x'",
+        ),
+        ('"a"\n', '"a"\n[adapt.train]\nrate = 3.0\n', r"`adapt\.train\.learning_rate` now"),
         ('"a"\n', '"a"\n[select.cut]\ngamma = "x"\n', r"\[select\].*cut\.gamma` must.*'x'"),
-        ('"a"\n', '"a"\n[evaluate.finetune]\nrate = "x"\n', r"\[evaluate\].*finetune\.rate` must"),
+        (
+            '"a"\n',
+            '"a"\n[evaluate.finetune]\nlearning_rate = "x"\n',
+            r"\[evaluate\].*finetune\.learning_rate` must",
+        ),
         (
             '"a"\n',
             '"a"\n[selector.cynical.cut]\ngamma = "x"\n',
@@ -284,8 +293,8 @@ def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
         ),
         (
             '"a"\n',
-            '"a"\n[selector.cynical.adapt.train]\nrate = "x"\n',
-            r"\[selector\.cynical\.adapt\].*train\.rate` must.*'x'",
+            '"a"\n[selector.cynical.adapt.train]\nlearning_rate = "x"\n',
+            r"\[selector\.cynical\.adapt\].*train\.learning_rate` must.*'x'",
         ),
         ('"a"\n', '"a"\n[selector.cynica]\nfit.background = 3\n', "'cynica'.*cynical"),
         (
@@ -294,7 +303,7 @@ def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
             r"cynical\.method\.name.*'knn'",
         ),
         ('"cynical"]', '"cynical", "knm"]\nselector.knm.fractions = [0.1]', "'knm'.*knn"),
-        (STEPS, "", r"adapt\.train\.steps.*random.*nothing"),
+        (STEPS, "", r"adapt\.train\.max_steps.*random.*nothing"),
         ('"a"\n', '"a"\n[evaluate.model]\nrank = 4\n', r"evaluate\.model\.rank.*got 4"),
         ('"a"\n', '"a"\n[selector.cynical.read]\nid_field = "n"\n', r"selector\.cynical\.read"),
     ],

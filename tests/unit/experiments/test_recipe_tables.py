@@ -117,7 +117,7 @@ def test_the_data_table_has_sizes_and_truncated_examples(tmp_path):
 
 
 def adapted(steps, holders):
-    training = {"steps": steps, "batch": 8, "length": 128}
+    training = {"max_steps": steps, "batch": 8, "length": 128}
     guard = {"texts": 4, "data": {"texts": 100, "holders": holders, "held": 1}}
     where = {"device": "cpu", "precision": "fp32"}
     return {"label": "knn for a", "training": training, "tokens": 9, "guard": guard, **where}
@@ -128,6 +128,12 @@ def test_models_that_differ_in_training_are_noted():
     assert [row[1:6] for row in table.rows] == [(5, 8, 128, 9, 3), (7, 8, 128, 9, 0)]
     assert len(table.notes) == 2
     assert len(adapted_table([adapted(5, 3), adapted(5, 0)]).notes) == 1
+
+
+def test_the_facts_of_an_older_training_are_read():
+    stored = adapted(5, 3)
+    stored["training"]["steps"] = stored["training"].pop("max_steps")
+    assert adapted_table([stored]).rows == adapted_table([adapted(5, 3)]).rows
 
 
 def test_each_cell_has_its_cost_and_errors_are_written(tmp_path):

@@ -24,7 +24,7 @@ selectors = ["random", "law", "it"]
 seeds = 3
 adaptations = 3
 [adapt]
-train.steps = 10
+train.max_steps = 10
 [evaluate]
 task.direction = "de-en"
 [selector.law]
@@ -109,14 +109,16 @@ def test_targets_are_texts_and_guards_have_both_sides(loaded, tmp_path):
 
 
 def test_the_best_weights_are_those_of_the_pairs_of_the_task(loaded):
-    found = loaded(RECIPE.replace("train.steps = 10", 'train.steps = 10\ntrain.keep = "best"'))
+    found = loaded(
+        RECIPE.replace("train.max_steps = 10", 'train.max_steps = 10\ntrain.keep = "best"')
+    )
     for step in build_graph(found).adaptations.values():
         (place,) = step.task
         assert place.startswith("pair:")
         assert place.endswith("train.tsv")
 
 
-DEV = RECIPE.replace("train.steps = 10", 'train = { epochs = 2, keep = "best" }').replace(
+DEV = RECIPE.replace("train.max_steps = 10", 'train = { epochs = 2, keep = "best" }').replace(
     'sources = ["law*"]', 'sources = ["law*"]\ndev = ["law"]'
 )
 

@@ -33,12 +33,19 @@ def test_it_fits_in_the_time_and_each_text_is_seen_about_once(minutes):
     found = schedule(60 * minutes)
     assert found.seconds(LAPTOP) <= 60 * minutes
     assert FEWEST <= found.replicates <= MOST
-    assert found.tokens == found.steps * 16 * 128
+    assert found.tokens == found.max_steps * 16 * 128
 
 
 def test_more_time_goes_into_steps_replicates_and_fine_tuning_in_turn():
     short, six, long, most = map(schedule, (600, 1300, 3300, 4 * 3600))
-    assert short.steps <= ENOUGH_STEPS < six.steps < long.steps == LONG_STEPS <= most.steps
+    assert (
+        short.max_steps
+        <= ENOUGH_STEPS
+        < six.max_steps
+        < long.max_steps
+        == LONG_STEPS
+        <= most.max_steps
+    )
     assert (short.replicates, six.replicates) == (FEWEST, 2 * FEWEST)
     assert six.replicates <= long.replicates <= most.replicates
     assert short.finetunings == six.finetunings == 0 < FEWEST <= most.finetunings
@@ -48,7 +55,7 @@ def test_more_time_later_keeps_the_training_and_takes_nothing_back():
     begun = schedule(600)
     for seconds in (60, 600, 1200, 7200, 40_000):
         later = with_replicates(begun, LAPTOP, seconds)
-        assert (later.steps, later.tokens) == (begun.steps, begun.tokens)
+        assert (later.max_steps, later.tokens) == (begun.max_steps, begun.tokens)
         assert later.replicates >= begun.replicates
         assert later.finetunings >= begun.finetunings
     assert with_replicates(begun, LAPTOP, 40_000).replicates == MOST
@@ -76,7 +83,7 @@ def test_what_does_not_fit_any_more_is_dropped_but_not_what_is_done():
 def test_of_a_small_corpus_a_quarter_is_selected_and_seen_three_times_at_most():
     found = schedule(7200, corpus_tokens=400_000)
     assert found.tokens == 100_000
-    assert found.steps == 3 * 100_000 // (16 * 128)
+    assert found.max_steps == 3 * 100_000 // (16 * 128)
 
 
 def test_a_task_without_fine_tuning_uses_the_time_for_replicates():
@@ -86,12 +93,12 @@ def test_a_task_without_fine_tuning_uses_the_time_for_replicates():
 
 def test_a_time_that_is_too_short_gives_the_shortest_schedule_and_the_time_it_needs():
     shortest = schedule(120)
-    assert (shortest.steps, shortest.replicates) == (FEWEST_STEPS, FEWEST)
+    assert (shortest.max_steps, shortest.replicates) == (FEWEST_STEPS, FEWEST)
     assert not shortest.fits(LAPTOP, 120)
     shown = parse_duration("time", format_duration(shortest.needed(LAPTOP)).replace(" ", ""))
     enough = schedule(shown)
     assert enough.fits(LAPTOP, shown)
-    assert (enough.steps, enough.replicates) >= (FEWEST_STEPS, FEWEST)
+    assert (enough.max_steps, enough.replicates) >= (FEWEST_STEPS, FEWEST)
     assert shortest.seconds(LAPTOP) == pytest.approx(
         60 + 3 * 20 + 6 * (10 + FEWEST_STEPS * 0.2) + 7 * 15
     )

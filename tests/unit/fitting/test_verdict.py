@@ -11,7 +11,9 @@ from corpusfit.evaluation.tables import POINTS
 from corpusfit.fitting.schedule import MOST, Costs, Schedule, with_replicates
 from corpusfit.fitting.verdict import LOSS, Measure, conclude
 
-SCHEDULE = Schedule(steps=100, batch=16, length=128, tokens=200_000, replicates=4, finetunings=0)
+SCHEDULE = Schedule(
+    max_steps=100, batch=16, length=128, tokens=200_000, replicates=4, finetunings=0
+)
 COSTS = Costs(select=60, random=20, step=0.2, around=10, probe=15, finetune=0)
 NOTHING = Difference(0.001, -0.02, 0.022, 0.03, 0.01, 0.01)
 BETTER = Difference(0.02, 0.01, 0.03, 0.014, 0.005, 0.005)

@@ -15,7 +15,14 @@ from corpusfit.training.trainer import HeldoutBleu, TrainerCallback, train
 torch = pytest.importorskip("torch")
 sacrebleu = pytest.importorskip("sacrebleu")
 
-LEARNS = {"steps": 60, "rate": 1e-2, "batch": 4, "evaluations": 6, "bleu": True, "keep": "best"}
+LEARNS = {
+    "max_steps": 60,
+    "learning_rate": 1e-2,
+    "batch": 4,
+    "evaluations": 6,
+    "bleu": True,
+    "keep": "best",
+}
 
 
 def copies():
@@ -26,7 +33,7 @@ def copies():
 def test_it_is_sacrebleu_of_what_transformers_generates(tmp_path):
     """Beam 5, on a model that has learned something."""
     work = translation_of(
-        tmp_path, pairs=copies(), **{**LEARNS, "keep": "last", "steps": 160, "evaluations": 2}
+        tmp_path, pairs=copies(), **{**LEARNS, "keep": "last", "max_steps": 160, "evaluations": 2}
     )
     history = train(work, TrainerCallback())
     model = work.network.predictor.model.eval()

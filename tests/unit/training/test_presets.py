@@ -39,7 +39,12 @@ def test_tadpole(weights, steps):
     next sentence, "pre-trained with sum of two objectives"."""
     plan = plan_of("tadpole", weights=weights)
     train = plan.train
-    assert (train.steps, train.rate, train.batch, train.warmup) == (steps, 1e-4, 256, 0.01)
+    assert (train.max_steps, train.learning_rate, train.batch, train.warmup_steps) == (
+        steps,
+        1e-4,
+        256,
+        0.01,
+    )
     assert plan.objective.name == "mlm+nsp"
 
 
@@ -48,14 +53,19 @@ def test_mdapt():
     128, and a learning rate of 5e-5. We train all models for 25,000 steps"; masked words."""
     plan = plan_of("mdapt")
     train = plan.train
-    assert (train.batch, train.length, train.rate, train.steps) == (2_048, 128, 5e-5, 25_000)
+    assert (train.batch, train.length, train.learning_rate, train.max_steps) == (
+        2_048,
+        128,
+        5e-5,
+        25_000,
+    )
     assert (plan.objective.name, plan.adapter.kind) == ("mlm", "")
 
 
 def test_mdapt_with_an_adapter():
     """Section 3.3: "We train each adapter for 1.5M steps", of the kind in appendix D."""
     plan = plan_of("mdapt-adapter")
-    assert (plan.adapter.kind, plan.train.steps, plan.train.length) == (
+    assert (plan.adapter.kind, plan.train.max_steps, plan.train.length) == (
         "pfeiffer",
         1_500_000,
         128,
@@ -67,7 +77,7 @@ def test_the_tasks_own_text():
     epoch and pick the best one"; here after every epoch, as the best may be any."""
     plan = plan_of("tapt", data="task")
     train = plan.train
-    assert (train.epochs, train.steps, train.keep) == (100, None, "best")
+    assert (train.epochs, train.max_steps, train.keep) == (100, None, "best")
     assert train.evaluations == 100
     assert (train.batch, train.texts, train.length) == (None, 256, 128)
     assert plan_of(data="task") == plan
@@ -76,12 +86,16 @@ def test_the_tasks_own_text():
 
 def test_the_second_phase_has_the_settings_of_tapt():
     """Except the length, which is that of the first phase, and how often it measures."""
-    plan = plan_of(then_task=True, weights="lambda", settings=["train.warmup=0.2"])
+    plan = plan_of(then_task=True, weights="lambda", settings=["train.warmup_steps=0.2"])
     second, tapt = task_phase(plan, 128), plan_of("tapt").train
     assert (second.weights.policy, second.then_task.on) == ("off", False)
     train = second.train
-    assert (train.rate, train.texts, train.length) == (tapt.rate, tapt.texts, tapt.length)
-    assert (train.keep, tapt.epochs, train.warmup) == (tapt.keep, TASK_PASSES, 0.2)
+    assert (train.learning_rate, train.texts, train.length) == (
+        tapt.learning_rate,
+        tapt.texts,
+        tapt.length,
+    )
+    assert (train.keep, tapt.epochs, train.warmup_steps) == (tapt.keep, TASK_PASSES, 0.2)
     changed = plan_of(then_task=True, settings=["then_task.batch=3", "then_task.keep=last"])
     assert (task_phase(changed, 128).train.batch, task_phase(changed, 128).train.keep) == (
         3,
@@ -97,7 +111,7 @@ def test_a_step_over_the_tasks_text_is_256_texts(rows, texts, batch):
     """Section 4: "batch size 256", whether texts are packed, as here four to a row, or not."""
     size = dataclasses.replace(HERE, rows=rows, texts=texts)
     found = resolve_training(plan_of("tapt"), size)[0]
-    assert (found.batch, found.steps) == (batch, math.ceil(100 * rows / batch))
+    assert (found.batch, found.max_steps) == (batch, math.ceil(100 * rows / batch))
     assert resolve_training(task_phase(plan_of(then_task=True), 64), size)[0].batch == batch
     assert resolve_training(plan_of("tapt", batch=9), size)[0].batch == 9
 
@@ -110,10 +124,10 @@ def test_the_second_phase_is_bounded_as_the_first(rows, device, steps):
     """100 passes in steps of 64, at least 50 and at most what the device's default allows."""
     second = task_phase(plan_of(then_task=True), 128)
     size = dataclasses.replace(HERE, rows=rows, texts=4 * rows, device=device)
-    assert resolve_training(second, size, TASK_PASSES)[0].steps == steps
+    assert resolve_training(second, size, TASK_PASSES)[0].max_steps == steps
     plan = plan_of(then_task=True, settings=["then_task.epochs=100"])
     asked = resolve_training(task_phase(plan, 128), size, TASK_PASSES)[0]
-    assert asked.steps == math.ceil(rows * 100 / 64)
+    assert asked.max_steps == math.ceil(rows * 100 / 64)
 
 
 def test_a_second_phase_is_part_of_a_plans_identity_only_if_it_is_on():
@@ -123,16 +137,18 @@ def test_a_second_phase_is_part_of_a_plans_identity_only_if_it_is_on():
 
 
 def test_options_override_a_preset():
-    plan = plan_of("tadpole", steps=7, batch=3, settings=["train.warmup=0.2"], objective="mlm")
-    assert (plan.train.steps, plan.train.batch, plan.train.warmup) == (7, 3, 0.2)
+    plan = plan_of(
+        "tadpole", max_steps=7, batch=3, settings=["train.warmup_steps=0.2"], objective="mlm"
+    )
+    assert (plan.train.max_steps, plan.train.batch, plan.train.warmup_steps) == (7, 3, 0.2)
     assert plan.objective.name == "mlm"
-    assert plan.train.rate == 1e-4
-    assert plan_of("tapt", steps=9).train.epochs is None
+    assert plan.train.learning_rate == 1e-4
+    assert plan_of("tapt", max_steps=9).train.epochs is None
     epochs = plan_of("mdapt", epochs=2.5).train
-    assert (epochs.steps, epochs.epochs) == (None, 2.5)
+    assert (epochs.max_steps, epochs.epochs) == (None, 2.5)
     by_set = plan_of("mdapt", settings=["train.epochs=3"]).train
-    assert (by_set.steps, by_set.epochs) == (None, 3)
-    assert plan_of("tadpole", settings=["weights.policy=lambda"]).train.steps == 100_000
+    assert (by_set.max_steps, by_set.epochs) == (None, 3)
+    assert plan_of("tadpole", settings=["weights.policy=lambda"]).train.max_steps == 100_000
 
 
 def test_a_plan_excludes_a_preset():
@@ -160,8 +176,8 @@ def test_no_such_preset():
 def test_defaults_depend_on_data_and_device(size, length, batch, steps, rate):
     """Three passes, within bounds; the defaults of each kind of device."""
     train, _ = resolve_training(plan_of(), dataclasses.replace(HERE, **size))
-    assert (train.length, train.batch, train.rate) == (length, batch, rate)
-    assert train.steps == math.ceil(steps)
+    assert (train.length, train.batch, train.learning_rate) == (length, batch, rate)
+    assert train.max_steps == math.ceil(steps)
     assert train.epochs is None
 
 
@@ -179,32 +195,37 @@ def test_domain_clusters_trains_as_its_figure_5():
     plan = plan_of("domain-clusters")
     train = plan.train
     assert (plan.objective.name, plan.objective.smoothing) == ("translation", 0.1)
-    assert (train.beta2, train.clip, train.decay, plan.model.dropout) == (0.98, 1.0, 0.0, 0.2)
-    assert (train.rate, train.schedule) == (5e-4, "inverse_sqrt")
+    assert (train.adam_beta2, train.max_grad_norm, train.weight_decay, plan.model.dropout) == (
+        0.98,
+        1.0,
+        0.0,
+        0.2,
+    )
+    assert (train.learning_rate, train.lr_scheduler_type) == (5e-4, "inverse_sqrt")
     assert (train.warmup_steps, train.warmup_from) == (4_000, 1e-7)
     assert (train.pair_tokens, train.batch, train.length) == (4_096, 5, 100)
     assert (train.epochs, train.evaluations, train.patience, train.keep) == (200, 200, 10, "best")
     whole, words = resolve_training(plan, Size(10_000, 30, 900, 10**6, 512, "cpu"))
-    assert whole.steps == 30 * 200 / 5
+    assert whole.max_steps == 30 * 200 / 5
     assert "5 batches of at most 4,096 tokens" in words
 
 
 @pytest.mark.parametrize("weights", ["resample", "mask+lambda"])
 def test_tadpole_takes_the_steps_of_the_discrete_case_otherwise(weights):
-    assert plan_of("tadpole", weights=weights).train.steps == 50_000
+    assert plan_of("tadpole", weights=weights).train.max_steps == 50_000
 
 
 def test_every_preset_can_be_resolved():
     for name in PRESETS:
         plan = plan_of(name)
         train, words = resolve_training(plan, HERE)
-        assert None not in (train.length, train.batch, train.rate)
-        assert train.steps is not None
+        assert None not in (train.length, train.batch, train.learning_rate)
+        assert train.max_steps is not None
         assert words.startswith(plan.objective.name)
 
 
 def test_an_untrained_model_has_a_higher_learning_rate():
-    assert resolve_training(plan_of(init="tiny"), HERE)[0].rate == 1e-3
+    assert resolve_training(plan_of(init="tiny"), HERE)[0].learning_rate == 1e-3
 
 
 def test_the_command_that_selects_again_leaves_the_selection_and_reads_any_plan(tmp_path):
@@ -222,7 +243,7 @@ def test_a_training_that_reads_little_of_a_selection_says_how_much_to_select():
     selected = ("corpusfit choose out", 1_234_567)
 
     def words(steps, *rest):
-        return resolve_training(plan_of(steps=steps, batch=16), size, *rest)[1]
+        return resolve_training(plan_of(max_steps=steps, batch=16), size, *rest)[1]
 
     few = words(100, PASSES, selected)
     assert "16 % of the selection" in few

@@ -26,12 +26,12 @@ def test_losses_of_a_resumed_training_are_compared_with_its_first_step():
     callback = TrainingProgress(listener, 2_000, measurement=10)
     history = [
         {"step": 0, "heldout": {"task": 3.0}},
-        {"step": 1_000, "loss": 2.75, "rate": 1e-4},
+        {"step": 1_000, "loss": 2.75, "learning_rate": 1e-4},
         {"step": 1_000, "heldout": {"task": 2.5}},
     ]
     callback.resume(1_200, history)
     callback.step(1, 64)
-    callback.record({"step": 2_000, "loss": 2.5, "rate": 0.0})
+    callback.record({"step": 2_000, "loss": 2.5, "learning_rate": 0.0})
     for _ in range(4):
         callback.measured(0.25)
     callback.record({"step": 2_000, "heldout": {"task": 2.25}})
@@ -45,7 +45,7 @@ def test_losses_of_a_resumed_training_are_compared_with_its_first_step():
 
 def test_a_resumed_training_without_held_out_text():
     listener = Listener()
-    TrainingProgress(listener, 20).resume(3, [{"step": 1, "loss": 2.75, "rate": 1e-4}])
+    TrainingProgress(listener, 20).resume(3, [{"step": 1, "loss": 2.75, "learning_rate": 1e-4}])
     assert listener.done == 3
     (resumed,) = listener.notes
     assert "3 of 20" in resumed

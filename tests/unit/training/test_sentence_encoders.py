@@ -105,7 +105,7 @@ def test_tsdaes_loss_is_that_of_transformers_decoder_text_by_text(tmp_path, mode
 
 
 def test_encoder_and_decoder_have_the_same_weights_after_training(tmp_path):
-    work = training_of(tmp_path, "tsdae", steps=2)
+    work = training_of(tmp_path, "tsdae", max_steps=2)
     before = weights_of(work)
     train(work, TrainerCallback())
     model = work.network.predictor.model
@@ -142,7 +142,7 @@ def test_simcses_loss_is_the_formula(tmp_path):
 def test_copies_of_a_text_are_no_negatives(tmp_path):
     """Three texts, each three times: a model that tells them apart has no loss left but noise."""
     texts = [[5 + i] * 4 for i in (0, 9, 20)] * 3
-    words = {"texts": texts, "dropout": 0.05, "batch": 9, "steps": 40, "heldout": False}
+    words = {"texts": texts, "dropout": 0.05, "batch": 9, "max_steps": 40, "heldout": False}
     history = train(training_of(tmp_path, "simcse", **words), TrainerCallback())
     assert history[-1]["loss"] < 0.1 < np.log(3)
     same = training_of(tmp_path / "same", "simcse", **words | {"texts": [[5, 6]] * 9})
@@ -174,7 +174,7 @@ def test_heldout_losses_have_fixed_noise(tmp_path, name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EMBEDDINGS)
 def test_training_lowers_the_heldout_loss_and_resumes_exactly(tmp_path, name):
-    words = {"dropout": 0.1, "steps": 24, "batch": 8, "checkpoint_minutes": 1e-9}
+    words = {"dropout": 0.1, "max_steps": 24, "batch": 8, "checkpoint_minutes": 1e-9}
     whole = training_of(tmp_path / "whole", name, **words)
     history = train(whole, TrainerCallback())
     measured = [record["heldout"]["task"] for record in history if "heldout" in record]

@@ -40,18 +40,19 @@ def minutes(monkeypatch):
     minutes_pass(monkeypatch)
 
 
-@pytest.mark.parametrize("schedule", ["linear", "cosine", "constant"])
-@pytest.mark.parametrize("warmup", [0.0, 0.1, 0.011, 1.0])
-def test_rates_are_those_of_transformers(schedule, warmup):
-    """transformers.get_scheduler, step by step."""
-    from transformers import get_scheduler
+@pytest.mark.parametrize("schedule", ["linear", "cosine", "constant_with_warmup", "inverse_sqrt"])
+@pytest.mark.parametrize("warmup", [0.0, 0.1, 0.011, 0.999, 1.0, 13.0, 90.0])
+def test_rates_are_those_of_transformers(schedule, warmup, tmp_path):
+    """Those of its arguments of the same names, step by step."""
+    from transformers import TrainingArguments, get_scheduler
 
-    plan = TrainPlan(steps=90, rate=2e-4, warmup=warmup, schedule=schedule)
+    named = {"learning_rate": 2e-4, "warmup_steps": warmup, "lr_scheduler_type": schedule}
+    plan = TrainPlan(max_steps=90, **named)
+    arguments = TrainingArguments(tmp_path, max_steps=90, **named)
     weight = torch.nn.Parameter(torch.zeros(1))
-    optimizer = torch.optim.SGD([weight], lr=2e-4)
-    name = "constant_with_warmup" if schedule == "constant" else schedule
-    warm = math.ceil(90 * warmup)
-    peer = get_scheduler(name, optimizer, num_warmup_steps=warm, num_training_steps=90)
+    optimizer = torch.optim.SGD([weight], lr=arguments.learning_rate)
+    warm = arguments.get_warmup_steps(90)
+    peer = get_scheduler(arguments.lr_scheduler_type, optimizer, warm, 90)
     for step in range(90):
         assert rate_at(step, plan) == pytest.approx(peer.get_last_lr()[0], rel=1e-12, abs=1e-18)
         optimizer.step()
@@ -68,12 +69,12 @@ def by_hand(work, steps):
     matrices = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim < 2]
     groups = [
-        {"params": matrices, "weight_decay": plan.decay},
+        {"params": matrices, "weight_decay": plan.weight_decay},
         {"params": others, "weight_decay": 0.0},
     ]
-    optimizer = torch.optim.AdamW(groups, lr=plan.rate, fused=False, foreach=False)
-    warm = math.ceil(plan.warmup * plan.steps)
-    schedule = get_scheduler(plan.schedule, optimizer, warm, plan.steps)
+    optimizer = torch.optim.AdamW(groups, lr=plan.learning_rate, fused=False, foreach=False)
+    warm = math.ceil(plan.warmup_steps * plan.max_steps)
+    schedule = get_scheduler(plan.lr_scheduler_type, optimizer, warm, plan.max_steps)
     feed, losses = Feed(work.passes), []
     for _ in range(steps):
         texts = [
@@ -86,7 +87,7 @@ def by_hand(work, steps):
         labels = ids.masked_fill(mask == 0, -100)
         loss = model(input_ids=ids, attention_mask=mask, labels=labels).loss
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), plan.clip)
+        torch.nn.utils.clip_grad_norm_(model.parameters(), plan.max_grad_norm)
         optimizer.step()
         schedule.step()
         optimizer.zero_grad()
@@ -98,7 +99,13 @@ def by_hand(work, steps):
 def test_weights_are_those_of_a_plain_loop(tmp_path, schedule):
     """A loop of torch and transformers: unpacked, no micro-batches, unfused AdamW; strong decay and
     clipping."""
-    settings = {"steps": 15, "decay": 3.0, "clip": 0.3, "warmup": 0.2, "schedule": schedule}
+    settings = {
+        "max_steps": 15,
+        "weight_decay": 3.0,
+        "max_grad_norm": 0.3,
+        "warmup_steps": 0.2,
+        "lr_scheduler_type": schedule,
+    }
     work = training_of(tmp_path, "causal", micro_rows=2, **settings)
     before = weights_of(work)
     history = train(work, TrainerCallback())
@@ -116,7 +123,13 @@ def test_weights_are_those_of_a_plain_loop(tmp_path, schedule):
 
 CASES = {
     "dropout": {"name": "mlm", "dropout": 0.2},
-    "best": {"name": "mlm", "dropout": 0.1, "keep": "best", "evaluations": 6, "rate": 3e-2},
+    "best": {
+        "name": "mlm",
+        "dropout": 0.1,
+        "keep": "best",
+        "evaluations": 6,
+        "learning_rate": 3e-2,
+    },
     "pairs": {"name": "mlm+nsp", "dropout": 0.1, "batch": 9},
     "drawn": {"name": "causal", "draw": True, "weights": np.linspace(0, 1, 60), "batch": 9},
     "unpacked": {"name": "mlm", "pack": False, "batch": 9, "weights": np.linspace(0, 1, 60)},
@@ -165,7 +178,7 @@ def test_stopped_between_records_it_ends_the_same(tmp_path, minutes, monkeypatch
     A record's loss is the mean over its four steps, before and after the stop.
     """
     monkeypatch.setattr(trainer, "RECORDS", 5)
-    words = {"dropout": 0.2, "checkpoint_minutes": 3.0, "steps": 20, "checkpoints": 20}
+    words = {"dropout": 0.2, "checkpoint_minutes": 3.0, "max_steps": 20, "checkpoints": 20}
     whole = training_of(tmp_path / "whole", **words)
     history = train(whole, TrainerCallback())
     assert [r["step"] for r in history if "loss" in r] == [4, 8, 12, 16, 20]
@@ -186,7 +199,7 @@ def test_stopped_between_records_it_ends_the_same(tmp_path, minutes, monkeypatch
 def test_several_processes_save_at_records_only(tmp_path, minutes, monkeypatch):
     """Their clocks differ, and each has only its part of a step's loss."""
     monkeypatch.setattr(trainer, "RECORDS", 5)
-    work = training_of(tmp_path, steps=20, checkpoint_minutes=1.0, checkpoints=20, batch=6)
+    work = training_of(tmp_path, max_steps=20, checkpoint_minutes=1.0, checkpoints=20, batch=6)
     own = work.accelerator
 
     class Second:
@@ -209,7 +222,7 @@ def test_several_processes_save_at_records_only(tmp_path, minutes, monkeypatch):
 def test_a_second_process_does_not_count_stored_losses_again(tmp_path, minutes, monkeypatch):
     """Losses stored since the last record are counted by the main process alone."""
     monkeypatch.setattr(trainer, "RECORDS", 5)
-    words = {"steps": 20, "checkpoint_minutes": 1.0}
+    words = {"max_steps": 20, "checkpoint_minutes": 1.0}
     with pytest.raises(Stopped):
         train(training_of(tmp_path / "stopped", **words), Stopping(8))
     mark = json.loads((tmp_path / "stopped/checkpoints/step-00000007/state.json").read_text())
@@ -234,7 +247,7 @@ def test_a_second_process_does_not_count_stored_losses_again(tmp_path, minutes, 
 
 
 def test_on_resuming_the_callback_gets_the_earlier_records(tmp_path, minutes):
-    words = {"checkpoint_minutes": 1.0, "steps": 8}
+    words = {"checkpoint_minutes": 1.0, "max_steps": 8}
     with pytest.raises(Stopped):
         train(training_of(tmp_path, **words), Stopping(5))
 
@@ -272,7 +285,13 @@ def test_weights_without_a_gradient_do_not_hinder_resuming(tmp_path, minutes):
 def test_it_learns_and_the_history_says_so(tmp_path):
     """Each token follows from the one before it: losses fall far below ln 35."""
     work = training_of(
-        tmp_path, "causal", texts=chains(400), steps=120, batch=8, rate=1e-2, evaluations=4
+        tmp_path,
+        "causal",
+        texts=chains(400),
+        max_steps=120,
+        batch=8,
+        learning_rate=1e-2,
+        evaluations=4,
     )
     callback = Stopping()
     history = train(work, callback)
@@ -287,7 +306,7 @@ def test_it_learns_and_the_history_says_so(tmp_path):
         assert after < 0.6 * math.log(35)
     steps = [r for r in history if "loss" in r]
     assert [r["step"] for r in steps] == list(range(1, 121))
-    assert [r["rate"] for r in steps] == [rate_at(s, work.plan) for s in range(120)]
+    assert [r["learning_rate"] for r in steps] == [rate_at(s, work.plan) for s in range(120)]
     assert steps[-1]["loss"] < 0.6 * steps[0]["loss"]
 
 
@@ -295,7 +314,13 @@ def test_it_learns_and_the_history_says_so(tmp_path):
 def test_the_best_steps_weights_are_kept(tmp_path):
     """A learning rate that ruins the model in the end; the losses of the final weights are compared
     with the lowest of the history."""
-    words = {"steps": 30, "evaluations": 10, "warmup": 1.0, "rate": 1.0, "clip": 100.0}
+    words = {
+        "max_steps": 30,
+        "evaluations": 10,
+        "warmup_steps": 30,
+        "learning_rate": 1.0,
+        "max_grad_norm": 100.0,
+    }
     work = training_of(tmp_path, "causal", texts=chains(200), keep="best", **words)
     looks = [r for r in train(work, TrainerCallback()) if "heldout" in r]
     least = min(looks, key=lambda r: r["heldout"]["task"])
@@ -312,7 +337,13 @@ def test_the_best_steps_weights_are_kept(tmp_path):
 @pytest.mark.slow
 def test_by_default_the_best_weights_are_kept_where_the_loss_on_the_task_has_risen(tmp_path):
     """The rate ruins the model, and the training stops at the second measurement that says so."""
-    words = {"steps": 30, "evaluations": 10, "rate": 3.0, "clip": 100.0, "keep": "auto"}
+    words = {
+        "max_steps": 30,
+        "evaluations": 10,
+        "learning_rate": 3.0,
+        "max_grad_norm": 100.0,
+        "keep": "auto",
+    }
     work = training_of(tmp_path, "causal", texts=chains(200), **words)
     looks = [r for r in train(work, TrainerCallback()) if "heldout" in r]
     assert [r["step"] for r in looks] == list(range(0, looks[-1]["step"] + 1, 3))
@@ -322,7 +353,7 @@ def test_by_default_the_best_weights_are_kept_where_the_loss_on_the_task_has_ris
     now = work.heldout.losses(work.objective, work.network)
     assert now["task"] == pytest.approx(min(first, *others), abs=1e-6)
 
-    words["rate"] = 3e-3
+    words["learning_rate"] = 3e-3
     work = training_of(tmp_path / "good", "causal", texts=chains(200), **words)
     looks = [r for r in train(work, TrainerCallback()) if "heldout" in r]
     now = work.heldout.losses(work.objective, work.network)
@@ -369,7 +400,7 @@ def spoil(work, step):
 @pytest.mark.slow
 def test_a_loss_that_is_not_finite_stops_the_training(tmp_path, minutes):
     """The message names the step and its texts; training resumes from the checkpoint before it."""
-    words = {"checkpoint_minutes": 1.0, "steps": 10}
+    words = {"checkpoint_minutes": 1.0, "max_steps": 10}
     history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
     work = training_of(tmp_path / "spoiled", **words)
     with pytest.raises(TrainingError) as error:
@@ -383,7 +414,7 @@ def test_a_loss_that_is_not_finite_stops_the_training(tmp_path, minutes):
     ]
     assert f"{named[0]}; " in message
     assert "texts.jsonl, row" in named[0]
-    assert "Set `train.rate` below " in message
+    assert "Set `train.learning_rate` below " in message
     shutil.rmtree(tmp_path / "spoiled/checkpoints/step-00000006")  # the NaN came before it
     again = training_of(tmp_path / "spoiled", **words)
     callback = Stopping()
@@ -448,7 +479,7 @@ DAMAGE = {
 }
 
 
-OF_EIGHT_STEPS = {"checkpoint_minutes": 1.0, "steps": 8, "dropout": 0.1}
+OF_EIGHT_STEPS = {"checkpoint_minutes": 1.0, "max_steps": 8, "dropout": 0.1}
 
 
 @pytest.fixture(scope="module")
@@ -484,7 +515,7 @@ def test_an_incomplete_checkpoint_is_skipped(tmp_path, minutes, stopped, damage)
 
 @pytest.mark.slow
 def test_without_a_complete_checkpoint_training_restarts_with_a_warning(tmp_path, minutes):
-    words = {"checkpoint_minutes": 1.0, "steps": 5}
+    words = {"checkpoint_minutes": 1.0, "max_steps": 5}
     history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
     with pytest.raises(Stopped):
         train(training_of(tmp_path / "stopped", **words), Stopping(4))
@@ -498,7 +529,7 @@ def test_without_a_complete_checkpoint_training_restarts_with_a_warning(tmp_path
 
 
 def test_as_many_checkpoints_are_kept_as_asked_for(tmp_path, minutes):
-    words = {"checkpoint_minutes": 1.0, "steps": 9, "checkpoints": 3}
+    words = {"checkpoint_minutes": 1.0, "max_steps": 9, "checkpoints": 3}
     train(training_of(tmp_path, **words), TrainerCallback())
     found = sorted(p.name for p in (tmp_path / "checkpoints").iterdir())
     assert found == ["step-00000006", "step-00000007", "step-00000008"]
@@ -508,7 +539,7 @@ def test_as_many_checkpoints_are_kept_as_asked_for(tmp_path, minutes):
 
 def test_an_unfinished_checkpoint_does_not_count_among_those_kept(tmp_path, minutes):
     """An unfinished checkpoint is not counted in the number to keep."""
-    words = {"checkpoint_minutes": 1.0, "steps": 9, "checkpoints": 2}
+    words = {"checkpoint_minutes": 1.0, "max_steps": 9, "checkpoints": 2}
     with pytest.raises(Stopped):
         train(training_of(tmp_path, **words), Stopping(6))
     folder = tmp_path / "checkpoints"
@@ -522,7 +553,7 @@ def test_an_unfinished_checkpoint_does_not_count_among_those_kept(tmp_path, minu
 
 
 def test_a_state_comes_back_as_it_was(tmp_path):
-    work = training_of(tmp_path, steps=3)
+    work = training_of(tmp_path, max_steps=3)
     history = train(work, TrainerCallback())
     parameters = dict(work.network.predictor.model.named_parameters())
     optimizer = torch.optim.AdamW(parameters.values())
@@ -574,7 +605,7 @@ def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, minutes, monke
                 second.set()
 
     monkeypatch.setattr(Checkpoints, "write", slow)
-    train(training_of(tmp_path, checkpoint_minutes=1.0, steps=4), Steps())
+    train(training_of(tmp_path, checkpoint_minutes=1.0, max_steps=4), Steps())
     assert order == [e for step in (1, 2, 3) for e in (("begin", step, True), ("end", step))]
 
 
@@ -611,7 +642,7 @@ def test_a_kill_while_a_checkpoint_is_written_loses_only_that(tmp_path, minutes,
 def test_a_full_disk_ends_the_training_with_a_sentence(tmp_path, minutes):
     """The thread that writes finds it; files may not grow, as if the disk were full."""
     resource = pytest.importorskip("resource")
-    words = {"checkpoint_minutes": 1.0, "steps": 6}
+    words = {"checkpoint_minutes": 1.0, "max_steps": 6}
     history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
     work, callback = training_of(tmp_path / "full", **words), Stopping()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -637,7 +668,13 @@ def test_a_batch_has_a_sequence_for_every_process(tmp_path):
 
 def test_only_matrices_decay(tmp_path):
     """Closed form: without a loss, a matrix shrinks by the factor 1 - rate x decay per step."""
-    settings = {"steps": 4, "decay": 0.5, "warmup": 0.0, "schedule": "constant", "rate": 0.1}
+    settings = {
+        "max_steps": 4,
+        "weight_decay": 0.5,
+        "warmup_steps": 0.0,
+        "lr_scheduler_type": "constant_with_warmup",
+        "learning_rate": 0.1,
+    }
     work = training_of(tmp_path, weights=[1.0] * 60, heldout=False, **settings)
     silent = dataclasses.replace(work.chunk_tokens, scale=np.zeros_like(work.chunk_tokens.scale))
     work = dataclasses.replace(work, chunk_tokens=silent)
@@ -659,13 +696,13 @@ def test_the_share_of_waiting_for_rows_is_told(tmp_path, monkeypatch):
         def waited(self, share):
             told.append(share)
 
-    train(training_of(tmp_path, steps=3), Told())
+    train(training_of(tmp_path, max_steps=3), Told())
     assert told == [0.25]
 
 
 def test_rows_for_a_gpu_are_pinned_where_they_are_made(tmp_path, monkeypatch):
     """By an imitation: there is no GPU here."""
-    work = training_of(tmp_path, steps=3)
+    work = training_of(tmp_path, max_steps=3)
     loop = TrainingLoop(work, TrainerCallback())
     plain = loop.batch(Feed(work.passes, (0, 0)), 0)
     loop.work = dataclasses.replace(work, accelerator=SimpleNamespace(device=torch.device("cuda")))
@@ -685,16 +722,22 @@ def test_the_random_state_of_torch_is_restored(tmp_path):
     torch.manual_seed(11)
     expected = torch.rand(3)
     torch.manual_seed(11)
-    train(training_of(tmp_path, dropout=0.1, steps=2, model=None), TrainerCallback())
+    train(training_of(tmp_path, dropout=0.1, max_steps=2, model=None), TrainerCallback())
     torch.manual_seed(11)
-    work = training_of(tmp_path / "more", dropout=0.1, steps=2)
+    work = training_of(tmp_path / "more", dropout=0.1, max_steps=2)
     torch.manual_seed(11)
     train(work, TrainerCallback())
     assert torch.equal(torch.rand(3), expected)
 
 
 def test_without_a_task_the_best_step_is_chosen_by_the_data(tmp_path):
-    words = {"steps": 30, "evaluations": 10, "warmup": 1.0, "rate": 1.0, "clip": 100.0}
+    words = {
+        "max_steps": 30,
+        "evaluations": 10,
+        "warmup_steps": 30,
+        "learning_rate": 1.0,
+        "max_grad_norm": 100.0,
+    }
     work = training_of(tmp_path, "causal", texts=chains(200), keep="best", **words)
     only = dataclasses.replace(work.heldout, micros={"data": work.heldout.micros["data"]})
     work = dataclasses.replace(work, heldout=only)
@@ -705,9 +748,10 @@ def test_without_a_task_the_best_step_is_chosen_by_the_data(tmp_path):
 
 
 def test_a_learning_rate_far_too_high_is_named(tmp_path):
-    work = training_of(tmp_path, rate=1e30, warmup=0.0, steps=10)
+    work = training_of(tmp_path, learning_rate=1e30, warmup_steps=0.0, max_steps=10)
     with pytest.raises(
-        TrainingError, match=r"step [23] .*Set `train\.rate` below 1e\+30 and another `out`,"
+        TrainingError,
+        match=r"step [23] .*Set `train\.learning_rate` below 1e\+30 and another `out`,",
     ) as error:
         train(work, TrainerCallback())
     assert "checkpoint is from" not in str(error.value)  # none was due yet

@@ -120,7 +120,7 @@ def test_a_stopped_translation_ends_the_same(tmp_path, monkeypatch, keep):
         "checkpoint_minutes": 2.0,
         "batch": 6,
         "evaluations": 4,
-        "steps": 8,
+        "max_steps": 8,
     }
     whole = translation_of(tmp_path / "whole", **words)
     history = train(whole, TrainerCallback())
@@ -136,7 +136,13 @@ def test_a_stopped_translation_ends_the_same(tmp_path, monkeypatch, keep):
 
 def test_training_stops_when_patience_ends(tmp_path):
     """At a rate of nearly 0 nothing improves after rounding; the best of the history is kept."""
-    words = {"steps": 12, "evaluations": 12, "rate": 5.0, "clip": 1e9, "warmup": 0.0}
+    words = {
+        "max_steps": 12,
+        "evaluations": 12,
+        "learning_rate": 5.0,
+        "max_grad_norm": 1e9,
+        "warmup_steps": 0.0,
+    }
     history = train(translation_of(tmp_path, patience=2, **words), TrainerCallback())
     measured = [r["heldout"]["task"] for r in history if "heldout" in r]
     best = measured.index(min(measured))
@@ -220,7 +226,9 @@ def test_inverse_square_root_is_that_of_transformers_and_fairseq():
     """transformers' schedule; fairseq's, whose rate begins above 0, in closed form."""
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=5e-4)
     peer = transformers.get_inverse_sqrt_schedule(optimizer, num_warmup_steps=40)
-    plan = TrainPlan(steps=200, rate=5e-4, schedule="inverse_sqrt", warmup_steps=40)
+    plan = TrainPlan(
+        max_steps=200, learning_rate=5e-4, lr_scheduler_type="inverse_sqrt", warmup_steps=40
+    )
     paper = dataclasses.replace(plan, warmup_from=1e-7)
     for step in range(200):
         assert rate_at(step, plan) == pytest.approx(peer.get_last_lr()[0], rel=1e-12, abs=1e-18)
@@ -229,13 +237,13 @@ def test_inverse_square_root_is_that_of_transformers_and_fairseq():
         assert rate_at(step, paper) == pytest.approx(rising if step < 40 else after, rel=1e-12)
         optimizer.step()
         peer.step()
-    without = dataclasses.replace(plan, warmup_steps=None, warmup=0.0)
+    without = dataclasses.replace(plan, warmup_steps=0.0)
     assert rate_at(30_000, without) == pytest.approx(5e-4 * 0.5)  # a timescale of 10,000 steps
 
 
 def test_beta2_reaches_the_optimizer(tmp_path):
     """After one step AdamW's second moment is (1 - beta2) g²."""
-    work = translation_of(tmp_path, beta2=0.9, clip=1e9)
+    work = translation_of(tmp_path, adam_beta2=0.9, max_grad_norm=1e9)
     loop = TrainingLoop(work, TrainerCallback())
     batch = loop.batch(Feed(work.passes), 0)
     loop.gradient(batch)
@@ -271,7 +279,7 @@ def test_settings_that_do_not_suit_are_refused(settings, named):
 def test_new_settings_leave_earlier_digests_alone():
     """A run without them is still the run that it was."""
     settings = AdaptPlan().with_value("model.name", "x").decisive()
-    assert settings["train"].keys().isdisjoint({"pair_tokens", "patience", "beta2"})
+    assert settings["train"].keys().isdisjoint({"pair_tokens", "patience", "adam_beta2"})
     assert settings["objective"].keys() == {"name", "mask", "whole_word"}
     other = AdaptPlan().with_value("train.patience", 3).decisive()
     assert other["train"]["patience"] == 3
@@ -310,7 +318,9 @@ def test_stored_pairs_are_read_back(tmp_path):
 def test_it_learns(tmp_path):
     """Held-out loss falls far below that of equal probabilities, log 40."""
     texts = chains(300, most=8)
-    work = translation_of(tmp_path, pairs=[(t, t) for t in texts], steps=40, rate=1e-2, batch=4)
+    work = translation_of(
+        tmp_path, pairs=[(t, t) for t in texts], max_steps=40, learning_rate=1e-2, batch=4
+    )
     losses = [r["heldout"]["task"] for r in train(work, TrainerCallback()) if "heldout" in r]
     assert losses[-1] < math.log(40) - 0.2
 

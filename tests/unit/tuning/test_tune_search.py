@@ -141,9 +141,9 @@ def test_a_second_phase_is_a_choice_like_the_others():
     assert [s.label for s in found] == ["random 0.1", "a 0.1 then task", "a 0.1"]
     assert found[1].selection == found[2]
     plan = PLAN.adaptation(20, then_task=True, batch=16)
-    assert (plan.train.steps, plan.then_task.steps) == (15, 5)
+    assert (plan.train.max_steps, plan.then_task.max_steps) == (15, 5)
     assert (plan.train.batch, plan.then_task.batch) == (16, 16)
-    assert PLAN.adaptation(20).train.steps == 20
+    assert PLAN.adaptation(20).train.max_steps == 20
     assert not PLAN.adaptation(20).then_task.on
 
 

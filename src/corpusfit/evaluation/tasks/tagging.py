@@ -75,8 +75,10 @@ class Tagging(TaskType):
     predictor = Predictor
     default_metric = "micro_f1"
     probes = "word"
-    finetuning = FinetunePlan(epochs=100, rate=2e-5, batch=32, length=128, warmup=0.0, patience=25)
-    with_adapter = {"epochs": 30, "rate": 1e-4, "patience": 0}  # noqa: RUF012
+    finetuning = FinetunePlan(
+        epochs=100, learning_rate=2e-5, batch=32, length=128, warmup_steps=0.0, patience=25
+    )
+    with_adapter = {"epochs": 30, "learning_rate": 1e-4, "patience": 0}  # noqa: RUF012
     augmentations = ("tfidf",)  # translation loses the words of the tags
 
     def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:

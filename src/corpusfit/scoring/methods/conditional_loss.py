@@ -229,9 +229,9 @@ class ConditionalLoss(Method[Texts]):
     Attributes:
         model: Language model with its head, masked or causal: a model folder or a hub id
             (OWNER/NAME[@REVISION]), best the model that the selection is for (required).
-        steps: Steps of the adaptation, which reads 4,000 texts of the target in them, each text
+        max_steps: Steps of the adaptation, which reads 4,000 texts of the target in them, each text
             several times if there are fewer; with 1 a score is an influence (default: 60).
-        rate: Learning rate of Adam (default: 5e-5).
+        learning_rate: Learning rate of Adam (default: 5e-5).
         length: Most tokens of a text that are read, special tokens included; fewer if the model
             has fewer positions (default: 256).
     """
@@ -244,8 +244,8 @@ class ConditionalLoss(Method[Texts]):
     needs: ClassVar[str] = "models"
 
     model: str = ""
-    steps: int = setting(60, minimum=1)
-    rate: float = setting(5e-5, above=0, maximum=1)
+    max_steps: int = setting(60, minimum=1)
+    learning_rate: float = setting(5e-5, above=0, maximum=1)
     length: int = setting(256, minimum=8)
 
     @property
@@ -321,8 +321,8 @@ class ConditionalLoss(Method[Texts]):
         hardware = resolve(EmbedPlan())
         predictor = Predictor(model.to(hardware.device))
         parameters = list(model.parameters())
-        optimizer = torch.optim.Adam(parameters, lr=self.rate)
-        for step in np.array_split(np.arange(len(rows)), min(self.steps, len(rows)) or 1):
+        optimizer = torch.optim.Adam(parameters, lr=self.learning_rate)
+        for step in np.array_split(np.arange(len(rows)), min(self.max_steps, len(rows)) or 1):
             optimizer.zero_grad()
             tokens = sum(len(rows[i].labels) for i in step)
             lengths = np.array([len(rows[i].ids) for i in step], np.int64)
@@ -336,7 +336,7 @@ class ConditionalLoss(Method[Texts]):
         # a diverged model would score every text NaN
         if not all(bool(torch.isfinite(p).all()) for p in parameters):
             allowed, cure = "small enough that weights stay finite", "Use the default rate."
-            raise bad_setting("`method.rate`", allowed, self.rate, cure)
+            raise bad_setting("`method.learning_rate`", allowed, self.learning_rate, cure)
         return ConditionalLossScorer(
             before=before,
             after=weights(),

@@ -83,7 +83,7 @@ class DomainFinetune(Method[Texts]):
         embedder: Encoder to fine-tune: minilm, a model folder or a hub id
             OWNER/NAME[@REVISION] (default: --embedder).
         epochs: Passes over the training texts (default: 5).
-        rate: Learning rate of Adam (default: 2e-5).
+        learning_rate: Learning rate of Adam (default: 2e-5).
         batch: Most texts per step (default: 256).
         negatives: Background units per target unit; if the background has too few, each weighs more
             (default: 1).
@@ -99,7 +99,7 @@ class DomainFinetune(Method[Texts]):
 
     embedder: str = "minilm"
     epochs: int = setting(5, minimum=1)
-    rate: float = setting(2e-5, above=0, maximum=1)
+    learning_rate: float = setting(2e-5, above=0, maximum=1)
     batch: int = setting(256, minimum=1)
     negatives: float = setting(1.0, above=0)
     preranked: bool = True
@@ -125,6 +125,6 @@ class DomainFinetune(Method[Texts]):
             target.to_pylist(),
             take_texts(background, drawn).to_pylist(),
             count / len(drawn),
-            Tuning(self.epochs, self.rate, self.batch, seed),
+            Tuning(self.epochs, self.learning_rate, self.batch, seed),
         )
         return DomainFinetuneScorer(**vars(tuned))

@@ -50,7 +50,7 @@ def folder(request):
 @pytest.fixture(scope="module")
 def scorer(folder):
     """Adapted to the near texts in a few large steps."""
-    method = ConditionalLoss(model=str(folder), steps=10, rate=1e-3)
+    method = ConditionalLoss(model=str(folder), max_steps=10, learning_rate=1e-3)
     return method.fit(text_array(NEAR), BACKGROUND, seed=3)
 
 
@@ -95,7 +95,7 @@ def test_scores_are_differences_of_the_losses_of_transformers(folder, scorer):
 
 def test_a_causal_model_predicts_every_token_but_the_first(tiny_gpt):
     """The tokenizer adds none before it. The whole loss is transformers' on the text alone."""
-    scorer = ConditionalLoss(model=str(tiny_gpt), steps=1).fit(
+    scorer = ConditionalLoss(model=str(tiny_gpt), max_steps=1).fit(
         text_array(NEAR[:2]), BACKGROUND, seed=0
     )
     tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_gpt)
@@ -109,7 +109,9 @@ def test_a_causal_model_predicts_every_token_but_the_first(tiny_gpt):
 
 
 def test_a_masked_model_predicts_a_share_of_the_tokens_in_draws_without_repeats(tiny_lm):
-    scorer = ConditionalLoss(model=str(tiny_lm), steps=1).fit(text_array(NEAR), BACKGROUND, seed=0)
+    scorer = ConditionalLoss(model=str(tiny_lm), max_steps=1).fit(
+        text_array(NEAR), BACKGROUND, seed=0
+    )
     tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_lm)
     text = " ".join(NEAR)
     ids = np.array(tokenizer(text, truncation=True, max_length=64)["input_ids"])
@@ -146,7 +148,7 @@ def test_one_step_is_to_first_order_an_influence(folder, monkeypatch, tmp_path):
     monkeypatch.setattr(conditional_loss, "READ", 2 * len(NEAR))
     monkeypatch.setattr("corpusfit.embed.hardware.cpu_has_bf16", lambda: False)
     rate = 1e-5
-    method = ConditionalLoss(model=str(folder), steps=1, rate=rate)
+    method = ConditionalLoss(model=str(folder), max_steps=1, learning_rate=rate)
     scorer = method.fit(text_array(NEAR), BACKGROUND, seed=3)
     change = {
         name: load(scorer.after.tobytes())[name].double() - weight.double()
@@ -205,7 +207,7 @@ def test_a_score_depends_on_the_text_alone(scorer):
 
 
 def test_odd_texts_and_targets(folder):
-    method = ConditionalLoss(model=str(folder), steps=3, rate=1e-3, length=32)
+    method = ConditionalLoss(model=str(folder), max_steps=3, learning_rate=1e-3, length=32)
     scorer = method.fit(text_array(["the kinase"]), BACKGROUND, seed=0)
     long = "the kinase binds " * 5_000
     found = scorer.score(text_array(["", long, long + "more", "naïve 測試 \x00", "the kinase"]))
@@ -234,7 +236,7 @@ def test_a_number_of_texts_is_read_in_as_many_steps_as_set(tiny_lm, monkeypatch,
     monkeypatch.setattr(conditional_loss.Reading, "rows", reading)
     monkeypatch.setattr(torch.optim.Adam, "step", stepping)
     monkeypatch.setattr(conditional_loss, "READ", most)
-    ConditionalLoss(model=str(tiny_lm), steps=7).fit(text_array(NEAR), BACKGROUND, seed=0)
+    ConditionalLoss(model=str(tiny_lm), max_steps=7).fit(text_array(NEAR), BACKGROUND, seed=0)
     assert [len(texts) for texts in read] == sizes
     assert [len(set(texts)) for texts in read] == sizes
     assert len(steps) == 7
@@ -243,7 +245,7 @@ def test_a_number_of_texts_is_read_in_as_many_steps_as_set(tiny_lm, monkeypatch,
 @pytest.mark.slow
 def test_a_stored_scorer_needs_nothing_but_its_file(folder, tmp_path):
     copy = shutil.copytree(folder, tmp_path / "model")
-    method = ConditionalLoss(model=str(copy), steps=5, rate=1e-3)
+    method = ConditionalLoss(model=str(copy), max_steps=5, learning_rate=1e-3)
     scorer = method.fit(text_array(NEAR), BACKGROUND, seed=1)
     same = method.fit(text_array(NEAR), BACKGROUND, seed=1)
     other = method.fit(text_array(NEAR), BACKGROUND, seed=2)
@@ -284,8 +286,10 @@ def test_a_model_that_diverges_is_refused(tiny_gpt, monkeypatch):
         self.param_groups[0]["params"][0].data[0] = np.nan
 
     monkeypatch.setattr(torch.optim.Adam, "step", diverging)
-    with pytest.raises(UsageError, match=r"method\.rate.*0\.5"):
-        ConditionalLoss(model=str(tiny_gpt), rate=0.5).fit(text_array(NEAR), BACKGROUND, seed=0)
+    with pytest.raises(UsageError, match=r"method\.learning_rate.*0\.5"):
+        ConditionalLoss(model=str(tiny_gpt), learning_rate=0.5).fit(
+            text_array(NEAR), BACKGROUND, seed=0
+        )
 
 
 def test_files_and_settings(folder):

