@@ -411,6 +411,13 @@ def test_data_without_text(adapt, jsonl, rows):
         ("continuous", {"weights": "mask+lambda"}, r"`weights\.policy.*mask\+lambda"),
         (None, {"length": 65}, "`train.length.*64.*65"),
         (None, {"track": "paper"}, "`track.*tensorboard.*paper"),
+        (
+            None,
+            {"settings": ["trainer.learning_rate=1"]},
+            r"trainer\.learning_rate.*Set `train\.learning_rate",
+        ),
+        (None, {"settings": ["trainer.push_to_hub=true"]}, r"trainer\.push_to_hub.*adam_beta1"),
+        (None, {"settings": ["trainer.tf32=1"]}, r"trainer\.tf32.*bool"),
         (None, {"settings": ["train.keep=worst"]}, r"train\.keep.*last, best.*worst"),
     ],
 )

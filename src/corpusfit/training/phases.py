@@ -175,6 +175,7 @@ def assemble_training(
         seed=plan.seed,
         bleu=bleu,
         tokenizer=opened.tokenizer,
+        arguments=plan.trainer.options,
     )
     return training, {
         "command": "adapt",

@@ -552,6 +552,77 @@ class ThenTaskPlan(Group, group="then_task"):
             )
 
 
+_OF_TRAINER = {
+    "adam_beta1": float,
+    "adam_epsilon": float,
+    "ddp_broadcast_buffers": bool,
+    "ddp_bucket_cap_mb": int,
+    "ddp_static_graph": bool,
+    "full_determinism": bool,
+    "log_level": str,
+    "neftune_noise_alpha": float,
+    "project": str,
+    "run_name": str,
+    "tf32": bool,
+}
+"""Arguments of transformers' `TrainingArguments` that `adapt` hands on."""
+
+_INSTEAD = {
+    "bf16": "train.precision",
+    "fp16": "train.precision",
+    "eval_steps": "train.evaluations",
+    "gradient_accumulation_steps": "train.micro_tokens",
+    "gradient_checkpointing": "train.checkpointing",
+    "activation_checkpointing": "train.checkpointing",
+    "load_best_model_at_end": "train.keep",
+    "metric_for_best_model": "train.best_by",
+    "num_train_epochs": "train.epochs",
+    "output_dir": "out",
+    "per_device_train_batch_size": "train.batch",
+    "report_to": "track",
+    "save_steps": "train.checkpoint_minutes",
+    "save_total_limit": "train.checkpoints",
+    "seed": "seed",
+    "torch_compile": "train.compile",
+    "use_cpu": "train.device",
+    **{
+        name: f"train.{name}"
+        for name in (
+            *("adam_beta2", "learning_rate", "lr_scheduler_type", "max_grad_norm", "max_steps"),
+            *("warmup_steps", "weight_decay"),
+        )
+    },
+}
+"""Settings of `adapt` in place of other arguments of `TrainingArguments`."""
+
+
+@dataclass(frozen=True)
+class TrainerPlan(Group, group="trainer"):
+    """Arguments of transformers' Trainer that have no setting in `train`."""
+
+    options: Annotated[
+        Mapping[str, Any],
+        Option(
+            f"Arguments of transformers' `TrainingArguments`, by name: {', '.join(_OF_TRAINER)}",
+            default="those of transformers",
+        ),
+    ] = field(default_factory=dict)
+
+    def check(self) -> None:
+        """Raise `UsageError` for an argument that `adapt` does not hand on, or of another type."""
+        for name, value in self.options.items():
+            setting = f"`trainer.{name}`"
+            if name not in _OF_TRAINER:
+                cure = f"Those that are handed on: {', '.join(_OF_TRAINER)}."
+                if name in _INSTEAD:
+                    cure = f"Set `{_INSTEAD[name]}` instead."
+                raise bad_setting(setting, "left out, as `adapt` decides it", value, cure)
+            kind = _OF_TRAINER[name]
+            number = kind is float and isinstance(value, int) and not isinstance(value, bool)
+            if not (number or type(value) is kind):
+                raise bad_setting(setting, f"a value of type {kind.__name__}", value)
+
+
 FREE = (
     ("model", "name"),
     ("read", "strict"),
@@ -606,6 +677,7 @@ class AdaptPlan(Settings):
     train: TrainPlan = TrainPlan()
     adapter: AdapterPlan = AdapterPlan()
     then_task: ThenTaskPlan = ThenTaskPlan()
+    trainer: TrainerPlan = TrainerPlan()
     seed: Annotated[int, SEED] = 0
 
     def decisive(self) -> dict[str, Any]:
@@ -618,6 +690,8 @@ class AdaptPlan(Settings):
         settings["read"] = (self.read.sides()[0] if pairs else self.read).decisive()
         if not self.then_task.on:
             del settings["then_task"]  # as in the digests of runs of one phase
+        if not self.trainer.options:
+            del settings["trainer"]  # as in the digests before it
         if self.train.batch is not None or self.train.texts is None:
             del settings["train"]["texts"]  # decides nothing; as in the digests before it
         return without_newer(settings)

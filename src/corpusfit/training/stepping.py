@@ -64,14 +64,17 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
         model = work.network.predictor.model
         if work.plan.shard:
             model._is_accelerate_prepared = True  # it is divided already (`sharding.py`)
+        arguments = _arguments(loop, at)
         for group in optimizer.param_groups:
             group["initial_lr"] = 1.0
+            group["betas"] = (arguments.adam_beta1, work.plan.adam_beta2)
+            group["eps"] = arguments.adam_epsilon
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: rate_at(min(step, loop.steps - 1), work.plan), at.step - 1
         )
         super().__init__(
             model,
-            _arguments(loop, at),
+            arguments,
             eval_dataset=work.heldout.micros or None,
             optimizers=(optimizer, schedule),
         )
@@ -163,6 +166,7 @@ def _arguments(loop: TrainingLoop, at: State) -> TrainingArguments:
         ddp_find_unused_parameters=False,
         # or it would reset the state of the accelerator that tokenised
         accelerator_config={"use_configured_state": True},
+        **work.arguments,
     )
     arguments.load_best_model_at_end = loop.keep != "last"  # for callbacks that ask
     arguments._n_gpu = min(1, arguments.n_gpu)  # one process trains on one device

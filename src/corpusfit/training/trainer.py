@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from time import perf_counter
@@ -286,6 +286,7 @@ class Training:
     tokenizer: Any = None  # for callbacks
     callbacks: Sequence[Any] = ()  # of transformers
     track: str = ""  # experiment tracker, or ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)  # of transformers' Trainer
 
     @property
     def keep(self) -> str:

@@ -59,7 +59,7 @@ def test_rates_are_those_of_transformers(schedule, warmup, tmp_path):
         peer.step()
 
 
-def by_hand(work, steps):
+def by_hand(work, steps, **adam):
     """Weights after a plain loop: transformers' loss and schedule, torch's unfused AdamW, one text
     per row, padding masked; causal, with equal relevance weights."""
     from transformers import get_scheduler
@@ -72,7 +72,8 @@ def by_hand(work, steps):
         {"params": matrices, "weight_decay": plan.weight_decay},
         {"params": others, "weight_decay": 0.0},
     ]
-    optimizer = torch.optim.AdamW(groups, lr=plan.learning_rate, fused=False, foreach=False)
+    adam = {"lr": plan.learning_rate, "fused": False, "foreach": False, **adam}
+    optimizer = torch.optim.AdamW(groups, **adam)
     warm = math.ceil(plan.warmup_steps * plan.max_steps)
     schedule = get_scheduler(plan.lr_scheduler_type, optimizer, warm, plan.max_steps)
     feed, losses = Feed(work.passes), []
@@ -95,8 +96,18 @@ def by_hand(work, steps):
     return {name: p.detach() for name, p in model.named_parameters()}, losses
 
 
-@pytest.mark.parametrize("schedule", ["linear", "cosine"])
-def test_weights_are_those_of_a_plain_loop(tmp_path, schedule):
+ADAM = {"adam_beta1": 0.5, "adam_epsilon": 1e-3}
+
+
+@pytest.mark.parametrize(
+    ("schedule", "arguments", "adam"),
+    [
+        ("linear", {}, {}),
+        ("cosine", {}, {}),
+        ("linear", ADAM, {"betas": (0.5, 0.999), "eps": 1e-3}),
+    ],
+)
+def test_weights_are_those_of_a_plain_loop(tmp_path, schedule, arguments, adam):
     """A loop of torch and transformers: unpacked, no micro-batches, unfused AdamW; strong decay and
     clipping."""
     settings = {
@@ -107,9 +118,10 @@ def test_weights_are_those_of_a_plain_loop(tmp_path, schedule):
         "lr_scheduler_type": schedule,
     }
     work = training_of(tmp_path, "causal", micro_rows=2, **settings)
+    work = dataclasses.replace(work, arguments=arguments)
     before = weights_of(work)
     history = train(work, TrainerCallback())
-    expected, losses = by_hand(work, 15)
+    expected, losses = by_hand(work, 15, **adam)
     found = [record["loss"] for record in history if "loss" in record]
     assert found == pytest.approx(losses, abs=3e-6)
     for name, weight in weights_of(work).items():
@@ -119,6 +131,17 @@ def test_weights_are_those_of_a_plain_loop(tmp_path, schedule):
             error[32:64] = 0  # the loss does not depend on a key's bias: AdamW magnifies rounding
         assert moved > 1e-3, name
         assert error.max() < 2e-3 * moved, name
+
+
+def test_noise_of_the_trainers_arguments_is_added_and_taken_off(tmp_path):
+    """NEFTune (Jain et al. 2023): other losses in training, none in what is measured first."""
+    plain, noisy = training_of(tmp_path / "plain"), training_of(tmp_path / "noisy")
+    noisy = dataclasses.replace(noisy, arguments={"neftune_noise_alpha": 5.0})
+    histories = [train(work, TrainerCallback()) for work in (plain, noisy)]
+    assert histories[0][0] == histories[1][0]
+    assert histories[0][1]["loss"] != histories[1][1]["loss"]
+    table = noisy.network.predictor.model.get_input_embeddings()
+    assert not table._forward_hooks
 
 
 CASES = {
