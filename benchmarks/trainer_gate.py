@@ -82,19 +82,25 @@ class Case:
 
 
 MASKED = {"model": "BERT", "data": "TEXT", "objective": "mlm"}
-DECODER = {"init": "mini", "data": "TEXT", "objective": "causal", "rate": 3e-3}
-PAIRS = {"init": "tiny", "data": "PAIRS", "objective": "translation", "rate": 1e-3, "batch": 2}
-NEXT = {"init": "tiny", "data": "TEXT", "objective": "mlm+nsp", "rate": 1e-3}
-ENCODER = {"model": "BERT", "data": "TEXT", "objective": "tsdae", "rate": 1e-4}
+DECODER = {"init": "mini", "data": "TEXT", "objective": "causal", "learning_rate": 3e-3}
+PAIRS = {
+    "init": "tiny",
+    "data": "PAIRS",
+    "objective": "translation",
+    "learning_rate": 1e-3,
+    "batch": 2,
+}
+NEXT = {"init": "tiny", "data": "TEXT", "objective": "mlm+nsp", "learning_rate": 1e-3}
+ENCODER = {"model": "BERT", "data": "TEXT", "objective": "tsdae", "learning_rate": 1e-4}
 SMALL = ("model.vocabulary=4096",)
-RATES = {"task": "TASK", "rate": 3e-2}  # a rate at which the loss on the task rises
+RATES = {"task": "TASK", "learning_rate": 3e-2}  # a rate at which the loss on the task rises
 CASES = {
     "mlm, 1 micro-batch": Case(MASKED),
     "mlm, 4": Case(MASKED, ("train.micro_tokens=512",)),
     "mlm, 16": Case(MASKED, ("train.micro_tokens=128",)),
     "mlm, float32": Case(MASKED, ("train.precision=fp32",)),
     "mlm, weights": Case({**MASKED, "data": "SELECTION", "weights": "mask+lambda"}),
-    "mlm, LoRA": Case({**MASKED, "adapter": "lora", "rate": 1e-3}),
+    "mlm, LoRA": Case({**MASKED, "adapter": "lora", "learning_rate": 1e-3}),
     "mlm+nsp": Case(NEXT, SMALL),
     "causal": Case(DECODER, SMALL),
     "causal, 4": Case(DECODER, (*SMALL, "train.micro_tokens=512")),
@@ -102,11 +108,13 @@ CASES = {
     "translation": Case(PAIRS, (*SMALL, "train.pair_tokens=1024")),
     "mlm, keep=best": Case({**MASKED, **RATES}, ("train.keep=best", "train.evaluations=8")),
     "mlm, patience": Case({**MASKED, **RATES}, ("train.patience=2", "train.evaluations=8")),
-    "mlm, two phases": Case({**MASKED, "task": "FEW", "then_task": True}, ("then_task.steps=20",)),
+    "mlm, two phases": Case(
+        {**MASKED, "task": "FEW", "then_task": True}, ("then_task.max_steps=20",)
+    ),
     "mlm, two processes": Case(MASKED, processes=2),
     "mlm, two processes, 4": Case(MASKED, ("train.micro_tokens=512",), processes=2),
     "mlm, killed": Case(MASKED, stops=STOPS),
-    "mlm, LoRA, killed": Case({**MASKED, "adapter": "lora", "rate": 1e-3}, stops=STOPS),
+    "mlm, LoRA, killed": Case({**MASKED, "adapter": "lora", "learning_rate": 1e-3}, stops=STOPS),
     "causal, killed": Case(DECODER, SMALL, stops=STOPS),
     "mlm, two processes, killed": Case(MASKED, processes=2, stops=STOPS[:2]),
 }
@@ -190,7 +198,7 @@ class PackedTrainer(Trainer):
             output_dir=str(loop.work.best.parent / "trainer"),
             max_steps=loop.steps,
             per_device_train_batch_size=1,
-            max_grad_norm=plan.clip,
+            max_grad_norm=plan.max_grad_norm,
             use_cpu=loop.work.accelerator.device.type == "cpu",
             seed=loop.work.seed,
             report_to="none",
@@ -314,7 +322,7 @@ def run(case: Case, side: str, files: dict[str, str], work: Path, killed: int = 
         settings.append("train.evaluations=1")
     if case.stops:
         settings.append("train.checkpoint_minutes=1e-9")
-    arguments = {"steps": STEPS, "batch": BATCH, "length": LENGTH, "settings": settings}
+    arguments = {"max_steps": STEPS, "batch": BATCH, "length": LENGTH, "settings": settings}
     for name, value in case.arguments.items():
         arguments[name] = files.get(value, value) if isinstance(value, str) else value
     arguments |= {"out": str(out), "workers": 1, "engine": "inline", "seed": 1}
