@@ -44,12 +44,12 @@ class Steps:
 class Position(TrainerCallback):  # type: ignore[misc]
     """Counts passes over the texts: Trainer's epoch is what this process has left to do."""
 
-    def __init__(self, loop: TrainingLoop) -> None:
-        self._pass = len(loop.work.passes.rows(0)) / (loop.work.plan.batch or 1)
+    def __init__(self, steps: float) -> None:
+        self._steps = steps  # of a pass
 
     def on_step_end(self, args: Any, state: Any, control: Any, **facts: Any) -> None:
         """See `transformers.TrainerCallback`."""
-        state.epoch = state.global_step / self._pass
+        state.epoch = state.global_step / self._steps
 
 
 class AdaptTrainer(Trainer):  # type: ignore[misc]
@@ -61,6 +61,7 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
         self._loop, self._at, self._seen = loop, at, at.step
         work, optimizer = loop.work, loop.updates.optimizer
         self.steps = Steps(loop, at)
+        self._pass = len(work.passes.rows(0)) / (work.plan.batch or 1)  # in steps
         model = work.network.predictor.model
         if work.plan.shard:
             model._is_accelerate_prepared = True  # it is divided already (`sharding.py`)
@@ -79,7 +80,7 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
             optimizers=(optimizer, schedule),
         )
         self.remove_callback(PrinterCallback)
-        self.callback_handler.callbacks.insert(0, Position(loop))
+        self.callback_handler.callbacks.insert(0, Position(self._pass))
         for callback in work.callbacks:
             self.add_callback(callback)
         # as `processing_class` of Trainer it would change special tokens of the model's config
@@ -124,7 +125,8 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
             self.state.log_history.append({**logs, "step": record["step"]})
             if "heldout" in record:
                 self._compare(logs)
-        self.state.global_step, self.state.epoch = self._at.step, 0.0
+        self.state.global_step = self._at.step
+        self.state.epoch = self._at.step / self._pass
         return begun
 
     def _evaluate(self, *_: Any, **__: Any) -> None:
