@@ -12,7 +12,11 @@ from pathlib import Path
 import numba
 
 from corpusfit.core.engine import Job, report
+from corpusfit.core.engine.worker import on_device
 from corpusfit.core.errors import MissingDependencyError, StorageError
+from corpusfit.embed import feeding
+from corpusfit.embed.feeding import Encode
+from corpusfit.selection.embedding import EmbedTexts
 
 
 class NoAnswerError(ConnectionError):
@@ -116,3 +120,82 @@ class Stuck(Job):
             return piece
 
         return work
+
+
+class UnpicklableError(Exception):
+    """An error with what no process can send."""
+
+    def __init__(self):
+        super().__init__("no process can send this")
+        self.lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Feeding(Job):
+    """Feeds two pretended devices, which note when they open `Fed`; says who did what and when."""
+
+    notes: Path
+    encodes = True
+
+    @property
+    def devices(self):
+        return lambda: ("cpu", "cpu")
+
+    def start(self):
+        def work(piece):
+            if piece == "worker dies":
+                os.kill(os.getpid(), signal.SIGKILL)
+            sent = time.monotonic_ns()
+            answer = on_device()(Fed(self.notes), piece, report)
+            return os.getpid(), answer, (sent, time.monotonic_ns())
+
+        return work
+
+
+@dataclass(frozen=True)
+class Fed(Job):
+    """What `Feeding` leaves to a device."""
+
+    notes: Path
+
+    def start(self):
+        with open(self.notes, "a") as f:
+            f.write(f"{os.getpid()}\n")
+
+        def work(piece):
+            match piece:
+                case "memory":
+                    raise MemoryError
+                case "no answer":
+                    raise NoAnswerError(code=503)
+                case "unpicklable":
+                    raise UnpicklableError
+                case "die":
+                    os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(0.01)
+            report(0.5)
+            return os.getpid(), piece
+
+        return work
+
+
+class CountedEncode(Encode):
+    """Notes beside the cache each process that loads the model."""
+
+    def start(self):
+        with open(self.cache / "loaded", "a") as f:
+            f.write(f"{os.getpid()}\n")
+        return super().start()
+
+
+class CountedEmbed(EmbedTexts):
+    """Encodes on two pretended devices, which note that they load the model."""
+
+    @property
+    def devices(self):
+        return lambda: ("cpu", "cpu")
+
+    def start(self):
+        feeding.Encode = CountedEncode
+        work = super().start()
+        return lambda piece: (os.getpid(), *work(piece))

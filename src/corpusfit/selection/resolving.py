@@ -35,7 +35,7 @@ from corpusfit.core.types import Document, Reject, Source
 from corpusfit.core.where import parsed
 from corpusfit.embed import reads_whole
 from corpusfit.embed.folders import default_embedder
-from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device
+from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device, to_feed
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import SOURCE, AnyMethod, LabelMethod, Method
 from corpusfit.scoring.names import names as method_names
@@ -543,7 +543,8 @@ def by_size(
     device = "cpu"
     if text > WHOLE["cpu"] and plan.embed.device != "cpu" and may_have_cuda():
         device = resolve_device("auto", "embed")
-    times = _Times(text, text, device, workers)
+    gpus = len(to_feed("auto")) if device == "cuda" else 0
+    times = _Times(text, text, device, workers, min(gpus, workers))
     if text <= WHOLE[device]:
         why = f"The embedder is minilm, because the corpus has only {_size(text)} of text."
         short = times.seconds(device) < SHORT
@@ -583,13 +584,14 @@ class _Times:
     encoded: float  # bytes to embed
     device: str  # device of `minilm`
     workers: int
+    gpus: int
 
     def seconds(self, way: str) -> float:
         """Estimated seconds with an embedder of `PER_BYTE`."""
         way = "bf16" if way == "cpu" and cpu_has_bf16() else way
         encoding = PER_BYTE[way] * self.encoded
-        workers = 1 if way == "cuda" else self.workers
-        return FIXED + PER_BYTE["text"] * self.text / self.workers + encoding / workers
+        encoders = self.gpus if way == "cuda" else self.workers
+        return FIXED + PER_BYTE["text"] * self.text / self.workers + encoding / encoders
 
     def describe(self, way: str, others: Mapping[str, float]) -> str:
         """The estimated time of a choice and of its alternatives, a sentence."""

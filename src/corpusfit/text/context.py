@@ -212,6 +212,11 @@ class _Each(Job[list[P], list[R]]):
         """As the job."""
         return self.job.encodes
 
+    @property
+    def devices(self) -> Callable[[], tuple[str, ...]] | None:
+        """As the job."""
+        return self.job.devices
+
     def start(self) -> Callable[[list[P]], list[R]]:
         """Start the job."""
         return partial(run_each, self.job.start())
