@@ -5,12 +5,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from answers import Answer, CountedEmbed, Feeding
+from answers import Answer, Feeding
 from corpusfit import Machine, select
 from corpusfit.core.engine import InlineEngine, LocalEngine
 from corpusfit.core.errors import StorageError, WorkerError
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.selection.embedding import EmbedTexts
+from encoding import CountedEmbed
 
 pytestmark = pytest.mark.slow
 WORKERS = 6
