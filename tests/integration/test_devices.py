@@ -10,6 +10,7 @@ from corpusfit import Machine, select
 from corpusfit.core.engine import InlineEngine, LocalEngine
 from corpusfit.core.errors import StorageError, WorkerError
 from corpusfit.core.plan import EmbedPlan
+from corpusfit.selection.api import estimate
 from corpusfit.selection.embedding import EmbedTexts
 from encoding import CountedEmbed
 
@@ -118,3 +119,7 @@ def test_a_selection_on_devices_is_that_of_one_worker(cascade, tiny_encoder, tmp
     assert len(expected) > 2
     assert scores("local") == expected
     assert asked
+    if not cascade:
+        machine = Machine(workers=2, cache=tmp_path / "local" / "cache")
+        words = {"method": "knn", "embedder": str(tiny_encoder), "machine": machine}
+        assert estimate(target=target, corpus=corpus, **words)["devices"] == 2

@@ -544,7 +544,7 @@ def by_size(
     if text > WHOLE["cpu"] and plan.embed.device != "cpu" and may_have_cuda():
         device = resolve_device("auto", "embed")
     gpus = len(to_feed("auto")) if device == "cuda" else 0
-    times = _Times(text, text, device, workers, min(gpus, workers))
+    times = _Times(text, text, device, workers, max(1, min(gpus, workers)))
     if text <= WHOLE[device]:
         why = f"The embedder is minilm, because the corpus has only {_size(text)} of text."
         short = times.seconds(device) < SHORT
