@@ -10,6 +10,7 @@ from corpusfit import Machine, select
 from corpusfit.core.engine import InlineEngine, LocalEngine
 from corpusfit.core.errors import StorageError, WorkerError
 from corpusfit.core.plan import EmbedPlan
+from corpusfit.embed.hardware import resolve
 from corpusfit.selection.api import estimate
 from corpusfit.selection.embedding import EmbedTexts
 from encoding import CountedEmbed
@@ -110,7 +111,9 @@ def test_a_selection_on_devices_is_that_of_one_worker(cascade, tiny_encoder, tmp
         folder = tmp_path / engine
         machine = Machine(engine, workers=2, cache=folder / "cache")
         options = {"method": "knn", "embedder": str(tiny_encoder), "machine": machine, **stages}
-        select(target, corpus, out=folder / "out", settings=["read.shard_mb=0.004"], **options)
+        settings = ["read.shard_mb=0.004"]
+        run = select(target, corpus, out=folder / "out", settings=settings, **options)
+        assert run.manifest["precision"] == resolve(EmbedPlan()).precision
         return {path.name: path.read_bytes() for path in (folder / "out" / "scores").iterdir()}
 
     expected = scores("inline")

@@ -23,7 +23,7 @@ from corpusfit.embed.folders import (
     model_files,
     transformer_folder,
 )
-from corpusfit.embed.hardware import to_feed
+from corpusfit.embed.hardware import resolve, to_feed
 from corpusfit.embed.static import PACKAGED, distilled_folder, load_static, static_fingerprint
 from corpusfit.embed.transformer import fingerprint, load_transformer
 
@@ -34,6 +34,7 @@ __all__ = [
     "has_network",
     "is_of_hub",
     "load",
+    "precision_of",
     "prepare",
     "reads_whole",
     "wants_gpu",
@@ -58,6 +59,12 @@ def load(plan: EmbedPlan, cache: Path) -> Encoder:
     if on_device() is not None:
         return load_fed(folder, plan, cache)
     return load_transformer(folder, plan, plan.embedder)
+
+
+def precision_of(plan: EmbedPlan, cache: Path) -> str:
+    """What a prepared transformer computes in on this machine; empty for a static encoder."""
+    static = _folder(plan.embedder, cache, check_hub=False)[1]
+    return "" if static else resolve(plan).precision
 
 
 def commit(embedder: str) -> str:

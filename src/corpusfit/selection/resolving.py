@@ -16,6 +16,7 @@ import numpy as np
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import user_path
+from corpusfit.core.engine import Call
 from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import UnknownMethodError, bad_setting
 from corpusfit.core.languages import can_identify, identifier
@@ -33,7 +34,7 @@ from corpusfit.core.plan import (
 )
 from corpusfit.core.types import Document, Reject, Source
 from corpusfit.core.where import parsed
-from corpusfit.embed import reads_whole
+from corpusfit.embed import precision_of, reads_whole
 from corpusfit.embed.folders import default_embedder
 from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device, to_feed
 from corpusfit.scoring import registry
@@ -428,7 +429,7 @@ def prepared(run: Run, resolved: Resolved) -> Run:
     plan = resolved.plan
     methods = [registry.build(m.name, m.options) for m in resolved.methods]
     files = sorted({file for method in methods for file in method.files})
-    encoder = None
+    encoder, precision = None, ""
     commits: dict[str, str] = {}
     encoders = {}  # of the earlier stages of a cascade
     encodes = resolved.method.encodes
@@ -438,6 +439,8 @@ def prepared(run: Run, resolved: Resolved) -> Run:
         with run.stage("prepare encoder"):
             if encodes:
                 encoder = prepare_encoder(run, plan.embed)
+                job = Call(partial(precision_of, cache=run.cache), encodes=True)
+                (precision,) = run.engine.map(job, [plan.embed])
                 is_external = plan.embed.embedder not in EMBEDDERS
                 if is_external and run.one(partial(reads_whole, cache=run.cache), plan.embed):
                     run.warn(
@@ -455,6 +458,7 @@ def prepared(run: Run, resolved: Resolved) -> Run:
         run,
         plan=plan,
         encoder=encoder,
+        precision=precision,
         encoders=encoders,
         commits=commits,
         files={file: corpus.fingerprint(file)[0] for file in files},

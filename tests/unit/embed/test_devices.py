@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch", reason="the extra models is not installed")
 
 from corpusfit.core.errors import UsageError  # noqa: E402
 from corpusfit.core.plan import EmbedPlan, Plan  # noqa: E402
+from corpusfit.embed import precision_of  # noqa: E402
 from corpusfit.embed.hardware import (  # noqa: E402
     fast_products,
     resolve,
@@ -96,11 +97,15 @@ def test_precision_and_sizes(machine):
     assert set(BATCH) == {"cpu", "gpu"}
 
 
-def test_a_cuda_device_without_bf16_encodes_in_fp16_and_trains_in_fp32(machine, monkeypatch):
+def test_a_cuda_device_without_bf16_encodes_in_fp16_and_trains_in_fp32(
+    machine, monkeypatch, tiny_encoder, tmp_path
+):
     machine(cuda=1, xpu=1)
     for module in (torch.cuda, torch.xpu):
         monkeypatch.setattr(module, "is_bf16_supported", lambda **_: False)
     assert resolve(EmbedPlan(device="cuda")).precision == "fp16"
+    assert precision_of(EmbedPlan(str(tiny_encoder), device="cuda"), tmp_path) == "fp16"
+    assert precision_of(EmbedPlan("static", device="cuda"), tmp_path) == ""
     assert resolve(EmbedPlan(device="xpu")).precision == "fp32"
     assert resolve(TrainPlan(device="cuda"), "train").precision == "fp32"
     assert resolve(FinetunePlan(device="cuda"), "finetune").precision == "fp32"
