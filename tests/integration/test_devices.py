@@ -8,6 +8,7 @@ import pytest
 from answers import Answer, Feeding
 from corpusfit import Machine, select
 from corpusfit.core.engine import InlineEngine, LocalEngine
+from corpusfit.core.engine.devices import Devices
 from corpusfit.core.errors import StorageError, WorkerError
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed.hardware import resolve
@@ -84,6 +85,23 @@ def test_a_lost_process_ends_the_run_with_a_cure(piece, tmp_path):
         run()
     assert len(processes) == 2
     assert not any(process.is_alive() for process in processes)
+
+
+def test_a_device_that_does_not_start_is_named(tmp_path):
+    devices = Devices(("cuda:1",), tmp_path, print)  # its process ends before it listens
+    with pytest.raises(WorkerError, match="cuda:1.*fewer `workers`"):
+        devices.start()
+    devices.stop()
+
+
+def test_a_temporary_folder_may_have_a_long_name(tmp_path, monkeypatch):
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    with LocalEngine(1) as engine:
+        assert [answer[1] for _, answer, _ in engine.map(Feeding(tmp_path / "opened"), [7])] == [7]
+        assert engine.fed == 1
+    assert list(folder.iterdir()) == []
 
 
 def test_texts_encoded_on_devices_are_those_of_one_worker(engine, tiny_encoder, tmp_path):

@@ -117,13 +117,21 @@ def devices() -> list[str]:
 
 
 def to_feed(wanted: str) -> tuple[str, ...]:
-    """The GPUs of this machine that encode; none if CPUs do."""
+    """The GPUs of this machine that encode; none if CPUs do.
+
+    All of a kind that are the same model as the first, since another may round otherwise.
+    """
     # torch is slow to import, and on most machines without a driver `auto` is the CPU
     if wanted == "cpu" or (wanted == "auto" and not may_have_cuda()):
         return ()
     found = resolve_device(wanted, "embed")
-    numbered = tuple(name for name in devices() if name.startswith(f"{found}:"))
-    return numbered or (found,) * (found != "cpu")
+    numbered = [name for name in devices() if name.startswith(f"{found}:")]
+    if not numbered:
+        return (found,) * (found != "cpu")
+    import torch
+
+    model_of = torch.get_device_module(found).get_device_name
+    return tuple(name for name in numbered if model_of(name) == model_of(numbered[0]))
 
 
 def use(device: str) -> None:

@@ -72,20 +72,21 @@ class TransformerEncoder(Encoder):
         lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
         out = np.empty((len(ids), self.dim), dtype=np.float32)
         done, reported, every = 0, 0, int(lengths.sum())
-        batches, encoded = [], []
+        encoded = []
         kind = self.model.device.type
         try:
             with torch.inference_mode(), fast_products(kind, self.precision):
                 for batch in token_batches(lengths, self.batch_tokens):
-                    batches.append(batch)
                     # stays on the device, as waiting for it would leave a GPU idle
-                    encoded.append(self.pooled([ids[i] for i in batch], lengths[batch]).float())
+                    vectors = self.pooled([ids[i] for i in batch], lengths[batch])
+                    encoded.append((batch, vectors.float()))
                     if on_progress is not None:
                         done += int(lengths[batch].sum())
                         # texts are counted by their tokens, because the longest come first
                         on_progress(len(ids) * done // every - reported)
                         reported = len(ids) * done // every
-                out[np.concatenate(batches)] = torch.cat(encoded).cpu().numpy()
+                for batch, vectors in encoded:
+                    out[batch] = vectors.cpu().numpy()
         except torch.OutOfMemoryError as e:
             raise _too_large(self.batch_tokens, kind) from e
         if self.precision == "fp16" and not np.isfinite(out).all():

@@ -22,6 +22,8 @@ from corpusfit.training.plan import AdaptPlan, TrainPlan  # noqa: E402
 from corpusfit.training.presets import BATCH  # noqa: E402
 from corpusfit.training.trainer import start_accelerator  # noqa: E402
 
+MODELS = {"cuda:3": "B"}
+
 
 @pytest.fixture
 def machine(monkeypatch, preferred_devices):
@@ -34,6 +36,7 @@ def machine(monkeypatch, preferred_devices):
         for module, count in ((torch.cuda, cuda), (torch.xpu, xpu)):
             monkeypatch.setattr(module, "device_count", lambda count=count: count)
             monkeypatch.setattr(module, "is_bf16_supported", lambda **_: True)
+            monkeypatch.setattr(module, "get_device_name", lambda name: MODELS.get(name, "A"))
 
     return machine
 
@@ -117,7 +120,8 @@ def test_a_cuda_device_without_bf16_encodes_in_fp16_and_trains_in_fp32(
         ({}, "auto", ()),
         ({"cuda": 2}, "cpu", ()),
         ({"cuda": 3}, "auto", ("cuda:0", "cuda:1", "cuda:2")),
-        ({"cuda": 3}, "cuda:1", ("cuda:1",)),
+        ({"cuda": 5}, "cuda", ("cuda:0", "cuda:1", "cuda:2", "cuda:4")),  # one is another model
+        ({"cuda": 5}, "cuda:3", ("cuda:3",)),
         ({"mps": 1, "xpu": 2}, "auto", ()),
         ({"mps": 1, "xpu": 2}, "xpu", ("xpu:0", "xpu:1")),
         ({"mps": 1}, "mps", ("mps",)),

@@ -92,6 +92,10 @@ def test_no_texts_and_an_empty_text(folder, tmp_path):
     assert np.isfinite(one.encode([""])).all()
 
 
+def test_no_ids_have_no_embeddings(tiny_encoder, tmp_path):
+    assert encoder(tiny_encoder, tmp_path).encode_ids([]).shape == (0, 32)
+
+
 def test_long_texts_are_cut_at_the_models_limit(folder, tmp_path):
     one = encoder(folder, tmp_path)
     assert one.max_length == 64
