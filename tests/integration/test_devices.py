@@ -89,7 +89,7 @@ def test_a_lost_process_ends_the_run_with_a_cure(piece, tmp_path):
 
 def test_a_device_that_does_not_start_is_named(tmp_path):
     devices = Devices(("cuda:1",), tmp_path, print)  # its process ends before it listens
-    with pytest.raises(WorkerError, match="cuda:1.*fewer `workers`"):
+    with pytest.raises(WorkerError, match=r"cuda:1.*fewer `workers`"):
         devices.start()
     devices.stop()
 
@@ -118,7 +118,9 @@ def test_texts_encoded_on_devices_are_those_of_one_worker(engine, tiny_encoder, 
     assert not {worker for worker, _, _ in answers} & set(loaded)
 
 
-@pytest.mark.parametrize("cascade", [None, "static>{}"])
+@pytest.mark.parametrize(
+    "cascade", [None, pytest.param("static>{}", marks=pytest.mark.long)], ids=["whole", "cascade"]
+)
 def test_a_selection_on_devices_is_that_of_one_worker(cascade, tiny_encoder, tmp_path, monkeypatch):
     target, corpus = tmp_path / "target.txt", tmp_path / "corpus.txt"
     target.write_text("\n\n".join(f"the cat sat on mat {i}" for i in range(20)))
