@@ -12,6 +12,7 @@ from pathlib import Path
 import numba
 
 from corpusfit.core.engine import Job, report
+from corpusfit.core.engine.worker import on_device
 from corpusfit.core.errors import MissingDependencyError, StorageError
 
 
@@ -114,5 +115,66 @@ class Stuck(Job):
             while not lost.exists():
                 time.sleep(0.02)
             return piece
+
+        return work
+
+
+class UnpicklableError(Exception):
+    """An error with what no process can send."""
+
+    def __init__(self):
+        super().__init__("no process can send this")
+        self.lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Feeding(Job):
+    """Feeds two pretended devices, which note when they open `Fed`; says who did what and when."""
+
+    notes: Path
+    encodes = True
+
+    @property
+    def devices(self):
+        return lambda: ("cpu", "cpu")
+
+    def start(self):
+        def work(piece):
+            if piece == "worker dies":
+                os.kill(os.getpid(), signal.SIGKILL)
+            sent = time.monotonic_ns()
+            answer = on_device()(Fed(self.notes), piece, report)
+            return os.getpid(), answer, (sent, time.monotonic_ns())
+
+        return work
+
+
+@dataclass(frozen=True)
+class Fed(Job):
+    """What `Feeding` leaves to a device."""
+
+    notes: Path
+
+    def start(self):
+        with open(self.notes, "a") as f:
+            f.write(f"{os.getpid()}\n")
+
+        def work(piece):
+            match piece:
+                case "memory":
+                    raise MemoryError
+                case "no answer":
+                    raise NoAnswerError(code=503)
+                case "unpicklable":
+                    raise UnpicklableError
+                case "die":
+                    os.kill(os.getpid(), signal.SIGKILL)
+                case Path():  # die unless somebody did
+                    if not piece.exists():
+                        piece.write_bytes(b"")
+                        os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(0.01)
+            report(0.5)
+            return os.getpid(), piece
 
         return work

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from corpusfit.core.engine import InlineEngine, LocalEngine
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load
+from corpusfit.selection.embedding import EmbedTexts
 
 torch = pytest.importorskip("torch")
 
@@ -41,3 +43,15 @@ def test_auto_takes_the_device_and_says_so_in_the_fingerprint(tmp_path):
     auto = load(EmbedPlan(), tmp_path)
     assert auto.model.device.type == "cuda"
     assert auto.fingerprint != load(EmbedPlan(device="cpu"), tmp_path).fingerprint
+
+
+@pytest.mark.parametrize("precision", ["auto", "fp32"])
+def test_the_processes_of_the_gpus_give_the_bytes_of_one(tiny_encoder, precision, tmp_path):
+    job = EmbedTexts(EmbedPlan(str(tiny_encoder), precision=precision, device="cuda"), tmp_path)
+    pieces = [(i, TEXTS[i : i + 10]) for i in range(50)]
+    with InlineEngine() as one, LocalEngine(4) as several:
+        expected = dict(one.map(job, pieces))
+        found = dict(several.map(job, pieces))
+        assert several.fed == min(4, torch.cuda.device_count())
+    for number, vectors in expected.items():
+        np.testing.assert_array_equal(found[number], vectors)

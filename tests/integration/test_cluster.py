@@ -10,7 +10,7 @@ import pytest
 from journeys import children, digests
 
 import corpusfit
-from answers import Answer, Stuck
+from answers import Answer, Feeding, Stuck
 from corpusfit import Machine
 from corpusfit.core.engine import Progress, RayEngine
 from corpusfit.core.errors import UsageError
@@ -159,6 +159,22 @@ def test_encoders_wait_for_a_gpu_where_the_plan_wants_one(steady, join, at_once)
         engine.needs_gpu, engine.on_wait = True, wait
         assert set(engine.map(Answer(encodes=True), ["node"] * 5)) == set(nodes)
     assert ["GPU" in message for message in told] == [True]
+
+
+def test_tasks_feed_an_actor_for_each_gpu_and_a_lost_one_is_replaced(join, at_once, tmp_path):
+    for _ in range(2):
+        join(num_gpus=1)
+    pieces, opened = [*range(30), tmp_path / "died"], tmp_path / "opened"
+    with RayEngine() as engine:
+        answers = list(engine.map(Feeding(opened), pieces))
+        assert engine.fed == 2
+    assert sorted(str(piece) for _, (_, piece), _ in answers) == sorted(map(str, pieces))
+    devices = {device for _, (device, _), _ in answers}
+    started = list(map(int, opened.read_text().split()))
+    assert devices <= set(started)
+    assert 2 <= len(started) == len(set(started)) <= 3  # two, and perhaps one for the dead one
+    assert (tmp_path / "died").exists()
+    assert not {worker for worker, _, _ in answers} & set(started)
 
 
 @pytest.mark.long

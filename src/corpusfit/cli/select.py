@@ -23,8 +23,10 @@ def show_estimate(estimate: Mapping[str, Any]) -> None:
         f"{_number(estimate['sources'], 'file')}, {_size(estimate['stored_mb'])} on disk, about "
         f"{_size(estimate['text_mb'])} of text in about {_number(estimate['units'], 'unit')}."
     )
+    gpus = f" and {_number(estimate['devices'], 'GPU')}" if estimate["devices"] else ""
     say(
-        f"Expected: {estimate['seconds']:,.0f} s with {_number(estimate['workers'], 'worker')}, "
+        f"Expected: {estimate['seconds']:,.0f} s with {_number(estimate['workers'], 'worker')}"
+        f"{gpus}, "
         f"{_size(estimate['memory_mb'])} of memory, {_size(estimate['disk_mb'])} of disk "
         "(measured on a sample; nothing was written)."
     )

@@ -50,8 +50,8 @@ _ENCODES_ON = dataclasses.replace(
     _DEVICE,
     help="Device to encode on: `cpu`, `cuda`, `mps` (Apple), `xpu` (Intel), one of several GPUs "
     "such as `cuda:1`, or `auto`: cuda if this machine has it, else cpu",
-    more="`auto` never picks mps or xpu, because each worker would load its own copy of the "
-    "model into the same memory",
+    more="`auto` never picks mps or xpu, on which encoding was not measured; `cuda` and `xpu` mean "
+    "all GPUs of their kind",
 )
 Separator = Annotated[
     str,
@@ -337,7 +337,8 @@ class EmbedPlan(Group, group="embed"):
     precision: Annotated[
         str,
         Option(
-            "Number format: `auto` (bf16 where the hardware supports it), `bf16` or `fp32`",
+            "Number format: `auto` (bf16 where the hardware supports it, fp16 on other CUDA "
+            "devices), `bf16` or `fp32`",
             allowed=PRECISIONS,
         ),
     ] = "auto"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from corpusfit.core.artifacts import user_path
+from corpusfit.core.engine.worker import on_device
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.hub import HubName
 from corpusfit.core.plan import AUTO, EmbedPlan
 from corpusfit.embed.contract import Encoder
+from corpusfit.embed.feeding import load_fed
 from corpusfit.embed.folders import (
     MINILM,
     commit_of,
@@ -19,15 +23,18 @@ from corpusfit.embed.folders import (
     model_files,
     transformer_folder,
 )
+from corpusfit.embed.hardware import resolve, to_feed
 from corpusfit.embed.static import PACKAGED, distilled_folder, load_static, static_fingerprint
 from corpusfit.embed.transformer import fingerprint, load_transformer
 
 __all__ = [
     "Encoder",
     "commit",
+    "feeds",
     "has_network",
     "is_of_hub",
     "load",
+    "precision_of",
     "prepare",
     "reads_whole",
     "wants_gpu",
@@ -37,6 +44,9 @@ __all__ = [
 def prepare(plan: EmbedPlan, cache: Path) -> str:
     """Make the planned encoder ready to load, once, before the first worker starts."""
     plan.check()
+    if on_device() is not None and has_network(plan.embedder):
+        # to look at a GPU would take some of its memory in each worker
+        return load(plan, cache).fingerprint
     folder, static = _folder(plan.embedder, cache, check_hub=True)
     return static_fingerprint(folder) if static else fingerprint(folder, plan)
 
@@ -46,7 +56,15 @@ def load(plan: EmbedPlan, cache: Path) -> Encoder:
     folder, static = _folder(plan.embedder, cache, check_hub=False)
     if static:
         return load_static(folder, plan.embedder)
+    if on_device() is not None:
+        return load_fed(folder, plan, cache)
     return load_transformer(folder, plan, plan.embedder)
+
+
+def precision_of(plan: EmbedPlan, cache: Path) -> str:
+    """What a prepared transformer computes in on this machine; empty for a static encoder."""
+    static = _folder(plan.embedder, cache, check_hub=False)[1]
+    return "" if static else resolve(plan).precision
 
 
 def commit(embedder: str) -> str:
@@ -72,6 +90,11 @@ def reads_whole(plan: EmbedPlan, cache: Path) -> bool:
 def wants_gpu(plan: EmbedPlan) -> bool:
     """Whether the planned encoder uses a GPU if there is one; static embedders do not."""
     return plan.device != "cpu" and has_network(plan.embedder)
+
+
+def feeds(plan: EmbedPlan) -> Callable[[], tuple[str, ...]] | None:
+    """What lists the GPUs that a job feeds which encodes by a plan (`Job.devices`)."""
+    return partial(to_feed, plan.device) if has_network(plan.embedder) else None
 
 
 def has_network(embedder: str) -> bool:

@@ -179,6 +179,7 @@ def open_tuned(tuned: Tuned) -> TransformerEncoder:
         max_length=tuned.length,
         batch_tokens=hardware.batch_tokens,
         unit_length=False,
+        precision=hardware.precision,
     )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 BATCH_TOKENS = {"cpu": 1_024, "gpu": 32_768}
 
 # What `auto` takes, by the group of settings: the first that this machine has, else its CPU. To
-# encode, it does not take mps or xpu: several workers load a model each, into one memory.
+# encode, it does not take mps or xpu, on which nobody has measured that it is faster.
 _PREFERRED = {"embed": ("cuda",), "train": GPUS, "finetune": GPUS}
 
 
@@ -66,15 +66,18 @@ class Hardware(NamedTuple):
 
 
 def resolve(wanted: Wanted, group: str = "embed", batch_tokens: int = 0) -> Hardware:
-    """Resolve a plan's device, precision (`bf16` or `fp32`) and batch size."""
+    """Resolve a plan's device, precision (`bf16`, `fp32`, to encode also `fp16`) and batch size."""
     # `auto` takes bf16 only where the hardware multiplies it: elsewhere bf16 doubles the time. On
     # CPUs only what Linux reports for x86 counts (the flags avx512_bf16 and amx_bf16). Apple's
-    # GPUs have it from macOS 14 on, but not all of torch's operators do.
+    # GPUs have it from macOS 14 on, but not all of torch's operators do. CUDA devices without it
+    # multiply fp16, whose gradients would need to be scaled.
     device = resolve_device(wanted.device, group)
     if wanted.precision != "auto":
         precision = wanted.precision
+    elif _has_bf16(device):
+        precision = "bf16"
     else:
-        precision = "bf16" if _has_bf16(device) else "fp32"
+        precision = "fp16" if (kind_of(device), group) == ("cuda", "embed") else "fp32"
     return Hardware(device, precision, batch_tokens or size_for(device, BATCH_TOKENS))
 
 
@@ -111,6 +114,49 @@ def devices() -> list[str]:
         count = 0 if kind == "mps" else module.device_count()
         found += [f"{kind}:{i}" for i in range(count)]
     return found
+
+
+def to_feed(wanted: str) -> tuple[str, ...]:
+    """The GPUs of this machine that encode; none if CPUs do.
+
+    All of a kind that are the same model as the first, since another may round otherwise.
+    """
+    # torch is slow to import, and on most machines without a driver `auto` is the CPU
+    if wanted == "cpu" or (wanted == "auto" and not may_have_cuda()):
+        return ()
+    found = resolve_device(wanted, "embed")
+    numbered = [name for name in devices() if name.startswith(f"{found}:")]
+    if not numbered:
+        return (found,) * (found != "cpu")
+    import torch
+
+    model_of = torch.get_device_module(found).get_device_name
+    return tuple(name for name in numbered if model_of(name) == model_of(numbered[0]))
+
+
+def use(device: str) -> None:
+    """Make a numbered GPU the one that this thread means by its kind."""
+    import torch
+
+    kind, _, number = device.partition(":")
+    if number:
+        torch.get_device_module(kind).set_device(int(number))
+
+
+@contextmanager
+def fast_products(device: str, precision: str) -> Iterator[None]:
+    """Multiply float32 as TF32 on CUDA devices that have it; in `fp16` as float16."""
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    try:
+        if kind_of(device) == "cuda":
+            torch.set_float32_matmul_precision("high")
+        half = precision == "fp16"
+        with torch.autocast(kind_of(device), torch.float16) if half else nullcontext():
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def resolve_device(wanted: str, group: str) -> str:

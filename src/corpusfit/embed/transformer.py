@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ from corpusfit.core.plan import EmbedPlan
 from corpusfit.core.types import Texts, Vectors
 from corpusfit.embed.contract import Encoder, Progress, digest
 from corpusfit.embed.folders import file_digests, transformer_folder
-from corpusfit.embed.hardware import resolve
+from corpusfit.embed.hardware import fast_products, resolve
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +32,9 @@ LOCAL = {"local_files_only": True, "trust_remote_code": False}
 # Characters per token: no tokenizer averages more, so a text is cut to that many before it is
 # tokenised.
 CHARACTERS = 64
+
+Ids: TypeAlias = Sequence[Sequence[int] | NDArray[np.int32]]
+"""Token ids of n texts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,7 @@ class TransformerEncoder(Encoder):
     max_length: int  # most tokens of a text, special tokens included; the rest is truncated
     batch_tokens: int  # most tokens of a batch, rows times longest row
     unit_length: bool  # scale embeddings to length 1
+    precision: str  # `fp32`, `bf16` (of the weights too) or `fp16` (of products alone)
 
     def encode(self, texts: Sequence[str] | Texts, on_progress: Progress | None = None) -> Vectors:
         """One embedding per text; see `Encoder.encode`."""
@@ -61,22 +65,35 @@ class TransformerEncoder(Encoder):
             out[start : start + CHUNK] = self.encode_ids(ids, on_progress)
         return out
 
-    def encode_ids(self, ids: list[list[int]], on_progress: Progress | None = None) -> Vectors:
+    def encode_ids(self, ids: Ids, on_progress: Progress | None = None) -> Vectors:
         """One embedding per list of token ids, float32 [n, dim]; no list may be empty."""
         import torch
 
         lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
         out = np.empty((len(ids), self.dim), dtype=np.float32)
         done, reported, every = 0, 0, int(lengths.sum())
-        for batch in token_batches(lengths, self.batch_tokens):
-            with torch.inference_mode():
-                vectors = self.pooled([ids[i] for i in batch], lengths[batch])
-                out[batch] = vectors.float().cpu().numpy()
-            if on_progress is not None:
-                done += int(lengths[batch].sum())
-                # texts are counted by their tokens, because the longest come first
-                on_progress(len(ids) * done // every - reported)
-                reported = len(ids) * done // every
+        encoded = []
+        kind = self.model.device.type
+        try:
+            with torch.inference_mode(), fast_products(kind, self.precision):
+                for batch in token_batches(lengths, self.batch_tokens):
+                    # stays on the device, as waiting for it would leave a GPU idle
+                    vectors = self.pooled([ids[i] for i in batch], lengths[batch])
+                    encoded.append((batch, vectors.float()))
+                    if on_progress is not None:
+                        done += int(lengths[batch].sum())
+                        # texts are counted by their tokens, because the longest come first
+                        on_progress(len(ids) * done // every - reported)
+                        reported = len(ids) * done // every
+                for batch, vectors in encoded:
+                    out[batch] = vectors.cpu().numpy()
+        except torch.OutOfMemoryError as e:
+            raise _too_large(self.batch_tokens, kind) from e
+        if self.precision == "fp16" and not np.isfinite(out).all():
+            raise ModelError(
+                f"{self.name} has numbers that are too large for fp16, which GPUs without bf16 "
+                "compute in. Run the same command again with `embed.precision=fp32`."
+            )
         return out
 
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
@@ -99,16 +116,21 @@ class TransformerEncoder(Encoder):
                 return int(token)
         return 0
 
-    def pooled(self, ids: list[list[int]], lengths: NDArray[np.int64]) -> torch.Tensor:
+    def pooled(self, ids: Ids, lengths: NDArray[np.int64]) -> torch.Tensor:
         """Embeddings of one batch on the model's device, with gradients."""
         import torch
 
         device = self.model.device
         rows = [torch.tensor(row, dtype=torch.long) for row in ids]
-        tokens = torch.nn.utils.rnn.pad_sequence(
-            rows, batch_first=True, padding_value=self._fill
-        ).to(device)
-        real = torch.from_numpy(lengths).to(device)
+        tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=self._fill)
+        cls = self.tokenizer.cls_token_id
+        begins = cls is not None and bool((tokens[:, 0] == cls).all())
+        real = torch.from_numpy(lengths)
+        if device.type == "cuda":  # from pinned memory it is copied while the GPU computes
+            tokens = tokens.pin_memory()
+            real = real.pin_memory()
+        tokens = tokens.to(device, non_blocking=True)
+        real = real.to(device, non_blocking=True)
         mask = torch.arange(tokens.shape[1], device=device) < real[:, None]
         full = lengths[0] == lengths[-1]  # no padding: attention without a mask is faster
         states = self.model(
@@ -119,11 +141,18 @@ class TransformerEncoder(Encoder):
             pooled = masked.sum(1, dtype=torch.float32) / real[:, None]
         else:
             # a decoder's first state has read nothing; its last state has read the whole text
-            cls = self.tokenizer.cls_token_id
-            begins = cls is not None and bool((tokens[:, 0] == cls).all())
             at = torch.zeros_like(real) if begins else real - 1
             pooled = states[torch.arange(len(states), device=device), at]
         return torch.nn.functional.normalize(pooled.float(), dim=1) if self.unit_length else pooled
+
+
+def _too_large(batch_tokens: int, kind: str) -> ModelError:
+    """The error for a batch that a GPU has no memory for."""
+    return ModelError(
+        f"Out of memory on {kind}: a batch of up to {batch_tokens:,} tokens does not fit beside "
+        "the model, or other programs use the GPU. Run the same command again with "
+        f"`embed.batch_tokens={max(1, batch_tokens // 2)}`; finished shards are kept."
+    )
 
 
 def token_batches(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[np.int64]]:
@@ -141,15 +170,17 @@ def token_batches(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[n
 def fingerprint(folder: Path, plan: EmbedPlan) -> str:
     """Fingerprint of a model folder's embeddings under a plan, from its files."""
     # precision, device and batching are part of it because they change an embedding's last bits
-    return digest(
-        {
-            "kind": "transformer 1",
-            "files": file_digests(transformer_folder(folder)),
-            "pooling": plan.pooling,
-            "unit_length": plan.unit_length,
-            **resolve(plan, batch_tokens=plan.batch_tokens)._asdict(),
-        }
-    )
+    hardware = resolve(plan, batch_tokens=plan.batch_tokens)
+    identity = {
+        "kind": "transformer 1",
+        "files": file_digests(transformer_folder(folder)),
+        "pooling": plan.pooling,
+        "unit_length": plan.unit_length,
+        **hardware._asdict(),
+    }
+    if (hardware.kind, hardware.precision) == ("cuda", "fp32"):
+        identity["products"] = "tf32"  # earlier versions multiplied float32 there
+    return digest(identity)
 
 
 def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEncoder:
@@ -192,6 +223,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         max_length=int(min(position_limit(model), tokenizer.model_max_length, MAX_TOKENS)),
         batch_tokens=hardware.batch_tokens,
         unit_length=plan.unit_length,
+        precision=hardware.precision,
     )
 
 

@@ -28,7 +28,7 @@ from corpusfit.core.engine import Call, Job, counting
 from corpusfit.core.errors import bad_setting, changed_input
 from corpusfit.core.plan import CutPlan, EmbedPlan, MethodPlan, ReadPlan
 from corpusfit.core.types import Paired, Reads, Segments, Shard, Texts, Units, read_as, take_texts
-from corpusfit.embed import load, wants_gpu
+from corpusfit.embed import feeds, load, wants_gpu
 from corpusfit.kernels.chance import place_keys
 from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import Scorer
@@ -631,6 +631,12 @@ class ScoreStage(Job[ShardPart, int]):
     def encodes(self) -> bool:
         embed = self.stage.embed
         return self.stage.network or (embed is not None and wants_gpu(embed))
+
+    @property
+    def devices(self) -> Callable[[], tuple[str, ...]] | None:
+        # a scorer with a network has it in its worker, on the same GPU
+        embed = self.stage.embed
+        return None if embed is None or self.stage.network else feeds(embed)
 
     def start(self) -> Callable[[ShardPart], int]:
         scorer = self.stage.open()

@@ -235,6 +235,7 @@ def _manifest(
         "method": dataclasses.asdict(run.plan.method),
         "encoder": run.encoder,
         "encoders": run.encoders,
+        **({"precision": run.precision} if run.precision else {}),
         **({"commits": run.commits} if run.commits else {}),
         "embedder_reason": resolved.embedder_reason,
         "cut_reason": resolved.cut_reason,

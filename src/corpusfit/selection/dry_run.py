@@ -24,7 +24,7 @@ _UNITS = 128  # units that each worker encodes
 _ENOUGH = 4 << 20  # stored bytes to measure
 _FIXED_S = 6.0  # seconds to start workers and fit, about the same for any corpus
 _ROW_BYTES = 40  # bytes of a segment's row in `scores/`, compressed
-_WORKER_MB = {False: 250, True: 1250}  # MB of a worker, without and with an encoder (`minilm`)
+_WORKER_MB, _ENCODER_MB = 250, 1000  # of a worker, and of an encoder (`minilm`) in its process
 
 
 def estimate(
@@ -47,7 +47,7 @@ def estimate(
         units, segments, tokens, texts, characters, read_bytes, reading = _measure(run)
         stored = run.size
         times = max(1.0, stored / max(1, read_bytes))
-        seconds, width, networks = 2 * reading * times, 0, False
+        seconds, width, devices, networks = 2 * reading * times, 0, 0, False
         in_rounds = isinstance(method, RoundMethod)
         whole = method if isinstance(method, CorpusMethod) and not in_rounds else None
         timed = texts[: _UNITS * workers]
@@ -58,10 +58,11 @@ def estimate(
             seconds *= (2 + len(resolved.stages)) / 2 / workers
             for stage, share in zip(resolved.stages, [1.0, *shares], strict=True):
                 if stage.embed is not None:
-                    rate, _ = _encoding_rate(run, stage.embed, timed)
+                    rate, _, fed = _encoding_rate(run, stage.embed, timed)
                     seconds, networks = seconds + (units * times * share + sampled) / rate, True
+                    devices = max(devices, fed)
         elif method.encodes:
-            rate, width = _encoding_rate(run, plan.embed, timed)
+            rate, width, devices = _encoding_rate(run, plan.embed, timed)
             seconds = 1.5 * seconds + units * times / rate  # it is read once more for a sample
         elif whole is not None:
             seconds *= 1.5  # all workers read it once for the sample, then one worker twice
@@ -76,9 +77,11 @@ def estimate(
             "units": total,
             "seconds": round(seconds + _FIXED_S),
             "workers": workers,
+            "devices": devices,
             "memory_mb": round(
                 peak()
-                + workers * _WORKER_MB[width > 0 or networks]
+                + workers * _WORKER_MB
+                + (devices or workers) * _ENCODER_MB * (width > 0 or networks)
                 + (whole.memory_mb(text_mb, total) if whole is not None else 0.0)
             ),
             "disk_mb": total * (2 * width + 28 + _ROW_BYTES) / 1e6,
@@ -114,8 +117,8 @@ def _measure(run: Run) -> tuple[int, int, int, list[str], int, int, float]:
     return units, segments, tokens, texts, characters, done, done * statistics.median_low(paces)
 
 
-def _encoding_rate(run: Run, embed: EmbedPlan, texts: list[str]) -> tuple[float, int]:
-    """Units per second over all workers, and the number of dimensions of a vector."""
+def _encoding_rate(run: Run, embed: EmbedPlan, texts: list[str]) -> tuple[float, int, int]:
+    """Units per second in all, the dimensions of a vector, and the number of GPUs that encode."""
     prepare_encoder(run, embed)
     commits = commits_of(run.engine, [embed.embedder])
     job = EmbedTexts(at_commit(embed, commits), run.cache)
@@ -127,4 +130,5 @@ def _encoding_rate(run: Run, embed: EmbedPlan, texts: list[str]) -> tuple[float,
         started = time.perf_counter()
         encoded = list(run.engine.map(job, pieces))
         seconds.append(time.perf_counter() - started)
-    return len(texts) / max(min(seconds), 1e-6), encoded[0][1].shape[1]
+    rate = len(texts) / max(min(seconds), 1e-6)
+    return rate, encoded[0][1].shape[1], run.engine.fed

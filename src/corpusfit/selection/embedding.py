@@ -19,7 +19,7 @@ from corpusfit.core.manifest import digest, read_kept, source_identity
 from corpusfit.core.plan import CutPlan, EmbedPlan, ReadPlan
 from corpusfit.core.types import Shard, Vectors
 from corpusfit.domains.mixture import Assign, assigned_path
-from corpusfit.embed import has_network, load, prepare, wants_gpu
+from corpusfit.embed import feeds, has_network, load, prepare, wants_gpu
 from corpusfit.embed.store import VectorStore
 from corpusfit.selection.fit import Sample
 from corpusfit.text.context import Run
@@ -121,6 +121,10 @@ class EmbedShards(Job[Shard, tuple[int, Tally]]):
     def encodes(self) -> bool:
         return wants_gpu(self.embed)
 
+    @property
+    def devices(self) -> Callable[[], tuple[str, ...]] | None:
+        return feeds(self.embed)
+
     def start(self) -> Callable[[Shard], tuple[int, Tally]]:
         encoder, store = load(self.embed, self.cache), VectorStore(self.store)
 
@@ -146,6 +150,10 @@ class EmbedTexts(Job[tuple[int, list[str]], tuple[int, Vectors]]):
     @property
     def encodes(self) -> bool:
         return wants_gpu(self.embed)
+
+    @property
+    def devices(self) -> Callable[[], tuple[str, ...]] | None:
+        return feeds(self.embed)
 
     def start(self) -> Callable[[tuple[int, list[str]]], tuple[int, Vectors]]:
         encoder = functools.cache(lambda: load(self.embed, self.cache))

@@ -48,7 +48,7 @@ class Health:
         versions: of Python, the machine's architecture and the libraries that change results.
         extras: the extras, installed and missing.
         device: `cpu`, or the names of the GPUs, as far as torch knows them.
-        precision: what networks compute in here, `bf16` or `fp32`; empty without torch.
+        precision: what networks encode in here: `bf16`, `fp16` or `fp32`; empty without torch.
         cores: number of processor cores that this process may use.
         memory: bytes of memory of the machine, or of the container; None if unknown.
         cache: the cache folder.

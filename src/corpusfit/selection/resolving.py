@@ -16,6 +16,7 @@ import numpy as np
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import user_path
+from corpusfit.core.engine import Call
 from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import UnknownMethodError, bad_setting
 from corpusfit.core.languages import can_identify, identifier
@@ -33,9 +34,9 @@ from corpusfit.core.plan import (
 )
 from corpusfit.core.types import Document, Reject, Source
 from corpusfit.core.where import parsed
-from corpusfit.embed import reads_whole
+from corpusfit.embed import precision_of, reads_whole
 from corpusfit.embed.folders import default_embedder
-from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device
+from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device, to_feed
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import SOURCE, AnyMethod, LabelMethod, Method
 from corpusfit.scoring.names import names as method_names
@@ -428,7 +429,7 @@ def prepared(run: Run, resolved: Resolved) -> Run:
     plan = resolved.plan
     methods = [registry.build(m.name, m.options) for m in resolved.methods]
     files = sorted({file for method in methods for file in method.files})
-    encoder = None
+    encoder, precision = None, ""
     commits: dict[str, str] = {}
     encoders = {}  # of the earlier stages of a cascade
     encodes = resolved.method.encodes
@@ -438,6 +439,8 @@ def prepared(run: Run, resolved: Resolved) -> Run:
         with run.stage("prepare encoder"):
             if encodes:
                 encoder = prepare_encoder(run, plan.embed)
+                job = Call(partial(precision_of, cache=run.cache), encodes=True)
+                (precision,) = run.engine.map(job, [plan.embed])
                 is_external = plan.embed.embedder not in EMBEDDERS
                 if is_external and run.one(partial(reads_whole, cache=run.cache), plan.embed):
                     run.warn(
@@ -455,6 +458,7 @@ def prepared(run: Run, resolved: Resolved) -> Run:
         run,
         plan=plan,
         encoder=encoder,
+        precision=precision,
         encoders=encoders,
         commits=commits,
         files={file: corpus.fingerprint(file)[0] for file in files},
@@ -543,7 +547,8 @@ def by_size(
     device = "cpu"
     if text > WHOLE["cpu"] and plan.embed.device != "cpu" and may_have_cuda():
         device = resolve_device("auto", "embed")
-    times = _Times(text, text, device, workers)
+    gpus = len(to_feed("auto")) if device == "cuda" else 0
+    times = _Times(text, text, device, workers, max(1, min(gpus, workers)))
     if text <= WHOLE[device]:
         why = f"The embedder is minilm, because the corpus has only {_size(text)} of text."
         short = times.seconds(device) < SHORT
@@ -583,13 +588,14 @@ class _Times:
     encoded: float  # bytes to embed
     device: str  # device of `minilm`
     workers: int
+    gpus: int
 
     def seconds(self, way: str) -> float:
         """Estimated seconds with an embedder of `PER_BYTE`."""
         way = "bf16" if way == "cpu" and cpu_has_bf16() else way
         encoding = PER_BYTE[way] * self.encoded
-        workers = 1 if way == "cuda" else self.workers
-        return FIXED + PER_BYTE["text"] * self.text / self.workers + encoding / workers
+        encoders = self.gpus if way == "cuda" else self.workers
+        return FIXED + PER_BYTE["text"] * self.text / self.workers + encoding / encoders
 
     def describe(self, way: str, others: Mapping[str, float]) -> str:
         """The estimated time of a choice and of its alternatives, a sentence."""

@@ -212,6 +212,11 @@ class _Each(Job[list[P], list[R]]):
         """As the job."""
         return self.job.encodes
 
+    @property
+    def devices(self) -> Callable[[], tuple[str, ...]] | None:
+        """As the job."""
+        return self.job.devices
+
     def start(self) -> Callable[[list[P]], list[R]]:
         """Start the job."""
         return partial(run_each, self.job.start())
@@ -409,6 +414,7 @@ class Run(RunContext):
     role: str = "corpus"  # option that names the sources
     # fingerprints of what decides the scores beside plan and sources
     encoder: str | None = None
+    precision: str = ""  # what a transformer computes in, a part of its fingerprint
     encoders: dict[str, str] = field(default_factory=dict)  # those of a cascade's earlier stages
     commits: dict[str, str] = field(default_factory=dict)  # of encoders of the hub, by name
     files: dict[str, str] = field(default_factory=dict)  # those that methods read

@@ -7,6 +7,7 @@ import pytest
 from rich.cells import cell_len
 
 from corpusfit.cli import show
+from corpusfit.cli.select import show_estimate
 from corpusfit.cli.show import as_json, percent, say, say_result, short_names, table
 
 
@@ -170,3 +171,10 @@ def test_in_a_help_the_flag_stands_alone():
     text = "By `choose.fraction`, with `read.strict=true` or `choose.c`; see `choose.fraction`"
     shown = show.with_flags(text, FLAGS, alone=True)
     assert shown == "By --fraction, with --strict or `choose.c`; see --fraction"
+
+
+def test_an_estimate_counts_the_gpus_that_encode(capsys):
+    sizes = dict.fromkeys(("sources", "stored_mb", "text_mb", "units", "seconds", "disk_mb"), 5)
+    for gpus, said in ((0, "4 workers, "), (1, "4 workers and 1 GPU, "), (8, "and 8 GPUs, ")):
+        show_estimate({**sizes, "memory_mb": 9, "workers": 4, "devices": gpus})
+        assert said in " ".join(capsys.readouterr().err.split())

@@ -8,12 +8,21 @@ torch = pytest.importorskip("torch", reason="the extra models is not installed")
 
 from corpusfit.core.errors import UsageError  # noqa: E402
 from corpusfit.core.plan import EmbedPlan, Plan  # noqa: E402
-from corpusfit.embed.hardware import resolve, resolve_device, seeded  # noqa: E402
+from corpusfit.embed import precision_of  # noqa: E402
+from corpusfit.embed.hardware import (  # noqa: E402
+    fast_products,
+    resolve,
+    resolve_device,
+    seeded,
+    to_feed,
+)
 from corpusfit.evaluation.plan import FinetunePlan  # noqa: E402
 from corpusfit.text.context import Machine  # noqa: E402
 from corpusfit.training.plan import AdaptPlan, TrainPlan  # noqa: E402
 from corpusfit.training.presets import BATCH  # noqa: E402
 from corpusfit.training.trainer import start_accelerator  # noqa: E402
+
+MODELS = {"cuda:3": "B"}
 
 
 @pytest.fixture
@@ -27,6 +36,7 @@ def machine(monkeypatch, preferred_devices):
         for module, count in ((torch.cuda, cuda), (torch.xpu, xpu)):
             monkeypatch.setattr(module, "device_count", lambda count=count: count)
             monkeypatch.setattr(module, "is_bf16_supported", lambda **_: True)
+            monkeypatch.setattr(module, "get_device_name", lambda name: MODELS.get(name, "A"))
 
     return machine
 
@@ -88,6 +98,51 @@ def test_precision_and_sizes(machine):
     ]
     assert resolve(EmbedPlan(device="mps", precision="bf16")).precision == "bf16"
     assert set(BATCH) == {"cpu", "gpu"}
+
+
+def test_a_cuda_device_without_bf16_encodes_in_fp16_and_trains_in_fp32(
+    machine, monkeypatch, tiny_encoder, tmp_path
+):
+    machine(cuda=1, xpu=1)
+    for module in (torch.cuda, torch.xpu):
+        monkeypatch.setattr(module, "is_bf16_supported", lambda **_: False)
+    assert resolve(EmbedPlan(device="cuda")).precision == "fp16"
+    assert precision_of(EmbedPlan(str(tiny_encoder), device="cuda"), tmp_path) == "fp16"
+    assert precision_of(EmbedPlan("static", device="cuda"), tmp_path) == ""
+    assert resolve(EmbedPlan(device="xpu")).precision == "fp32"
+    assert resolve(TrainPlan(device="cuda"), "train").precision == "fp32"
+    assert resolve(FinetunePlan(device="cuda"), "finetune").precision == "fp32"
+
+
+@pytest.mark.parametrize(
+    ("here", "wanted", "fed"),
+    [
+        ({}, "auto", ()),
+        ({"cuda": 2}, "cpu", ()),
+        ({"cuda": 3}, "auto", ("cuda:0", "cuda:1", "cuda:2")),
+        ({"cuda": 5}, "cuda", ("cuda:0", "cuda:1", "cuda:2", "cuda:4")),  # one is another model
+        ({"cuda": 5}, "cuda:3", ("cuda:3",)),
+        ({"mps": 1, "xpu": 2}, "auto", ()),
+        ({"mps": 1, "xpu": 2}, "xpu", ("xpu:0", "xpu:1")),
+        ({"mps": 1}, "mps", ("mps",)),
+    ],
+)
+def test_which_gpus_encode(machine, monkeypatch, here, wanted, fed):
+    machine(**here)
+    monkeypatch.setattr("corpusfit.embed.hardware.may_have_cuda", lambda: True)
+    assert to_feed(wanted) == fed
+
+
+def test_products_are_fast_on_cuda_alone_and_as_before_afterwards():
+    before = torch.get_float32_matmul_precision()
+    for device, within in (("cuda", "high"), ("cuda:1", "high"), ("cpu", before), ("mps", before)):
+        with fast_products(device, "fp32"):
+            assert torch.get_float32_matmul_precision() == within
+        assert torch.get_float32_matmul_precision() == before
+    with fast_products("cpu", "fp16"):
+        assert torch.get_autocast_dtype("cpu") == torch.float16
+        assert torch.is_autocast_enabled("cpu")
+    assert not torch.is_autocast_enabled("cpu")
 
 
 def test_the_number_of_a_device_is_not_part_of_a_run(machine):

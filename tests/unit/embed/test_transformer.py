@@ -7,13 +7,15 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 from safetensors.numpy import load_file, save_file
 
 from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load, prepare
 from corpusfit.embed.folders import ADAPTER
-from corpusfit.embed.hardware import cpu_has_bf16
+from corpusfit.embed.hardware import Hardware, cpu_has_bf16
+from corpusfit.embed.transformer import TransformerEncoder, fingerprint
 
 FP32 = EmbedPlan(precision="fp32", device="cpu", unit_length=False)
 
@@ -88,6 +90,10 @@ def test_no_texts_and_an_empty_text(folder, tmp_path):
     one = encoder(folder, tmp_path)
     assert one.encode([]).shape == (0, one.dim) == (0, 32)
     assert np.isfinite(one.encode([""])).all()
+
+
+def test_no_ids_have_no_embeddings(tiny_encoder, tmp_path):
+    assert encoder(tiny_encoder, tmp_path).encode_ids([]).shape == (0, 32)
 
 
 def test_long_texts_are_cut_at_the_models_limit(folder, tmp_path):
@@ -248,3 +254,38 @@ def test_missing_weights_are_refused(tiny_encoder, tmp_path, change):
     save_file(weights, file, {"format": "pt"})
     with pytest.raises(ModelError, match="lacks weights"):
         load(EmbedPlan(str(folder)), tmp_path)
+
+
+def test_fp16_stays_close_and_says_where_it_does_not(tiny_encoder, texts, tmp_path):
+    whole = encoder(tiny_encoder, tmp_path)
+    half = dataclasses.replace(whole, precision="fp16")
+    expected, vectors = whole.encode(texts), half.encode(texts)
+    assert vectors.dtype == np.float32
+    assert 0 < np.abs(vectors - expected).max() < 0.02
+    with torch.no_grad():
+        whole.model.encoder.layer[0].intermediate.dense.bias.fill_(1e6)
+    assert np.isfinite(whole.encode(texts)).all()
+    with pytest.raises(ModelError, match=r"fp16.*`embed\.precision=fp32`"):
+        half.encode(texts)
+
+
+def test_a_batch_without_memory_names_half_of_it(tiny_encoder, texts, tmp_path, monkeypatch):
+    def full(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(TransformerEncoder, "pooled", full)
+    with pytest.raises(ModelError, match=r"1,024 tokens.*`embed\.batch_tokens=512`"):
+        encoder(tiny_encoder, tmp_path).encode(texts)
+
+
+def test_fp32_on_cuda_is_told_from_that_of_versions_without_tf32(tiny_encoder, monkeypatch):
+    def products(device, precision):
+        found, hardware = [], Hardware(device, precision, 1024)
+        monkeypatch.setitem(fingerprint.__globals__, "resolve", lambda *_, **__: hardware)
+        monkeypatch.setitem(fingerprint.__globals__, "digest", found.append)
+        fingerprint(tiny_encoder, FP32)
+        return found[0].get("products")
+
+    others = [("cpu", "fp32"), ("cuda", "bf16"), ("xpu", "fp32")]
+    assert [products(*other) for other in others] == [None] * 3
+    assert [products(device, "fp32") for device in ("cuda", "cuda:1")] == ["tf32"] * 2

@@ -100,6 +100,20 @@ def test_a_gpu_has_bounds_of_its_own(device):
     assert decided(corpus(5_000), *few) == ("minilm", "static:0.2>minilm")
 
 
+def test_several_gpus_share_the_time(device, monkeypatch):
+    device[0] = "cuda"
+
+    def outlook(gpus):
+        monkeypatch.setattr(resolving, "to_feed", lambda _: ("cuda",) * gpus)
+        asked = Plan().with_overrides([KNN]).check()
+        said = by_size(asked, corpus(350), workers=4, cascade=True)[2]
+        return float(said.removeprefix("About ").split(maxsplit=1)[0])
+
+    # 350 MB by one GPU, by two, and by as many as four workers feed
+    assert outlook(0) == outlook(1)
+    assert outlook(1) > outlook(2) > outlook(4) == outlook(8)
+
+
 def test_compressed_text_counts_by_its_unpacked_size_and_a_dataset_as_large():
     assert decided(corpus(0.9, compression="zst"), KNN, cascade=False) == ("minilm", "")
     assert decided(corpus(1.1, compression="zst"), KNN, cascade=False) == ("static", "")

@@ -36,6 +36,15 @@ class Job(ABC, Generic[Piece, Result]):
         """Whether it opens a network that is slow to load, and uses a GPU if there is one."""
         return False
 
+    @property
+    def devices(self) -> Callable[[], tuple[str, ...]] | None:
+        """What lists the GPUs of this machine that it feeds; None if it feeds none.
+
+        Such a job leaves its network to `worker.on_device`, which has one process for each GPU.
+        Without a GPU the network is in each worker.
+        """
+        return None
+
     @abstractmethod
     def start(self) -> Callable[[Piece], Result]:
         """Open models and files, once in each worker; returns the function to call with a piece."""
@@ -73,6 +82,11 @@ class _Metered(Job[Piece, tuple[Result, Usage]]):
         """As the job."""
         return self.job.encodes
 
+    @property
+    def devices(self) -> Callable[[], tuple[str, ...]] | None:
+        """As the job."""
+        return self.job.devices
+
     def start(self) -> Callable[[Piece], tuple[Result, Usage]]:
         """Start the job; the first piece bears the cost."""
         before = Usage.so_far()
@@ -98,6 +112,7 @@ class Engine(ABC):
 
     Attributes:
         usage: what workers used for pieces so far.
+        fed: how many GPUs the last job fed.
         on_compile: called when a worker compiles kernels, as far as the engine knows.
         on_wait: called with a sentence, once, when there was no worker for long.
         needs_gpu: whether jobs that encode wait for a GPU; else they take one if there is one.
@@ -111,6 +126,7 @@ class Engine(ABC):
             raise bad_setting("`workers`", "1 or more", workers)
         self.workers = workers or _cores()
         self.usage = Usage()
+        self.fed = 0
         self.on_compile: Callable[[], None] = lambda: None
         self.on_wait: Callable[[str], None] = lambda message: new_progress().warn(message)
         self.needs_gpu = False

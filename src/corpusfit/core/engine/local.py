@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import types
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -24,8 +25,10 @@ from threadpoolctl import ThreadpoolController
 
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine.contract import Engine, Job, OnShare, Piece, Result, Work, as_job
+from corpusfit.core.engine.devices import Device, Devices, serve
 from corpusfit.core.engine.worker import (
     ENVIRONMENT,
+    feed,
     guarded,
     on_compile,
     on_report,
@@ -47,9 +50,9 @@ _COMPILES = -1.0  # value for a worker that compiles kernels; no piece has this 
 class LocalEngine(Engine):
     """Worker processes on this machine, each with one compute thread.
 
-    One thread per worker makes results independent of the number of workers. Every worker holds its
-    own copy of the model, and starts with `spawn`, which takes a second but is safe with threads
-    and CUDA.
+    One thread per worker makes results independent of the number of workers. On a CPU every worker
+    holds its own copy of the model; each GPU has one process with a copy, and workers feed it.
+    Processes start with `spawn`, which takes a second but is safe with threads and CUDA.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -58,6 +61,7 @@ class LocalEngine(Engine):
             self.workers = min(self.workers, _MOST_ON_WINDOWS)
         self._jobs = Path()  # folder of job files, each read once by a worker
         self._pool: ProcessPoolExecutor | None = None
+        self._devices: Devices | None = None
         # by worker: its piece's number plus the share done; the last entry flags compilation
         self._shares: Any = ()
         self._numbers = itertools.count(1)
@@ -97,6 +101,7 @@ class LocalEngine(Engine):
         if kind is not None:
             for process in list((self._pool._processes or {}).values()):
                 process.kill()
+        self._stop_devices()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._pool = None
         shutil.rmtree(self._jobs, ignore_errors=True)
@@ -107,19 +112,23 @@ class LocalEngine(Engine):
         """Run a job on every piece; see `Engine.map`."""
         if self._pool is None:
             raise WorkerError("The engine is not started. Use `with LocalEngine() as engine:`.")
+        devices = self._started(job)
         job_file = self._write_job(job)
         waiting = enumerate(pieces)
-        # for each piece, its number in the engine and in this call
-        running: dict[Future[Result], tuple[int, int]] = {}
+        # for each piece, its number in the engine and in this call, and the device that it feeds
+        running: dict[Future[Result], tuple[int, int, Device | None]] = {}
         try:
             while True:
                 free = self.workers * _PIECES_PER_WORKER - len(running)
                 for in_map, piece in itertools.islice(waiting, free):
                     number = next(self._numbers)
+                    load = Counter(device for _, _, device in running.values())
+                    device = min(devices, key=load.__getitem__, default=None)
                     # the pool starts workers on demand
                     starts = len(self._pool._processes or ()) < self.workers
                     with starting_processes() if starts else contextlib.nullcontext():
-                        running[self._pool.submit(_do, job_file, number, piece)] = number, in_map
+                        future = self._pool.submit(_do, job_file, device, number, piece)
+                    running[future] = number, in_map, device
                 if not running:
                     return
                 pause = _POLL if on_share else None
@@ -128,12 +137,12 @@ class LocalEngine(Engine):
                     self._shares[-1] = 0.0
                     self.on_compile()
                 if on_share:
-                    numbers = dict(running.values())
+                    numbers = {number: in_map for number, in_map, _ in running.values()}
                     for value in self._shares:
                         if int(value) in numbers:
                             on_share(numbers[int(value)], value % 1)
                 for future in done:
-                    _, in_map = running.pop(future)
+                    _, in_map, _ = running.pop(future)
                     result = future.result()
                     if on_share:
                         on_share(in_map, 1.0)
@@ -148,7 +157,28 @@ class LocalEngine(Engine):
         """Run a job, fire and forget; see `Engine.run_aside`."""
         if self._pool is not None and self.workers > 1:
             with starting_processes():
-                self._pool.submit(_do, self._write_job(as_job(work)), next(self._numbers), piece)
+                job_file, number = self._write_job(as_job(work)), next(self._numbers)
+                self._pool.submit(_do, job_file, None, number, piece)
+
+    def _started(self, job: Job[Any, Any]) -> list[Device]:
+        """The devices that a job feeds, at most one for each worker, with processes started."""
+        names = job.devices()[: self.workers] if job.devices is not None else ()
+        self.fed = len(names)
+        # their models would take memory from a job that uses a GPU in a worker
+        if self._devices is not None and job.encodes and self._devices.names != names:
+            self._stop_devices()
+        if not names:
+            return []
+        if self._devices is None:
+            self._devices = Devices(names, self._jobs, _serve)
+            with starting_processes():
+                self._devices.start()
+        return self._devices.places
+
+    def _stop_devices(self) -> None:
+        if self._devices is not None:
+            self._devices.stop()
+        self._devices = None
 
     def _write_job(self, job: Job[Any, Any]) -> Path:
         """Write a job's file, which each worker reads once, and return its path."""
@@ -162,12 +192,13 @@ _shares: Any = None  # in a worker: progress array shared by all; None without o
 _HEARD = contextlib.ExitStack()  # in a worker: listeners for its lifetime
 
 
-def _do(job_file: Path, number: int, piece: Any) -> Any:
+def _do(job_file: Path, device: Device | None, number: int, piece: Any) -> Any:
     """In a worker: open the job unless it is open, then run the piece."""
     global _number  # noqa: PLW0603
     try:
         _take_buffers()
         _notice_compiling()
+        feed(device)
         work = opened(job_file.name, job_file.read_bytes)
         _number = number
         report_received()
@@ -224,6 +255,12 @@ def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
             os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
+
+
+def _serve(jobs: Path, *arguments: Any) -> None:
+    """In the process of a device: as a worker that others send their pieces."""
+    _prepare_worker(jobs, None, None)
+    serve(*arguments)
 
 
 @contextlib.contextmanager

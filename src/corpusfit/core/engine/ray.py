@@ -18,10 +18,11 @@ from typing import Any
 
 from corpusfit.core.artifacts import is_local, write_bytes
 from corpusfit.core.engine.contract import Engine, Job, OnShare, Piece, Result
-from corpusfit.core.engine.worker import ENVIRONMENT, opened, packed
+from corpusfit.core.engine.worker import ENVIRONMENT, feed, opened, packed
 from corpusfit.core.errors import WorkerError, bad_setting, importing, raise_machine_fault
 
 _AHEAD = 2  # pieces in flight per worker: one in progress, one waiting
+_FEEDING = 8  # most tasks that tokenise for each GPU
 _RETRIES = 3  # repetitions of a piece whose worker was lost
 _LOOK_S = 1.0  # seconds after which the size of the cluster is looked up again
 _PATIENCE_S = 20.0  # seconds without any worker after which the user is told
@@ -39,10 +40,14 @@ class _Order:
 
     def work(self) -> Callable[[Any], Any]:
         """In a worker: the function to call with a piece."""
+        import ray
+
+        return self.opened(self.name, partial(ray.get, self.job))
+
+    def opened(self, name: str, data: Callable[[], bytes]) -> Callable[[Any], Any]:
+        """In a worker: the function of this job, or of one that it leaves to a GPU."""
 
         def fetch() -> bytes:
-            import ray
-
             # without that folder, absolute paths and URLs still work
             with contextlib.suppress(OSError):
                 os.chdir(self.home)
@@ -50,10 +55,9 @@ class _Order:
             for folder, setting in self.shared.items():
                 if not folder.exists():
                     raise _unshared(folder, setting, "A node that joined later does")
-            data: bytes = ray.get(self.job)
-            return data
+            return data()
 
-        return opened(self.name, fetch)
+        return opened(name, fetch)
 
 
 class _EncoderActor:
@@ -64,7 +68,12 @@ class _EncoderActor:
 
     def do(self, order: _Order, piece: tuple[int, Any]) -> tuple[int, Any]:
         """Run a numbered piece."""
-        return piece[0], order.work()(piece[1])
+        return _do(order, piece)
+
+    def run(self, order: _Order, name: str, data: bytes, piece: Any) -> Any:
+        """Run a job that a task leaves to this actor, see `worker.on_device`."""
+        # named within the engine, as the order
+        return order.opened(f"{order.name.partition(' ')[0]} {name}", lambda: data)(piece)
 
 
 class _Crew:
@@ -90,8 +99,12 @@ class _Crew:
         wait: Callable[..., list[Any]],
     ) -> None:
         self._ray, self._room, self._limit, self._wait = ray, room, limit, wait
-        settings = {"num_cpus": 1, "num_gpus": gpus, "max_restarts": 0, "runtime_env": _RUNTIME}
-        self._actor_class = ray.remote(_EncoderActor).options(**settings)
+        # one with a GPU leaves the CPUs to the tasks that feed it
+        self._actor_class = ray.remote(_EncoderActor).options(
+            num_cpus=1 - gpus, num_gpus=gpus, max_restarts=0, runtime_env=_RUNTIME
+        )
+        self._task = ray.remote(_do).options(num_cpus=1, max_retries=0, runtime_env=_RUNTIME)
+        self._feeding, self._ahead = 0, _AHEAD
         self._starting: dict[Any, Any] = {}  # answer to wait for -> actor that is starting
         self._actors: set[Any] = set()  # actors that have started
         self._free: deque[Any] = deque()  # free actors, once per piece that they can take
@@ -104,14 +117,20 @@ class _Crew:
         """Whether pieces are in progress."""
         return bool(self._running)
 
-    def map(self, order: _Order, pieces: Iterator[Any]) -> Iterator[Any]:
-        """Run every piece; yields results in the order of completion."""
+    def map(self, order: _Order, pieces: Iterator[Any], feeding: int = 0) -> Iterator[Any]:
+        """Run every piece; yields results in the order of completion.
+
+        With `feeding`, tasks run the pieces, so many for each actor, and leave to it what is for
+        its GPU. A task that is lost counts as its actor.
+        """
+        self._feeding, self._ahead = feeding, feeding or _AHEAD
+        self._free = deque(list(self._actors) * self._ahead)
         todo: deque[tuple[Any, int]] = deque()
         while True:
             room = self._room()
             size = min(2 * room, self._limit or 2 * room)
             # beside those of the actors at work, a piece for each actor that waits for its node
-            free = room * _AHEAD + (size - room) - len(self._running) - len(todo)
+            free = room * self._ahead + (size - room) - len(self._running) - len(todo)
             todo.extend((piece, 0) for piece in itertools.islice(pieces, max(0, free)))
             if not todo and not self._running:
                 return
@@ -132,7 +151,11 @@ class _Crew:
         """Give pieces to free actors; start more actors if pieces remain."""
         while todo and self._free:
             actor, (piece, times) = self._free.popleft(), todo.popleft()
-            self._running[actor.do.remote(order, piece)] = actor, piece, times
+            if self._feeding:
+                answer = self._task.remote(order, piece, actor)
+            else:
+                answer = actor.do.remote(order, piece)
+            self._running[answer] = actor, piece, times
         while len(self._starting) < min(len(todo), size - len(self._actors)):
             actor = self._actor_class.remote()
             self._starting[actor.ready.remote()] = actor
@@ -150,7 +173,7 @@ class _Crew:
         else:
             self._failures = 0
             self._actors.add(actor)
-            self._free.extend([actor] * _AHEAD)
+            self._free.extend([actor] * self._ahead)
 
     def _on_finished(self, answer: Any, todo: deque[tuple[Any, int]]) -> Iterator[Any]:
         """Yield a result, or requeue the piece of a lost actor."""
@@ -262,7 +285,10 @@ class RayEngine(Engine):
         name, data = packed(job)
         shared = {folder: setting for folder, setting in self._shared.items() if folder.exists()}
         order = _Order(f"{self._id} {name}", str(Path.cwd()), shared, self._ray.put(data))
-        results = (self._on_actors if job.encodes else self._as_tasks)(order, enumerate(pieces))
+        if job.encodes:
+            results = self._on_actors(order, enumerate(pieces), feeds=job.devices is not None)
+        else:
+            results = self._as_tasks(order, enumerate(pieces))
         with contextlib.closing(results):
             for number, result in results:
                 if on_share is not None:
@@ -314,14 +340,16 @@ class RayEngine(Engine):
                     raise _lost(e) from e
                 yield result
 
-    def _on_actors(self, order: _Order, pieces: Iterator[Any]) -> _Numbered:
+    def _on_actors(self, order: _Order, pieces: Iterator[Any], *, feeds: bool) -> _Numbered:
         """Run pieces on actors, which stay for the next job that encodes."""
         if self._gpus is None:
             self._gpus = int(self.needs_gpu or self._count("GPU") > 0)
+        self.fed = self._room_to_encode() if self._gpus and feeds else 0
+        feeding = min(_FEEDING, max(_AHEAD, self._room() // self.fed)) if self.fed else 0
         if self._crew is None:
             self._crew = _Crew(self._ray, self._gpus, self._room_to_encode, self._limit, self._wait)
         try:
-            yield from self._crew.map(order, pieces)
+            yield from self._crew.map(order, pieces, feeding)
         finally:
             if self._crew.busy:
                 self._dismiss()
@@ -368,8 +396,15 @@ class RayEngine(Engine):
         return done
 
 
-def _do(order: _Order, piece: tuple[int, Any]) -> tuple[int, Any]:
-    """In a worker: run a numbered piece."""
+def _do(order: _Order, piece: tuple[int, Any], actor: Any = None) -> tuple[int, Any]:
+    """In a worker: run a numbered piece, which may leave what is for a GPU to an actor."""
+
+    def on_actor(job: Job[Any, Any], part: Any, _: Callable[[float], None]) -> Any:
+        import ray
+
+        return _outcome(ray, actor.run.remote(order, *packed(job), part))
+
+    feed(None if actor is None else on_actor)
     return piece[0], order.work()(piece[1])
 
 

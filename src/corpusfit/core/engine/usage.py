@@ -23,11 +23,12 @@ class Usage:
 
     @classmethod
     def so_far(cls) -> Usage:
-        """Of this process."""
+        """Of this process, and what devices used for it."""
         counts = {}
         with contextlib.suppress(OSError):
             counts = dict(line.split(": ") for line in _IO.read_text().splitlines())
-        return cls(time.process_time(), int(counts.get("rchar", 0)), int(counts.get("wchar", 0)))
+        read, written = int(counts.get("rchar", 0)), int(counts.get("wchar", 0))
+        return cls(time.process_time(), read, written) + _added
 
     def __add__(self, other: Usage) -> Usage:
         """The sum."""
@@ -45,3 +46,12 @@ class Usage:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for a manifest."""
         return asdict(self) | {"cpu": round(self.cpu, 3)}
+
+
+_added = Usage()
+
+
+def add_usage(used: Usage) -> None:
+    """Count what another process used for this one."""
+    global _added  # noqa: PLW0603
+    _added += used

@@ -34,6 +34,11 @@ _share: Callable[[float], None] = lambda _: None  # noqa: E731  what hears of th
 _before, _width = 0.0, 1.0  # the share of this worker's piece that `report` is a share of
 _open: tuple[str, Callable[[Any], Any]] | None = None
 
+OnDevice = Callable[[Job[Any, Any], Any, Callable[[float], None]], Any]
+"""Runs a job on a piece in the process of a device, and calls back with the share done."""
+
+_device: OnDevice | None = None  # the one that this worker's piece feeds
+
 
 def packed(job: Job[Any, Any]) -> tuple[str, bytes]:
     """A job's name, the same for equal jobs, and the bytes that travel to each worker once.
@@ -70,6 +75,17 @@ def guarded(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
             return work(piece)
 
     return run
+
+
+def on_device() -> OnDevice | None:
+    """In a worker: the device that the current piece feeds; None to do the work here."""
+    return _device
+
+
+def feed(device: OnDevice | None) -> None:
+    """In a worker: register the device that its next piece feeds."""
+    global _device  # noqa: PLW0603
+    _device = device
 
 
 def report(share: float) -> None:
