@@ -1004,6 +1004,10 @@ _EQUAL = 0.99
 
 def _outside_schedule(request: Request, plan: EvaluatePlan, task: Task) -> Schedule:
     """What is done with models that a program trains: nothing of it depends on a time."""
+    objective = request.objective or _objective(find(plan.model.name, setting=MODEL))
+    if request.program is not None and objective in EMBEDDINGS:
+        allowed = "left out for a sentence encoder: its loss depends on how it is trained"
+        raise bad_setting(TRAIN_WITH, allowed, request.program.text)
     task_type = load(task.kind)
     seeds = request.seeds
     tuned = task_type.learns and (seeds >= 2 * FEWEST or not task_type.probes)
@@ -1056,9 +1060,6 @@ class _OutsideWork(_Work):
         if request.program is None:
             raise AssertionError
         self.program, self._deadline = request.program, deadline
-        if self.objective in EMBEDDINGS:
-            allowed = "left out for a sentence encoder, whose loss is that of its own training"
-            raise bad_setting(TRAIN_WITH, allowed, self.program.text)
         self._stages = _Stages(machine.progress)
         stored = read_object(folder.trained) if folder.trained.exists() else {}
         command = public_text(self.program.text)
@@ -1147,9 +1148,7 @@ class _OutsideWork(_Work):
         if name not in words or not path.exists():
             selection = Selection(source, read_object(source / "manifest.json"))
             read = ReadPlan(text_field=self.request.corpus_field)
-            held = held_out(
-                [str(self.heldout)], read, self.folder.work, Progress(), setting="task"
-            )
+            held = held_out([str(self.heldout)], read, self.folder.work, Progress(), setting="task")
             text = Text.of(selection.__iter__, [t for texts in held.values() for t in texts])
             fields = fields_in(self.request.corpus_field) if self.chats else []
             words[name] = text.write(path, fields, most, self.plan.seed)

@@ -278,14 +278,16 @@ class Text:
             most: most words.
             seed: seed of the draw, where not all fit.
         """
-        order = np.random.default_rng(seed).permutation(len(self.words))
-        taken = np.zeros(len(self.words), bool)
-        taken[order] = np.cumsum(self.words[order]) <= most
-        taken &= self.words > 0
+        room, words = most, self.words.tolist()
+        taken = [False] * len(words)
+        for at in np.random.default_rng(seed).permutation(len(words)).tolist():
+            if 0 < words[at] <= room:
+                taken[at] = True
+                room -= words[at]
         with writing(path) as file:
-            for row, wanted in zip(self.rows(), taken.tolist(), strict=True):
+            for row, wanted in zip(self.rows(), taken, strict=True):
                 if wanted:
                     # a selection stores a field by another name if it has that name itself
                     own = {name: row.get(f"row_{name}", row.get(name)) for name in fields}
                     file.write(orjson.dumps(own or {"text": row["text"]}) + b"\n")
-        return int(self.words[taken].sum())
+        return most - room
