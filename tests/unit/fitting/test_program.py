@@ -139,8 +139,18 @@ def test_over_the_time_the_program_and_its_children_are_stopped(
     monkeypatch.setattr(program, "_TICK", 0.05)
     monkeypatch.setattr(program, "_GRACE", 0.3)
     file = tmp_path / "pid"
+
+    class Clock:
+        """The time is over when the child runs."""
+
+        sleep = time.sleep
+
+        def monotonic(self):
+            return time.monotonic() + 1000 * bool(file.exists() and file.read_text())
+
+    monkeypatch.setattr(program, "time", Clock())
     with pytest.raises(TrainingError, match="time"):
-        run(CHILD.format(file=str(file), stubborn=stubborn) + "time.sleep(99)", limit=1.5)
+        run(CHILD.format(file=str(file), stubborn=stubborn) + "time.sleep(99)", limit=500)
     assert not alive(file.read_text())
     with pytest.raises(TrainingError, match="time"):
         run("raise SystemExit", limit=0)
@@ -201,7 +211,7 @@ def test_a_program_that_outlived_its_killed_command_is_not_joined_by_another(run
     with pytest.raises(OutputFolderError, match="still runs"):
         run("pass")
     found = subprocess.run(
-        ["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True
+        ["ps", "-ww", "-eo", "pid,args"], capture_output=True, text=True, check=True
     ).stdout
     (pid,) = (line.split()[0] for line in found.splitlines() if line.endswith(str(log)))
     os.kill(int(pid), signal.SIGKILL)
