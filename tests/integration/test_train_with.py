@@ -1,5 +1,6 @@
 """`fit` with a program of others as its trainer, from end to end."""
 
+import gc
 import json
 import os
 import shlex
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+import transformers
 from journeys import chats, prose
 
 import corpusfit
@@ -121,6 +123,26 @@ def test_models_of_a_program_are_measured_as_those_of_adapt(
     more = fit(copying(), seeds=4)
     assert more.manifest["measures"][0]["replicates"] == 4
     assert len(calls()) == 8
+
+
+def test_no_measured_model_is_in_memory_while_the_program_runs(fit, copying, monkeypatch):
+    """It may need the GPU for itself."""
+    held = []
+    run = fitting.run_program
+
+    def models():
+        return sum(
+            issubclass(type(each), transformers.PreTrainedModel) for each in gc.get_objects()
+        )
+
+    def counted(*given, **settings):
+        held.append(models())
+        run(*given, **settings)
+
+    known = models()
+    monkeypatch.setattr(fitting, "run_program", counted)
+    fit(copying())
+    assert held == [known] * 6
 
 
 def test_both_sides_have_the_same_words_and_no_held_out_text(
@@ -294,7 +316,7 @@ def test_a_dry_run_shows_the_first_command_and_runs_nothing(
     done = cli(*words, "--train-with", copying(), "--seeds", "5", "--dry-run")
     assert done.code == 0
     assert f"{tmp_path / 'o'}" not in done.err
-    assert "models/selection-0 0" in done.err
+    assert "OUT/data/selection.jsonl OUT/models/selection-0 0" in done.err
     assert "10 models" in done.err
     assert calls() == []
     assert not (tmp_path / "o").exists()

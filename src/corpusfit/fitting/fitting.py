@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import json
 import math
 import shlex
@@ -403,7 +404,8 @@ def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[
         schedule = _outside_schedule(request, plan, task)
         with machine.scratch() as scratch:
             outside = _OutsideWork(request, plan, task, FitFolder(scratch), machine)
-            return {**dataclasses.asdict(schedule), "words": outside.described(schedule)}
+            words = outside.described(schedule).replace(str(scratch), "OUT")
+        return {**dataclasses.asdict(schedule), "words": words}
     with machine.scratch() as scratch:
         work = _Work(request, plan, task, FitFolder(scratch), machine)
         schedule = work.measured(seconds)
@@ -1020,6 +1022,14 @@ def _length(plan: EvaluatePlan) -> int:
     return size_for(resolve_device("auto", "train"), sizes)[1]
 
 
+def _free_gpu() -> None:
+    """Give the memory of measured models back: a program may train on the same GPU."""
+    import torch
+
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
 class _Stages(WarningCollector):
     """Shows the bars of the commands that a fit runs, and each warning once, but no notes."""
 
@@ -1171,8 +1181,6 @@ class _OutsideWork(_Work):
                     "trained again."
                 )
             return True
-        remove(out)
-        out.mkdir(parents=True)
         log = (self.folder.logs / f"{out.name}.log").absolute()
         progress = self.machine.progress
         progress.note(f"The output of training {out.name} goes to {log}.")
@@ -1181,6 +1189,7 @@ class _OutsideWork(_Work):
         run_program(
             self.program,
             self._arguments(name, seed),
+            out,
             log,
             progress,
             expected=took[0] if took else 0.0,
@@ -1233,6 +1242,7 @@ class _OutsideWork(_Work):
                 machine=quiet,
                 trial=measured,
             )
+        _free_gpu()
         return measured.loss
 
     def _losses_of(self, name: str, number: int) -> tuple[float, float, int]:

@@ -20,7 +20,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import writing
+from corpusfit.core.artifacts import remove, writing
 from corpusfit.core.engine import Progress
 from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import ModelError, OutputFolderError, TrainingError, bad_setting
@@ -107,17 +107,19 @@ def _unfit(text: str, why: str) -> Exception:
 def run(
     program: Program,
     arguments: Sequence[str],
+    out: Path,
     log: Path,
     progress: Progress,
     *,
     expected: float,
     limit: float,
 ) -> None:
-    """Run a program to its end, its output in a file.
+    """Run a program to its end, in an empty folder for its model, its output in a file.
 
     Args:
         program: what the arguments were made of.
         arguments: the arguments.
+        out: folder that it gets anew.
         log: file of its output.
         progress: shows the time.
         expected: seconds that it will take; 0 if not known.
@@ -132,6 +134,8 @@ def run(
     with log.open("ab") as output:
         _require_free(output, log)
         output.truncate(0)
+        remove(out)
+        out.mkdir(parents=True)
         try:
             # a session of its own, so that all its processes can be stopped together
             process = subprocess.Popen(  # noqa: S603 (what the user typed, without a shell)
@@ -223,7 +227,7 @@ def _told(log: Path) -> str:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL_BYTES))
         lines = file.read().decode("utf-8", "replace").splitlines()
     last = [harmless(line.rstrip()) for line in lines if line.strip()][-_TAIL_LINES:]
-    ends = ", which ends:\n" + "\n".join(f"  {line}" for line in last) if last else ", is empty."
+    ends = ", ends:\n" + "\n".join(f"  {line}" for line in last) if last else ", is empty."
     return f" Its output, {log}{ends}"
 
 

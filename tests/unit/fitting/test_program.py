@@ -79,7 +79,8 @@ def run(tmp_path):
         settings = {"expected": 0.0, "limit": INF, **settings}
         progress = settings.pop("progress", Listening())
         arguments = [sys.executable, "-c", code]
-        program.run(command, arguments, tmp_path / "logs/a.log", progress, **settings)
+        log, out = tmp_path / "logs/a.log", tmp_path / "out"
+        program.run(command, arguments, out, log, progress, **settings)
         return (tmp_path / "logs/a.log").read_text("utf-8")
 
     return run
@@ -201,15 +202,18 @@ def test_a_program_that_outlived_its_killed_command_is_not_joined_by_another(run
         "code = 'import time; print(1, flush=True); time.sleep(99)'\n"
         f"words = [sys.executable, '-c', code, {str(log)!r}]\n"
         "command = Program('x', ('x',))\n"
-        f"run(command, words, Path({str(log)!r}), Progress(), expected=0, limit=99)\n"
+        f"log, out = Path({str(log)!r}), Path({str(tmp_path / 'out')!r})\n"
+        "run(command, words, out, log, Progress(), expected=0, limit=99)\n"
     )
     killed = subprocess.Popen([sys.executable, "-c", command])
     while not (log.exists() and log.read_text()):
         time.sleep(0.05)
     killed.kill()
     killed.wait()
+    (tmp_path / "out/half").touch()
     with pytest.raises(OutputFolderError, match="still runs"):
         run("pass")
+    assert (tmp_path / "out/half").exists()
     found = subprocess.run(
         ["ps", "-ww", "-eo", "pid,args"], capture_output=True, text=True, check=True
     ).stdout
@@ -218,6 +222,7 @@ def test_a_program_that_outlived_its_killed_command_is_not_joined_by_another(run
     while alive(pid):
         time.sleep(0.05)
     assert run("print('free')") == "free\n"
+    assert not any((tmp_path / "out").iterdir())
 
 
 def test_the_time_it_took_is_the_share_of_what_is_expected(run, monkeypatch):
