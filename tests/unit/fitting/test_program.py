@@ -92,8 +92,18 @@ def test_its_output_is_in_a_file(run):
     assert run("print('again')") == "again\n"  # without that of an earlier attempt
 
 
-def test_it_reads_no_terminal(run):
-    assert run("import sys; print(repr(sys.stdin.read()))") == "''\n"
+def test_it_waits_for_no_answer_on_the_terminal(run):
+    reading, writing = os.pipe()
+    os.write(writing, b"an answer")
+    os.close(writing)
+    before = os.dup(0)
+    os.dup2(reading, 0)
+    try:
+        assert run("import sys; print(repr(sys.stdin.read()))") == "''\n"
+    finally:
+        os.dup2(before, 0)
+        os.close(before)
+        os.close(reading)
 
 
 def test_a_failure_shows_the_end_of_its_output_without_control_characters(run):
