@@ -218,6 +218,28 @@ def test_a_model_that_has_changed_is_refused_and_one_that_is_deleted_is_trained_
     assert config.read_text() == before
 
 
+def test_a_training_is_kept_where_its_measurement_is_stopped(fit, copying, calls, monkeypatch):
+    """Unless its model cannot be opened: then another training may write a better one."""
+    measure = fitting._OutsideWork._loss
+
+    def stopped(error):
+        def loss(self, model, seed):
+            if model.endswith("random-0"):
+                raise error
+            return measure(self, model, seed)
+
+        return loss
+
+    for error, trainings in ((KeyboardInterrupt(), 2), (ModelError("no head"), 2)):
+        monkeypatch.setattr(fitting._OutsideWork, "_loss", stopped(error))
+        with pytest.raises(type(error)):
+            fit(copying())
+        assert len(calls()) == trainings
+    monkeypatch.setattr(fitting._OutsideWork, "_loss", measure)
+    fit(copying())
+    assert len(calls()) == 7
+
+
 def test_a_program_that_writes_no_model_is_named_with_what_it_wrote(fit, copying):
     emptied = "for path in out.iterdir(): path.unlink()\n"
     with pytest.raises(ModelError, match="nothing"):

@@ -34,6 +34,7 @@ from corpusfit.core.engine.progress import WarningCollector
 from corpusfit.core.errors import (
     ChangedInputError,
     InputError,
+    ModelError,
     bad_setting,
     importing,
     require_one_process,
@@ -306,7 +307,8 @@ def fit(
     folder.claim()
     work_of: Callable[..., _Work] = _Work
     if request.program is not None:
-        work_of = partial(_OutsideWork, deadline=time.monotonic() + seconds)
+        deadline = time.monotonic() + seconds
+        work_of = partial(_OutsideWork, program=request.program, deadline=deadline)
         fixed = _outside_schedule(request, plan, task), Costs(0, 0, 0, 0, 0, 0), None
     planned: tuple[Schedule, Costs, float | None] | None = fixed
     begun = folder.schedule.exists() and not (
@@ -403,7 +405,9 @@ def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[
     if request.program is not None:
         schedule = _outside_schedule(request, plan, task)
         with machine.scratch() as scratch:
-            outside = _OutsideWork(request, plan, task, FitFolder(scratch), machine)
+            outside = _OutsideWork(
+                request, plan, task, FitFolder(scratch), machine, program=request.program
+            )
             words = outside.described(schedule).replace(str(scratch), "OUT")
         return {**dataclasses.asdict(schedule), "words": words}
     with machine.scratch() as scratch:
@@ -1064,12 +1068,12 @@ class _OutsideWork(_Work):
         task: Task,
         folder: FitFolder,
         machine: Machine,
+        *,
+        program: Program,
         deadline: float = math.inf,
     ) -> None:
         super().__init__(request, plan, task, folder, machine)
-        if request.program is None:
-            raise AssertionError
-        self.program, self._deadline = request.program, deadline
+        self.program, self._deadline = program, deadline
         self._stages = _Stages(machine.progress)
         stored = read_object(folder.trained) if folder.trained.exists() else {}
         command = public_text(self.program.text)
@@ -1180,6 +1184,7 @@ class _OutsideWork(_Work):
                     f"{out} has changed since it was trained. Put it back, or delete it to have it "
                     "trained again."
                 )
+            self._measure(out, seed)
             return True
         log = (self.folder.logs / f"{out.name}.log").absolute()
         progress = self.machine.progress
@@ -1197,12 +1202,9 @@ class _OutsideWork(_Work):
         )
         seconds = time.monotonic() - began
         require_model(out, find(self.plan.model.name, setting=MODEL), log)
-        models[out.name] = {
-            "digest": fingerprint(out),
-            "seconds": round(seconds, 1),
-            "loss": self._loss(str(out), seed),
-        }
-        self._keep()
+        models[out.name] = {"digest": fingerprint(out), "seconds": round(seconds, 1)}
+        self._keep()  # before it is measured, which may be stopped
+        self._measure(out, seed)
         if not took:
             rest = 2 * schedule.replicates - 1
             progress.note(
@@ -1210,6 +1212,19 @@ class _OutsideWork(_Work):
                 f"take {format_duration(rest * seconds)}."
             )
         return False
+
+    def _measure(self, out: Path, seed: int) -> None:
+        """Measure the loss of a model, once; one that cannot be opened is not trained."""
+        model = self._stored["models"][out.name]
+        if "loss" in model:
+            return
+        try:
+            model["loss"] = self._loss(str(out), seed)
+        except ModelError:
+            del self._stored["models"][out.name]
+            raise
+        finally:
+            self._keep()
 
     def _keep(self) -> None:
         write_bytes(self.folder.trained, json.dumps(self._stored).encode())
