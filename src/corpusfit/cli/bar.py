@@ -88,6 +88,7 @@ class Bar(Progress):
             _Column(self._percent),
             _Column(lambda: self._rate),
             _Column(self._left),
+            _Column(self._took),
             console=show.STDERR,
         )
         self._bar.add_task(self._name, total=1.0 if total else None)
@@ -163,3 +164,8 @@ class Bar(Progress):
     def _left(self) -> str:
         left = self._pace.left(self._clock())
         return "" if left is None else clock_time(left)
+
+    def _took(self) -> str:
+        """The time of a stage whose amount of work is not known."""
+        took = self._clock() - self._began
+        return f"{clock_time(took)} so far" if not self._pace.total else ""

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 def show_schedule(facts: dict[str, Any]) -> None:
     """Print the dry run."""
     say(facts["words"])
-    say("Measured over a few steps; nothing was written.")
+    # without steps a program of others trains
+    say("Measured over a few steps; nothing was written." if facts["steps"] else "Nothing was run.")
 
 
 @command(dry_run=show_schedule, report=True)
@@ -40,6 +41,11 @@ def fit(run: Fitted) -> None:
         --corpus-field NAME: Text field of the corpus (default: text)
         --where FILTER: Rows of the corpus to use, such as 'score > 0.8' (default: all)
         --objective NAME: Training objective, as for `corpusfit adapt` (default: that of the model)
+        --train-with COMMAND: Program that trains in place of `corpusfit adapt`, such as
+            'python train.py {model} {data} {out}': from JSON lines to a model folder. It is run as
+            it is, without a shell; --time is then when it is stopped (default: never)
+        --seeds N: Trainings of each with --train-with (default: 3)
+        --tokens N: Word pieces to select with --train-with (default: a fifth of the corpus)
     """
     show_fitted({**run.manifest, "keep": run.keep})
 
@@ -81,5 +87,7 @@ def show_fitted(manifest: dict[str, Any]) -> None:
     say_result(manifest["sentence"])
     say(manifest["selected"])
     say(f"Model: {manifest['keep']}")
+    if "train_with" in manifest:
+        say(f"Trained with: {manifest['train_with']['command']}")
     if manifest["more"]:
         say(manifest["more"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -49,6 +51,9 @@ def _resolve(
     corpus_field: str = "text",
     where: str = "",
     objective: str = "",
+    train_with: str = "",
+    seeds: int | None = None,
+    tokens: int | None = None,
     machine: Machine | None = None,
     **options: Any,
 ) -> tuple[Request, Machine]:
@@ -60,6 +65,8 @@ def _resolve(
         raise bad_setting("`model.name`", allowed, "nothing", cure)
     from corpusfit.core.where import parsed
     from corpusfit.fitting.fitting import Request
+    from corpusfit.fitting.program import Program
+    from corpusfit.fitting.schedule import FEWEST
     from corpusfit.scoring.names import require
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs
@@ -83,7 +90,32 @@ def _resolve(
         raise bad_setting("`task` and `corpus`", allowed, "-", cure)
     if objective:
         one_of("`objective`", objective, (*LANGUAGE_MODELS, *EMBEDDINGS))
-    return Request(built, place, tuple(texts), method, corpus_field, where, objective), machine
+    request = Request(built, place, tuple(texts), method, corpus_field, where, objective)
+    if train_with:
+        request = replace(
+            request,
+            program=Program.parsed(train_with),
+            seeds=_whole("seeds", FEWEST if seeds is None else seeds, FEWEST),
+            tokens=0 if tokens is None else _whole("tokens", tokens, 1),
+        )
+    elif given := {name: n for name, n in (("seeds", seeds), ("tokens", tokens)) if n is not None}:
+        name, number = next(iter(given.items()))
+        cure = "Otherwise `time` decides it."
+        raise bad_setting(f"`{name}`", "left out without `train_with`", number, cure)
+    return request, machine
+
+
+def _whole(name: str, number: int, least: int) -> int:
+    if number < least:
+        raise bad_setting(f"`{name}`", f"{least} or more", number)
+    return number
+
+
+def _seconds(time: str | float, train_with: str) -> float:
+    """The time; none is set for a program, which nobody knows the speed of."""
+    if time == "" and train_with:
+        return math.inf
+    return parse_duration("`time`", time or "30min")
 
 
 @offers(FIT)
@@ -92,11 +124,14 @@ def fit(
     task: Inputs,
     corpus: Inputs,
     out: Path | str,
-    time: str | float = "30min",
+    time: str | float = "",
     method: str = DEFAULT_METHOD,
     corpus_field: str = "text",
     where: str = "",
     objective: str = "",
+    train_with: str = "",
+    seeds: int | None = None,
+    tokens: int | None = None,
     overwrite: bool = False,
     machine: Machine | None = None,
     **options: Unpack[FitOptions],
@@ -109,16 +144,21 @@ def fit(
         corpus: texts to choose from, as for `select`.
         out: local folder that is new, empty, or of the same fit, which resumes; with more `time`
             it goes on.
-        time: about how long all of it may take, such as "20min", "2h", or seconds.
+        time: about how long all of it may take, such as "20min", "2h", or seconds (default:
+            30min); with `train_with`, when a program that still runs is stopped (default: never).
         method: how the selection scores the corpus, as for `select`.
         corpus_field: field of the corpus with the text.
         where: rows of the corpus to use, by their fields, as for `select` (default: all).
         objective: training objective, as for `adapt` (default: that of the model).
+        train_with: command of a program that trains in place of `adapt`, such as
+            "python train.py {model} {data} {out}"; it is run without a shell.
+        seeds: trainings of each with `train_with` (default: 3).
+        tokens: word pieces to select with `train_with` (default: a fifth of the corpus).
 
     Returns:
         The verdict: `sentence`, `keep` (the folder or name of the model to use), `rows()`.
     """
-    seconds = parse_duration("`time`", time)
+    seconds = _seconds(time, train_with)
     request, machine = _resolve(
         task=task,
         corpus=corpus,
@@ -126,6 +166,9 @@ def fit(
         corpus_field=corpus_field,
         where=where,
         objective=objective,
+        train_with=train_with,
+        seeds=seeds,
+        tokens=tokens,
         machine=machine,
         **options,
     )
@@ -136,14 +179,14 @@ def fit(
 
 
 @dry_run(fit, without=("out", "overwrite"))
-def estimate_fit(*, time: str | float = "30min", **options: Any) -> dict[str, Any]:
+def estimate_fit(*, time: str | float = "", **options: Any) -> dict[str, Any]:
     """Dry run of `fit`, measured over a few steps; takes `fit`'s arguments.
 
     Returns:
         What `fit` would read and do: max_steps, tokens, replicates, finetunings, and the seconds of
-        each part.
+        each part. With `train_with` nothing is measured.
     """
-    seconds = parse_duration("`time`", time)
+    seconds = _seconds(time, options.get("train_with", ""))
     request, machine = _resolve(**options)
     from corpusfit.fitting import fitting
 

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import gc
 import json
 import math
+import shlex
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,14 +27,25 @@ import numpy as np
 import orjson
 
 from corpusfit.core.artifacts import remove, write_bytes
+from corpusfit.core.credentials import public_text
 from corpusfit.core.engine import Progress
 from corpusfit.core.engine.pace import format_duration
-from corpusfit.core.errors import InputError, bad_setting, importing, require_one_process
+from corpusfit.core.engine.progress import WarningCollector
+from corpusfit.core.errors import (
+    ChangedInputError,
+    InputError,
+    ModelError,
+    bad_setting,
+    importing,
+    require_one_process,
+)
+from corpusfit.core.escaping import one_line
 from corpusfit.core.manifest import Finished, OutFolder, digest, locked, read_object, versions
-from corpusfit.core.plan import DEFAULT_METHOD, size_for
+from corpusfit.core.plan import DEFAULT_FRACTION, DEFAULT_METHOD, ReadPlan, size_for
 from corpusfit.embed.folders import find, require_extra
 from corpusfit.embed.hardware import resolve_device
 from corpusfit.evaluation.api import estimate_evaluation, evaluate
+from corpusfit.evaluation.decontamination.heldout import held_out
 from corpusfit.evaluation.evaluating import BASE, Evaluated
 from corpusfit.evaluation.formats.conll import read_tagged_text
 from corpusfit.evaluation.formats.rows import read_rows, row_of
@@ -39,6 +53,8 @@ from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan, metric_of
 from corpusfit.evaluation.reading import find_splits, read_task
 from corpusfit.evaluation.task import NOTABLE, Task, task_digest
 from corpusfit.evaluation.tasks import load
+from corpusfit.fitting.program import TRAIN_WITH, Program, Text, require_model
+from corpusfit.fitting.program import run as run_program
 from corpusfit.fitting.schedule import (
     FEWEST,
     Costs,
@@ -49,13 +65,17 @@ from corpusfit.fitting.schedule import (
 )
 from corpusfit.fitting.verdict import POWER, Measure, conclude
 from corpusfit.selection.api import estimate, select
+from corpusfit.selection.result import Selection
 from corpusfit.text.context import Machine, absolute, command_words, named_model
 from corpusfit.text.contract import format_of
+from corpusfit.text.fields import fields_in
 from corpusfit.text.same_text import text_keys
-from corpusfit.training.api import adapt, estimate_adaptation
+from corpusfit.training import adapting
+from corpusfit.training.api import ADAPT, adapt, build_plan, estimate_adaptation
 from corpusfit.training.models import MODEL, fingerprint
 from corpusfit.training.phases import ROSE
-from corpusfit.training.plan import ALL, EMBEDDINGS
+from corpusfit.training.plan import ALL, EMBEDDINGS, TASK
+from corpusfit.training.trainer import TrainerCallback
 
 PLAIN = "language_modeling"
 _CHARACTERS_PER_TOKEN = 4.5
@@ -63,9 +83,11 @@ _BATCH = {"cpu": (16, 128), "gpu": (64, 512)}
 """Sequences per step and tokens per sequence."""
 _BATCH_OF_CHATS = {"cpu": (4, 512), "gpu": (16, 2048)}
 """The same, as a conversation is never divided among sequences."""
+_SEQUENCES = 256
+"""Most held-out sequences of the task."""
 _MEASURED = {
     "settings": [
-        *("mix.heldout=64", "mix.task_sequences=256", "train.evaluations=2"),
+        *("mix.heldout=64", f"mix.task_sequences={_SEQUENCES}", "train.evaluations=2"),
         "train.keep=last",  # the control is what its training gives, even a worse model
     ]
 }
@@ -95,6 +117,9 @@ class Request:
     corpus_field: str
     where: str = ""  # the rows of the corpus to use; empty for all
     objective: str = ""  # of the training; empty for that of the model
+    program: Program | None = None  # of others, which trains in place of `adapt`
+    seeds: int = FEWEST  # replicates by a program
+    tokens: int = 0  # to select for a program; 0 for the usual share of the corpus
 
 
 class FitFolder(OutFolder):
@@ -110,6 +135,9 @@ class FitFolder(OutFolder):
         self.score = path / "score"
         self.schedule = self.work / "schedule.json"
         self.clock = self.work / "seconds.json"
+        self.data = path / "data"
+        self.logs = path / "logs"
+        self.trained = self.work / "trained.json"
 
     def model(self, name: str, seed: int | str) -> Path:
         """The model after `selection` or `random` text, by the seed of its replicate."""
@@ -128,7 +156,13 @@ class FitFolder(OutFolder):
     def _clear(self) -> None:
         super()._clear()
         remove(self.texts, self.selection, self.random, self.models, self.probe, self.score)
-        remove(self.schedule, self.clock)
+        remove(self.schedule, self.clock, self.data, self.logs, self.trained)
+
+    def _cure(self, differing: list[str]) -> str:
+        if any(each.startswith("train_with") for each in differing):
+            again = "Trainings by a program go on only with `train_with`, which is never stored to"
+            return f"{again} be run. {super()._cure(differing)}"
+        return super()._cure(differing)
 
 
 @dataclass(frozen=True, repr=False)
@@ -260,7 +294,7 @@ def fit(
     *,
     machine: Machine,
     overwrite: bool = False,
-    fixed: tuple[Schedule, Costs, float] | None = None,
+    fixed: tuple[Schedule, Costs, float | None] | None = None,
 ) -> Fitted:
     """Select, adapt on the selection and on random text, measure, and conclude."""
     # `fixed` is a schedule, its costs and a learning rate, in place of those that a time decides
@@ -271,6 +305,11 @@ def fit(
     identity = _identity(request, task)
     folder = FitFolder(out)
     folder.claim()
+    work_of: Callable[..., _Work] = _Work
+    if request.program is not None:
+        deadline = time.monotonic() + seconds
+        work_of = partial(_OutsideWork, program=request.program, deadline=deadline)
+        fixed = _outside_schedule(request, plan, task), Costs(0, 0, 0, 0, 0, 0), None
     planned: tuple[Schedule, Costs, float | None] | None = fixed
     begun = folder.schedule.exists() and not (
         overwrite or folder.differs(identity, overwrite=False)
@@ -284,7 +323,7 @@ def fit(
         planned = schedule, work.costs, None
     with locked(folder.work, "fit", make=True):
         folder.begin(identity, overwrite=overwrite)
-        work = _Work(request, plan, task, folder, machine)
+        work = work_of(request, plan, task, folder, machine)
         # another command may have begun the fit while this one measured
         if planned is not None and (fixed is not None or not folder.schedule.exists()):
             schedule, work.costs, work.learning_rate = planned
@@ -293,7 +332,7 @@ def fit(
         schedule, decided = work.scheduled(seconds)
         progress = machine.progress
         progress.note(work.described(schedule))
-        with progress.showing("select, adapt and measure", 1.0):
+        with work.showing():
             work.whole.plan(schedule.seconds(work.costs))
             work.select(schedule)
             if fixed is None and not decided:
@@ -353,6 +392,7 @@ def fit(
             "kept": verdict.keep,
             "keep": kept[verdict.keep],
             "seconds": round(work.spent(), 1),
+            **work.facts(),
         }
         folder.finish(facts)
     return Fitted(out, facts)
@@ -362,6 +402,14 @@ def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[
     """Measure a few steps, and say what the time would be used for."""
     require_extra("Fitting a model", "train")
     task, plan = _read(request)
+    if request.program is not None:
+        schedule = _outside_schedule(request, plan, task)
+        with machine.scratch() as scratch:
+            outside = _OutsideWork(
+                request, plan, task, FitFolder(scratch), machine, program=request.program
+            )
+            words = outside.described(schedule).replace(str(scratch), "OUT")
+        return {**dataclasses.asdict(schedule), "words": words}
     with machine.scratch() as scratch:
         work = _Work(request, plan, task, FitFolder(scratch), machine)
         schedule = work.measured(seconds)
@@ -469,6 +517,7 @@ def _identity(request: Request, task: Task) -> dict[str, Any]:
         "corpus_field": request.corpus_field,
         "where": request.where,
         "objective": request.objective,
+        **({"train_with": "a program", "tokens": request.tokens} if request.program else {}),
         "versions": {"corpusfit": versions()["corpusfit"]},
     }
 
@@ -477,13 +526,16 @@ def _repeated(request: Request, seconds: float) -> list[str]:
     plan, plain = request.plan, TaskPlan()
     options: dict[str, str | int] = {
         "model": named_model(plan.model.name),
-        "time": f"{seconds:g}s",
+        "time": f"{seconds:g}s" if math.isfinite(seconds) else "",
         "method": request.method if request.method != DEFAULT_METHOD else "",
         "corpus-field": request.corpus_field if request.corpus_field != "text" else "",
         "where": request.where,
         "objective": request.objective,
         "seed": plan.seed or "",
     }
+    if request.program is not None:
+        options |= {"train-with": public_text(request.program.text), "seeds": request.seeds}
+        options["tokens"] = request.tokens or ""
     for name in ("kind", "metric", "text_field", "label_field", "loss_on"):
         if (value := getattr(plan.task, name)) != getattr(plain, name):
             options[name.replace("_", "-")] = value
@@ -733,6 +785,11 @@ class _Work:
             )
         if self.request.plan.task.kind == "auto" and task.kind == PLAIN:
             lines.append("Nothing in it has a label, so the loss on held-out texts is compared.")
+        return "\n".join([*lines, *self._planned_work(schedule)])
+
+    def _planned_work(self, schedule: Schedule) -> list[str]:
+        """What is done, a part on a line, with its time."""
+        lines = []
         parts = schedule.parts(self.costs)
         if (measuring := self._seconds.get("measure", self.measuring)) >= 1:
             parts.insert(0, ("measure these times", measuring))
@@ -748,7 +805,7 @@ class _Work:
                 f"A verdict needs {FEWEST} replicates: on a machine that becomes slower they take "
                 "longer."
             )
-        return "\n".join(lines)
+        return lines
 
     def spent(self) -> float:
         """Seconds of all parts so far."""
@@ -772,12 +829,24 @@ class _Work:
         # a part that was there when it was asked for keeps the seconds of its first time
         self.count(name, time.perf_counter() - began)
 
+    @contextlib.contextmanager
+    def showing(self) -> Iterator[None]:
+        """Show one bar for all parts."""
+        with self.machine.progress.showing("select, adapt and measure", 1.0):
+            yield
+
+    def facts(self) -> dict[str, Any]:
+        """More for the manifest."""
+        return {}
+
     def count(self, name: str, seconds: float) -> None:
         """Store the seconds of a part, the first time."""
         self._seconds.setdefault(name, round(seconds, 3))
         write_bytes(self.folder.clock, json.dumps(self._seconds).encode())
 
-    def _select(self, out: Path, method: str, seed: int, tokens: int, machine: Machine) -> None:
+    def _select(
+        self, out: Path, method: str, seed: int, tokens: int | None, machine: Machine
+    ) -> None:
         select(
             str(self.target),
             list(self.request.corpus),
@@ -793,17 +862,26 @@ class _Work:
         """Select by the target's texts."""
         with self._part("select", self.costs.select) as machine:
             self._select(
-                self.folder.selection, self.request.method, self.plan.seed, schedule.tokens, machine
+                self.folder.selection,
+                self.request.method,
+                self.plan.seed,
+                schedule.tokens or None,
+                machine,
             )
+
+    def _draw(self, number: int, tokens: int) -> Path:
+        """Draw the random text of a replicate; returns its folder."""
+        drawn = self.folder.random / str(self.plan.seed + number)
+        # other text than `--method random` and fits with other seeds draw
+        chance = int(digest(["random text", self.plan.seed, number])[:7], 16)
+        with self._part(f"random-{number}", self.costs.random) as machine:
+            self._select(drawn, "random", chance, tokens, machine)
+        return drawn
 
     def replicate(self, schedule: Schedule, number: int) -> bool:
         """Draw random text, train on it and on the selection; returns whether both were there."""
         seed = self.plan.seed + number
-        drawn = self.folder.random / str(seed)
-        # other text than `--method random` and fits with other seeds draw
-        chance = int(digest(["random text", self.plan.seed, number])[:7], 16)
-        with self._part(f"random-{number}", self.costs.random) as machine:
-            self._select(drawn, "random", chance, schedule.tokens, machine)
+        drawn = self._draw(number, schedule.tokens)
         for name, data in (("selection", self.folder.selection), ("random", drawn)):
             expected = self.costs.around + schedule.max_steps * self.costs.step
             with self._part(f"adapt-{name}-{number}", expected) as machine:
@@ -881,15 +959,19 @@ class _Work:
         measured = 0
         for name, values in after.items():
             for number in range(schedule.replicates):
-                out = self.folder.model(name, self.plan.seed + number)
-                manifest = read_object(out / "manifest.json")
-                values.append(manifest["losses"]["after"]["task"])
+                first, last, measured = self._losses_of(name, number)
+                values.append(last)
                 if name == "selection":
-                    before.append(manifest["losses"]["before"]["task"])
-                measured = manifest["heldout"]["task"]
+                    before.append(first)
         # the decoder of tsdae is new, so its loss falls whatever is read
         trained = self.objective not in EMBEDDINGS
         return Measure.of_losses(before, after, measured, of_base=trained)
+
+    def _losses_of(self, name: str, number: int) -> tuple[float, float, int]:
+        """The losses before and after a training, and the sequences they are measured on."""
+        manifest = read_object(self.folder.model(name, self.plan.seed + number) / "manifest.json")
+        losses = manifest["losses"]
+        return losses["before"]["task"], losses["after"]["task"], manifest["heldout"]["task"]
 
     def _evaluated(
         self, out: Path, machine: Machine, base: str, seeds: int, *, frozen: bool = False
@@ -919,3 +1001,271 @@ class _Work:
             "base": base.outcomes(BASE),
         }
         return Measure.of_outcomes(name, self.type, metric, task, outcomes, self.plan.seed)
+
+
+_MORE = 1.25
+"""Random text to draw for a program, per word piece of the selection: words have fewer pieces
+there, mostly, and both sides are cut to the same words."""
+_EQUAL = 0.99
+"""Share of the selection's words from which random text counts as much text."""
+
+
+def _outside_schedule(request: Request, plan: EvaluatePlan, task: Task) -> Schedule:
+    """What is done with models that a program trains: nothing of it depends on a time."""
+    objective = request.objective or _objective(find(plan.model.name, setting=MODEL))
+    if request.program is not None and objective in EMBEDDINGS:
+        allowed = "left out for a sentence encoder: its loss depends on how it is trained"
+        raise bad_setting(TRAIN_WITH, allowed, request.program.text)
+    task_type = load(task.kind)
+    seeds = request.seeds
+    tuned = task_type.learns and (seeds >= 2 * FEWEST or not task_type.probes)
+    return Schedule(0, 0, _length(plan), request.tokens, seeds, seeds if tuned else 0)
+
+
+def _length(plan: EvaluatePlan) -> int:
+    """Tokens of a sequence on which a loss is measured."""
+    sizes = _BATCH_OF_CHATS if plan.task.loss_on else _BATCH
+    return size_for(resolve_device("auto", "train"), sizes)[1]
+
+
+def _free_gpu() -> None:
+    """Give the memory of measured models back: a program may train on the same GPU."""
+    import torch
+
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+class _Stages(WarningCollector):
+    """Shows the bars of the commands that a fit runs, and each warning once, but no notes."""
+
+    def __init__(self, shown: Progress) -> None:
+        super().__init__(shown)
+        self.begin, self.advance, self.skip = shown.begin, shown.advance, shown.skip  # type: ignore[method-assign]
+        self.end, self.stop = shown.end, shown.stop  # type: ignore[method-assign]
+
+
+class _MeasuredError(Exception):
+    """Raised to end a training before its first step, when its losses are measured."""
+
+
+class _LossOfTask(TrainerCallback):
+    """Keeps the loss on the task's text with which a training begins."""
+
+    loss = math.nan
+
+    def record(self, record: Mapping[str, Any]) -> None:
+        """Keep the loss, and end the training."""
+        self.loss = record["heldout"][TASK]
+        raise _MeasuredError
+
+
+class _OutsideWork(_Work):
+    """The parts of a fit whose models a program of others trains."""
+
+    def __init__(
+        self,
+        request: Request,
+        plan: EvaluatePlan,
+        task: Task,
+        folder: FitFolder,
+        machine: Machine,
+        *,
+        program: Program,
+        deadline: float = math.inf,
+    ) -> None:
+        super().__init__(request, plan, task, folder, machine)
+        self.program, self._deadline = program, deadline
+        self._stages = _Stages(machine.progress)
+        stored = read_object(folder.trained) if folder.trained.exists() else {}
+        command = public_text(self.program.text)
+        if stored.get("models") and stored["command"] != command:
+            raise ChangedInputError(
+                f"`out={folder.path}` holds trainings by another command of {TRAIN_WITH}: "
+                f"{stored['command']!r}. Give that one, choose another `out`, or pass `overwrite` "
+                "to replace the run."
+            )
+        self._stored = {"words": {}, "models": {}, "base": {}, **stored, "command": command}
+
+    @contextlib.contextmanager
+    def showing(self) -> Iterator[None]:
+        """Show nothing for all: how long the program takes is not known."""
+        yield
+
+    @contextlib.contextmanager
+    def _part(
+        self, name: str, expected: float, shares: tuple[float, ...] = (1.0,)
+    ) -> Iterator[Machine]:
+        began = time.perf_counter()
+        yield dataclasses.replace(self.machine, progress=self._stages)
+        self.count(name, time.perf_counter() - began)
+
+    def scheduled(self, seconds: float) -> tuple[Schedule, bool]:
+        """The schedule, which a time does not change."""
+        return Schedule(**read_object(self.folder.schedule)["schedule"]), True
+
+    def store(self, schedule: Schedule, seconds: float, *, decided: bool) -> None:
+        """Store the schedule."""
+        super().store(schedule, 0.0, decided=True)
+
+    def facts(self) -> dict[str, Any]:
+        """What was run, and what came of it."""
+        return {"train_with": self._stored}
+
+    def _planned_work(self, schedule: Schedule) -> list[str]:
+        amount = f"{schedule.tokens:,} word pieces"
+        if not schedule.tokens:
+            amount = f"{DEFAULT_FRACTION:.0%} of the corpus"
+        n = schedule.replicates
+        tuned = f", and fine-tune {3 * schedule.finetunings}" if schedule.finetunings else ""
+        first = self._arguments("selection", self.plan.seed)
+        return [
+            f"  select {amount}",
+            f"  draw random text of as many words, {n} times",
+            f"  train {2 * n} models with the program, half of them on random text",
+            f"  measure these and the base{tuned}",
+            f"The first training: {one_line(public_text(shlex.join(first)))}",
+            "How long the program takes is not known before it has trained once.",
+        ]
+
+    def _data(self, name: str) -> Path:
+        return (self.folder.data / f"{name}.jsonl").absolute()
+
+    def _arguments(self, name: str, seed: int) -> list[str]:
+        """The command of a training."""
+        return self.program.arguments(
+            model=find(self.plan.model.name, setting=MODEL).absolute(),
+            data=self._data("selection" if name == "selection" else f"{name}-{seed}"),
+            out=self.folder.model(name, seed).absolute(),
+            seed=seed,
+        )
+
+    def replicate(self, schedule: Schedule, number: int) -> bool:
+        """Draw random text, and have models trained on it and on the selection."""
+        seed = self.plan.seed + number
+        selected = read_object(self.folder.selection / "manifest.json")["selected"]["tokens"]
+        drawn = self._draw(number, round(_MORE * selected))
+        words = self._write("selection", self.folder.selection, sys.maxsize)
+        others = self._write(f"random-{seed}", drawn, words)
+        if others < _EQUAL * words:
+            self._stages.warn(
+                f"The corpus has only {others:,} words of random text, and {words:,} are selected: "
+                "the sides are not equal. Select less with `tokens`, or take a larger corpus."
+            )
+        if str(seed) not in self._stored["base"]:
+            self._stored["base"][str(seed)] = self._loss(self.plan.model.name, seed)
+            self._keep()
+        there = [self._trained(name, seed, schedule) for name in ("selection", "random")]
+        return all(there)
+
+    def _write(self, name: str, source: Path, most: int) -> int:
+        """Write the text for a program, and return its words."""
+        path, words = self._data(name), self._stored["words"]
+        if name not in words or not path.exists():
+            selection = Selection(source, read_object(source / "manifest.json"))
+            read = ReadPlan(text_field=self.request.corpus_field)
+            held = held_out([str(self.heldout)], read, self.folder.work, Progress(), setting="task")
+            text = Text.of(selection.__iter__, [t for texts in held.values() for t in texts])
+            fields = fields_in(self.request.corpus_field) if self.chats else []
+            words[name] = text.write(path, fields, most, self.plan.seed)
+            self._keep()
+        if not words[name]:
+            raise InputError(
+                f"Each text in {source} contains a held-out text of `task`, so none is left to "
+                "train on. Name a larger corpus."
+            )
+        return int(words[name])
+
+    def _trained(self, name: str, seed: int, schedule: Schedule) -> bool:
+        """Have a model trained and measured; returns whether it was there."""
+        out, models = self.folder.model(name, seed).absolute(), self._stored["models"]
+        known = models.get(out.name)
+        if known and out.exists():
+            if fingerprint(out) != known["digest"]:
+                raise ChangedInputError(
+                    f"{out} has changed since it was trained. Put it back, or delete it to have it "
+                    "trained again."
+                )
+            self._measure(out, seed)
+            return True
+        log = (self.folder.logs / f"{out.name}.log").absolute()
+        progress = self.machine.progress
+        progress.note(f"The output of training {out.name} goes to {log}.")
+        took = [model["seconds"] for model in models.values()]
+        began = time.monotonic()
+        run_program(
+            self.program,
+            self._arguments(name, seed),
+            out,
+            log,
+            progress,
+            expected=took[0] if took else 0.0,
+            limit=self._deadline - began,
+        )
+        seconds = time.monotonic() - began
+        require_model(out, find(self.plan.model.name, setting=MODEL), log)
+        models[out.name] = {"digest": fingerprint(out), "seconds": round(seconds, 1)}
+        self._keep()  # before it is measured, which may be stopped
+        self._measure(out, seed)
+        if not took:
+            rest = 2 * schedule.replicates - 1
+            progress.note(
+                f"The first training took {format_duration(seconds)}; at its pace the other {rest} "
+                f"take {format_duration(rest * seconds)}."
+            )
+        return False
+
+    def _measure(self, out: Path, seed: int) -> None:
+        """Measure the loss of a model, once; one that cannot be opened is not trained."""
+        model = self._stored["models"][out.name]
+        if "loss" in model:
+            return
+        try:
+            model["loss"] = self._loss(str(out), seed)
+        except ModelError:
+            del self._stored["models"][out.name]
+            raise
+        finally:
+            self._keep()
+
+    def _keep(self) -> None:
+        write_bytes(self.folder.trained, json.dumps(self._stored).encode())
+
+    def _loss(self, model: str, seed: int) -> float:
+        """The loss of a model on held-out text of the task, as a training measures it."""
+        options = {
+            "model": model,
+            "objective": self.objective,
+            "length": _length(self.plan),
+            "text_field": self.request.corpus_field,
+            "loss_on": self.plan.task.loss_on or ALL,
+            "seed": seed,
+        }
+        # an adapter that changes nothing yet: then no memory is needed to train all weights
+        settings = [*_MEASURED["settings"], "adapter.kind=lora"]
+        plan = build_plan(ADAPT, None, settings, options)
+        measured = _LossOfTask()
+        quiet = dataclasses.replace(self.machine, progress=Progress())
+        with (
+            self.machine.progress.showing("measure the loss", 0),
+            self.machine.scratch() as scratch,
+            contextlib.suppress(_MeasuredError),
+        ):
+            adapting.adapt(
+                plan,
+                [str(self.target)],
+                scratch / "measured",
+                task=[str(self.heldout)],
+                machine=quiet,
+                trial=measured,
+            )
+        _free_gpu()
+        return measured.loss
+
+    def _losses_of(self, name: str, number: int) -> tuple[float, float, int]:
+        seed = self.plan.seed + number
+        after = self._stored["models"][f"{name}-{seed}"]["loss"]
+        read = ReadPlan(text_field=self.request.corpus_field)
+        held = held_out([str(self.heldout)], read, self.folder.work, Progress(), setting="task")
+        different = len({*text_keys([t for texts in held.values() for t in texts]).tolist()})
+        return self._stored["base"][str(seed)], after, min(_SEQUENCES, different)

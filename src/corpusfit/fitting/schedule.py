@@ -52,10 +52,10 @@ class Schedule:
     with a seed of their own, and measures both.
     """
 
-    max_steps: int  # of each training
-    batch: int  # sequences per step
-    length: int  # tokens per sequence
-    tokens: int  # word pieces of the selection, and of each random text
+    max_steps: int  # of each training; 0 where a program of others trains, of its own
+    batch: int  # sequences per step; 0 likewise
+    length: int  # tokens per sequence, also of those that the loss is measured on
+    tokens: int  # word pieces of the selection, and of each random text; 0 for the usual share
     replicates: int
     finetunings: int  # replicates whose models are fine-tuned, too
 

@@ -193,7 +193,8 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
     conclusion = f"Keep {kept}."
     if undecided:
         alone = "By the loss alone, keep" if loss.of_base else "No loss compares it either: keep"
-        more = "a longer time or " if schedule.replicates < MOST else ""
+        longer = "a longer time or " if schedule.max_steps else "more seeds or "
+        more = longer if schedule.replicates < MOST else ""
         conclusion = f"{undecided} {alone} {kept}. To decide, give {more}more test texts."
     sentences.append(conclusion)
     return Verdict(keep, tuple(sentences), _more(best, schedule, costs))
@@ -225,6 +226,17 @@ def _more(measure: Measure, schedule: Schedule, costs: Costs) -> str:
     """What a longer time would add; the test examples stay as they are."""
     found = measure.over_random
     sentences = []
+
+    at_most = found.over_replicates**2 * measure.replicates / MOST
+    least = POWER * math.sqrt(at_most + found.over_examples**2)
+    seen = f"would show a difference of about {measure.said(least, sign=False)} {measure.unit}"
+
+    if not schedule.max_steps:  # how long a program of others takes is not known
+        if measure.name == "probe" and not schedule.finetunings:
+            sentences.append(f"No model was fine-tuned; with {2 * FEWEST} seeds all are.")
+        if schedule.replicates < MOST:
+            sentences.append(f"The same command with {MOST} seeds {seen}.")
+        return " ".join(sentences)
     if costs.finetune and not schedule.finetunings:
         # six replicates come before it
         six = max(schedule.replicates, 2 * FEWEST)
@@ -239,12 +251,9 @@ def _more(measure: Measure, schedule: Schedule, costs: Costs) -> str:
         longer = dataclasses.replace(schedule, replicates=MOST)
         if with_replicates(schedule, costs, longer.needed(costs)).replicates < MOST:
             longer = dataclasses.replace(longer, finetunings=MOST)
-        at_most = found.over_replicates**2 * measure.replicates / MOST
-        least = POWER * math.sqrt(at_most + found.over_examples**2)
         sentences.append(
             f"The same command with a time of {format_duration(longer.needed(costs))} makes "
-            f"{MOST} trainings of each, and would show a difference of about "
-            f"{measure.said(least, sign=False)} {measure.unit}."
+            f"{MOST} trainings of each, and {seen}."
         )
     if schedule.max_steps < LONG_STEPS:
         sentences.append(

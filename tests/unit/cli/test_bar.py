@@ -62,6 +62,16 @@ def test_a_bar_is_full_only_when_the_stage_has_ended_well(terminal):
     assert "99 %" in terminal.getvalue()
 
 
+def test_a_bar_without_a_known_end_shows_the_time_so_far(terminal):
+    clock = Clock()
+    bar = Bar(clock)
+    bar.begin("train by x", 0)
+    clock.now = 185
+    bar.advance(185)
+    bar.stop()
+    assert "0:03:05 so far" in terminal.getvalue()
+
+
 def test_without_a_terminal_a_stage_is_two_lines(capsys):
     bar = Bar()
     bar.begin("score", 100)

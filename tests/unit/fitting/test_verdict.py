@@ -94,6 +94,18 @@ def test_the_score_that_could_show_the_smaller_difference_decides():
     assert conclude("task", measures, SCHEDULE, COSTS).keep == "selection"
 
 
+def test_of_a_program_of_others_no_time_is_said():
+    """More of its trainings are asked for by number."""
+    outside = dataclasses.replace(SCHEDULE, steps=0, batch=0)
+    probe = measure("probe", NOTHING, NOTHING)
+    found = conclude("task", [FELL, probe], outside, Costs(0, 0, 0, 0, 0, 0))
+    assert f"with {MOST} seeds would show" in found.more
+    assert "with 6 seeds" in found.more
+    assert "time" not in found.sentence + found.more
+    done = dataclasses.replace(outside, replicates=MOST, finetunings=MOST)
+    assert not conclude("task", [FELL, probe], done, Costs(0, 0, 0, 0, 0, 0)).more
+
+
 def test_more_says_what_was_not_done_and_the_time_for_it():
     costs = dataclasses.replace(COSTS, finetune=50)
     without = conclude("task", [FELL, measure("probe", NOTHING, NOTHING)], SCHEDULE, costs).more

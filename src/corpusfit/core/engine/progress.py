@@ -54,6 +54,7 @@ _DOING = {
     "score": "Scoring",
     "search": "Searching",
     "tokenise": "Tokenizing",
+    "train": "Training",
     "translate": "Translating",
     "tune": "Trying settings",
 }
