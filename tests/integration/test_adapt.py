@@ -417,7 +417,9 @@ def test_data_without_text(adapt, jsonl, rows):
             r"trainer\.learning_rate.*Set `train\.learning_rate",
         ),
         (None, {"settings": ["trainer.push_to_hub=true"]}, r"trainer\.push_to_hub.*adam_beta1"),
-        (None, {"settings": ["trainer.tf32=1"]}, r"trainer\.tf32.*bool"),
+        (None, {"settings": ["trainer.run_name=1"]}, r"trainer\.run_name.*str"),
+        (None, {"settings": ["trainer.adam_beta1=1.5"]}, r"trainer\.adam_beta1.*below 1"),
+        (None, {"settings": ["trainer.neftune_noise_alpha=nan"]}, r"neftune_noise_alpha.*above 0"),
         (None, {"settings": ["train.keep=worst"]}, r"train\.keep.*last, best.*worst"),
     ],
 )

@@ -78,7 +78,6 @@ def records(logs):
             "heldout": {name: log[f"eval_{name}_loss"] for name in ("task", "data")},
         }
         for log in logs
-        if "train_runtime" not in log  # which Trainer says in the end
     ]
 
 
@@ -136,3 +135,72 @@ def test_what_is_no_callback_is_refused_first(adapt, tmp_path):
     with pytest.raises(UsageError, match=r"`callbacks` must be .*TrainerCallback.*; got 'wandb'"):
         adapt("out", "wandb")
     assert not (tmp_path / "out").exists()
+
+
+class Asks(transformers.TrainerCallback):
+    """Sets a flag of the control at an event of a step."""
+
+    def __init__(self, event, flag, step):
+        def ask(args, state, control, **others):
+            if state.global_step == step:
+                setattr(control, flag, True)
+            return control
+
+        setattr(self, event, ask)
+
+
+@pytest.mark.parametrize(
+    ("event", "flag", "last"),
+    [
+        ("on_save", "should_training_stop", 3),
+        ("on_step_end", "should_epoch_stop", STEPS),
+        ("on_log", "should_training_stop", 2),
+    ],
+)
+def test_a_training_never_ends_without_a_measurement(adapt, event, flag, last):
+    """A stop that is asked for after a step has ended comes after the next."""
+    run = adapt("out", Asks(event, flag, 2), settings=["train.checkpoint_minutes=1e-9"])
+    assert run.history()[-1]["step"] == run.manifest["kept_step"] == last
+    assert "heldout" in run.history()[-1]
+
+
+def test_the_config_and_global_generators_are_as_before(adapt, tmp_path):
+    import random
+
+    import numpy as np
+
+    random.seed(3)
+    np.random.seed(3)  # noqa: NPY002
+    expected = random.Random(3).random(), np.random.RandomState(3).rand()
+    run = adapt("out")
+    assert (random.random(), np.random.rand()) == expected  # noqa: NPY002
+    saved = transformers.AutoConfig.from_pretrained(run.path)
+    base = transformers.AutoConfig.from_pretrained(run.manifest["base"]["name"])
+    assert getattr(saved, "use_cache", None) == getattr(base, "use_cache", None)
+
+
+def test_on_train_end_has_the_weights_that_are_kept(adapt):
+    import torch
+    from safetensors.torch import load_file
+
+    class Keeps(transformers.TrainerCallback):
+        def on_train_end(self, args, state, control, model, **others):
+            self.weights = {n: p.detach().clone() for n, p in model.named_parameters()}
+
+    keeps = Keeps()
+    rising = ["train.keep=best", "train.learning_rate=1.0", "train.warmup_steps=0"]
+    run = adapt("out", keeps, settings=rising)
+    assert run.manifest["kept_step"] < STEPS
+    stored = load_file(run.path / "model.safetensors")
+    assert all(torch.equal(stored[n], w) for n, w in keeps.weights.items() if n in stored)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_variables_of_accelerate_and_trackers_decide_nothing(adapt, monkeypatch, precision):
+    plain = adapt("plain")
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", precision)
+    monkeypatch.setenv("KUBEFLOW_TRAINER_SERVER_URL", "http://127.0.0.1:9")
+    told = Told()
+    run = adapt("out", told)
+    assert told.args.report_to == []
+    assert digests(run.path, "model.safetensors") == digests(plain.path, "model.safetensors")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -553,19 +554,15 @@ class ThenTaskPlan(Group, group="then_task"):
 
 
 _OF_TRAINER = {
-    "adam_beta1": float,
-    "adam_epsilon": float,
-    "ddp_broadcast_buffers": bool,
-    "ddp_bucket_cap_mb": int,
-    "ddp_static_graph": bool,
-    "full_determinism": bool,
-    "log_level": str,
-    "neftune_noise_alpha": float,
-    "project": str,
-    "run_name": str,
-    "tf32": bool,
+    "adam_beta1": (float, 0.0, 1.0),
+    "adam_epsilon": (float, 0.0, math.inf),
+    "ddp_broadcast_buffers": (bool, None, None),
+    "ddp_bucket_cap_mb": (int, 0, math.inf),
+    "neftune_noise_alpha": (float, 0.0, math.inf),
+    "project": (str, None, None),
+    "run_name": (str, None, None),
 }
-"""Arguments of transformers' `TrainingArguments` that `adapt` hands on."""
+"""Arguments of transformers' `TrainingArguments` that `adapt` hands on: type, above, below."""
 
 _INSTEAD = {
     "bf16": "train.precision",
@@ -617,10 +614,13 @@ class TrainerPlan(Group, group="trainer"):
                 if name in _INSTEAD:
                     cure = f"Set `{_INSTEAD[name]}` instead."
                 raise bad_setting(setting, "left out, as `adapt` decides it", value, cure)
-            kind = _OF_TRAINER[name]
-            number = kind is float and isinstance(value, int) and not isinstance(value, bool)
+            kind, above, below = _OF_TRAINER[name]
+            number = kind is float and type(value) is int
             if not (number or type(value) is kind):
                 raise bad_setting(setting, f"a value of type {kind.__name__}", value)
+            if above is not None and below is not None and not above < value < below:
+                allowed = f"above {above:g}" + (f" and below {below:g}" if below == 1 else "")
+                raise bad_setting(setting, allowed, value)
 
 
 FREE = (

@@ -11,9 +11,13 @@ neither is used.
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
@@ -59,13 +63,14 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
 
     def __init__(self, loop: TrainingLoop, at: State) -> None:
         self._loop, self._at, self._seen = loop, at, at.step
+        self._asked_to_stop = False  # by a callback, after a step has ended
         work, optimizer = loop.work, loop.updates.optimizer
         self.steps = Steps(loop, at)
         self._pass = len(work.passes.rows(0)) / (work.plan.batch or 1)  # in steps
         model = work.network.predictor.model
         if work.plan.shard:
             model._is_accelerate_prepared = True  # it is divided already (`sharding.py`)
-        arguments = _arguments(loop, at)
+        arguments = _arguments(loop, at, math.ceil(loop.steps / self._pass))
         for group in optimizer.param_groups:
             group["initial_lr"] = 1.0
             group["betas"] = (arguments.adam_beta1, work.plan.adam_beta2)
@@ -73,18 +78,25 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimizer, lambda step: rate_at(min(step, loop.steps - 1), work.plan), at.step - 1
         )
-        super().__init__(
-            model,
-            arguments,
-            eval_dataset=work.heldout.micros or None,
-            optimizers=(optimizer, schedule),
-        )
+        with _unchanged(model):
+            super().__init__(
+                model,
+                arguments,
+                eval_dataset=work.heldout.micros or None,
+                callbacks=[Position(self._pass), *work.callbacks],
+                optimizers=(optimizer, schedule),
+            )
         self.remove_callback(PrinterCallback)
-        self.callback_handler.callbacks.insert(0, Position(self._pass))
-        for callback in work.callbacks:
-            self.add_callback(callback)
         # as `processing_class` of Trainer it would change special tokens of the model's config
         self.callback_handler.processing_class = work.tokenizer
+
+    def train(self, *arguments: Any, **named: Any) -> Any:
+        """See `Trainer`; leaves no hook on the model, whatever ends it."""
+        try:
+            return super().train(*arguments, **named)
+        finally:
+            if handle := getattr(self, "neftune_hook_handle", None):
+                handle.remove()
 
     def get_train_dataloader(self) -> Any:
         """See `Trainer`; each process makes its own rows."""
@@ -96,7 +108,14 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
 
     def training_step(self, model: Any, inputs: Mapping[str, Any], _: Any = None) -> torch.Tensor:
         """See `Trainer`."""
-        return self._loop.make(model, self.accelerator, inputs["step"], inputs["batch"])
+        batch = inputs["batch"]
+        self.state.num_input_tokens_seen += sum(m.size for m in batch.micros) * self._loop.world
+        return self._loop.make(model, self.accelerator, inputs["step"], batch)
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """See `Trainer`; its summary in the end counts what it would have read itself."""
+        if "train_runtime" not in logs:
+            super().log(logs, start_time)
 
     def record(self, record: Mapping[str, Any]) -> None:
         """Tell callbacks and trackers of a record of the loop."""
@@ -107,6 +126,10 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
                 self.args, self.state, self.control, logs
             )
             self._compare(logs)
+
+    def asked_to_stop(self) -> bool:
+        """Whether a callback of this process asked for the end of the training."""
+        return bool(self._asked_to_stop or self.control.should_training_stop)
 
     def saved(self) -> None:
         """Tell callbacks of a checkpoint."""
@@ -139,23 +162,54 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
 
     def _maybe_log_save_evaluate(self, *_: Any, **__: Any) -> None:
         # Trainer calls it after the last step of an epoch once more
-        if self.state.global_step > self._seen:
-            self._seen = self.state.global_step
-            ends = self._loop.after(self._seen)
-            self.control.should_training_stop = self.control.should_training_stop or ends
+        if self.state.global_step == self._seen:
+            return
+        self._seen = self.state.global_step
+        # what a callback of one process asks for, all do together: it counts in `TrainingLoop`
+        ends = self._loop.after(self._seen)
+        self._asked_to_stop = self.asked_to_stop()
+        self.control.should_training_stop = ends
+        self.control.should_epoch_stop = False
+
+    def _finalize_training(self, *arguments: Any) -> Any:
+        self._loop.finish()
+        return super()._finalize_training(*arguments)
 
 
-def _arguments(loop: TrainingLoop, at: State) -> TrainingArguments:
+@contextmanager
+def _unchanged(model: Any) -> Iterator[None]:
+    """Undo what Trainer changes when it is made: `use_cache` of the config, global generators."""
+    config = model.config
+    cached = vars(config).get("use_cache")
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002 (Trainer seeds it)
+    try:
+        yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])  # noqa: NPY002
+        if cached is None:
+            vars(config).pop("use_cache", None)
+        else:
+            config.use_cache = cached
+
+
+def _arguments(loop: TrainingLoop, at: State, passes: int) -> TrainingArguments:
     """Trainer's arguments: those that say what the loop does, and those that keep it as it is."""
     work, plan = loop.work, loop.work.plan
+    device = work.accelerator.device
     arguments = TrainingArguments(
         output_dir=str(work.out),
         max_steps=loop.steps,
-        per_device_train_batch_size=plan.batch or 1,
+        num_train_epochs=passes,
+        per_device_train_batch_size=math.ceil((plan.batch or 1) / loop.world),
         learning_rate=plan.learning_rate or 0.0,
+        lr_scheduler_type=plan.lr_scheduler_type,
+        warmup_steps=plan.warmup_steps,
+        weight_decay=plan.weight_decay,
+        adam_beta2=plan.adam_beta2,
         max_grad_norm=plan.max_grad_norm,
         seed=work.seed % 2**32,
-        use_cpu=work.accelerator.device.type == "cpu",
+        use_cpu=device.type == "cpu",
         eval_strategy="steps" if work.heldout.micros else "no",
         eval_on_start=bool(work.heldout.micros) and at.step == 0 and not at.history,
         metric_for_best_model="eval_loss" if work.bleu is None else "eval_bleu",
@@ -163,7 +217,6 @@ def _arguments(loop: TrainingLoop, at: State) -> TrainingArguments:
         save_strategy="no",
         logging_strategy="no",
         logging_nan_inf_filter=False,
-        report_to=work.track or "none",
         disable_tqdm=True,
         ddp_find_unused_parameters=False,
         # or it would reset the state of the accelerator that tokenised
@@ -171,7 +224,14 @@ def _arguments(loop: TrainingLoop, at: State) -> TrainingArguments:
         **work.arguments,
     )
     arguments.load_best_model_at_end = loop.keep != "last"  # for callbacks that ask
+    # Some variables of the environment decide in place of what is passed: which tracker is told,
+    # the precision, and the first GPU instead of the named one.
+    arguments.report_to = [work.track] if work.track else []
+    arguments.mixed_precision = "no"
+    vars(arguments)["_setup_devices"] = device
     arguments._n_gpu = min(1, arguments.n_gpu)  # one process trains on one device
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
     return arguments
 
 

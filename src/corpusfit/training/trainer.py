@@ -377,18 +377,24 @@ class TrainingLoop:
 
         work = self.work
         at = self._resume()
-        self._trainer = AdaptTrainer(self, at)
-        work.network.predictor.model.train()
-        self.callback.begin()
-        self._trainer.train()
-        self._end_checkpoint(wait=True)
-        if self._updating:
-            waited = self._trainer.steps.batches.waited
-            self.callback.waited(waited / (waited + self._updating))
-        if self.keep == "best" or (self.keep == "auto" and has_risen(self.history)):
-            load_weights(work.best, self.parameters)
+        try:
+            self._trainer = AdaptTrainer(self, at)
+            work.network.predictor.model.train()
+            self.callback.begin()
+            self._trainer.train()
+            if self._updating:
+                waited = self._trainer.steps.batches.waited
+                self.callback.waited(waited / (waited + self._updating))
+        finally:
+            self._trainer = None  # it holds this loop, too: both would stay in memory
         if work.plan.shard:
             sharding.gather(work.network.predictor.model, main=self.main)
+
+    def finish(self) -> None:
+        """Wait for the last checkpoint, and give the model the weights that are kept."""
+        self._end_checkpoint(wait=True)
+        if self.keep == "best" or (self.keep == "auto" and has_risen(self.history)):
+            load_weights(self.work.best, self.parameters)
 
     def make(self, model: Any, accelerator: Any, step: int, batch: Batch) -> torch.Tensor:
         """Compute the gradient of a step, of the model as Trainer prepared it; returns the loss."""
@@ -483,11 +489,11 @@ class TrainingLoop:
         """Whether a callback of any process ends the training."""
         import torch
 
-        stops = self.callback.may_stop and self.callback.stopped
-        if self._trainer is not None and self.work.callbacks:
-            stops = stops or self._trainer.control.should_training_stop
-        elif not self.callback.may_stop:
+        if not (self.callback.may_stop or self.work.callbacks):
             return False
+        stops = self.callback.may_stop and self.callback.stopped
+        if self._trainer is not None:
+            stops = stops or self._trainer.asked_to_stop()
         return bool(self._summed(torch.tensor([float(stops)])) > 0)
 
     def _resume(self) -> State:
@@ -597,6 +603,7 @@ class TrainingLoop:
     def measure(self, step: int) -> None:
         """Measure held-out losses; keep the weights if they are the best so far."""
         work = self.work
+        self._require_finite()
         if not work.heldout.micros:
             return
         losses = work.heldout.losses(work.objective, work.network, self.callback.measured)

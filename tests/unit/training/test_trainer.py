@@ -445,6 +445,15 @@ def test_a_loss_that_is_not_finite_stops_the_training(tmp_path, minutes):
     assert callback.warnings == []
 
 
+def test_a_measurement_between_records_sees_a_loss_that_is_not_finite(tmp_path, monkeypatch):
+    """With patience, it would end the training as one that brought no new best."""
+    monkeypatch.setattr(trainer, "RECORDS", 5)  # each fourth of 20 steps; measured each second
+    words = {"max_steps": 20, "evaluations": 10, "patience": 1}
+    work = training_of(tmp_path, **words)
+    with pytest.raises(TrainingError, match="step 6 "):
+        train(work, spoil(work, 5))
+
+
 def feed_at(work, steps):
     feed = Feed(work.passes)
     feed.take(steps * work.plan.batch)
