@@ -351,8 +351,9 @@ def test_a_dry_run_writes_nothing(cli, inputs, tmp_path, tiny_static, command, m
     found = only_json(cli(*arguments, "--embedder", tiny_static, "--json"))
     assert set(found) == {
         *("sources", "stored_mb", "text_mb", "units", "seconds", "workers", "memory_mb"),
-        "disk_mb",
+        *("devices", "disk_mb"),
     }
+    assert found.pop("devices") == 0
     assert found["sources"] == 3
     assert 150 <= found["units"] <= 900
     assert min(found.values()) > 0

@@ -96,7 +96,7 @@ def test_the_score_that_could_show_the_smaller_difference_decides():
 
 def test_of_a_program_of_others_no_time_is_said():
     """More of its trainings are asked for by number."""
-    outside = dataclasses.replace(SCHEDULE, steps=0, batch=0)
+    outside = dataclasses.replace(SCHEDULE, max_steps=0, batch=0)
     probe = measure("probe", NOTHING, NOTHING)
     found = conclude("task", [FELL, probe], outside, Costs(0, 0, 0, 0, 0, 0))
     assert f"with {MOST} seeds would show" in found.more

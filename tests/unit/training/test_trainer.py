@@ -195,6 +195,7 @@ def test_stopped_after_any_step_it_ends_the_same(tmp_path, minutes, case, betwee
     assert restarted == [after for after in stops if after <= between]
 
 
+@pytest.mark.slow
 def test_stopped_between_records_it_ends_the_same(tmp_path, minutes, monkeypatch):
     """Checkpoints each third step, records each fourth; weights and history are equal bit by bit.
 
