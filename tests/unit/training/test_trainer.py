@@ -789,3 +789,13 @@ def test_a_learning_rate_far_too_high_is_named(tmp_path):
         train(work, TrainerCallback())
     assert "checkpoint is from" not in str(error.value)  # none was due yet
     assert not (tmp_path / "checkpoints").exists()
+
+
+def test_trainer_takes_the_named_device(tmp_path):
+    """It would take the first GPU for any other."""
+    from corpusfit.training.stepping import _arguments
+
+    loop = TrainingLoop(training_of(tmp_path), TrainerCallback())
+    device = torch.device("meta:1")
+    loop.work = dataclasses.replace(loop.work, accelerator=SimpleNamespace(device=device))
+    assert _arguments(loop, State(0, (0, 0), [], []), passes=1).device == device
