@@ -85,7 +85,9 @@ def alone(inline, model, data, out, words):
 
 def as_options(words):
     """The same settings on the command line."""
-    options = [word for name, value in words.items() for word in (f"--{name}", value)]
+    options = [
+        word for name, value in words.items() for word in (f"--{name.replace('_', '-')}", value)
+    ]
     return [*options, *(word for setting in SETTINGS for word in ("--set", setting))]
 
 

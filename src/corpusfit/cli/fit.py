@@ -15,7 +15,8 @@ def show_schedule(facts: dict[str, Any]) -> None:
     """Print the dry run."""
     say(facts["words"])
     # without steps a program of others trains
-    say("Measured over a few steps; nothing was written." if facts["steps"] else "Nothing was run.")
+    measured = "Measured over a few steps; nothing was written."
+    say(measured if facts["max_steps"] else "Nothing was run.")
 
 
 @command(dry_run=show_schedule, report=True)

@@ -243,13 +243,14 @@ def test_inverse_square_root_is_that_of_transformers_and_fairseq():
 
 def test_beta2_reaches_the_optimizer(tmp_path):
     """After one step AdamW's second moment is (1 - beta2) g²."""
-    work = translation_of(tmp_path, adam_beta2=0.9, max_grad_norm=1e9)
+    work = translation_of(tmp_path, adam_beta2=0.9, max_grad_norm=1e9, max_steps=1)
+    work.network.predictor.model.train()
     loop = TrainingLoop(work, TrainerCallback())
     batch = loop.batch(Feed(work.passes), 0)
     loop.gradient(batch)
     gradients = {n: p.grad.clone() for n, p in loop.parameters.items()}
     loop.updates.optimizer.zero_grad()
-    loop._update(0, batch)
+    loop.run()
     for name, parameter in loop.parameters.items():
         moment = loop.updates.optimizer.state[parameter]["exp_avg_sq"]
         torch.testing.assert_close(moment, 0.1 * gradients[name] ** 2, rtol=1e-4, atol=1e-12)
