@@ -118,9 +118,8 @@ def test_texts_encoded_on_devices_are_those_of_one_worker(engine, tiny_encoder, 
     assert not {worker for worker, _, _ in answers} & set(loaded)
 
 
-@pytest.mark.parametrize(
-    "cascade", [None, pytest.param("static>{}", marks=pytest.mark.long)], ids=["whole", "cascade"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("cascade", [None, "static>{}"], ids=["whole", "cascade"])
 def test_a_selection_on_devices_is_that_of_one_worker(cascade, tiny_encoder, tmp_path, monkeypatch):
     target, corpus = tmp_path / "target.txt", tmp_path / "corpus.txt"
     target.write_text("\n\n".join(f"the cat sat on mat {i}" for i in range(20)))

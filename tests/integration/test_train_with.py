@@ -125,6 +125,7 @@ def test_models_of_a_program_are_measured_as_those_of_adapt(
     assert len(calls()) == 8
 
 
+@pytest.mark.long
 def test_no_measured_model_is_in_memory_while_the_program_runs(fit, copying, monkeypatch):
     """It may need the GPU for itself."""
     held = []
@@ -185,6 +186,7 @@ def test_a_killed_training_is_repeated_in_an_empty_folder_and_a_finished_one_is_
     assert all(len(call.split()) == 2 for call in calls())  # each found its folder empty
 
 
+@pytest.mark.long
 def test_another_command_goes_on_only_before_a_training_is_finished(fit, copying, calls, tmp_path):
     with pytest.raises(TrainingError):
         fit(copying(before="sys.exit(1)"))
@@ -269,6 +271,7 @@ def test_a_time_that_is_over_starts_no_program_and_more_goes_on(fit, copying, ca
     assert len(calls()) == 6
 
 
+@pytest.mark.long
 def test_labeled_tasks_are_probed_and_with_six_seeds_fine_tuned(fit, copying, jsonl, tiny_lm):
     for split, n, seed in (("train", 40, 0), ("test", 20, 1)):
         rows = [
@@ -361,6 +364,7 @@ def test_the_bar_of_the_second_training_expects_the_time_of_the_first(fit, copyi
     assert any("selection-0.log" in note for note in heard.notes)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="process groups are POSIX's")
 def test_a_terminated_command_ends_the_program_and_resumes(
     start, cli, copying, calls, tmp_path, plain, pile, tiny_gpt
