@@ -86,6 +86,8 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
                 callbacks=[Position(self._pass), *work.callbacks],
                 optimizers=(optimizer, schedule),
             )
+        # a new accelerator holds nothing, and this collects the garbage of the whole process
+        self.accelerator.free_memory = lambda *objects: list(objects)
         self.remove_callback(PrinterCallback)
         # as `processing_class` of Trainer it would change special tokens of the model's config
         self.callback_handler.processing_class = work.tokenizer
