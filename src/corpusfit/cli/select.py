@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corpusfit.cli.options import EVERYWHERE, command
-from corpusfit.cli.show import percent, say, say_result, table
+from corpusfit.cli.show import percent, say, say_result, table, with_flags
 from corpusfit.core.plan import AMOUNTS, ChoosePlan
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def rank(ranking: Ranking) -> None:
         --method NAME: Method to rank; repeatable (default: all methods that score texts)
     """
     for finding in ranking.findings():
-        say_result(finding)
+        say_result(with_flags(finding))
     show_ranking([dataclasses.asdict(each) for each in ranking], ranking.fraction)
 
 

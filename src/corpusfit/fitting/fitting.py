@@ -1160,7 +1160,8 @@ class _OutsideWork(_Work):
 
     def _write(self, name: str, source: Path, most: int) -> int:
         """Write the text for a program, and return its words."""
-        path, words = self._data(name), self._stored["words"]
+        path = self._data(name)
+        words = self._stored["words"]
         if name not in words or not path.exists():
             selection = Selection(source, read_object(source / "manifest.json"))
             read = ReadPlan(text_field=self.request.corpus_field)
@@ -1178,7 +1179,8 @@ class _OutsideWork(_Work):
 
     def _trained(self, name: str, seed: int, schedule: Schedule) -> bool:
         """Have a model trained and measured; returns whether it was there."""
-        out, models = self.folder.model(name, seed).absolute(), self._stored["models"]
+        out = self.folder.model(name, seed).absolute()
+        models = self._stored["models"]
         known = models.get(out.name)
         if known and out.exists():
             if fingerprint(out) != known["digest"]:

@@ -282,7 +282,8 @@ class Text:
             most: most words.
             seed: seed of the draw, where not all fit.
         """
-        room, words = most, self.words.tolist()
+        room = most
+        words = self.words.tolist()
         taken = [False] * len(words)
         for at in np.random.default_rng(seed).permutation(len(words)).tolist():
             if 0 < words[at] <= room:

@@ -257,7 +257,7 @@ class Ranking(Sequence[Ranked]):
             )
         return (
             f"{random} at {100 * self.fraction:g} %, where the sample has few words; at "
-            f"{100 * self.gains_from:g} % one is. Draw a larger sample of the corpus with "
+            f"{100 * self.gains_from:g} % a method is. Draw a larger sample of the corpus with "
             f"`fit.background=100000`, or rank at `choose.fraction={self.gains_from:g}`."
         )
 

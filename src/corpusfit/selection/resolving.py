@@ -429,7 +429,8 @@ def prepared(run: Run, resolved: Resolved) -> Run:
     plan = resolved.plan
     methods = [registry.build(m.name, m.options) for m in resolved.methods]
     files = sorted({file for method in methods for file in method.files})
-    encoder, precision = None, ""
+    encoder = None
+    precision = ""
     commits: dict[str, str] = {}
     encoders = {}  # of the earlier stages of a cascade
     encodes = resolved.method.encodes

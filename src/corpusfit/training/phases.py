@@ -367,7 +367,8 @@ class PhaseRunner:
             warn_if_disk_is_small(folder, needed, self.progress)
         main = self.accelerator.is_main_process
         _check_settled(folder, facts, main=main)
-        steps, measurement = training.plan.max_steps or 0, training.measurement
+        steps = training.plan.max_steps or 0
+        measurement = training.measurement
         work = steps + measurement * (1 + len(evaluations(training.plan)))
         with self.progress.showing("adapt", work, "tokens"):
             shown = TrainingProgress(self.progress, steps, measurement)

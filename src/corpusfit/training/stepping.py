@@ -64,7 +64,8 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
     def __init__(self, loop: TrainingLoop, at: State) -> None:
         self._loop, self._at, self._seen = loop, at, at.step
         self._asked_to_stop = False  # by a callback, after a step has ended
-        work, optimizer = loop.work, loop.updates.optimizer
+        work = loop.work
+        optimizer = loop.updates.optimizer
         self.steps = Steps(loop, at)
         self._pass = len(work.passes.rows(0)) / (work.plan.batch or 1)  # in steps
         model = work.network.predictor.model
@@ -111,7 +112,7 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
     def training_step(self, model: Any, inputs: Mapping[str, Any], _: Any = None) -> torch.Tensor:
         """See `Trainer`."""
         batch = inputs["batch"]
-        self.state.num_input_tokens_seen += sum(m.size for m in batch.micros) * self._loop.world
+        self.state.num_input_tokens_seen += batch.tokens * self._loop.world
         return self._loop.make(model, self.accelerator, inputs["step"], batch)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -197,7 +198,8 @@ def _unchanged(model: Any) -> Iterator[None]:
 
 def _arguments(loop: TrainingLoop, at: State, passes: int) -> TrainingArguments:
     """Trainer's arguments: those that say what the loop does, and those that keep it as it is."""
-    work, plan = loop.work, loop.work.plan
+    work = loop.work
+    plan = work.plan
     device = work.accelerator.device
     arguments = TrainingArguments(
         output_dir=str(work.out),

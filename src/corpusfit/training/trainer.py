@@ -319,6 +319,11 @@ class Batch(NamedTuple):
     rows: list[NDArray[np.int64]]
     after: tuple[int, int]  # the feed's position after them
 
+    @property
+    def tokens(self) -> int:
+        """Tokens of its rows, padding included."""
+        return sum(micro.size for micro in self.micros)
+
 
 def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
     """Train a model in place, from its last checkpoint if there is one."""
@@ -407,13 +412,14 @@ class TrainingLoop:
         self._losses.append(loss)
         self._made.append((step, batch.rows))
         self._at = batch.after
-        self.callback.step(1, sum(m.size for m in batch.micros) * self.world)
+        self.callback.step(1, batch.tokens * self.world)
         self._updating += perf_counter() - began
         return loss
 
     def after(self, done: int) -> bool:
         """Record, measure and save after a step; returns whether the training ends."""
-        work, every = self.work, max(1, self.steps // RECORDS)
+        work = self.work
+        every = max(1, self.steps // RECORDS)
         self._end_checkpoint(wait=False)
         if done % _RELEASE == 0:
             release_memory()

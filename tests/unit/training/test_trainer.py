@@ -334,25 +334,28 @@ def test_it_learns_and_the_history_says_so(tmp_path):
     assert steps[-1]["loss"] < 0.6 * steps[0]["loss"]
 
 
+# a learning rate that ruins the model in the end
+RUINOUS = {
+    "max_steps": 30,
+    "evaluations": 10,
+    "warmup_steps": 30,
+    "learning_rate": 1.0,
+    "max_grad_norm": 100.0,
+}
+
+
 @pytest.mark.slow
 def test_the_best_steps_weights_are_kept(tmp_path):
     """A learning rate that ruins the model in the end; the losses of the final weights are compared
     with the lowest of the history."""
-    words = {
-        "max_steps": 30,
-        "evaluations": 10,
-        "warmup_steps": 30,
-        "learning_rate": 1.0,
-        "max_grad_norm": 100.0,
-    }
-    work = training_of(tmp_path, "causal", texts=chains(200), keep="best", **words)
+    work = training_of(tmp_path, "causal", texts=chains(200), keep="best", **RUINOUS)
     looks = [r for r in train(work, TrainerCallback()) if "heldout" in r]
     least = min(looks, key=lambda r: r["heldout"]["task"])
     assert 0 < least["step"] < 30
     assert looks[-1]["heldout"]["task"] > least["heldout"]["task"] + 0.1
     now = work.heldout.losses(work.objective, work.network)
     assert now == pytest.approx(least["heldout"], abs=1e-6)
-    last = training_of(tmp_path / "last", "causal", texts=chains(200), **words)
+    last = training_of(tmp_path / "last", "causal", texts=chains(200), **RUINOUS)
     assert [r for r in train(last, TrainerCallback()) if "heldout" in r] == looks
     now = last.heldout.losses(last.objective, last.network)
     assert now == pytest.approx(looks[-1]["heldout"], abs=1e-6)
@@ -764,14 +767,7 @@ def test_the_random_state_of_torch_is_restored(tmp_path):
 
 
 def test_without_a_task_the_best_step_is_chosen_by_the_data(tmp_path):
-    words = {
-        "max_steps": 30,
-        "evaluations": 10,
-        "warmup_steps": 30,
-        "learning_rate": 1.0,
-        "max_grad_norm": 100.0,
-    }
-    work = training_of(tmp_path, "causal", texts=chains(200), keep="best", **words)
+    work = training_of(tmp_path, "causal", texts=chains(200), keep="best", **RUINOUS)
     only = dataclasses.replace(work.heldout, micros={"data": work.heldout.micros["data"]})
     work = dataclasses.replace(work, heldout=only)
     looks = [r["heldout"]["data"] for r in train(work, TrainerCallback()) if "heldout" in r]

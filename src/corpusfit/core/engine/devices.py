@@ -152,9 +152,11 @@ def _run(
     before = Usage.so_far()
     on_report(on_share)
     try:
-        done, result = True, opened(name, lambda: data)(piece)
+        result = opened(name, lambda: data)(piece)
+        done = True
     except Exception as e:
-        done, result = False, _portable(machine_fault(e) or e)
+        result = _portable(machine_fault(e) or e)
+        done = False
     return done, result, Usage.so_far() - before
 
 
@@ -163,7 +165,7 @@ def _portable(error: Exception) -> Exception:
     if not isinstance(error, CorpusfitError):
         error.add_note(traceback.format_exc())
     try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301
+        pickle.loads(pickle.dumps(error))  # noqa: S301 (what was pickled just now)
     except Exception:
         return WorkerError(f"{type(error).__name__}: {error}")
     return error
