@@ -1,4 +1,4 @@
-"""The conclusions that benchmarks/papers/from_recipes.py writes above the papers' tables."""
+"""The conclusions that papers/tables/from_recipes.py writes above the papers' tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import from_recipes as script
 from corpusfit.experiments.loader import read_recipe
 
 ROOT = Path(__file__).parents[2]
-RECIPES = ROOT / "examples" / "papers"
+RECIPES = ROOT / "papers" / "recipes"
 
 
 def test_every_recipe_has_the_papers_finding(monkeypatch):

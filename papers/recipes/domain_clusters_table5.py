@@ -6,7 +6,7 @@ that Domain-Cosine ranks lowest. What the paper held out it does not say; all it
 multiples of 1/500, a quarter of its dev sentences. Sentences of the domain that are drawn count as
 errors, as in the paper.
 
-Run: python examples/papers/domain_clusters_table5.py PAIRS DOMAIN … [--embedder MODEL]
+Run: python papers/recipes/domain_clusters_table5.py PAIRS DOMAIN … [--embedder MODEL]
 with PAIRS/train/DOMAIN.en and PAIRS/DOMAIN/dev.en.
 Reference: Aharoni and Goldberg (2020), sections 4.1 and A.4.
 """

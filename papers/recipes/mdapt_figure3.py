@@ -5,7 +5,7 @@ become several tokens with the multilingual tokenizer minus that with the langua
 on the texts of train (the figure's green bars) and on Wikipedia of the language (its brown ones).
 French has no bar, as flaubert has no fast tokenizer.
 
-Run: python examples/papers/mdapt_figure3.py WIKIPEDIA [TASK …]
+Run: python papers/recipes/mdapt_figure3.py WIKIPEDIA [TASK …]
 with rows of `text` in WIKIPEDIA/LANGUAGE.jsonl; $CORPUSFIT_DATA and $CORPUSFIT_MODELS as for `run`.
 Reference: Jørgensen et al. (2021), mDAPT, section 6 and appendix B.
 """

@@ -1,12 +1,12 @@
 """Make the papers' tables that are recipes, with what follows from them.
 
-Runs `examples/papers/NAME_SCALE.toml` in WORK/NAME, and writes docs/results/NAME.md and NAME.json:
+Runs `papers/recipes/NAME_SCALE.toml` in WORK/NAME, and writes papers/results/NAME.md and NAME.json:
 a conclusion, the tables, the paper's figures. Recipes take finished cells from
-benchmarks/papers/cells and add to them, so a table may grow row by row (`--only`). `predictors.py`
+papers/tables/cells and add to them, so a table may grow row by row (`--only`). `predictors.py`
 adds what was known before fine-tuning; files with `[separation]` are measured by `separation.py`.
 
-Run: .venv/bin/python benchmarks/papers/from_recipes.py WORK [NAME …] [--only TASK …] [--scale cpu]
-with $CORPUSFIT_DATA and $CORPUSFIT_MODELS as in examples/papers/README.md.
+Run: .venv/bin/python papers/tables/from_recipes.py WORK [NAME …] [--only TASK …] [--scale cpu]
+with $CORPUSFIT_DATA and $CORPUSFIT_MODELS as in papers/recipes/README.md.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(1, str(Path(__file__).parent.parent))
+sys.path.insert(1, str(Path(__file__).parents[2] / "benchmarks"))
 
 import corpusfit
 import predictors
@@ -32,8 +32,8 @@ from harness import machine
 from report import first, standing
 
 ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "docs" / "results"
-CELLS = ROOT / "benchmarks" / "papers" / "cells"
+RESULTS = ROOT / "papers" / "results"
+CELLS = ROOT / "papers" / "tables" / "cells"
 FOREST, TUNED = "isolation_forest", ", fine-tuned"
 PAPER_TASKS = ("ChemProt", "ACL-ARC", "Hyperpartisan", "RCT20k", "IMDB", "SciERC", "Helpfulness")
 PAPER_F1 = {
@@ -283,7 +283,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     asked = parser.parse_args()
     for name in asked.names or names:
-        recipe = ROOT / "examples" / "papers" / f"{name}_{asked.scale}.toml"
+        recipe = ROOT / "papers" / "recipes" / f"{name}_{asked.scale}.toml"
         work = asked.work / name
         if name in SEPARATIONS:
             separation.run(recipe, work)
@@ -314,7 +314,7 @@ def write(out: Path, name: str, recipe: str, path: Path, only: list[str]) -> Non
         said = cross_domain(table) if name == CROSS else gains(name, table)
         kept = ("results", "pairs", "gains", "forecasts", "costs")
     made = (
-        f"Made by [{recipe}](../../examples/papers/{recipe}), which has every setting"
+        f"Made by [{recipe}](../recipes/{recipe}), which has every setting"
         f"{'; only the rows of ' * bool(only)}{' and '.join(only)}. Written at commit "
         f"{here['commit'][:9]}, {here['date'][:10]}, on {here['cpu']}."
     )

@@ -4,7 +4,7 @@ The loss of each adapted model on its row's training texts, and the KL reduction
 (TADPOLE, Figures 2 and 3). What CELLS/forecasts has is not measured again; the rest needs the
 selections and models of a finished run.
 
-Run: .venv/bin/python benchmarks/papers/predictors.py RECIPE RUN [CELLS]
+Run: .venv/bin/python papers/tables/predictors.py RECIPE RUN [CELLS]
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from corpusfit.experiments.tables import row_name
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.training.plan import AdapterPlan, AdaptPlan, WeightsPlan
 
-sys.path.insert(1, str(Path(__file__).parent.parent))
+sys.path.insert(1, str(Path(__file__).parents[2] / "benchmarks"))
 
 from correlation import correlation, correlation_within
 

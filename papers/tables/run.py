@@ -1,10 +1,11 @@
 """Make the papers' tables from real data, with one command.
 
-Measures the parts of each table on a few processes and writes docs/results/NAME.json and NAME.md.
+Measures the parts of each table on a few processes and writes NAME.json and NAME.md in
+papers/results, and those of our own tables in docs/results.
 Texts are truncated and samples small, so that all tables take minutes on two cores.
 `from_recipes.py` makes those that are recipes.
 
-Run: .venv/bin/python benchmarks/papers/run.py TASKS PILE [--only NAME,…] [--seeds 3] [--finetune]
+Run: .venv/bin/python papers/tables/run.py TASKS PILE [--only NAME,…] [--seeds 3] [--finetune]
 With --keep FOLDER the same command goes on after a stop; another version needs another folder.
 TASKS has TASK/{train,dev,test}.jsonl.zst (text, label), PILE has DOMAIN_*.jsonl(.zst) (text).
 """
@@ -25,7 +26,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(1, str(Path(__file__).parent.parent))
+sys.path.insert(1, str(Path(__file__).parents[2] / "benchmarks"))
 
 import data
 from corpusfit.core.artifacts import write_bytes
@@ -44,7 +45,9 @@ TABLES = {
     "moore_lewis": "Unsupervised Domain Clusters, appendix A.5: Moore-Lewis as published",
     "textgram": "TextGram, Algorithm 1: sentences that join once or for each bigram",
 }
-RESULTS = Path(__file__).parents[2] / "docs" / "results"
+ROOT = Path(__file__).parents[2]
+OURS = ("selectors", "rare", "shift", "static")
+"""Tables of no paper, which stand in docs/results; those of the papers in papers/results."""
 
 
 def main() -> None:
@@ -75,10 +78,15 @@ def main() -> None:
             if not left[name]:
                 order = [p for n, _, p, _ in work if n == name]
                 report = table_of(name).report(s, {p: found[name][p] for p in order})
-                write(asked.out, name, s, report)
+                write(asked.out or results_of(name), name, s, report)
     for name in names:
         if not found[name]:
             tell(started, f"{name} left out: its data is missing")
+
+
+def results_of(name: str) -> Path:
+    """The folder where a table is published."""
+    return ROOT / ("docs" if name in OURS else "papers") / "results"
 
 
 def table_of(name: str) -> Any:
@@ -118,7 +126,9 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep", type=Path, help="folder of measured pieces (default: none)")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument(
+        "--out", type=Path, help="folder of all tables (default: where each is published)"
+    )
     asked = parser.parse_args()
     if wrong := set(filter(None, asked.only.split(","))) - set(TABLES):
         parser.error(f"--only must name some of {', '.join(TABLES)}; got {', '.join(wrong)}")

@@ -1,11 +1,11 @@
 """Measure how well methods separate a target's texts from a corpus's (TADPOLE, section 3.1).
 
-A file such as examples/papers/tadpole_table1_cpu.toml names methods, targets and corpora. Each
+A file such as papers/recipes/tadpole_table1_cpu.toml names methods, targets and corpora. Each
 method is fitted on a part of a target; it scores the rest, and units of the corpus that it was not
 fitted on. Writes OUT/table.md and OUT/table.json: F1, AUROC, what is kept of each source and, with
 fine-tuned encoders, histograms (Table 1, Figures 4 and 5).
 
-Run: .venv/bin/python benchmarks/papers/separation.py FILE OUT
+Run: .venv/bin/python papers/tables/separation.py FILE OUT
 """
 
 from __future__ import annotations
