@@ -117,7 +117,7 @@ def files() -> Iterator[str]:
     for file in sorted((ROOT / "src/corpusfit").rglob("*.py")):
         for line, text in strings(file):
             yield from complaints(f"{file.relative_to(ROOT)}:{line}", text, "string")
-    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "papers").rglob("*.md")]
     pages += (ROOT / "src/corpusfit/reporting/templates").glob("*.html")
     for page in sorted(pages):
         text = re.sub(r"^( *)```.*?^ *```$", "", page.read_text("utf-8"), flags=re.M | re.S)

@@ -6,7 +6,7 @@
 # code says so.
 #
 # Run: benchmarks/gpu.sh DATA MODELS   (PYTHON: .venv/bin/python unless set)
-# DATA and MODELS are those of examples/papers/README.md. Results: benchmarks/results/*cuda*.json.
+# DATA and MODELS are those of papers/recipes/README.md. Results: benchmarks/results/*cuda*.json.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 export CORPUSFIT_DATA=${1:?DATA} CORPUSFIT_MODELS=${2:?MODELS} PYTHONUNBUFFERED=1

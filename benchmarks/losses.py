@@ -3,7 +3,7 @@
 The models, the rows and their padding are those of tests/unit/training. In float32 on a CPU; a
 decoder predicts the next token, a masked model here every token that it sees.
 
-Run: .venv/bin/python benchmarks/losses.py, which prints the table of docs/long-trainings.md.
+Run: .venv/bin/python benchmarks/losses.py, which prints the table of benchmarks/log.md.
 """
 
 import json

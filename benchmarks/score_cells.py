@@ -151,7 +151,7 @@ DE_EN = {
     },
     "settings": ("model.vocabulary=4096", *PAIRS_TRAINING, "train.warmup_steps=200"),
 }
-"""The model that selections of pairs continue, of all pairs; as in examples/papers/README.md.
+"""The model that selections of pairs continue, of all pairs; as in papers/recipes/README.md.
 `en-de` is the same in the other direction."""
 SETTINGS = {
     "continued": Setting(
@@ -185,7 +185,7 @@ SETTINGS = {
 SETTINGS["into_german"] = replace(SETTINGS["translation"], base="en-de")
 
 FINETUNE = {"epochs": 10, "rate": 1e-4, "batch": 8, "length": LENGTH, "warmup": 0.1}
-"""As in examples/papers/tadpole_table3_cpu.toml."""
+"""As in papers/recipes/tadpole_table3_cpu.toml."""
 
 
 # Pieces are identified by the names that settings had when the first were computed.

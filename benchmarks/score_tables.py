@@ -43,6 +43,7 @@ from score_cells import (
 )
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
+PAPERS = Path(__file__).parents[1] / "papers" / "results"
 ROUNDS = 2_000
 SHOWN = 1.96 + 0.84
 """Standard errors of the smallest difference that is shown: two-sided 5 %, power of 80 %."""
@@ -404,7 +405,7 @@ INTRODUCTION = (
     "thirds of the corpus; *shown higher* and *shown lower* count the tasks whose own 95 % "
     "interval is on one side of zero. No interval is corrected for the number of comparisons. "
     "Settings are on the page of tasks; which questions were stated before they ran, and their "
-    "answers, in the [log](../log.md)."
+    "answers, in the [log](../../benchmarks/log.md)."
 )
 HOW_TO_READ = (
     "Tables have differences to `random`, in its last column as it is; positive is better. A "
@@ -661,7 +662,7 @@ def power() -> str:
     # The pilot's two differences with their p-values give their standard error over examples.
     pilot = math.sqrt(statistics.fmean([(1.2 / 2.46) ** 2, (1.5 / 2.39) ** 2]))
     rows.append(("probe", math.nan, 0, pilot, 45, 2.6, "a pilot on ChemProt, outside"))
-    cells = json.loads((RESULTS / "tadpole_table3.json").read_text("utf-8"))["results"]
+    cells = json.loads((PAPERS / "tadpole_table3.json").read_text("utf-8"))["results"]
     for task in ("chemprot", ""):
         groups = [
             [[100 * s for s in c["scores"][k::2]] for k in (0, 1)]  # two adapted models, in turn

@@ -162,7 +162,7 @@ def fits() -> None:
 
 
 def main(cases: list[str]) -> None:
-    """Print the table of docs/hardware.md."""
+    """Print the table of benchmarks/log.md."""
     for size, kind in [case.split(":") for case in cases] or itertools.product(MEASURED, KINDS):
         measure(size, kind)
 

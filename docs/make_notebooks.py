@@ -1,4 +1,4 @@
-"""Write docs/notebooks/NAME.ipynb from the tutorials, with the outputs that they show.
+"""Write notebooks/NAME.ipynb beside the tutorials of docs/ and papers/docs/, with their outputs.
 
 The tests run the notebooks and compare those outputs.
 
@@ -12,8 +12,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).parent
-TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
+ROOT = Path(__file__).parents[1]
+TUTORIALS = sorted(ROOT.glob("docs/tutorials/*.md")) + sorted(
+    ROOT.glob("papers/docs/tutorials/*.md")
+)
 BEGIN = """# The packages, and a new folder for the files.
 %pip install --quiet 'corpusfit[languages,minilm,report,train]'
 import os
@@ -62,7 +64,7 @@ def _lines(text: str) -> list[str]:
 def main() -> None:
     """Write all notebooks."""
     for page in TUTORIALS:
-        path = DOCS / "notebooks" / f"{page.stem}.ipynb"
+        path = page.parents[1] / "notebooks" / f"{page.stem}.ipynb"
         path.parent.mkdir(exist_ok=True)
         path.write_text(notebook(page.read_text("utf-8")), "utf-8")
 

@@ -1,13 +1,14 @@
 """A hook of MkDocs: the pages that the site has beside docs/*.md, each from its one source.
 
 The commands come from the command line itself, the Python API from the package's public names (by
-mkdocstrings), and ARCHITECTURE, CONTRIBUTING, CHANGELOG and the papers' recipes from their files.
+mkdocstrings), and ARCHITECTURE, CONTRIBUTING, CHANGELOG and SECURITY from their files.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
+import posixpath
 import re
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,10 @@ INCLUDED = {
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
 }
-"""Files beside docs/, and the pages that show them; with examples/, which keeps its paths."""
+"""Files beside docs/, and the pages that show them."""
 
 REPOSITORY = "https://github.com/corpusfit/corpusfit/blob/main/"
-"""Where links lead to pages of docs/ that are for developers, so not on the site."""
+"""Where links lead to files that are not on the site."""
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -34,21 +35,26 @@ def on_files(files: Any, config: Any) -> Any:
 
     for path, make in MADE.items():
         files.append(File.generated(config, path, content=make()))
-    examples = {path: path for path in map(_below, (ROOT / "examples").rglob("*.*"))}
-    for source, page in {**INCLUDED, **examples}.items():
+    for source, page in INCLUDED.items():
         files.append(File.generated(config, page, abs_src_path=str(ROOT / source)))
     return files
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Links to and from examples/, to included files and to those for developers fit here."""
-    for source, included in INCLUDED.items():
-        markdown = re.sub(rf"\]\((?:\.\./)?{source}", f"]({included}", markdown)
-    markdown = markdown.replace("](../../examples/", "](../examples/")
-    markdown = re.sub(
-        r"\]\((?:\.\./)?(log|field-cases)\.md", rf"]({REPOSITORY}docs/\1.md", markdown
-    )
-    return markdown.replace("](../../docs/", "](../../")
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links to included files lead to their pages, those to other files to the repository."""
+    if not page.file.abs_src_path:  # made from the code, whose links are those of pages
+        return markdown
+    source = Path(page.file.abs_src_path).relative_to(ROOT).parent.as_posix()
+    folder = posixpath.dirname(page.file.src_uri)
+
+    def led(link: re.Match[str]) -> str:
+        path = posixpath.normpath(posixpath.join(source, link[1]))
+        if path in INCLUDED or path.startswith("docs/"):
+            found = INCLUDED.get(path, path.removeprefix("docs/"))
+            return f"]({posixpath.relpath(found, folder or '.')}"
+        return f"]({REPOSITORY}{path}"
+
+    return re.sub(r"\]\((?![a-z]+:|#)([^)#\s]+)", led, markdown)
 
 
 def on_page_content(html: str, **_: Any) -> str:
@@ -59,10 +65,6 @@ def on_page_content(html: str, **_: Any) -> str:
         return re.sub(r"--[\w-]+", r'<span class="option">\g<0></span>', text)
 
     return re.sub(r"<code>[^<]*</code>", broken, html)
-
-
-def _below(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
 
 
 def commands() -> str:
@@ -160,7 +162,10 @@ def _keywords(function: Any) -> list[str]:
 def references() -> str:
     """The page of sources: each paragraph of a docstring that begins with "Reference:"."""
     lines = ["# All references", "", "What the docstrings of the code name as their sources."]
-    lines += [" The papers and their formulas: [the papers](papers.md).", ""]
+    lines += [
+        f" The papers and their formulas: [the papers]({REPOSITORY}papers/docs/papers.md).",
+        "",
+    ]
     source = ROOT / "src" / "corpusfit"
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     for file in sorted(source.rglob("*.py")):

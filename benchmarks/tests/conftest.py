@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-BENCHMARKS = Path(__file__).parents[1]
-sys.path[:0] = [str(BENCHMARKS / folder) for folder in ("", "papers", "torture")]
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / path) for path in ("benchmarks", "papers/tables", "benchmarks/torture")]
 
 
 @pytest.fixture(scope="session", autouse=True)

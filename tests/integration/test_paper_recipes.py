@@ -1,4 +1,4 @@
-"""Every recipe of `examples/papers` passes `corpusfit run --dry-run`, and each `paper` one runs.
+"""Every recipe of `papers/recipes` passes `corpusfit run --dry-run`, and each `paper` one runs.
 
 So does each command of its README for the tables without a recipe.
 
@@ -30,7 +30,7 @@ from translating import built
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 pytest.importorskip("datasets", reason="the extra hub is not installed")
 pytest.importorskip("sacremoses", reason="the extra languages is not installed")
-PAPERS = Path(__file__).parents[2] / "examples" / "papers"
+PAPERS = Path(__file__).parents[2] / "papers" / "recipes"
 FILES = sorted(PAPERS.glob("*.toml"))
 RECIPES = [file for file in FILES if "[separation]" not in file.read_text("utf-8")]
 ALWAYS_RUN = ("textgram_table3_paper",)
@@ -342,7 +342,7 @@ def test_a_paper_recipe_runs_to_its_end(recipe, at_hand, tmp_path, inline):
 )
 def test_a_separation_runs_to_its_end(name, at_hand, tmp_path, inline, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
-    sys.path.insert(0, str(PAPERS.parents[1] / "benchmarks" / "papers"))
+    sys.path.insert(0, str(PAPERS.parents[1] / "papers" / "tables"))
     import separation
 
     path, text = at_hand(PAPERS / f"tadpole_{name}_paper.toml")
@@ -361,7 +361,7 @@ def test_a_documented_command_runs_to_its_end(made, data, stand_in, tmp_path, cl
     for name in {*HUB.findall(recipe), *NAMED.findall(COMMANDS[made])}:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).symlink_to(stand_in(name))
-    tiny = tmp_path / "examples" / "papers"
+    tiny = tmp_path / "papers" / "recipes"
     for path in (*PAPERS.glob("*.py"), *PAPERS.glob("mdapt_*.toml"), *COMPOSITIONS):
         text = path.read_text("utf-8")
         for setting, small in TINY.items() if path in COMPOSITIONS else ():

@@ -1,4 +1,4 @@
-"""benchmarks/papers/separation.py: its figures, shares, targets and fine-tuned encoders."""
+"""papers/tables/separation.py: its figures, shares, targets and fine-tuned encoders."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ documents = 30
 
 @pytest.fixture
 def separation(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "benchmarks" / "papers")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "papers" / "tables")
     import separation
 
     return separation

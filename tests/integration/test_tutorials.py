@@ -16,7 +16,8 @@ from nbclient import NotebookClient
 
 pytestmark = pytest.mark.slow
 
-NOTEBOOKS = sorted((Path(__file__).parents[2] / "docs/notebooks").glob("*.ipynb"))
+ROOT = Path(__file__).parents[2]
+NOTEBOOKS = [*ROOT.glob("docs/notebooks/*.ipynb"), *ROOT.glob("papers/docs/notebooks/*.ipynb")]
 IN_CI = "dsir"
 """The notebook that runs in CI; `make long` runs all."""
 
@@ -60,7 +61,7 @@ def printed(notebook):
     "path",
     [
         pytest.param(path, id=path.stem, marks=[] if path.stem == IN_CI else pytest.mark.long)
-        for path in NOTEBOOKS
+        for path in sorted(NOTEBOOKS)
     ],
 )
 def test_a_notebook_runs_and_prints_what_it_shows(path, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 from corpusfit.cli.app import COMMANDS
 from corpusfit.core.plan import DEFAULT_METHOD
@@ -31,14 +32,16 @@ def test_settings_page_matches_the_code():
 
 def test_notebooks_are_the_tutorials_with_their_outputs():
     module = script("make_notebooks")
-    written = {path.stem: path.read_text("utf-8") for path in (ROOT / "docs/notebooks").iterdir()}
-    made = {page.stem: module.notebook(page.read_text("utf-8")) for page in module.TUTORIALS}
+    found = [*ROOT.glob("docs/notebooks/*"), *ROOT.glob("papers/docs/notebooks/*")]
+    pages = {
+        page.parents[1] / f"notebooks/{page.stem}.ipynb": page.read_text("utf-8")
+        for page in module.TUTORIALS
+    }
+    made = {path: module.notebook(page) for path, page in pages.items()}
+    written = {path: path.read_text("utf-8") for path in found}
     assert written == made, "run .venv/bin/python docs/make_notebooks.py"
-    for name, text in made.items():
-        page, cells = (
-            (ROOT / f"docs/tutorials/{name}.md").read_text("utf-8"),
-            json.loads(text)["cells"],
-        )
+    for path, page in pages.items():
+        cells = json.loads(made[path])["cells"]
         kinds = [cell["cell_type"] for cell in cells]
         assert kinds.count("code") - 1 == len(re.findall(r"^```(?:python|bash)$", page, re.M))
         shown = [line for cell in cells for out in cell.get("outputs", ()) for line in out["text"]]
@@ -52,22 +55,38 @@ def test_the_site_has_every_page_once_and_links_lead_to_files():
     listed = re.findall(
         r"^ *- (?:[^:\n]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M
     )
-    made = {*site.MADE, "examples/papers/README.md", *site.INCLUDED.values()}
+    made = {*site.MADE, *site.INCLUDED.values()}
     pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
-    for_developers = {"field-cases.md", "log.md"}
-    assert sorted(listed) == sorted((pages - for_developers) | made)
+    assert sorted(listed) == sorted(pages | made)
     # settings.md is folded
-    read = [ROOT / "docs" / page for page in pages - for_developers - {"settings.md"}]
+    read = [ROOT / "docs" / page for page in pages - {"settings.md"}]
     assert [page for page in read if page.read_text("utf-8").count("\n") > 250] == []
+    folders = ("", "benchmarks/", "docs/**/", "papers/**/")
     broken = [
         f"{page}: {link}"
-        for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        for page in (page for folder in folders for page in ROOT.glob(f"{folder}*.md"))
         for link in re.findall(r"\]\((?![a-z]+:|#)([^)#]+)", page.read_text("utf-8"))
         if not (page.parent / link).exists() and link not in made
     ]
     assert broken == []
-    # these are pages of the site beside those of docs/
-    assert [n for n in site.INCLUDED if "](docs/" in (ROOT / n).read_text("utf-8")] == []
+
+
+def test_links_lead_to_pages_of_the_site_or_to_the_repository():
+    site = script("site_pages")
+
+    def led(source, uri, text):
+        file = SimpleNamespace(abs_src_path=source and str(ROOT / source), src_uri=uri)
+        return site.on_page_markdown(text, page=SimpleNamespace(file=file))
+
+    ours = "[a](score.md#b) [a](../fit.md) [a](../../ARCHITECTURE.md) [a](../commands.md) [a](#b)"
+    theirs = "[a](../../papers/results/README.md#b) [a](https://example.org/a.md)"
+    site_ours = ours.replace("../../ARCHITECTURE.md", "../architecture.md")
+    repository = f"[a]({site.REPOSITORY}papers/results/README.md#b) [a](https://example.org/a.md)"
+    assert led("docs/results/rare.md", "results/rare.md", ours) == site_ours
+    assert led("docs/results/rare.md", "results/rare.md", theirs) == repository
+    included = led("CONTRIBUTING.md", "contributing.md", "[a](docs/fit.md) [b](benchmarks/log.md)")
+    assert included == f"[a](fit.md) [b]({site.REPOSITORY}benchmarks/log.md)"
+    assert led(None, "commands.md", "[a](settings.md)") == "[a](settings.md)"
 
 
 def test_the_page_of_commands_has_every_option_with_its_meaning():
@@ -85,7 +104,7 @@ def test_the_page_of_commands_has_every_option_with_its_meaning():
 
 
 def test_the_modules_of_the_papers_exist():
-    page = (ROOT / "docs/papers.md").read_text("utf-8")
+    page = (ROOT / "papers/docs/papers.md").read_text("utf-8")
     rows = re.findall(r"^\| .+ \| (`.+`) \| .+ \|$", page, re.M)
     modules = [file for files in rows for file in re.findall(r"`(.+?)`", files)]
     assert len(modules) > 30
@@ -126,7 +145,7 @@ def test_paper_recipes_are_valid_and_listed(monkeypatch):
     """Each exists at both scales; at the paper's Table 3 has eight seeds (TADPOLE, section 4)."""
     for name in ("CORPUSFIT_DATA", "CORPUSFIT_MODELS", "CORPUSFIT_PAIRS"):
         monkeypatch.setenv(name, "/somewhere")
-    papers = ROOT / "examples" / "papers"
+    papers = ROOT / "papers" / "recipes"
     files = {path.stem: path for path in papers.glob("*.toml")}
     adapting = {k: f for k, f in files.items() if "[separation]" not in f.read_text("utf-8")}
     recipes = {name: read_recipe(path) for name, path in adapting.items()}

@@ -33,7 +33,7 @@ def compose(done: Composition, out: str) -> None:
       corpusfit compose examples/compose/three_languages.toml --out mixed/
 
     A recipe is a TOML file that lists sources, a budget and how the languages share it. Each source
-    has a language and a kind, specific or general; see docs/composing.md. Writes the text to
+    has a language and a kind, specific or general; see papers/docs/composing.md. Writes the text to
     out/composed, for `corpusfit adapt --data`. To resume a stopped run, run the same command again.
 
     Options:

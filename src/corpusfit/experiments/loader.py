@@ -86,7 +86,7 @@ def read_recipe(path: Path) -> Recipe:
     """Read a recipe."""
     values = recipe_values(path, (*_KNOWN, "separation"))
     if "separation" in values:
-        cure = f"Measure it with: python benchmarks/papers/separation.py {path} OUT"
+        cure = f"Measure it with: python papers/tables/separation.py {path} OUT"
         raise bad_setting("separation", "left out of a recipe", "a table", cure)
     home = path.absolute().parent
     settings: dict[str, Any] = {k: typed(k, _PLAIN[k], v) for k, v in values.items() if k in _PLAIN}

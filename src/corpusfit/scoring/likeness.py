@@ -31,7 +31,8 @@ FEWEST = 20
 """Target documents below which nothing is said."""
 FEWEST_WORDS = 200
 """Words that each model is trained on, below which nothing is said: below 50, nine of ten targets
-with their domain in the corpus looked foreign, below 100 one in three (docs/log.md, 2026-11-29)."""
+with their domain in the corpus looked foreign, below 100 one in three (benchmarks/log.md,
+2026-11-29)."""
 MAX_WORDS = 5_000
 _APART = 0.5  # bits: a selection that is this near to target texts is like them
 _MAX_TARGET = 2_000  # target units

@@ -365,7 +365,7 @@ def resolve(run: Run, *, cascade: bool = False) -> Resolved:
 
 _LENGTHS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
 """Word pieces of a unit that follows the target: shorter ones leave the domain, and a model learns
-less of long texts from short ones (docs/log.md, 2026-11-28 and 2026-11-29)."""
+less of long texts from short ones (benchmarks/log.md, 2026-11-28 and 2026-11-29)."""
 _LARGE = {1e11: 128, 1e12: 256}
 """Least word pieces of a unit of a corpus with more bytes of text: at 64 `scores/` has 63 MB per
 GB, at 128 half of that."""

@@ -205,7 +205,7 @@ TRACKERS = ("tensorboard", "wandb", "mlflow")
 def start_accelerator(device: str, track: str = "") -> Any:
     """Accelerate's `Accelerator`, for one process or those started by `accelerate launch`."""
     # Precision and gradient accumulation are the loop's, so that one process and several compute
-    # the same gradient (docs/decisions/trainer.md).
+    # the same gradient (docs/decisions.md).
     from accelerate import Accelerator, InitProcessGroupKwargs
     from accelerate.state import AcceleratorState, PartialState
     from accelerate.utils import patch_environment

@@ -1,4 +1,4 @@
-"""The settings that make each `paper` recipe of `examples/papers` the paper's system."""
+"""The settings that make each `paper` recipe of `papers/recipes` the paper's system."""
 
 import re
 import sys
@@ -10,7 +10,7 @@ import pytest
 from corpusfit.experiments.loader import read_recipe
 from corpusfit.scoring.registry import build
 
-PAPERS = Path(__file__).parents[3] / "examples" / "papers"
+PAPERS = Path(__file__).parents[3] / "papers" / "recipes"
 BERT = {
     "select.embed.embedder": "bert-base-uncased",
     "select.embed.pooling": "mean",
@@ -208,7 +208,7 @@ def test_every_recipe_has_its_system():
 def test_a_separation_measures_the_papers_system(name, tasks, monkeypatch):
     """TADPOLE, section 3.1: isolation forest on BERT-base's own vectors, of the target alone."""
     monkeypatch.setenv("CORPUSFIT_DATA", "/somewhere")
-    monkeypatch.setattr(sys, "path", [str(PAPERS.parents[1] / "benchmarks" / "papers"), *sys.path])
+    monkeypatch.setattr(sys, "path", [str(PAPERS.parents[1] / "papers" / "tables"), *sys.path])
     import separation
 
     read = separation.read_setting(PAPERS / f"tadpole_{name}_paper.toml")

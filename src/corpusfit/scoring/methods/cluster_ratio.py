@@ -5,10 +5,10 @@ the clusterings of the log ratio of its cluster's share of the target to its sha
 Why: a density ratio without a model of either density: several topics of a target stay separate,
 where a mean would blur them, and topics that fill the corpus count less.
 Trade-off: each text belongs to every cluster to some degree, most to the nearest; with hard
-assignment all texts of a cluster would tie, and average precision was lower (docs/log.md). Clusters
-depend on the background and the random seed, never on the target, so another target needs only new
-ratios (`for_target`). Still, every fit clusters again, which takes seconds. Differences finer than
-the corpus's clusters are found only coarsely.
+assignment all texts of a cluster would tie, and average precision was lower (benchmarks/log.md).
+Clusters depend on the background and the random seed, never on the target, so another target needs
+only new ratios (`for_target`). Still, every fit clusters again, which takes seconds. Differences
+finer than the corpus's clusters are found only coarsely.
 Reference: Grangier, Fan, Seto and Ablin (2024), Task-Adaptive Pretrained Language Models via
 Clustered-Importance Sampling (CRISP, arXiv 2410.03735): importance weights by cluster.
 """

@@ -15,8 +15,8 @@ scored in float32; only the adaptation computes in bf16 where the hardware suppo
 off throughout, so that a step is the gradient's alone. The model learns the target's style and
 markup, too, and forgets a little of all else, so scores of the corpus are mostly below 0 and only
 their order counts. What is noise in it comes from few masked tokens, in scoring and in the steps
-(docs/log.md). The cost is that of BERT-mini's size (3 layers, 384 wide) on texts of 136 words. The
-scorer holds the model twice. It uses a GPU if there is one, whatever `embed.device` and
+(benchmarks/log.md). The cost is that of BERT-mini's size (3 layers, 384 wide) on texts of 136
+words. The scorer holds the model twice. It uses a GPU if there is one, whatever `embed.device` and
 `embed.precision` say.
 Reference: Brandfonbrener et al. (2024), CoLoR-Filter, section 3; Moore and Lewis (2010),
 Intelligent Selection of Language Model Training Data; Xia et al. (2024), LESS, section 3.

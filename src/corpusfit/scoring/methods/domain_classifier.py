@@ -8,7 +8,7 @@ out (their "Negative Sampling with Pre-ranking", Table 5).
 Trade-off: a linear classifier on frozen embeddings replaces their fine-tuned language model: a fit
 takes seconds and a score one inner product. It learns everything that separates the target from the
 negatives, style and length as well as domain. If hardly any of the corpus is of the target's
-domain, pre-ranking removes the most informative negatives (docs/log.md).
+domain, pre-ranking removes the most informative negatives (benchmarks/log.md).
 Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, section 4, Domain-Finetune and
 Negative Sampling with Pre-ranking; Platt (1999) for the calibration.
 """

@@ -4,7 +4,7 @@ What: cosine similarity between a text's embedding and the mean embedding of the
 corpus's mean is subtracted from both.
 Why: Aharoni and Goldberg's simplest selector, and with a sentence encoder one of the strongest.
 They do not center (`centered` false) and average vectors of any length (`embed.unit_length` false);
-centering ranked better on average, most of all for rare domains (docs/log.md).
+centering ranked better on average, most of all for rare domains (benchmarks/log.md).
 Trade-off: one point stands for the whole target, so a target of several topics is blurred; in
 return a score costs one pass over the embedding.
 Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, section 4.1, Domain-Cosine.

@@ -8,7 +8,7 @@ selects texts of other domains that share words with the target. For texts certa
 the first term is 0 and words decide; elsewhere both terms count.
 Trade-off: it finds less of a domain than `consensus`, because it prefers some of its texts
 (docs/ranking.md), and it costs both methods; a model adapted on its selection predicts the target
-better. With a factor of 1 instead of 4 both effects are smaller (docs/log.md).
+better. With a factor of 1 instead of 4 both effects are smaller (benchmarks/log.md).
 Reference: Moore and Lewis (2010), Intelligent Selection of Language Model Training Data;
 `methods/consensus.py` for the probability. The sum is this project's own.
 """

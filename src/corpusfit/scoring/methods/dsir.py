@@ -12,7 +12,7 @@ Trade-off: it compares words, not meaning, and q is estimated on the background 
 the whole corpus.
 Reference: Xie et al. (2023), Data Selection for Language Models via Importance Resampling (arXiv
 2302.03169), sections 3 and 4. Its published code has s = 1e-8, with which one bucket that a small
-target lacks outweighs all others; 1e-5 finds more (docs/log.md).
+target lacks outweighs all others; 1e-5 finds more (benchmarks/log.md).
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ Why: the standard of data selection. The difference cancels what makes a text ha
 Trade-off: it compares words, not meaning. Moore and Lewis limit the vocabulary to words that occur
 twice in the target, which for a few hundred target texts maps most words to one; here both models
 share the words of both samples, and a word that a model lacks is unknown to it. Order 1 is the
-default, because models of a few thousand sentences know too few pairs (docs/log.md). Domain
+default, because models of a few thousand sentences know too few pairs (benchmarks/log.md). Domain
 Clusters runs a script with other choices: `order=5`, `signs=true`, `sample=texts`,
-`shared_vocabulary=false`, `per_token=false`; docs/results/moore_lewis.md compares each.
+`shared_vocabulary=false`, `per_token=false`; papers/results/moore_lewis.md compares each.
 Reference: Moore and Lewis (2010), Intelligent Selection of Language Model Training Data; TADPOLE,
 section 4.1; Domain Clusters, sections 4 and A.5 (github.com/pamelashapiro/moore-lewis).
 """

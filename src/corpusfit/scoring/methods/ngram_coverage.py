@@ -5,7 +5,7 @@ most frequent of the target (adaptive) or of the corpus (not adaptive), divided 
 n-grams in the text unless `per_token` is false.
 Why: the simplest selection by words; TextGram builds on it and compares with it.
 Trade-off: frequent n-grams are mostly function words, so it finds a style more than a topic;
-trigrams carry more of the topic than words or bigrams (docs/benchmarks-methods.md). Without the
+trigrams carry more of the topic than words or bigrams (benchmarks/log.md). Without the
 division long texts always win; with it repetition within a text is not rewarded. A text of fewer
 than `order` tokens scores 0.
 Reference: Hiwarkhedkar et al. (2024), TextGram, section 4.3, equation 1 (S = frequency(n-gram));

@@ -10,7 +10,7 @@ With the paper's 500,000 pairs only near-duplicates are linked; of 100,000 units
 have no link and share the lowest score. The paper's library iterates until ranks change by 1e-6 on
 average, which is early on large corpora; a lower `tolerance` gives the true PageRank. The paper
 does not say how many target units join. Algorithm 1 takes every unit with one of the bigrams, which
-is nearly every unit, once for each of them (`copies`; docs/results/textgram.md has what it
+is nearly every unit, once for each of them (`copies`; papers/results/textgram.md has what it
 changes); here a unit joins once, their number is bounded, and units with the most bigrams for their
 length come first.
 Reference: Hiwarkhedkar et al. (2024), TextGram, section 5 and Algorithm 1.

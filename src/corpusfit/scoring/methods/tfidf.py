@@ -8,8 +8,8 @@ Trade-off: `centroid` runs at the speed of the disk and blurs a target of severa
 keeps them apart, costs time that grows with the target, and accepts texts that repeat a few target
 texts. Inverse document frequencies come from target and background together, smoothed as if one
 more text held every word: ln((1 + N) / (1 + df)). scikit-learn adds 1, which lets the most frequent
-words decide: average precision 0.50 instead of 0.79 (docs/log.md). Words outside both sets are
-ignored.
+words decide: average precision 0.50 instead of 0.79 (benchmarks/log.md). Words outside both sets
+are ignored.
 Reference: Hiwarkhedkar et al. (2024), TextGram, section 4.3, equations 2 to 4 (term counts need no
 division by the text's length, which a cosine cancels; its plain ratio N / df is `idf = "ratio"`);
 Salton and Buckley (1988), Term-weighting approaches in automatic text retrieval.
