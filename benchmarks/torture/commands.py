@@ -141,7 +141,7 @@ COMMANDS = {
         ("trials", "selection/scores", "selection/selected"),
     ),
     "run": Command(
-        "run {w}/recipe.toml --out {out} --no-report",
+        "run {w}/recipe.toml --out {out}",
         (
             *("table.csv", "tasks", "scores"),
             *("selections/*/scores", "selections/*/selected", "models/*/model.safetensors"),

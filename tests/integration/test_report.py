@@ -1,6 +1,5 @@
 """Reports: what a run leaves at its end, several side by side, figures, and a run made again."""
 
-import csv
 import html
 import itertools
 import json
@@ -166,35 +165,9 @@ def test_sources_are_told_in_words(task, pile, tmp_path, inline):
 
 
 def test_the_same_page_twice(chosen):
-    folder = chosen("moore_lewis", "tfidf")
+    folder = chosen("moore_lewis") / "moore_lewis"
     first = corpusfit.report(folder).read_bytes()
     assert corpusfit.report(folder).read_bytes() == first
-
-
-@pytest.mark.slow
-def test_side_by_side_with_figures(cli, chosen, tmp_path):
-    folder = chosen("moore_lewis", "random")
-    figures, page = tmp_path / "figures", tmp_path / "both.html"
-    runs = (folder / "moore_lewis", folder / "random")
-    done = cli("report", *runs, "--out", page, "--figures", figures, "--json")
-    assert json.loads(done.out) == {"report": str(page), "figures": str(figures)}
-    shown = data_of(page)
-    assert set(shown["runs"]) == {"selection-1", "selection-2"}
-    for chart in shown["charts"]:
-        assert (figures / f"{chart}.svg").read_text().startswith("<svg")
-        assert (figures / f"{chart}.png").read_bytes().startswith(b"\x89PNG")
-    with (figures / "selection-1-scores.csv").open() as f:
-        counted = sum(int(row["segments"]) for row in csv.DictReader(f))
-    assert counted == sum(source["segments"] for source in shown["runs"]["selection-1"]["sources"])
-    assert {f"{chart}.csv" for chart in shown["charts"]} <= {p.name for p in figures.iterdir()}
-    with (figures / "beside-overlap.csv").open() as f:
-        rows = list(csv.DictReader(f))
-    assert rows[0]["share of its segments in the other"] == "1.0"
-    with (figures / "selection-1-examples.csv").open() as f:
-        stored = {(r["source"], r["row"], r["segment"]): r for r in csv.DictReader(f)}
-    for example in shown["runs"]["selection-1"]["examples"]:
-        place = (example["source"], str(example["row"]), str(example["segment"]))
-        assert float(stored[place]["score"]) == example["score"]
 
 
 def test_the_command_on_the_page_makes_the_run_again(chosen, cli, tmp_path):
@@ -217,14 +190,9 @@ def test_a_page_stays_under_its_size(jsonl, tmp_path, inline):
         target=jsonl("task.jsonl", texts[:300]), corpus=tmp_path / "pile",
         out=tmp_path / "runs" / name, method="tfidf", fraction=0.3, machine=inline,
     )  # fmt: skip
-    for copies, shown in ((1, 1), (45, 40)):
-        for i in range(1, copies):
-            shutil.copytree(tmp_path / "runs" / name, tmp_path / "runs" / f"{name}{i}")
-        page = corpusfit.report(tmp_path / "runs")
-        assert page.stat().st_size < 6_000_000
-        runs = data_of(page)["runs"]
-        assert len(runs) == shown
-        assert all(run["examples"] for run in runs.values())
+    page = corpusfit.report(tmp_path / "runs" / name)
+    assert page.stat().st_size < 6_000_000
+    assert data_of(page)["runs"]["selection-1"]["examples"]
 
 
 def test_without_a_cut_there_is_none_of_its_own(task, pile, tmp_path, inline):

@@ -18,20 +18,18 @@ def _facts(path: Path, request: Mapping[str, Any]) -> dict[str, Any]:
 
 @command(machine=(), facts=_facts)
 def report(path: Path, figures: str | None) -> None:
-    """Write one HTML page about finished runs.
+    """Write one HTML page about a finished run.
 
     Example:
-      corpusfit report out/
-      corpusfit report out/ random/ --out both.html --figures figures/
+      corpusfit report out/ --figures figures/
 
-    DIR is the folder of a selection, an adapted model, an evaluation or a recipe, or a folder that
-    holds several of these. The page shows what was selected, why, and whether the selection helped.
-    It opens from disk in any browser, without a network.
+    DIR is the folder of a selection, an adapted model or an evaluation. The page shows what was
+    selected, why, and whether the selection helped. It opens from disk in any browser, without a
+    network.
 
     Options:
-        DIR: Folders of runs; the page compares several
-        --out FILE: File to write (default: report.html in DIR, or in the current folder if there
-            are several DIR)
+        DIR: Folder of the run
+        --out FILE: File to write (default: report.html in DIR)
         --figures FOLDER: Folder for charts as SVG and PNG, and tables as CSV (default: none)
     """
     say(f"Report: {path}")

@@ -231,19 +231,3 @@ def clusters_chart(rows: Rows, outlines: Rows) -> Spec:
         height=420,
         layer=[points, ellipses],
     )
-
-
-def shares_chart(rows: Rows) -> Spec:
-    """Composition of selections: rows of run, source, share."""
-    return spec(
-        "Composition of each selection",
-        "Share of each source in the corpus and in each selection.",
-        rows,
-        **lines_high(len({row["run"] for row in rows})),
-        mark=BAR,
-        encoding={
-            "y": channel("run:N", title=None, sort=None),
-            "x": channel("share:Q", title="share of words", axis={"format": "%"}),
-            "color": channel("source:N", title=None, scale=TWENTY),
-        },
-    )

@@ -1,8 +1,8 @@
-"""Sections of the page on an evaluation or a recipe's tables: scores, intervals, tests."""
+"""Sections of the page on an evaluation or a fit: scores, intervals, tests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from corpusfit.evaluation.tables import POINTS, magnitude
@@ -91,59 +91,6 @@ def fitted_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
     sentences = [verdict, *([" ".join(reasons)] if reasons else [])]
     sentences += [manifest["more"], manifest.get("selected", ""), f"Model: {manifest['keep']}"]
     return Part("fit", name, title, sentences, charts, {"measures": measures}, manifest)
-
-
-def recipe_part(name: str, title: str, table: dict[str, Any]) -> Part:
-    """The section on a recipe: `table.json`, its tables and notes as the run printed them."""
-    results = [r for r in table["results"] if r["mean"] is not None]
-    row = _named_by(table["results"])
-    scored = [
-        _scored(row(r["cell"]), r["cell"]["size"], r["column"], r, r, r.get("unit", POINTS))
-        for r in results
-    ]
-    sentences = _gains(table, row)
-    failed = len(table["results"]) - len(results)
-    if failed:
-        sentences.append(f"{failed} cells failed and are not in the figures.")
-    sheets = {
-        f"table-{i}": Sheet(t["title"], t["columns"], t["rows"], t["notes"])
-        for i, t in enumerate(table.get("tables", []))
-    }
-    sheets["results"] = Sheet(
-        "Mean test scores and 95 % intervals: of points higher is better, of other units lower",
-        ["task", "training examples", "column", "mean", "low", "high", "unit"],
-        [list(row.values()) for row in scored],
-    )
-    return Part("recipe", name, title, sentences, _charts(scored, ""), sheets, table)
-
-
-def _gains(table: dict[str, Any], name: Callable[[dict[str, Any]], str]) -> list[str]:
-    """The average gain of each column, and the results of the tests, in sentences."""
-    base = table["recipe"]["compare"]
-    sentences = []
-    for gain in table["gains"]:
-        size = f" with {gain['size']:,} training examples" if gain["size"] else ""
-        sentences.append(
-            f"{gain['column']}: {100 * gain['mean']:+.2f} points over {base}, mean of "
-            f"{gain['rows']} rows{size}."
-        )
-    shown = [p for p in table["pairs"] if not p["verdict"].startswith("no difference")]
-    if table["pairs"]:
-        sentences.append(f"{len(shown)} of {len(table['pairs'])} comparisons show a difference.")
-    for pair in shown[:_NAMED]:
-        task, _, model = pair["row"]
-        row = name({"task": task, "model": model})
-        sentences.append(f"{pair['column']} against {pair['base']} on {row}: {pair['verdict']}.")
-    return sentences
-
-
-_NAMED = 8
-
-
-def _named_by(results: Sequence[dict[str, Any]]) -> Callable[[dict[str, Any]], str]:
-    """The name of a row: its task, and its model where there are several."""
-    several = len({r["cell"]["model"] for r in results}) > 1
-    return lambda row: f"{row['task']}, {row['model']}" if several else str(row["task"])
 
 
 def _scored(

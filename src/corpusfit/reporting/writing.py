@@ -1,4 +1,4 @@
-"""The report: from folders of runs to one page, and optionally charts and tables as files."""
+"""The report: from the folder of a run to one page, and optionally charts and tables as files."""
 
 from __future__ import annotations
 
@@ -11,35 +11,25 @@ from corpusfit.core.artifacts import sweep, write_bytes
 from corpusfit.core.manifest import undamaged
 from corpusfit.reporting.charts import Spec
 from corpusfit.reporting.clusters import clusters_part
-from corpusfit.reporting.comparison import beside_part
-from corpusfit.reporting.evaluated import evaluated_part, fitted_part, recipe_part
+from corpusfit.reporting.evaluated import evaluated_part, fitted_part
 from corpusfit.reporting.page import as_png, as_svg, page
 from corpusfit.reporting.part import Part, Sheet
 from corpusfit.reporting.reading import Found, found_in
 from corpusfit.reporting.selected import selected_part
 from corpusfit.reporting.trained import trained_part, tuned_part
 
-_MAX_SELECTION_BYTES = 4_500_000
-"""Most bytes of a page for all selections together."""
-
-_FIGURE_BYTES = 120_000
-"""Bytes of that for the charts and tables of each selection, about."""
-
-_MIN_EXAMPLE_BYTES = 30_000
-"""Fewest bytes for the examples of a selection."""
-
-_MAX_SELECTIONS = 40
-"""Most selections with a section of their own."""
+_MAX_EXAMPLE_BYTES = 4_380_000
+"""Most bytes of a page for examples."""
 
 
-def write_report(folders: Sequence[Path], out: Path, *, figures: Path | None = None) -> None:
-    """Write a report of the runs in some folders.
+def write_report(folder: Path, out: Path, *, figures: Path | None = None) -> None:
+    """Write a report of the run in a folder.
 
     Examples are shortened and left out until the page stays under its size limit.
     """
-    with undamaged(*folders):
-        parts = list(_parts(found_in(folders)))
-        title = f"corpusfit: {', '.join(f.name or f.resolve().name for f in folders)}"
+    with undamaged(folder):
+        parts = list(_parts(found_in(folder)))
+        title = f"corpusfit: {folder.name or folder.resolve().name}"
         whole = page(title, parts).encode("utf-8", "replace")
     write_bytes(out, whole)
     sweep(out.parent, f"{glob.escape(out.name)}.*")
@@ -50,8 +40,6 @@ def write_report(folders: Sequence[Path], out: Path, *, figures: Path | None = N
 def _parts(runs: Sequence[Found]) -> Iterator[Part]:
     """The sections in reading order: results first, then the selections and models behind them."""
     numbered = {kind: [run for run in runs if run.kind == kind] for kind in _ORDER}
-    for i, run in enumerate(numbered["run"], 1):
-        yield recipe_part(f"recipe-{i}", run.title, run.manifest)
     for i, run in enumerate(numbered["fit"], 1):
         from corpusfit.fitting.fitting import Fitted  # it imports all that a fit does
 
@@ -63,21 +51,14 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
         yield clusters_part(f"domains-{i}", run)
     for i, run in enumerate(numbered["tune"], 1):
         yield tuned_part(f"search-{i}", run)
-    selections, models = numbered["select"], numbered["adapt"]
-    if len(selections) > 1:
-        yield beside_part("beside", selections, max_runs=_MAX_SELECTIONS)
-    shown = selections[:_MAX_SELECTIONS]
-    for i, run in enumerate(shown, 1):
-        title, limit = (
-            f"Selection: {run.title}",
-            max(_MIN_EXAMPLE_BYTES, _MAX_SELECTION_BYTES // len(shown) - _FIGURE_BYTES),
-        )
+    for i, run in enumerate(numbered["select"], 1):
+        title, limit = f"Selection: {run.title}", _MAX_EXAMPLE_BYTES
         yield selected_part(f"selection-{i}", title, run.path, run.manifest, limit)
-    if models:
+    if models := numbered["adapt"]:
         yield trained_part("training", models)
 
 
-_ORDER = ("run", "fit", "evaluate", "clusters", "tune", "select", "adapt")
+_ORDER = ("fit", "evaluate", "clusters", "tune", "select", "adapt")
 
 
 def write_figures(parts: Sequence[Part], folder: Path) -> None:

@@ -47,7 +47,6 @@ CHARTS = {
         "probe",
         "points",
     ),
-    "shares": (charts.shares_chart, [{"run": "a", "source": "s", "share": 1.0}]),
 }
 
 
