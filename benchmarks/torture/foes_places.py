@@ -141,7 +141,6 @@ def _cluster_domain(box: Box, text: str) -> None:
         "--out",
     ]
     box.corpusfit("clusters", *own, box.out / "clusters")
-    box.corpusfit("report", box.out / "clusters")
 
 
 def _label(box: Box, text: str) -> None:

@@ -18,7 +18,7 @@ from corpusfit.core.manifest import OutFolder
 class Found:
     """A finished run."""
 
-    kind: str  # the command that made it: clusters, select, adapt, evaluate, fit or tune
+    kind: str  # the command that made it: select, adapt, evaluate, fit or tune
     path: Path  # its folder
     manifest: dict[str, Any]  # content of `manifest.json`
     title: str  # name on the page
@@ -37,6 +37,11 @@ def found_in(folder: Path) -> list[Found]:
 def _no_run(folder: Path) -> str:
     """The message for a folder without a run that a report shows."""
     command = _read(folder / "manifest.json").get("command")
+    if command == "clusters":
+        return (
+            f"{folder} holds clusters, which have no page: read its clusters.csv, tried.csv and "
+            "points.csv, or repeat the command, which prints its tables."
+        )
     if command in ("split", "compose"):
         return f"{folder} holds the output of `corpusfit {command}`, which has no report."
     if command == "score":
@@ -52,7 +57,7 @@ def _no_run(folder: Path) -> str:
         begin = f"There is no folder {folder}{near_name(folder)}"
     return (
         f"{begin}. Name the folder of `corpusfit select`, adapt, "
-        "evaluate, fit, clusters or tune. To resume a stopped run, repeat its command."
+        "evaluate, fit or tune. To resume a stopped run, repeat its command."
     )
 
 
@@ -85,7 +90,7 @@ def _kind(manifest: dict[str, Any]) -> str:
     if manifest.get("selected") and "counts" in manifest:
         return "select"
     command = manifest.get("command", "")
-    return command if command in ("adapt", "evaluate", "clusters", "fit", "tune") else ""
+    return command if command in ("adapt", "evaluate", "fit", "tune") else ""
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from typing import Any
 from corpusfit.core.artifacts import sweep, write_bytes
 from corpusfit.core.manifest import undamaged
 from corpusfit.reporting.charts import Spec
-from corpusfit.reporting.clusters import clusters_part
 from corpusfit.reporting.evaluated import evaluated_part, fitted_part
 from corpusfit.reporting.page import as_png, as_svg, page
 from corpusfit.reporting.part import Part, Sheet
@@ -47,8 +46,6 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
         yield fitted_part(f"fit-{i}", f"Verdict: {run.title}", {**run.manifest, "keep": keep})
     for i, run in enumerate(numbered["evaluate"], 1):
         yield evaluated_part(f"evaluation-{i}", f"Evaluation: {run.title}", run.manifest)
-    for i, run in enumerate(numbered["clusters"], 1):
-        yield clusters_part(f"domains-{i}", run)
     for i, run in enumerate(numbered["tune"], 1):
         yield tuned_part(f"search-{i}", run)
     for i, run in enumerate(numbered["select"], 1):
@@ -58,7 +55,7 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
         yield trained_part("training", models)
 
 
-_ORDER = ("fit", "evaluate", "clusters", "tune", "select", "adapt")
+_ORDER = ("fit", "evaluate", "tune", "select", "adapt")
 
 
 def write_figures(parts: Sequence[Part], folder: Path) -> None:

@@ -27,6 +27,7 @@ def folder_of(tmp_path):
     ("manifest", "says"),
     [
         ({"command": "score", "selected": None}, "corpusfit choose .*x"),
+        ({"command": "clusters"}, "points.csv"),
         ({"command": "split"}, "corpusfit split.*no report"),
         ({"name": "table.json", "recipe": {}}, "table.md.*selections"),
         ({"other": 1}, "^.*x holds no finished run.*corpusfit select"),
@@ -51,7 +52,7 @@ def test_foreign_files_are_no_run(tmp_path, name, text):
         found_in(tmp_path)
 
 
-@pytest.mark.parametrize("command", ["select", "adapt", "evaluate", "clusters", "tune"])
+@pytest.mark.parametrize("command", ["select", "adapt", "evaluate", "tune"])
 def test_a_manifest_that_lies_is_named(folder_of, tmp_path, command):
     folder = folder_of("r", command=command, selected=[1], results=[{"model": "x"}], models=[])
     with pytest.raises(InputError, match=re.escape(str(folder))):
