@@ -171,6 +171,7 @@ def renamed(name: str, known: Iterable[str], before: str = "") -> UsageError | N
 GONE = {
     "clusters --no-report": "`clusters` writes no page: leave it out, and read clusters.csv.",
     "report DIR DIR": "A page shows one run: run `corpusfit report` for each folder.",
+    "tune --no-report": "`tune` writes no page: leave it out.",
     "run --no-report": "`run` writes no page: leave it out, and read table.md or table.csv.",
 }
 """What a command no longer takes, as it is typed, with what to do instead."""

@@ -60,18 +60,18 @@ def report(
     out: Path | str | None = None,
     figures: Path | str | None = None,
 ) -> Path:
-    """Write one HTML page about a finished run.
+    """Write one HTML page about a finished selection or fit.
 
     Args:
-        folder: folder of a selection, an adapted model or an evaluation.
+        folder: the `out` of a `select`, `choose` or `fit`.
         out: file of the page (default: `report.html` in the folder).
-        figures: folder for charts as SVG and PNG and tables as CSV (default: none).
+        figures: folder for charts as SVG and tables as CSV (default: none).
 
     Returns:
         The path of the page.
 
     Raises:
-        InputError: the folder has no finished run.
+        InputError: the folder has no such run; it says what to read instead.
         MissingDependencyError: the extra `report` is not installed.
     """
     from corpusfit.reporting.writing import write_report

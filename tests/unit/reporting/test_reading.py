@@ -1,4 +1,4 @@
-"""Finding runs in folders by their manifests."""
+"""Finding the run in a folder by its manifest."""
 
 import json
 import re
@@ -6,7 +6,7 @@ import re
 import pytest
 
 from corpusfit.core.errors import InputError
-from corpusfit.reporting.reading import found_in
+from corpusfit.reporting.reading import shown
 from corpusfit.reporting.writing import write_report
 
 
@@ -28,7 +28,11 @@ def folder_of(tmp_path):
     [
         ({"command": "score", "selected": None}, "corpusfit choose .*x"),
         ({"command": "clusters"}, "points.csv"),
-        ({"command": "split"}, "corpusfit split.*no report"),
+        ({"command": "split"}, "corpusfit split.*no page"),
+        ({"command": "compose"}, "manifest"),
+        ({"command": "adapt"}, r"losses\.jsonl"),
+        ({"command": "evaluate"}, "comparisons"),
+        ({"command": "tune"}, "trials"),
         ({"name": "table.json", "recipe": {}}, "table.md.*selections"),
         ({"other": 1}, "^.*x holds no finished run.*corpusfit select"),
     ],
@@ -36,12 +40,12 @@ def folder_of(tmp_path):
 def test_no_finished_run_is_an_error_with_a_cure(folder_of, manifest, says):
     folder = folder_of("x", **manifest)
     with pytest.raises(InputError, match=says):
-        found_in(folder)
+        shown(folder)
 
 
 def test_missing_folder(tmp_path):
     with pytest.raises(InputError, match="nope"):
-        found_in(tmp_path / "nope")
+        shown(tmp_path / "nope")
 
 
 @pytest.mark.parametrize("text", ["[]", "{", '{"selected": true}', "\u00ff\ud800"])
@@ -49,10 +53,10 @@ def test_missing_folder(tmp_path):
 def test_foreign_files_are_no_run(tmp_path, name, text):
     (tmp_path / name).write_bytes(text.encode("utf-8", "surrogatepass"))
     with pytest.raises(InputError, match="no finished run"):
-        found_in(tmp_path)
+        shown(tmp_path)
 
 
-@pytest.mark.parametrize("command", ["select", "adapt", "evaluate", "tune"])
+@pytest.mark.parametrize("command", ["select", "fit"])
 def test_a_manifest_that_lies_is_named(folder_of, tmp_path, command):
     folder = folder_of("r", command=command, selected=[1], results=[{"model": "x"}], models=[])
     with pytest.raises(InputError, match=re.escape(str(folder))):
