@@ -80,7 +80,7 @@ class Drawing:
         )
         self.text(self.title, _LEFT, 16, font_weight="bold")
 
-    def add(self, name: str, text: str = "", title: str = "", **attributes: str | float) -> None:
+    def add(self, name: str, text: str = "", title: str = "", /, **attributes: str | float) -> None:
         """An element, with a title to point at; numbers have a tenth of a pixel.
 
         `_` in the name of an attribute stands for `-`.
@@ -148,7 +148,8 @@ def scores_chart(
         above = threshold is None or high > min(threshold, bins[-2])
         drawing.add(
             "rect",
-            title=f"{low:,.4g} to {high:,.4g}: {height:,} segments",
+            "",
+            f"{low:,.4g} to {high:,.4g}: {height:,} segments",
             x=x.at(low),
             y=y.at(height),
             width=x.at(high) - x.at(low),
@@ -216,7 +217,7 @@ def gains_chart(gains: Mapping[str, tuple[float, float, float]], measure: str, u
         drawing.text(name, left - 10, at + 4, text_anchor="end")
         drawing.line(x.at(begin), at, x.at(end), at, stroke=color, stroke_width=3)
         title = f"{mean:+,.4g} ({begin:+,.4g} to {end:+,.4g}) {unit}"
-        drawing.add("circle", title=title, cx=x.at(mean), cy=at, r=5.0, fill=color)
+        drawing.add("circle", "", title, cx=x.at(mean), cy=at, r=5.0, fill=color)
     foot = drawing.height - _BOTTOM
     drawing.line(x.at(0), _TOP, x.at(0), foot, stroke="currentColor", stroke_dasharray="4 3")
     drawing.x_axis(x, f"gain in {unit} (95 % interval)")

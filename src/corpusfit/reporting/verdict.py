@@ -64,4 +64,5 @@ def _losses(path: Path, manifest: dict[str, Any], name: str) -> list[tuple[float
     """The losses on the task's text by step, of the first model; none of a program of others."""
     log = path / "models" / f"{name}-{manifest['plan']['seed']}" / "losses.jsonl"
     rows = map(orjson.loads, log.read_bytes().splitlines()) if log.exists() else ()
-    return [(row["step"], row["heldout"]["task"]) for row in rows if "task" in row["heldout"]]
+    losses = ((row["step"], row.get("heldout", {}).get("task")) for row in rows)
+    return [(step, loss) for step, loss in losses if loss is not None]
