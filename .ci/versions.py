@@ -36,7 +36,7 @@ CORE = (
 )
 MORE = (
     f"-c 'import {USED}'",
-    "-m corpusfit report run chosen --out page.html --figures figures",
+    "-m corpusfit report run --out page.html --figures figures",
     f"-m corpusfit adapt --init tiny --set model.vocabulary=300 --data corpus.jsonl {SHORT} "
     "--out base",
     f"-m corpusfit adapt --model base --adapter lora --data run/selected {SHORT} --out adapted",

@@ -136,21 +136,21 @@ COMMANDS = {
     ),
     "tune": Command(
         "tune --model {w}/model --target {w}/target.jsonl --corpus {w}/corpus --out {out} "
-        "--methods dsir,random --fractions 0.2 --weights off --budget 30 --no-report "
+        "--methods dsir,random --fractions 0.2 --weights off --budget 30 "
         "--set search.least=10 --set train.length=32 --set train.batch=4",
         ("trials", "selection/scores", "selection/selected"),
     ),
     "run": Command(
-        "run {w}/recipe.toml --out {out} --no-report",
+        "run {w}/recipe.toml --out {out}",
         (
             *("table.csv", "tasks", "scores"),
             *("selections/*/scores", "selections/*/selected", "models/*/model.safetensors"),
         ),
     ),
     "report": Command(
-        "report {w}/whole/dsir {w}/whole/adapt --out {out}/page.html --figures {out}/figures",
+        "report {w}/whole/dsir --out {out}/page.html --figures {out}/figures",
         ("page.html", "figures"),
-        before=("dsir", "adapt"),
+        before=("dsir",),
         workers=False,
     ),
 }

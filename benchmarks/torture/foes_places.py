@@ -141,7 +141,6 @@ def _cluster_domain(box: Box, text: str) -> None:
         "--out",
     ]
     box.corpusfit("clusters", *own, box.out / "clusters")
-    box.corpusfit("report", box.out / "clusters")
 
 
 def _label(box: Box, text: str) -> None:
@@ -149,7 +148,6 @@ def _label(box: Box, text: str) -> None:
         write(box.given / "task" / f"{name}.jsonl", labeled(24, text, "b"))
     own = ["--task", "task", "--seeds", "1", "--epochs", "1", "--length", "16", "--out"]
     box.corpusfit("evaluate", "--model", box.model, *own, box.out / "eval")
-    box.corpusfit("report", box.out / "eval")
 
 
 def _model_name(box: Box, text: str) -> None:
@@ -173,7 +171,6 @@ def _model_name(box: Box, text: str) -> None:
         from corpusfit.selection.publishing import write_model_card
 
         write_model_card(box.out / "model", json.loads(manifest.read_bytes()))
-        box.corpusfit("report", box.out / "model")
 
 
 def _toml(text: str) -> str:
@@ -355,9 +352,9 @@ def _sheet(box: Box, text: str) -> None:
 
     sheet = Sheet(text, [text, "n"], [[text, 1], [f" {text}", 2]], [text])
     (box.out / "a.csv").write_text(sheet.as_csv(), "utf-8", "replace", newline="")
-    fields = {f.name for f in dataclasses.fields(Part)}
-    if {"name", "title"} <= fields:
-        (box.out / "a.html").write_text(page(text, []), "utf-8", "replace")
+    manifest = {"repeat": ["corpusfit", text], "plan": {text: text}}
+    part = Part("verdict", text, [text], manifest, {}, {"measures": sheet})
+    (box.out / "a.html").write_text(page(text, [part]), "utf-8", "replace")
 
 
 def _warning(box: Box, text: str) -> None:

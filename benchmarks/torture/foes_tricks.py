@@ -423,21 +423,6 @@ RUNS: dict[str, tuple[str, Callable[[Path], object]]] = {
 }
 
 
-def _recipe_folder(box: Box) -> None:
-    """A recipe's folder whose tables name runs above it."""
-    finished(box, "select")
-    shutil.move(box.out / "run", box.outside / "run")
-    page = box.out / "recipe"
-    page.mkdir()
-    named = {"adapted": [{"key": "../../../outside/run", "label": "a", "losses": {}}]}
-    table = {"recipe": {"name": "a"}, "selections": {"../../../outside/run": "b"}, **named}
-    _changed(page / "table.json", **table, results=[], gains=[], pairs=[])
-    box.corpusfit("report", page)
-    told = page / "report.html"
-    if told.exists() and "kinase" in told.read_text("utf-8"):
-        box.faults.append("a report shows a run outside its folder")
-
-
 def _adapter(box: Box) -> None:
     """An adapter whose base is a file, and one whose weights are a pickle."""
     folder = box.given / "adapter"
@@ -743,7 +728,6 @@ TRICKS: dict[str, Callable[[Box], None]] = {
         _scorer,
         change=lambda f: [_changed(p, method="os.system", kind="../x") for p in f.glob("*.json")],
     ),
-    "recipe: folder that climbs": _recipe_folder,
     "recipe: a variable in an address": partial(_token, path="foe://x/${OWN_TOKEN}.jsonl"),
     "recipe: a variable in a chain": partial(
         _token, path="simplecache::foe://x/${OWN_TOKEN}.jsonl"

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 _ALSO = (
-    *("accelerate", "datasets", "peft", "sklearn.ensemble", "sklearn.mixture", "vl_convert"),
+    *("accelerate", "datasets", "peft", "sklearn.ensemble", "sklearn.mixture"),
     *("transformers.models.auto.modeling_auto", "transformers.models.bert.modeling_bert"),
 )
 """What commands import when they need it."""

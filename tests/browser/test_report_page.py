@@ -1,4 +1,4 @@
-"""The report in a real Chromium: hostile text does nothing, nothing leaves, all of it works.
+"""The report in a real Chromium: hostile text does nothing, nothing leaves, all of it is seen.
 
 Needs Debian's packages chromium and chromium-driver. Leaves screenshots in build/screenshots.
 """
@@ -10,7 +10,6 @@ import json
 import random
 import shutil
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -41,7 +40,7 @@ ATTACKS = [
     "\u0000\u0007\u001b[31mcontrol\u2028\u2029",
     "w" * 10_000_000,
 ]
-NAME = "<img src=x onerror=bad()>&.jsonl"
+NAME = "<img src=x onerror=bad()>&\u202egnp.jsonl"
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 WIDE, PHONE = (1280, 900), (390, 844)
 
@@ -65,12 +64,11 @@ def page(tmp_path_factory, inline):
     task = write("task.jsonl", [*prose("task", 40), *ATTACKS[:7], "抑制剂与受体结合 kinase"])
     write(f"pile/{NAME}", [*ATTACKS, *prose("task", 40)])
     write("pile/other.jsonl", prose("other", 40))
-    for method in ("moore_lewis", "random"):
-        corpusfit.select(
-            target=task, corpus=folder / "pile", out=folder / "runs" / method, method=method,
-            segments=39, machine=inline,
-        )  # fmt: skip
-    return corpusfit.report(folder / "runs")
+    run = corpusfit.select(
+        target=task, corpus=folder / "pile", out=folder / "out", method="moore_lewis",
+        segments=39, machine=inline,
+    )  # fmt: skip
+    return corpusfit.report(run.path)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +94,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def open_page(browser, page):
-    """Open the report at some size and in some colors, until everything is drawn."""
+    """Open the report at some size and in some colors."""
 
     def show(size=WIDE, scheme="light", media=""):
         for kind in ("browser", "performance"):
@@ -108,21 +106,9 @@ def open_page(browser, page):
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
         browser.get(page.as_uri())
-        until(lambda: browser.execute_script(DRAWN) == scheme)
         return browser
 
     return show
-
-
-DRAWN = "return document.documentElement.dataset.drawn"
-
-
-def until(true, seconds=600):
-    """Wait for something; a failure when it does not come, however slow the machine is."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.05)
 
 
 def asked_for(browser):
@@ -135,44 +121,22 @@ def asked_for(browser):
     ]
 
 
-def press(browser, element, key, times=1):
-    from selenium.webdriver.common.keys import Keys
-
-    for _ in range(times):
-        element.send_keys(getattr(Keys, key))
-
-
-def one(browser, selector):
-    from selenium.webdriver.common.by import By
-
-    return browser.find_element(By.CSS_SELECTOR, selector)
-
-
 def every(browser, selector):
     from selenium.webdriver.common.by import By
 
     return browser.find_elements(By.CSS_SELECTOR, selector)
 
 
-def type_in(browser, selector, text):
-    """Set a field as a user's typing would."""
-    script = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))"
-    browser.execute_script(script, one(browser, selector), text)
-
-
 @pytest.mark.parametrize(("size", "scheme"), [(WIDE, "light"), (PHONE, "dark")])
 def test_nothing_acts_and_nothing_leaves(open_page, page, size, scheme):
     browser = open_page(size, scheme)
-    more = "const b = document.querySelector('[data-more]:not([hidden])'); b?.click(); return !!b"
-    until(lambda: not browser.execute_script(more))
     browser.execute_script("document.querySelectorAll('details').forEach((d) => d.open = true)")
     shown = browser.execute_script("return document.body.innerText")
     assert ATTACKS[0] in shown
-    assert NAME in shown
-    assert "⟨U+202E⟩" in shown
+    assert NAME.replace("\u202e", "⟨U+202E⟩") in shown
     assert "\u202e" not in shown
     assert browser.execute_script("return window.bad") is None
-    assert not every(browser, "main img, main iframe, main script, main link")
+    assert not every(browser, "img, iframe, script, link")
     assert [url for url in asked_for(browser) if url != page.as_uri()] == []
     assert browser.get_log("browser") == []
     width = browser.execute_script("return document.documentElement.scrollWidth")
@@ -232,77 +196,12 @@ def test_even_a_script_of_the_page_could_not_reach_out(open_page, listener):
     assert heard(listener) == b""
 
 
-def test_the_slider_moves_by_keyboard_and_all_follows(open_page):
-    browser = open_page()
-    run = "#selection-1"
-    slider, said = one(browser, f"{run} input[type=range]"), one(browser, f"{run} [data-said]")
-    own = said.text
-    assert own
-    scores = "return document.querySelector('#selection-1 [data-chart$=scores] svg').outerHTML"
-    drawn = browser.execute_script(scores)
-    above = one(browser, f"{run} [data-side=above]").text
-    press(browser, slider, "ARROW_RIGHT", 4)
-    assert said.text != own
-    assert slider.get_attribute("aria-valuetext") == said.text
-    assert one(browser, f"{run} [data-side=above]").text != above
-    until(lambda: browser.execute_script(scores) != drawn)
-    press(browser, slider, "END")
-    taken = browser.execute_script(
-        "return [...document.querySelectorAll('#selection-1 [data-by-source] tbody tr')]"
-        ".map((r) => r.children[3].textContent)"
-    )
-    k = browser.execute_script("return Number(arguments[0].value)", slider)
-    data = "return JSON.parse(document.getElementById('data').textContent).runs['selection-1'].cuts"
-    assert [int(n.replace(",", "")) for n in taken] == browser.execute_script(data)["by_source"][k]
-
-
-def test_search_and_filters_find_what_is_there(open_page):
-    browser = open_page()
-    run = "#selection-1"
-    found, listed = f"{run} [data-found]", f"{run} [data-list] article"
-    total = int(one(browser, found).text.split()[-1])
-    type_in(browser, f"{run} [data-filter=words]", "ONERROR")
-    texts = [card.text for card in every(browser, listed)]
-    assert texts
-    assert all("onerror" in text.lower() for text in texts)
-    type_in(browser, f"{run} [data-filter=words]", "shares kinase")
-    assert one(browser, found).text == f"0 of {total}"
-    type_in(browser, f"{run} [data-filter=words]", "")
-    type_in(browser, f"{run} [data-filter=taken]", "true")
-    few = int(one(browser, found).text.split()[0])
-    type_in(browser, f"{run} [data-filter=taken]", "false")
-    assert few + int(one(browser, found).text.split()[0]) == total
-    type_in(browser, f"{run} [data-filter=taken]", "true")
-    assert every(browser, f"{run} [data-list] mark.up")  # words that raised the score
-    type_in(browser, f"{run} [data-filter=taken]", "")
-    type_in(browser, f"{run} [data-filter=words]", "激酶")
-    marked = {mark.text for mark in every(browser, f"{run} [data-list] mark.up")}
-    assert {"受", "体"} <= set("".join(marked))  # each by itself, or in an n-gram
-
-
-def test_the_command_is_copied_or_marked(open_page):
-    browser = open_page()
-    button = one(browser, "#selection-1 [data-copy]")
-    browser.execute_script("arguments[0].click()", button)
-    command = one(browser, "#command-selection-1").text
-    marked = "return getSelection().toString().trim()"
-    until(lambda: button.text == "copied" or browser.execute_script(marked) == command)
-    assert command.startswith("corpusfit select --target ")
-    assert browser.get_log("browser") == []
-
-
 def test_a_screen_reader_is_told_what_is_what(open_page):
     browser = open_page()
-    nameless = """
-        const known = (e) => e.labels?.length || e.textContent.trim() || e.ariaLabel;
-        return [...document.querySelectorAll('input, select, button, a, summary')]
-          .filter((e) => !known(e)).map((e) => e.outerHTML)"""
-    assert browser.execute_script(nameless) == []
-    charts = """
-        const own = (svg) => svg.ariaLabel || svg.querySelector('[aria-label]')?.ariaLabel;
-        return [...document.querySelectorAll('.chart svg')].map(own)"""
-    labels = browser.execute_script(charts)
-    assert labels
+    labels = browser.execute_script(
+        "return [...document.querySelectorAll('svg')].map((svg) => svg.ariaLabel)"
+    )
+    assert len(labels) == 2
     assert all(labels)
     levels = browser.execute_script(
         "return [...document.querySelectorAll('h1,h2,h3,h4')].map((h) => Number(h.tagName[1]))"
@@ -321,6 +220,5 @@ def test_it_prints_in_black_on_white(open_page):
     style = "return getComputedStyle(document.body)[arguments[0]]"
     assert browser.execute_script(style, "color") == "rgb(0, 0, 0)"
     assert browser.execute_script(style, "backgroundColor") == "rgb(255, 255, 255)"
-    assert not one(browser, "fieldset").is_displayed()
     made = browser.execute_cdp_cmd("Page.printToPDF", {})
     assert base64.b64decode(made["data"]).startswith(b"%PDF")

@@ -47,11 +47,11 @@ def test_a_selection_is_not_resumed_by_a_version_with_other_settings(old, inline
     assert (old / "select/manifest.json").read_bytes() == before
 
 
-def test_an_evaluation_and_an_adapted_model_are_opened_and_reported(old):
+def test_an_evaluation_is_opened_and_a_selection_reported(old):
     found = corpusfit.open(old / "evaluate")
     assert (found.manifest["seeds"], len(found.manifest["results"])) == (2, 1)
-    page = corpusfit.report([old / "select", old / "adapt", old / "evaluate"], out=old / "r.html")
-    assert page.stat().st_size > 100_000
+    page = corpusfit.report(old / "select", out=old / "r.html").read_text("utf-8")
+    assert "Its highest scores" in page
 
 
 def test_an_adaptation_of_it_does_not_go_on(old, inline):
@@ -68,8 +68,7 @@ def test_an_adaptation_of_it_does_not_go_on(old, inline):
     assert (old / "adapt/manifest.json").read_bytes() == before
 
 
-def test_an_experiment_is_reported_and_its_parts_are_opened(old):
-    page = corpusfit.report([old / "run"], out=old / "r.html").read_text("utf-8")
+def test_the_parts_of_an_experiment_are_opened(old):
     (selection,) = (old / "run/selections").iterdir()
     found = corpusfit.open(selection)
     assert len(list(found)) == found.manifest["selected"]["segments"] > 0
@@ -77,7 +76,6 @@ def test_an_experiment_is_reported_and_its_parts_are_opened(old):
     assert corpusfit.open(model).manifest["training"]["steps"] == 2
     results = json.loads((old / "run/table.json").read_text("utf-8"))["results"]
     assert {row["cell"]["task"] for row in results} == {"topics"}
-    assert "topics" in page
 
 
 def test_the_folder_of_another_command_stays(old, inline):

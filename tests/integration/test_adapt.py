@@ -248,8 +248,6 @@ def test_the_command_that_is_kept_makes_it_again(adapt, cli, data, tmp_path, mon
     assert json.loads(again.out)["training"] == done.manifest["training"]
     weights = [digest(folder / "model.safetensors") for folder in (done.path, tmp_path / "again")]
     assert weights[0] == weights[1]
-    told = corpusfit.report(done.path).read_text("utf-8")
-    assert done.manifest["words"].split(" for ")[0] in told
 
 
 def test_a_finished_training_is_not_done_again(adapt, inline):

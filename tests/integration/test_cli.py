@@ -551,6 +551,6 @@ def test_demo(cli, tmp_path, monkeypatch):
     manifest = json.loads((tmp_path / "demo/fit/models/selection-4/manifest.json").read_text())
     assert [Path(s["name"]).name for s in manifest["task"]] == ["heldout.jsonl"]
     assert manifest["counts"]["guard"]["texts"] == manifest["counts"]["task"]["texts"] == 180
-    told = (tmp_path / "demo/report.html").read_text("utf-8")
-    for part in ("Verdict", "Adapted models", "adapted on random", "Selection: the selection"):
+    told = (tmp_path / "demo/fit/report.html").read_text("utf-8")
+    for part in ("Verdict: fit", "Selection: selection", "Loss on held-out text"):
         assert part in told

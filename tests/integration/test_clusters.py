@@ -1,5 +1,6 @@
 """Domains found in a corpus, and a selection balanced by them."""
 
+import csv
 import dataclasses
 import json
 
@@ -288,7 +289,7 @@ def test_what_a_balance_needs(select, tmp_path):
         select(balance="cluster", clusters=tmp_path, fraction=None, threshold=0.5)
 
 
-def test_on_the_terminal_and_as_a_page(cli, pile, tiny_encoder, tmp_path):
+def test_on_the_terminal_and_as_tables(cli, pile, tiny_encoder, tmp_path):
     out = tmp_path / "domains"
     words = ("--corpus", pile, "--embedder", tiny_encoder, "--per-source", "40", "--k", "3")
     more = [word for setting in SMALL for word in ("--set", setting)]
@@ -296,14 +297,23 @@ def test_on_the_terminal_and_as_a_page(cli, pile, tiny_encoder, tmp_path):
     assert done.code == 0, done.err
     assert "purity" in done.out
     assert "osine" in done.out
-    page = (out / "report.html").read_text("utf-8")
-    for heading in ("Number of clusters", "Units in a cluster of another domain", "Proximity"):
-        assert heading in page
-    figures = tmp_path / "figures"
-    assert cli("report", out, "--figures", figures).code == 0
-    assert {"domains-1-map.svg", "domains-1-confusion.png", "domains-1-clusters.csv"} <= {
-        p.name for p in figures.iterdir()
-    }
+    texts = {path.stem: path.read_text("utf-8") for path in out.glob("*.csv")}
+    tables = {name: list(csv.DictReader(text.splitlines(True))) for name, text in texts.items()}
+    units = pq.read_table(out / "sample.parquet").to_pylist()
+    assert len(tables["points"]) == len(units)
+    for point, unit in zip(tables["points"], units, strict=True):
+        assert (point["cluster"], point["domain"]) == (str(unit["cluster"]), unit["domain"])
+        assert float(point["x"]) == pytest.approx(unit["x"], abs=1e-4)
+    manifest = json.loads((out / "manifest.json").read_text("utf-8"))
+    assert [row["cluster"] for row in tables["clusters"]] == ["1", "2", "3"]
+    assert len(tables["tried"]) == len(manifest["tried"])
+    domains = len(manifest["domains"])
+    assert [len(tables[name]) for name in ("confusion", "proximity")] == [3 * domains, domains**2]
+    assert int(tables["outliers"][0]["texts"]) == len(units)
+    assert sum(int(row["units"]) for row in tables["pairs"]) == int(tables["outliers"][1]["texts"])
+    done = cli("report", out)
+    assert done.code == 1
+    assert "points.csv" in done.err
 
 
 def test_other_clusters_in_the_same_folder_are_noticed(find, select, tmp_path, inline):
@@ -341,7 +351,11 @@ def test_a_unit_or_two(jsonl, cli, tiny_static, tmp_path, texts):
     words = ("--corpus", jsonl("few.jsonl", texts), "--embedder", tiny_static, "--baselines")
     done = cli("clusters", *words, "--k", "1", "--out", tmp_path / "few")
     assert done.code == 0, done.err
-    assert (tmp_path / "few" / "report.html").exists()
+    assert {path.stem for path in (tmp_path / "few").glob("*.csv")} == {
+        "clusters",
+        "points",
+        "tried",
+    }
 
 
 def test_too_many_domains_to_tell_apart(jsonl, find):

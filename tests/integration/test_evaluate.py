@@ -118,9 +118,6 @@ def test_the_command_that_is_kept_makes_it_again(evaluate, cli, other_model, tmp
     assert words[0] == "corpusfit"
     again = json.loads(cli(*words[1:]).out)
     assert again["comparisons"] == done.manifest["comparisons"]
-    told = corpusfit.report(done.path).read_text("utf-8")
-    assert all(c["verdict"] in told for c in done.manifest["comparisons"])
-    assert "Learning curve" in told
 
 
 def test_other_settings_do_not_mix(evaluate):

@@ -2,10 +2,8 @@
 
 import csv
 import dataclasses
-import html
 import json
 import re
-import shlex
 import shutil
 import time
 
@@ -16,7 +14,7 @@ from journeys import chats, killed, prose, write_rows
 
 import corpusfit
 from corpusfit import experiments
-from corpusfit.core.errors import ChangedInputError
+from corpusfit.core.errors import ChangedInputError, InputError
 from corpusfit.experiments.folder import RecipeFolder
 
 pytestmark = pytest.mark.slow
@@ -171,13 +169,8 @@ def test_from_tasks_and_a_pile_to_the_tables(recipe, run, copied):
     again = run(recipe())
     assert finished(again.path) == inputs
     assert again.judged == ran.judged
-    told = corpusfit.report(ran.path).read_text("utf-8")
-    for shown in (*(t.title for t in ran.tables), *(p.verdict for p in ran.judged.pairs)):
-        assert html.escape(shown) in told
-    for label in plain["selections"].values():
-        assert html.escape(f"Selection: {label}") in told
-    command = shlex.join(["corpusfit", "run", str(recipe()), "--out", "AGAIN"])
-    assert html.escape(command) in told
+    with pytest.raises(InputError, match=r"table\.md"):
+        corpusfit.report(ran.path)
 
 
 @pytest.mark.slow
@@ -353,8 +346,6 @@ warmup_steps = 0.0
     assert re.search(r"\b2\b.*failed", done.err)
     report = json.loads(next((tmp_path / "out/failures").iterdir()).read_text("utf-8"))
     assert "Traceback" in report["trace"]
-    told = (tmp_path / "out/report.html").read_text("utf-8")
-    assert re.search(r"\b2\b[^<>]*failed", told)
 
 
 def test_a_dry_run_writes_nothing_and_counts(recipe, cli, copied, tmp_path):

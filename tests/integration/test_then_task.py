@@ -84,7 +84,7 @@ def test_both_phases_are_the_two_commands_run_by_hand(adapt, jsonl, own, words):
 def test_a_selection_needs_no_task_and_its_sample_is_measured_in_both_phases(
     adapt, inline, own, pile, tmp_path, cli
 ):
-    """Its target is the task; the page of the report has a row for each phase."""
+    """Its target is the task; the output has the losses after each phase."""
     out = tmp_path / "selection"
     corpusfit.select(target=own, corpus=pile, out=out, method="dsir", fraction=0.3, machine=inline)
     run = adapt("both", THEN, data=out, then_task=True)
@@ -100,8 +100,6 @@ def test_a_selection_needs_no_task_and_its_sample_is_measured_in_both_phases(
     for phase in run.manifest["phases"]:
         for loss in phase["losses"]["after"].values():
             assert f"{loss:.3f}" in shown.out
-    page = corpusfit.report(run.path).read_text("utf-8")
-    assert page.count("task&#39;s text</td>") + page.count("task's text</td>") == 1
 
 
 @pytest.mark.slow

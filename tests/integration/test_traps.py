@@ -64,7 +64,7 @@ LINES = {
     "forecast": "--data {out}/select --model model",
     "retrieval": "--model static --pairs pairs",
     "tokenizers": "--tokenizer model --specific target.jsonl --general corpus/task.jsonl",
-    "report": "{out}/select {out}/adapt --out {out}/page.html --figures {out}/figures",
+    "report": "{out}/select --out {out}/page.html --figures {out}/figures",
     "push": "{out}/select me/selection",
     "methods": "dsir",
     "doctor": "",

@@ -46,7 +46,7 @@ from corpusfit.core.errors import (
     tokenizing,
 )
 from corpusfit.core.escaping import harmless
-from corpusfit.core.settings import RENAMED
+from corpusfit.core.settings import GONE, RENAMED
 
 _MODULES = {
     "All in one": (fit, demo),
@@ -185,9 +185,14 @@ def _harmless_usage() -> Iterator[None]:
     except Exception as e:
         if hasattr(e, "format_message"):  # a UsageError of Typer or Click
             vars(e)["message"] = harmless(public_text(str(getattr(e, "message", ""))))
-        other = _OTHER_NAME.get(str(getattr(e, "option_name", "")))
+        option = str(getattr(e, "option_name", ""))
+        other = _OTHER_NAME.get(option)
         if other and any(other in p.opts for p in vars(e)["ctx"].command.params):
             vars(e)["possibilities"] = [other]
+        many = "extra argument" in str(getattr(e, "message", ""))
+        typed = "DIR DIR" if many else option
+        if gone := GONE.get(f"{getattr(getattr(e, 'ctx', None), 'info_name', '')} {typed}"):
+            vars(e).update(message=gone, possibilities=[])
         raise
 
 

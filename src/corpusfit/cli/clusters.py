@@ -16,13 +16,13 @@ def _facts(result: Clustered, _: Mapping[str, Any]) -> dict[str, Any]:
     return {"path": str(result.path), **result.manifest}
 
 
-@command(machine=EVERYWHERE, facts=_facts, report=True)
+@command(machine=EVERYWHERE, facts=_facts)
 def clusters(result: Clustered) -> None:
     """Find the domains of a corpus, without labels.
 
     Samples units of text, encodes them and clusters their embeddings. Prints each cluster's size
-    and typical words, and the purity of the clusters by --truth. Writes the clusters, figures and a
-    report to --out.
+    and typical words, and the purity of the clusters by --truth. Writes the clusters to --out, with
+    these tables and the places of the units on a map (points.csv).
 
     Example:
       corpusfit clusters --corpus corpus/ --out domains/

@@ -66,7 +66,7 @@ def demo(
     Example:
       corpusfit demo
 
-    Writes the texts, the selection, the models and report.html to demo-out/.
+    Writes the texts, the selection, the models and fit/report.html to demo-out/.
 
     Options:
         --out FOLDER: Folder for the demo (default: demo-out)
@@ -131,7 +131,7 @@ def demo(
     selection = corpusfit.open(fitted.path / "selection")
     if json:
         as_json({"out": str(fitted.path), **_found(selection.manifest), **fitted.manifest})
-    write_report(folder, quiet=json)
+    write_report(fitted.path, quiet=json)
     if not json:
         _show_found(selection.manifest)
         show_fitted({**fitted.manifest, "more": ""})  # a demo is given no time

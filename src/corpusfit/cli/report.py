@@ -18,21 +18,18 @@ def _facts(path: Path, request: Mapping[str, Any]) -> dict[str, Any]:
 
 @command(machine=(), facts=_facts)
 def report(path: Path, figures: str | None) -> None:
-    """Write one HTML page about finished runs.
+    """Write one HTML page about a finished selection or fit.
 
     Example:
-      corpusfit report out/
-      corpusfit report out/ random/ --out both.html --figures figures/
+      corpusfit report out/ --figures figures/
 
-    DIR is the folder of a selection, an adapted model, an evaluation or a recipe, or a folder that
-    holds several of these. The page shows what was selected, why, and whether the selection helped.
-    It opens from disk in any browser, without a network.
+    DIR is the folder of `select`, `choose` or `fit`. The page shows what was selected, and of a fit
+    whether it helped. It opens from disk in any browser, without a network and without scripts.
 
     Options:
-        DIR: Folders of runs; the page compares several
-        --out FILE: File to write (default: report.html in DIR, or in the current folder if there
-            are several DIR)
-        --figures FOLDER: Folder for charts as SVG and PNG, and tables as CSV (default: none)
+        DIR: Folder of the run
+        --out FILE: File to write (default: report.html in DIR)
+        --figures FOLDER: Folder for charts as SVG and tables as CSV (default: none)
     """
     say(f"Report: {path}")
     if figures is not None:

@@ -63,7 +63,6 @@ def _exit_if_cells_failed(ran: Ran) -> None:
     machine=EVERYWHERE,
     dry_run=show_missing,
     facts=_facts,
-    report=True,
     after=_exit_if_cells_failed,
 )
 def run(ran: Ran) -> None:

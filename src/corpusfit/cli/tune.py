@@ -34,7 +34,7 @@ def _facts(tuned: Tuned, request: Mapping[str, Any]) -> dict[str, Any]:
     return {"out": request["out"], **tuned.manifest, "model": tuned.model and tuned.model.manifest}
 
 
-@command(dry_run=show_plan, facts=_facts, report=True)
+@command(dry_run=show_plan, facts=_facts)
 def tune(tuned: Tuned) -> None:
     r"""Find what to select for your model and task.
 

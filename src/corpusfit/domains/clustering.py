@@ -31,6 +31,7 @@ from corpusfit.domains.describe import (
 from corpusfit.domains.fitting import FitClusters, Fitted, fit_baseline, write_word_vectors
 from corpusfit.domains.mixture import ClustersFolder, read_cluster_model, write_cluster_model
 from corpusfit.domains.plan import ClustersPlan
+from corpusfit.domains.tables import write_tables
 from corpusfit.embed.folders import default_embedder
 from corpusfit.scoring.contract import SOURCE
 from corpusfit.selection.embedding import add_vectors, assign
@@ -184,7 +185,7 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
             else f"{empty} of {model.k} clusters have no unit. Lower `mixture.k`."
         )
     baselines = _baselines(plan, run, job, model.k, folder)
-    return {
+    found = {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
         "command": "clusters",
@@ -200,11 +201,12 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
         "clusters": describe_clusters(units, cluster_of, shares, counts, names),
         "outliers": outliers(units, cluster_of, labels, counts, names),
         "proximity": np.round(proximity(vectors, labels, len(names)), 4).tolist(),
-        "ellipses": [np.round(e, 4).tolist() for e in model.ellipses()],
         "assigned": None,
         "warnings": run.warnings,
         "seconds": {},
     }
+    write_tables(folder.path, found, units, cluster_of, coordinates)
+    return found
 
 
 def _draw_from_shard(

@@ -219,26 +219,6 @@ class ClusterModel:
         """Posterior probability of each cluster for vectors [n, d]: float32 [n, k]."""
         return self.mixture.shares(self.projection.project(vectors))
 
-    def ellipses(self, points: int = 48) -> list[F64]:
-        """The ellipse [points, 2] of each cluster, two standard deviations from its mean.
-
-        Reference: Aharoni and Goldberg (2020), Figure 3.
-        """
-        # The axes are the first two components; a single component gives points on a line.
-        m = self.mixture
-        factors = np.linalg.inv(m.gaussians.factors)  # covariance = factor.T^-1 factor^-1
-        angles = np.linspace(0.0, 2.0 * np.pi, points)
-        circle = np.stack([np.cos(angles), np.sin(angles)])
-        ellipses = []
-        for mean, factor in zip(m.gaussians.means, factors, strict=True):
-            spread = (factor.T @ factor)[:2, :2] * np.outer(m.scale[:2], m.scale[:2])
-            values, vectors = np.linalg.eigh(spread)
-            radii = 2.0 * (vectors * np.sqrt(np.maximum(values, 0.0)))
-            center = mean[:2] * m.scale[:2] + m.center[:2]
-            outline = (center[:, None] + radii @ circle[: len(values)]).T
-            ellipses.append(np.pad(outline, ((0, 0), (0, 2 - outline.shape[1]))))
-        return ellipses
-
 
 def fit_cluster_model(
     vectors: NDArray[np.floating], k: int, *, components: int, steps: int, seed: int
@@ -279,6 +259,10 @@ class ClustersFolder(OutFolder):
         self.model = path / "domains.safetensors"
         self.sample = path / "sample.parquet"
         self.assigned = path / "assigned"
+        of_domains = ("confusion", "proximity", "outliers", "pairs")
+        self.tables = [
+            path / f"{name}.csv" for name in ("clusters", "tried", "points", *of_domains)
+        ]
         self.drawn = self.work / "drawn"
         self.fits = self.work / "fits"
 
@@ -287,7 +271,7 @@ class ClustersFolder(OutFolder):
 
     def _clear(self) -> None:
         super()._clear()
-        remove(self.drawn, self.fits, self.assigned, self.model, self.sample)
+        remove(self.drawn, self.fits, self.assigned, self.model, self.sample, *self.tables)
 
     def require(self) -> dict[str, Any]:
         manifest = self.finished()

@@ -1,4 +1,4 @@
-"""One HTML page of results, made only from the files that runs wrote."""
+"""An HTML page of a selection or a verdict, made only from the files that runs wrote."""
 
 from corpusfit.reporting.api import open, report
 

@@ -7,9 +7,9 @@ import os
 from pathlib import Path
 
 from corpusfit.core.artifacts import folder_path
-from corpusfit.core.errors import InputError
+from corpusfit.core.errors import InputError, UsageError
 from corpusfit.core.manifest import Finished, OutFolder, undamaged
-from corpusfit.core.offers import Inputs
+from corpusfit.core.settings import GONE
 
 _RESULTS = {
     "select": "selection.result.Selection",
@@ -55,29 +55,30 @@ def open(folder: str | os.PathLike[str]) -> Finished:
 
 
 def report(
-    folders: Inputs, *, out: Path | str | None = None, figures: Path | str | None = None
+    folder: str | os.PathLike[str],
+    *,
+    out: Path | str | None = None,
+    figures: Path | str | None = None,
 ) -> Path:
-    """Write one HTML page about finished runs.
+    """Write one HTML page about a finished selection or fit.
 
     Args:
-        folders: folders of a selection, an adapted model, an evaluation or a recipe, or folders
-            with several of these.
-        out: file of the page (default: `report.html` in the folder, or in the current folder if
-            there are several).
-        figures: folder for charts as SVG and PNG and tables as CSV (default: none).
+        folder: the `out` of a `select`, `choose` or `fit`.
+        out: file of the page (default: `report.html` in the folder).
+        figures: folder for charts as SVG and tables as CSV (default: none).
 
     Returns:
         The path of the page.
 
     Raises:
-        InputError: a folder has no finished run.
+        InputError: the folder has no such run; it says what to read instead.
         MissingDependencyError: the extra `report` is not installed.
     """
     from corpusfit.reporting.writing import write_report
-    from corpusfit.text.in_memory import listed
 
-    named = [folder_path(folder, "DIR") for folder in listed(folders)]
-    alone = named[0] / "report.html" if len(named) == 1 else Path("report.html")
-    path = folder_path(out, "`out`") if out else alone
+    if isinstance(folder, list | tuple):
+        raise UsageError(GONE["report DIR DIR"])
+    named = folder_path(folder, "DIR")
+    path = folder_path(out, "`out`") if out else named / "report.html"
     write_report(named, path, figures=folder_path(figures, "`figures`") if figures else None)
     return path

@@ -1,4 +1,4 @@
-"""A section of the report: what the page, the figures and the CSV files are written from."""
+"""A section of the report: what the page, the charts' files and the CSV files are written from."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from corpusfit.core.escaping import in_sheet
-from corpusfit.reporting.charts import Spec
 
 
 @dataclass(frozen=True)
@@ -48,9 +47,13 @@ def cell(value: Any) -> str:
     return f"{value:,.4g}" if isinstance(value, float) else str(value)
 
 
-def rounded(value: float | None, digits: int | None) -> float | None:
-    """Round a number, if there is one; to a whole number if `digits` is None."""
-    return None if value is None else round(value, digits)
+@dataclass(frozen=True)
+class Example:
+    """A text of the corpus."""
+
+    place: str  # source and row, as `explain --row` takes them
+    score: float
+    text: str
 
 
 @dataclass(frozen=True)
@@ -58,23 +61,21 @@ class Part:
     """A section of the page.
 
     Attributes:
-        kind: `templates/KIND.html` shows it.
-        name: identifier on the page: letters, digits, hyphens.
+        name: identifier on the page; `templates/NAME.html` shows it.
         title: heading.
         summary: the result in sentences, the verdict first.
-        steps: what to do next, in words, each with the command that does it.
-        charts: charts by their names; written to files NAME-CHART, too.
+        manifest: manifest of the run.
+        charts: charts as SVG, each with its caption, by their names; for files NAME-CHART.svg.
         sheets: tables by their names, for the page and for files NAME-TABLE.csv.
-        manifest: manifest of the run, or table of a recipe; None if it shows several runs.
-        data: values for the page's script.
+        texts: examples by headings, each with a sentence on what they are.
+        steps: what to do next, in words, each with the command that does it.
     """
 
-    kind: str
     name: str
     title: str
     summary: Sequence[str]
-    charts: Mapping[str, Spec] = field(default_factory=dict)
+    manifest: dict[str, Any]
+    charts: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     sheets: Mapping[str, Sheet] = field(default_factory=dict)
-    manifest: dict[str, Any] | None = None
-    data: dict[str, Any] | None = None
+    texts: Mapping[tuple[str, str], Sequence[Example]] = field(default_factory=dict)
     steps: Sequence[tuple[str, Sequence[str]]] = ()

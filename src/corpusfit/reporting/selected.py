@@ -1,173 +1,158 @@
-"""Section of the page on one selection: summary, threshold slider, charts, examples, tables."""
+"""Section of the page on a selection: what it is, its texts, its scores and its counts."""
 
 from __future__ import annotations
 
+import io
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit.core.escaping import harmless
-from corpusfit.reporting.charts import (
-    BAR,
-    RULE,
-    TWENTY,
-    Spec,
-    channel,
-    components,
-    lines_high,
-    spec,
-)
-from corpusfit.reporting.distribution import LENGTH_SHARES, selection_data
-from corpusfit.reporting.examples import MAX_MAP_CHARACTERS
-from corpusfit.reporting.part import Part, Sheet
+import numpy as np
+import pyarrow.parquet as pq
+
+from corpusfit.reporting.charts import scores_chart, shares_chart
+from corpusfit.reporting.part import Example, Part, Sheet
 from corpusfit.scoring import registry
+from corpusfit.scoring.table import columns_of
 from corpusfit.selection.copies import copies_in_words
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.recall import recall_in_words
+from corpusfit.selection.spread import Spread, read_spread
 
-COLORS = {"target": "#d55e00", "selected": "#0072b2", "not selected": "#8a8a8a"}
-"""From the palette of Okabe and Ito, safe for color-blind readers."""
+_STRATA = 9
+"""Strata of the selection, of equally many words, by falling score."""
 
+_GOLDEN = (5**0.5 - 1) / 2
+_SHOWN = 3
+"""Examples shown of the highest scores, of the lowest selected ones, and of those below."""
 
-def scores_chart(data: dict[str, Any]) -> Spec:
-    """Histogram of scores by source, above and below the threshold, and of the target's units.
+_LENGTH_SHARES = (0.1, 0.5, 0.9)
+"""Quantiles of the lengths of segments."""
 
-    The threshold is the parameter `cut`.
-    """
-    bins, target = data["scores"]["bins"], data["scores"]["target"]
-    rows = [
-        {"from": a, "to": b, "source": harmless(source["name"]), "segments": n}
-        for source, heights in zip(data["sources"], data["scores"]["sources"], strict=True)
-        for a, b, n in zip(bins, bins[1:], heights, strict=False)
-        if n
-    ]
-    units = [
-        {"from": a, "to": b, "units": n} for a, b, n in zip(bins, bins[1:], target, strict=False)
-    ]
-    current = data["cuts"]["own"]
-    cut = bins[-1] if current is None else data["cuts"]["threshold"][current]
-    x = channel("from:Q", title="score", scale={"nice": False})
-    above = {"test": f"datum.to > min(cut, {bins[-2]})", "value": 1.0}
-    of_corpus = {
-        "data": {"values": rows},
-        "mark": {"type": "bar", "binSpacing": 0, "tooltip": True},
-        "encoding": {
-            "x": {**x, "bin": {"binned": True}},
-            "x2": channel("to"),
-            "y": channel("segments:Q", aggregate="sum", title="segments"),
-            "color": channel("source:N", title=None, scale=TWENTY),
-            "opacity": {"condition": above, "value": 0.35},
-        },
-    }
-    of_target = {
-        "data": {"values": units},
-        "mark": {"type": "line", "interpolate": "step-after", "color": COLORS["target"]},
-        "encoding": {"x": x, "y": channel("units:Q", title="target units")},
-    }
-    rule = {
-        "data": {"values": [{}]},
-        "transform": [{"calculate": "cut", "as": "from"}],
-        "mark": RULE,
-        "encoding": {"x": x},
-    }
-    return spec(
-        "Scores",
-        "Segments of the corpus by score and source, target units as a line, and the threshold.",
-        params=[{"name": "cut", "value": cut}],
-        layer=[{"layer": [of_corpus, rule]}, *([of_target] if any(target) else [])],
-        resolve={"scale": {"y": "independent"}},
-    )
+_SOURCES = 12
+"""Most sources of a chart; the table below it has 30, and its file all."""
+
+_OF_SHARES = f"Gray: the corpus; blue: the selection. At most its {_SOURCES} largest sources."
+_OF_SCORES = (
+    "in full color at or above the threshold, which is dashed; units of the target as an orange "
+    "line. The outermost bars also count all scores beyond them."
+)
+
+Rows = list[dict[str, Any]]
 
 
-def composition_chart(data: dict[str, Any]) -> Spec:
-    """Share of each source in the corpus and in the selection.
-
-    Its rows are the data set `composition`. Reference: TADPOLE, Figure 5 (DANA, Table 2), whose
-    shares are of texts. Here they are of words: models are trained on words, and texts of one
-    source may be a hundred times as long as those of another.
-    """
-    wholes = {"corpus": "tokens", "selected": "selected_tokens"}
-    totals = {whole: max(1, sum(s[key] for s in data["sources"])) for whole, key in wholes.items()}
-    rows = [
-        {"source": harmless(s["name"]), "of": whole, "share": s[key] / totals[whole]}
-        for s in data["sources"]
-        for whole, key in wholes.items()
-    ]
-    largest_first = {"field": "share", "op": "max", "order": "descending"}
-    colors = {"domain": list(wholes), "range": [COLORS["not selected"], COLORS["selected"]]}
-    return spec(
-        "Composition by source",
-        "Share of each source among the words of the corpus and of the selection.",
-        **lines_high(len(data["sources"]), 26),
-        data={"name": "composition", "values": rows},
-        mark=BAR,
-        encoding={
-            "y": channel("source:N", title=None, sort=largest_first),
-            "yOffset": channel("of:N"),
-            "x": channel("share:Q", title="share of words", axis={"format": "%"}),
-            "color": channel("of:N", title=None, scale=colors),
-        },
-    )
-
-
-def map_chart(data: dict[str, Any]) -> Spec:
-    """Map of target, selected and other texts in two dimensions; text on hover."""
-    groups = list(COLORS)
-    rows = [
-        {
-            "x": x,
-            "y": y,
-            "group": "selected" if example["selected"] else "not selected",
-            "source": harmless(example["source"]),
-            "score": example["score"],
-            "text": harmless(example["text"][:MAX_MAP_CHARACTERS]),
-        }
-        for (x, y), example in zip(data["map"]["corpus"], data["examples"], strict=True)
-    ]
-    rows += [
-        {
-            "x": x,
-            "y": y,
-            "group": "target",
-            "score": unit["score"],
-            "text": harmless(unit["text"][:MAX_MAP_CHARACTERS]),
-        }
-        for (x, y), unit in zip(data["map"]["target"], data["targets"], strict=True)
-    ]
-    colors = {"domain": groups, "range": list(COLORS.values())}
-    return spec(
-        "Map of examples",
-        "Examples of the corpus and target units by the first two principal components.",
-        rows,
-        height=420,
-        mark={"type": "point", "filled": True, "opacity": 0.8, "size": 36},
-        encoding={
-            **components(),
-            "color": channel("group:N", title=None, scale=colors),
-            "shape": channel("group:N", title=None, scale={"domain": groups}),
-            "tooltip": [channel(field) for field in ("group:N", "source:N", "score:Q", "text:N")],
-        },
-    )
-
-
-def selected_part(name: str, title: str, path: Path, manifest: dict[str, Any], limit: int) -> Part:
-    """The section on one selection; the page can be read without its script."""
-    data = selection_data(SelectionFolder(path), manifest, limit)
-    charts = {"scores": scores_chart(data), "composition": composition_chart(data)}
-    if data["examples"]:
-        charts["map"] = map_chart(data)
-    all_sheets = {**_counts(manifest), **_stages(manifest), **_lists(data)}
-    sheets = {name: sheet for name, sheet in all_sheets.items() if sheet.rows}
+def selected_part(path: Path, manifest: dict[str, Any]) -> Part:
+    """The section on the selection in a folder."""
+    folder = SelectionFolder(path)
+    spread, examples = read_spread(folder.spread), _examples(folder.examples)
+    choose = manifest["plan"]["choose"]
+    by_score = choose["policy"] == "top" and not choose.get("balance")
+    # a drawn or balanced selection has no single threshold to show
+    threshold = manifest["selected"]["threshold"] if by_score else None
+    sheets = {**_counts(manifest), **_stages(manifest)}
+    charts = {"shares": (shares_chart(_shares(manifest["selected"])), _OF_SHARES)}
+    if spread is not None and len(spread.thresholds):
+        sheets["lengths"] = _lengths(spread)
+        caption = f"Segments by score (higher: {registry.higher(manifest['method']['name'])}), "
+        charts["scores"] = (_scores(spread, examples, threshold), caption + _OF_SCORES)
     return Part(
         "selection",
-        name,
-        title,
+        f"Selection: {path.name or path.resolve().name}",
         _summary(manifest),
-        charts,
-        sheets,
         manifest,
-        data,
+        charts,
+        {name: sheet for name, sheet in sheets.items() if sheet.rows},
+        _texts(spread, [row for row in examples if row["kind"] == "corpus"], threshold),
         _steps(path, manifest),
     )
+
+
+def _examples(path: Path) -> Rows:
+    """The stored examples: segments of the corpus by falling score, then target units."""
+    if not path.exists():
+        return []
+    names = ("kind", "source", "row", "segment", "score", "selected", "text", "characters")
+    rows: Rows = columns_of(pq.ParquetFile(io.BytesIO(path.read_bytes())), names).to_pylist()
+    corpus = [row for row in rows if row["kind"] == "corpus"]
+    corpus.sort(key=lambda row: (-row["score"], row["source"], row["row"], row["segment"]))
+    return [*corpus, *(row for row in rows if row["kind"] == "target")]
+
+
+def _shares(selected: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """The shares of the sources, the largest of the selection, in the corpus and in it."""
+    by_source = selected["by_source"]
+    of_corpus, taken = (
+        max(1, sum(n.get(which, 0) for n in by_source.values()))
+        for which in ("of_tokens", "tokens")
+    )
+    largest = sorted(by_source, key=lambda name: (-by_source[name]["tokens"], name))[:_SOURCES]
+    return {
+        name: (by_source[name].get("of_tokens", 0) / of_corpus, by_source[name]["tokens"] / taken)
+        for name in largest
+    }
+
+
+def _scores(spread: Spread, examples: Rows, threshold: float | None) -> str:
+    """The chart of the scores; of the target's units, where they have some."""
+    scores = [row["score"] for row in examples if row["kind"] == "target"]
+    units = np.array([score for score in scores if score is not None], float)
+    clipped = np.clip(units, spread.bins[0], spread.bins[-1])
+    counted = np.histogram(clipped, spread.bins)[0]
+    bins = spread.bins.astype(float).tolist()
+    return scores_chart(bins, spread.heights.tolist(), counted.tolist(), threshold)
+
+
+def _texts(
+    spread: Spread | None, corpus: Rows, threshold: float | None
+) -> dict[tuple[str, str], list[Example]]:
+    """Examples of the selection, and of what is just not in it."""
+    chosen = [row for row in corpus if row["selected"]]
+    others = [row for row in corpus if not row["selected"]]
+    sample = [] if spread is None else _sample(spread, chosen)
+    shown = {
+        ("Its highest scores", "The very best are often unusual texts."): chosen[:_SHOWN],
+        (
+            "A sample of the selection",
+            f"What a model is trained on: one text from each of {len(sample)} equal parts of the "
+            "selected words, by falling score.",
+        ): sample,
+        ("Its lowest scores", ""): chosen[_SHOWN:][-_SHOWN:],
+        ("Not selected, with the next lower scores", ""): others[:_SHOWN],
+    }
+    if threshold is None:
+        del shown["Not selected, with the next lower scores", ""]
+    return {
+        heading: [
+            Example(f"{row['source']}:{row['row']}", row["score"], row["text"]) for row in rows
+        ]
+        for heading, rows in shown.items()
+        if rows
+    }
+
+
+def _sample(spread: Spread, chosen: Sequence[dict[str, Any]]) -> Rows:
+    """Examples that look like the selection, one from each of its strata.
+
+    Examples are drawn between two thresholds, however much is selected there, and the highest
+    scores have the most; so one is taken where the middle of a stratum's words lies, long texts in
+    proportion to their length.
+    """
+    # They are in the order of the corpus, source after source, so strata take them from places
+    # that are spread evenly over it (multiples of the golden ratio): each source is shown as often
+    # as its words are selected.
+    between: dict[int, list[int]] = {}
+    for i, row in enumerate(chosen):
+        interval = np.searchsorted(-spread.thresholds, -np.float32(row["score"]), side="left")
+        between.setdefault(int(interval), []).append(i)
+    ends = np.cumsum(spread.taken)
+    middles = (np.arange(_STRATA) + 0.5) / _STRATA * ends[-1]
+    sample = []
+    for number, interval in enumerate(np.searchsorted(ends, middles, side="right").tolist()):
+        if left := between.get(interval):
+            lengths = np.cumsum([chosen[i]["characters"] for i in left])
+            place = (0.5 + _GOLDEN * number) % 1 * lengths[-1]
+            sample.append(left.pop(int(np.searchsorted(lengths, place))))
+    return [chosen[i] for i in sorted(sample)]
 
 
 def _steps(path: Path, manifest: dict[str, Any]) -> list[tuple[str, list[str]]]:
@@ -193,7 +178,7 @@ def _steps(path: Path, manifest: dict[str, Any]) -> list[tuple[str, list[str]]]:
 
 
 def _summary(manifest: dict[str, Any]) -> list[str]:
-    """The result of a selection, in sentences."""
+    """The result of a selection, in sentences; that the corpus has little of the domain first."""
     counts, selected = manifest["counts"], manifest["selected"]
     whole = selected.get("of_tokens")  # older versions did not store it
     percent = 100 * selected["tokens"] / max(1, whole or 0)
@@ -203,6 +188,9 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
         f"{manifest['method']['name']} selected {selected['segments']:,} of "
         f"{counts['segments']:,} segments: about {selected['tokens']:,} word pieces{share}."
     ]
+    foreign = (manifest.get("likeness") or {}).get("foreign")
+    warnings = manifest["warnings"]
+    sentences = [*warnings, *sentences] if foreign else [*sentences, *warnings]
     rows = selected.get("rows", selected["segments"])  # older versions joined none
     if rows < selected["segments"]:
         copies = sum((selected["copies"] or {}).get(kind, 0) for kind in ("exact", "near"))
@@ -211,7 +199,6 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
             f"Neighbors are joined to {rows:,} texts of {selected['tokens'] / rows:,.0f} word "
             f"pieces on average; documents of the corpus have {whole / documents:,.0f}."
         )
-    sentences += manifest["warnings"]
     sentences += _sources_in_words(selected)
     copies = copies_in_words(selected.get("copies"))
     left_out = f", {counts['left_out']:,} left out by `read.where`" if "left_out" in counts else ""
@@ -239,6 +226,15 @@ def _sources_in_words(selected: dict[str, Any]) -> list[str]:
     return [f"{'; '.join(phrases)}."] if phrases and len(by_source) > 1 else []
 
 
+_COPIES = {
+    "exact": "exact copies of other rows",
+    "near": "near copies of other rows",
+    "repeats": "segments whose words other segments repeat",
+    "segments": "segments in all",
+}
+"""What the counts of what is left out are of."""
+
+
 def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
     """What was read, rejected and selected."""
     counts, selected = manifest["counts"], manifest["selected"]
@@ -250,18 +246,16 @@ def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
     groups = selected.get("groups") or [str(i) for i in range(1, len(quotas) + 1)]
     read = ("rows", "documents", "rejected", "left_out", "units", "segments")
     items = [(k.replace("_", " "), counts[k]) for k in read if k in counts]
+    copies = [(_COPIES[kind], n) for kind, n in (selected.get("copies") or {}).items() if n]
     return {
         "read": Sheet("Input", ["item", "count"], items),
+        "copies": Sheet("Copies and repeats left out", ["kind", "number"], copies),
         "rejects": Sheet("Rejected rows", ["reason", "rows"], list(counts["reasons"].items())),
         "sources": Sheet(
             "By source",
             [
-                "source",
-                "segments",
-                "words of corpus",
-                "selected",
-                "word pieces",
-                "words of selection",
+                *("source", "segments", "words of corpus"),
+                *("selected", "word pieces", "words of selection"),
             ],
             [
                 (
@@ -309,26 +303,11 @@ def _stages(manifest: dict[str, Any]) -> dict[str, Sheet]:
     }
 
 
-def _lists(data: dict[str, Any]) -> dict[str, Sheet]:
-    """Every threshold and every example."""
-    cuts, names = data["cuts"], [source["name"] for source in data["sources"]]
-    whole = zip(*(cuts[k] for k in ("threshold", "share", "segments", "tokens")), strict=True)
-    example = ("score", "selected", "source", "row", "segment", "id", "text")
-    lengths = zip(("corpus", "selection"), data["lengths"], strict=False)
-    return {
-        "lengths": Sheet(
-            "Lengths of segments, in word pieces",
-            ["of", *(f"{100 * share:.0f} % have at most" for share in LENGTH_SHARES)],
-            [(whole, *quantiles) for whole, quantiles in lengths],
-        ),
-        "cuts": Sheet(
-            "Selection at each threshold",
-            ["threshold", "share", "segments", "word pieces", *names],
-            [(*of_all, *counts) for of_all, counts in zip(whole, cuts["by_source"], strict=True)],
-        ),
-        "examples": Sheet(
-            "Example segments between the thresholds",
-            example,
-            [[row[k] for k in example] for row in data["examples"]],
-        ),
-    }
+def _lengths(spread: Spread) -> Sheet:
+    """How long the segments of the corpus and of the selection are."""
+    rows = zip(("corpus", "selection"), spread.quantiles(_LENGTH_SHARES), strict=False)
+    return Sheet(
+        "Lengths of segments, in word pieces",
+        ["of", *(f"{100 * share:.0f} % have at most" for share in _LENGTH_SHARES)],
+        [(whole, *quantiles) for whole, quantiles in rows],
+    )

@@ -78,7 +78,7 @@ def _path(folder: Path, parts: Sequence[int]) -> Path:
 
 
 def marked_path(folder: Path, parts: Sequence[int]) -> Path:
-    """File with the source of each segment of a run of parts, and whether it is selected."""
+    """File with which segments of a run of parts are selected."""
     return folder / f"marked-{parts[0] if parts else 0:05d}.safetensors"
 
 

@@ -173,8 +173,7 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
         chosen, copied = Chosen(), 0
         chosen.by_cluster = [_nothing() for _ in range(self.clusters)]
         gathered = list(read_gathered(self.gathered, parts))
-        sources: dict[str, int] = {}  # of the run, and for each segment its place among them
-        source_of, marked = [np.empty(0, np.int64)], [np.empty(0, np.bool_)]
+        marked = [np.empty(0, np.bool_)]
         without_copies = (part.without_copies(self.weighted_by) for part in gathered)
         for choice, part in zip(decision.choices(0, without_copies), gathered, strict=True):
             # the decision is of the segments without copies; copies get weight 0
@@ -192,10 +191,7 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
                 of_one = tally.sources(self.names) if tally.files == 1 else ()
                 groups, group_numbers = [group_of(name) for name in of_one], np.zeros(0, np.int64)
             by_group = [chosen.by_source.setdefault(group, _nothing()) for group in groups]
-            if len(copy):
-                places = [sources.setdefault(group, len(sources)) for group in groups]
-                source_of.append(np.array(places, np.int64)[group_numbers[~copy]])
-                marked.append(choice.selected)
+            marked.append(choice.selected)
             candidates = part.tokens * ~copy  # a copy is none
             _count(by_group, group_numbers, candidates, selected)
             if part.groups is not None:
@@ -211,11 +207,8 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
                 lowest = float(part.scores[selected].min())
                 if chosen.threshold is None or lowest < chosen.threshold:
                     chosen.threshold = lowest
-        arrays = {
-            "source": np.concatenate(source_of).astype(np.uint16),  # at most `table.MAX_SOURCES`
-            "selected": np.concatenate(marked),
-        }
-        write_arrays(marked_path(self.gathered, parts), arrays, {"sources": list(sources)})
+        arrays = {"selected": np.concatenate(marked)}
+        write_arrays(marked_path(self.gathered, parts), arrays, {})
         chosen.copies = {"segments": copied}
         return number, chosen
 
@@ -357,7 +350,7 @@ def write_selected(
         write_examples(run, folder, resolved, list(places))
 
 
-_COLUMNS = ("row", "segment", "start", "end", "score", "stage", "weight", "selected", "tokens")
+_COLUMNS = ("row", "segment", "start", "end", "score", "weight", "selected", "tokens")
 
 
 @dataclass(frozen=True)
@@ -385,7 +378,7 @@ class WriteSelected:
         documents = {d.row: d for d in read if isinstance(d, Document)}
         if len(places):
             at_places = {name: column[places] for name, column in columns.items()}
-            lines = self._lines(shard, documents, at_places, ("stage", "selected"))
+            lines = self._lines(shard, documents, at_places, ("selected",))
             write_bytes(example_path(self.example_texts, shard.index), b"\n".join(lines))
         selected = b""
         if len(taken):

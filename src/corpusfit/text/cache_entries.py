@@ -29,7 +29,6 @@ _REMOVED = ".removed-"
 _NAMES = {
     re.compile(r"static-[0-9a-f]{32}"): "static models",
     re.compile(COMPILED): "compiled models",
-    re.compile(r"vega-[\d.]+\.js"): "chart library",
     re.compile(r"(scratch-|\.removed-)[0-9a-f]{32}|\.distilling-\w+"): "temporary files",
 }
 # seconds since its last use in which a command may still need an entry

@@ -53,16 +53,6 @@ def test_the_largest_comes_first(vectors):
     np.testing.assert_allclose(weights, [0.5, 0.3, 0.2], atol=0.01)
 
 
-def test_an_ellipse_is_two_deviations_around_the_rows(vectors):
-    """One Gaussian's ellipse is that of the rows' own mean and covariance."""
-    found = fit_cluster_model(vectors, 1, components=5, steps=150, seed=0)
-    places = found.projection.project(vectors)[:, :2].astype(np.float64)
-    apart = found.ellipses()[0] - places.mean(axis=0)
-    covariance = np.cov(places.T, bias=True)
-    far = np.einsum("nd,de,ne->n", apart, np.linalg.inv(covariance), apart)
-    np.testing.assert_allclose(np.sqrt(far), 2.0, rtol=1e-3)
-
-
 @pytest.mark.parametrize(("components", "n"), [(0, 12), (50, 12), (3, 3)])
 def test_components_are_limited_by_rows_and_dimensions(vectors, components, n):
     found = fit_cluster_model(vectors, 2, components=components, steps=20, seed=0)

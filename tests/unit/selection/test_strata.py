@@ -4,13 +4,17 @@ import numpy as np
 import pytest
 
 from corpusfit.selection.choosing import ScoredPart
-from corpusfit.selection.examples import SHARES, draw, edges, places_of
+from corpusfit.selection.examples import SHARES, _edges, _sample, draw, places_of
 
 
 def cut(scores, *places):
     """Scores as parts of these sizes."""
     pieces = np.split(np.asarray(scores, np.float32), places)
     return lambda: [ScoredPart(i, s, np.ones(len(s), np.int64)) for i, s in enumerate(pieces)]
+
+
+def edges(parts, *, seed, also=()):
+    return _edges([_sample(seed, 1.0, 0, parts())], also)
 
 
 def draw_between(parts, at, each, seed):
