@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -292,6 +293,29 @@ def set_dropout(config: Any, dropout: float) -> None:
     """Set every dropout of a model's configuration."""
     for field in _DROPOUTS & vars(config).keys():
         setattr(config, field, dropout)
+
+
+def recomputable(model: Any) -> list[Any]:
+    """The layers of a model whose activations can be computed again; empty if there is one."""
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
+    return layers if len(layers) > 1 else []
+
+
+def recompute(model: Any) -> None:
+    """Keep no activations within layers in training: the backward pass computes them again."""
+    # With the random state of the forward pass, so dropout is the same. The last layer keeps its
+    # activations: it would be computed again first, when they are all that was given up, and hooks
+    # in it (`Predictor`) know the forward pass alone. The attributes are those that transformers'
+    # `gradient_checkpointing_enable` sets; it also asks for gradients of embeddings, which only
+    # checkpoints with `use_reentrant` need, and has another name in version 6.
+    # Reference: Chen et al. (2016), Training Deep Nets with Sublinear Memory Cost.
+    from torch.utils.checkpoint import checkpoint
+
+    for layer in recomputable(model)[:-1]:
+        layer._gradient_checkpointing_func = partial(checkpoint, use_reentrant=False)
+        layer.gradient_checkpointing = True
 
 
 def compile_model(model: Any) -> None:
