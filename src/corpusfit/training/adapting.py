@@ -140,6 +140,8 @@ def adapt(
     require_extra("Adapting a model", "train")
     callbacks = opened_callbacks(callbacks)
     hardware = resolve(plan.train, "train")
+    if plan.train.shard and hardware.precision == "fp16":  # a scaler sees the gradients of one part
+        hardware = hardware._replace(precision="fp32")
     folder = AdaptFolder(out)
     folder.claim()
     accelerator = start_accelerator(hardware.device, track)

@@ -16,7 +16,7 @@ from functools import cache, partial
 from typing import Any
 
 from corpusfit.core.errors import ModelError
-from corpusfit.embed.hardware import Hardware, memory, seeded
+from corpusfit.embed.hardware import Hardware, dtype_of, memory, seeded
 from corpusfit.embed.losses import head_rows
 from corpusfit.embed.transformer import position_limit, quiet
 from corpusfit.training.adapters import add_adapter, hold_in_bf16
@@ -139,7 +139,7 @@ def _kept(model: Any, rows: int, length: int, precision: str) -> tuple[int, int]
             ids = torch.zeros(rows, length, dtype=torch.long)
             with (
                 torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
-                torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"),
+                torch.autocast("cpu", dtype_of(precision), enabled=precision != "fp32"),
             ):
                 logits = fake(input_ids=ids, attention_mask=torch.ones_like(ids))[0]
             sizes = (s.nbytes() for at, s in storages.items() if at not in own)

@@ -173,7 +173,7 @@ def assemble_training(
     training = Training(
         plan=settings,
         objective=ready.objective,
-        network=Network(predictor, model, packing, hardware.precision == "bf16"),
+        network=Network(predictor, model, packing, hardware.precision),
         chunk_tokens=ChunkTokens(passes.chunks, text.tokens, passes.scale, passes.frequency),
         passes=passes,
         heldout=Heldout.of(text.heldout, ready.objective, rows=rows, seed=plan.seed),
