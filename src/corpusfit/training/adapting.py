@@ -326,6 +326,8 @@ def open_base(
         on_warn=on_warn,
         check=partial(require_memory, plan, hardware) if counted else None,
         weights=weights,
+        as_stored=(plan.adapter.kind == "lora" and hardware.precision != "fp32")
+        and not plan.train.shard,  # divided weights stay in one format
     )
     length = length_of(plan, opened.max_length, hardware.device)
     text_length(length, objective(plan.objective, opened.special, length))

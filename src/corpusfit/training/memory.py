@@ -46,9 +46,10 @@ def require_memory(plan: AdaptPlan, hardware: Hardware, config: Any) -> None:
         if model is None:
             return 0, 0
         # before they are read, the weights are taken to be those of the format written there
-        if plan.adapter.kind and hardware.precision == "bf16":
-            published = str(config.dtype).endswith("bfloat16")
-            hold_in_bf16(model, merged=plan.adapter.save == "merged", exact=lambda _: published)
+        if plan.adapter.kind and hardware.precision != "fp32":
+            published = str(config.dtype).endswith("float16")
+            merged = plan.adapter.save == "merged" or hardware.precision == "fp16"
+            hold_in_bf16(model, merged=merged, exact=lambda _: published)
         length = length_of(plan, position_limit(model), hardware.device)
         return choose(plan, model, 1, length, hardware, room)[0]["total"], length
 

@@ -145,7 +145,7 @@ def assemble_training(
     if plan.objective.name in LANGUAGE_MODELS and not plan.train.shard:
         whole = outline(lambda: type(model)(model.config), plan.adapter)
     if whole is not None:
-        held = {n for n, p in model.named_parameters() if p.dtype == torch.bfloat16}
+        held = {n for n, p in model.named_parameters() if p.itemsize == 2}
         for name, p in whole.named_parameters():
             p.data = p.data.to(torch.bfloat16) if name in held else p.data
         memory, again, taken = choose(plan, whole, most, ready.length, hardware, room)
@@ -220,9 +220,13 @@ def assemble_training(
 
 def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predictor, Packing | None]:
     """Put a model on its device, with its adapter and divided if it is to be; how to call it."""
+    import torch
+
     plan, model, shard = ready.plan, ready.opened.model, ready.plan.train.shard
-    # the model is tried out without its adapter; divided, with one that changes nothing yet
-    if shard and plan.adapter.kind:
+    # the model is tried out without its adapter; divided or in half precision, with one that
+    # changes nothing yet, and with which all else is in float32
+    first = plan.adapter.kind and (shard or next(model.parameters()).dtype != torch.float32)
+    if first:
         add_adapter(model, plan.adapter, plan.seed)
     if shard:
         sharding.shard(model, accelerator.num_processes, accelerator.device)
@@ -241,7 +245,8 @@ def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predict
     if shard:
         sharding.divide_again(model)
     elif plan.adapter.kind:
-        add_adapter(model, plan.adapter, plan.seed)
+        if not first:
+            add_adapter(model, plan.adapter, plan.seed)
         if hardware.precision == "bf16":  # divided weights stay in one format
             hold_in_bf16(model, merged=plan.adapter.save == "merged")
     return predictor, packing
@@ -412,14 +417,19 @@ class PhaseRunner:
             lines = "".join(json.dumps(record) + "\n" for record in [*earlier, *history])
             write_bytes(folder.path / "losses.jsonl", lines.encode())
             opened, adapter, model = ready.opened, ready.plan.adapter, ready.opened.model
+            dtype = str(opened.dtype).removeprefix("torch.")
+            whole = not adapter.kind or adapter.save == "merged"
+            facts["dtype"] = dtype if whole and opened.dtype else "float32"
+            if facts["dtype"] != "float32":
+                self.progress.note(f"The model is saved in {dtype}, as {opened.name} is.")
             if adapter.kind:
                 base = Base(pinned(opened.name, opened.commit), opened.fingerprint)
-                save_adapter(model, opened.tokenizer, adapter, base, folder.path)
+                save_adapter(model, opened.tokenizer, adapter, base, folder.path, opened.dtype)
             else:
                 if ready.plan.objective.name in EMBEDDINGS:
                     write_pooling(folder.path, model.pooling, int(model.config.hidden_size))
                     model = model.encoder
-                save_model(model, opened.tokenizer, folder.path)
+                save_model(model, opened.tokenizer, folder.path, dtype=opened.dtype)
             files = sorted(folder.path.glob("*.safetensors"))
             facts["weights"] = {file.name: file_digest(file) for file in files}
         return facts
