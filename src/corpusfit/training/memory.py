@@ -143,8 +143,7 @@ def _kept(model: Any, rows: int, length: int, precision: str) -> tuple[int, int]
                 torch.autocast("cpu", dtype_of(precision), enabled=precision != "fp32"),
             ):
                 logits = fake(input_ids=ids, attention_mask=torch.ones_like(ids))[0]
-            sizes = (s.nbytes() for at, s in storages.items() if at not in own)
-            return sum(sizes), logits.shape[-1]
+            return sum(s.nbytes() for at, s in storages.items() if at not in own), logits.shape[-1]
     except Exception:  # models raise many kinds of exceptions
         return 0, 0
     finally:
