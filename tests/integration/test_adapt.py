@@ -614,6 +614,7 @@ def test_a_model_is_saved_in_the_dtype_of_its_base(adapt, half_lm, adapter):
         assert torch.equal(p, theirs.get_parameter(name).to(torch.bfloat16)), name
 
 
+@pytest.mark.slow
 def test_a_lora_base_stays_as_it_is_stored_where_products_are_in_half_precision(adapt, half_lm):
     import torch
     from safetensors.torch import load_file

@@ -103,8 +103,12 @@ def test_layers_that_are_recomputed_keep_their_inputs():
     ("settings", "cure"),
     [
         ({"train__checkpointing": "off", "train__length": 512}, "train.checkpointing=on"),
-        ({"train__length": 16}, "adapter.kind=lora"),
-        ({"adapter__kind": "lora", "train__length": 512}, "train.length=128"),
+        pytest.param({"train__length": 16}, "adapter.kind=lora", marks=pytest.mark.slow),
+        pytest.param(
+            {"adapter__kind": "lora", "train__length": 512},
+            "train.length=128",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_training_that_cannot_fit_is_refused_with_a_cure_that_fits(monkeypatch, settings, cure):
