@@ -3,8 +3,8 @@
 Each case trains a few steps of a random model in a process of its own, on a CPU in fp32. Its peak
 is anonymous memory (RssAnon), which leaves out mapped files; the frozen weights of LoRA stay in the
 mapping of their file and are added. Beside it stands what `adapt` counts, and the program: what the
-process had when training began. What fits where is counted alone, in bf16 with a row of 2,048
-tokens.
+process had when training began. What fits where is counted alone, on a GPU in bf16 with a row of
+2,048 tokens.
 
 Run: .venv/bin/python benchmarks/training_memory.py [SIZE:KIND …], or with the word fits
 """
@@ -128,37 +128,37 @@ def measure(size: str, kind: str) -> None:
 def in_gb(counted: dict[str, int]) -> str:
     """Cells of a table: the program, the parts that do not depend on text, the others, the sum."""
     states = sum(counted[name] for name in ("weights", "gradients", "optimizer"))
-    parts = [counted["program"], states, counted["activations"], counted["logits"], counted["gaps"]]
+    parts = [counted["program"], states, counted["activations"]]
     return " | ".join(
         f"{part / 1e9:.2f}" for part in [*parts, counted["program"] + counted["total"]]
     )
 
 
 def fits() -> None:
-    """Print what a step needs of each of 1 and 8 GPUs, with a row of 2,048 tokens."""
+    """Print what a step needs of a GPU, with a row of 2,048 tokens."""
     import transformers
 
     from corpusfit.embed.hardware import Hardware
     from corpusfit.training.adapters import hold_in_bf16
-    from corpusfit.training.memory import Pass, outline, step_memory
-    from corpusfit.training.plan import AdapterPlan
+    from corpusfit.training.memory import choose, outline
+    from corpusfit.training.plan import AdaptPlan
 
     for size, shape in COUNTED.items():
         build = partial(
             transformers.AutoModelForCausalLM.from_config, config_of(shape, tied=size != "8B")
         )
-        for kind in ("full", "lora"):
+        for kind in ("", "lora"):
+            plan = AdaptPlan().with_value("objective.name", "causal")
+            plan = plan.with_value("adapter.kind", kind)
             cells = []
-            for processes in (1, 8):
-                for recomputed in (False, True):
-                    model = outline(build, AdapterPlan("" if kind == "full" else "lora"))
-                    if kind == "lora" and processes == 1:  # divided weights stay in one format
-                        hold_in_bf16(model, merged=False)
-                    gpu = Hardware("cuda", "bf16", 0)
-                    work = Pass(1, 2_048, 1.0, True, gpu, recomputed, processes)
-                    needed = step_memory(model, work)
-                    cells.append("?" if needed is None else f"{needed.total / 1e9:.1f}")
-            print(f"| {size} | {kind} | {' | '.join(cells)} |", flush=True)
+            for checkpointing in ("off", "on"):
+                plan = plan.with_value("train.checkpointing", checkpointing)
+                model = outline(build, plan.adapter)
+                if kind:
+                    hold_in_bf16(model, merged=False)
+                parts, _, _ = choose(plan, model, 1, 2_048, Hardware("cuda", "bf16", 0), None)
+                cells.append(f"{parts['total'] / 1e9:.1f}")
+            print(f"| {size} | {kind or 'all'} | {' | '.join(cells)} |", flush=True)
 
 
 def main(cases: list[str]) -> None:

@@ -197,7 +197,7 @@ def training_of(
     return Training(
         plan=plan,
         objective=aim,
-        network=Network(predictor, model, packing, bf16=False),
+        network=Network(predictor, model, packing, precision="fp32"),
         chunk_tokens=ChunkTokens(passes.chunks, (tokens,), passes.scale, passes.frequency),
         passes=passes,
         heldout=Heldout.of(kinds, aim, rows=micro_rows, seed=seed),
@@ -301,7 +301,7 @@ def translation_of(
     return Training(
         plan=plan,
         objective=aim,
-        network=Network(Predictor(model), model, None, bf16=False),
+        network=Network(Predictor(model), model, None, precision="fp32"),
         chunk_tokens=ChunkTokens(passes.chunks, (tokens,), passes.scale, passes.frequency),
         passes=passes,
         heldout=Heldout.of({"task": (measured, looked_at)}, aim, rows=micro_rows, seed=seed),

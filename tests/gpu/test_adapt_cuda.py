@@ -26,8 +26,8 @@ def adapt(tiny_lm, jsonl, tmp_path, inline):
     data = jsonl("data.jsonl", TEXTS)
 
     def adapt(out, machine=inline, **words):
+        settings = ["train.device=cuda", "train.checkpoint_minutes=1e-9", *words.pop("more", [])]
         given = {"max_steps": 30, "batch": 16, "length": 64, "learning_rate": 5e-3, **words}
-        settings = ["train.device=cuda", "train.checkpoint_minutes=1e-9"]
         return corpusfit.adapt(
             model=str(tiny_lm),
             data=data,
@@ -86,7 +86,7 @@ def test_gradients_through_packed_rows_are_those_of_padded_ones(name, bf16, most
     ):
         if how is None:
             model.set_attn_implementation("sdpa")
-        network = Network(predictor, model, how, bf16)
+        network = Network(predictor, model, how, "bf16" if bf16 else "fp32")
         kind = torch.zeros_like(inputs)
         micro = MicroBatch(
             inputs, chunks, kind, torch.tensor(places), labels, scale, none, scale[:0]
@@ -100,18 +100,43 @@ def test_gradients_through_packed_rows_are_those_of_padded_ones(name, bf16, most
     assert float((found[0] - found[1]).norm() / found[1].norm()) < most
 
 
-@pytest.mark.parametrize("objective", ["mlm", "mlm+nsp"])
-def test_a_training_learns_and_goes_on_to_the_same_loss(adapt, inline, objective):
+@pytest.mark.parametrize(
+    ("objective", "precision"), [("mlm", "auto"), ("mlm+nsp", "auto"), ("mlm", "fp16")]
+)
+def test_a_training_learns_and_goes_on_to_the_same_loss(adapt, inline, objective, precision):
     """Sums on a GPU may be added in another order, so that losses agree but for rounding."""
-    whole = adapt("whole", objective=objective)
+    words = {"objective": objective, "more": [f"train.precision={precision}"]}
+    whole = adapt("whole", **words)
     found = whole.manifest
     assert (found["device"], found["packed"]) == ("cuda", objective == "mlm")
     assert found["losses"]["after"]["data"] < found["losses"]["before"]["data"] - 0.5
     machine = dataclasses.replace(inline, progress=StoppingTraining(17))
     with pytest.raises(InterruptedError):
-        adapt("stopped", machine=machine, objective=objective)
-    again = adapt("stopped", objective=objective)
+        adapt("stopped", machine=machine, **words)
+    again = adapt("stopped", **words)
     assert [r["step"] for r in again.history()] == [r["step"] for r in whole.history()]
     after = again.manifest["losses"]["after"]["data"]
     assert after == pytest.approx(found["losses"]["after"]["data"], abs=0.02)
     assert json.loads((again.path / "config.json").read_text("utf-8"))["hidden_size"] == 32
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "auto"])
+def test_a_step_does_not_wait_for_the_gpu_and_multiplies_tf32(adapt, precision):
+    """torch raises an error where a step waits: from its beginning to before it is recorded."""
+    from transformers import TrainerCallback
+
+    fast = []
+
+    class Steps(TrainerCallback):
+        def on_step_begin(self, args, state, control, **facts):
+            fast.append(torch.get_float32_matmul_precision())
+            torch.cuda.set_sync_debug_mode("error")
+
+        def on_step_end(self, args, state, control, **facts):
+            torch.cuda.set_sync_debug_mode("default")
+
+    try:
+        adapt("out", more=[f"train.precision={precision}"], callbacks=[Steps()])
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert fast == ["high"] * 30

@@ -570,6 +570,93 @@ def test_another_kind_of_machine_does_not_take_a_training_up(adapt, inline, tmp_
         adapt()
 
 
+def test_another_number_of_processes_does_not_take_a_training_up(adapt, inline, tmp_path):
+    """Random draws are those of a process; with `train.shard`, any number resumes."""
+    with pytest.raises(InterruptedError):
+        adapt(machine=listening(inline, 4), settings=["train.checkpoint_minutes=1e-9"])
+    settled = tmp_path / "out/.corpusfit/settled.json"
+    settled.write_text(settled.read_text("utf-8").replace('"processes": 1', '"processes": 2'))
+    with pytest.raises(ChangedInputError, match=r"processes was 2, is 1"):
+        adapt()
+
+
+@pytest.fixture
+def half_lm(tiny_lm, tmp_path):
+    """`tiny_lm` stored in bf16, and the same weights stored in fp32."""
+    import torch
+    import transformers
+
+    folders = tmp_path / "bf16", tmp_path / "fp32"
+    for folder, dtype in zip(folders, (torch.bfloat16, torch.float32), strict=True):
+        shutil.copytree(tiny_lm, folder)
+        model = transformers.AutoModelForMaskedLM.from_pretrained(tiny_lm, dtype=torch.bfloat16)
+        model.to(dtype).save_pretrained(folder)
+    return folders
+
+
+@pytest.mark.parametrize("adapter", [{}, {"adapter": "lora", "settings": ["adapter.save=merged"]}])
+def test_a_model_is_saved_in_the_dtype_of_its_base(adapt, half_lm, adapter):
+    """Its weights are those of a training that begins from float32, rounded."""
+    import torch
+    import transformers
+
+    halved, whole = (adapt(m.name + "-out", model=str(m), **adapter) for m in half_lm)
+    dtypes = {run.manifest["dtype"] for run in (halved, whole)}
+    assert dtypes == {"bfloat16", "float32"}
+    ours, theirs = (
+        transformers.AutoModelForMaskedLM.from_pretrained(run.path, dtype="auto")
+        for run in (halved, whole)
+    )
+    assert (ours.dtype, theirs.dtype) == (torch.bfloat16, torch.float32)
+    for name, p in ours.named_parameters():
+        assert torch.equal(p, theirs.get_parameter(name).to(torch.bfloat16)), name
+
+
+@pytest.mark.slow
+def test_a_lora_base_stays_as_it_is_stored_where_products_are_in_half_precision(adapt, half_lm):
+    import torch
+    from safetensors.torch import load_file
+    from transformers import TrainerCallback
+
+    class Watching(TrainerCallback):
+        dtypes = None
+
+        def on_train_begin(self, args, state, control, model, **facts):
+            layer = model.bert.encoder.layer[0].attention.self.query
+            embeddings = model.bert.embeddings.word_embeddings
+            parts = layer.base_layer, layer.lora_A["default"], embeddings
+            Watching.dtypes = [part.weight.dtype for part in parts]
+
+    found = {}
+    for folder in half_lm:
+        run = adapt(
+            folder.name + "-out",
+            model=str(folder),
+            adapter="lora",
+            settings=["train.precision=bf16"],
+            callbacks=[Watching()],
+        )
+        assert Watching.dtypes == [torch.bfloat16, torch.float32, torch.float32]
+        found[folder.name] = run.manifest["losses"]["after"]["data"]
+        adapter = load_file(run.path / "adapter_model.safetensors")
+        assert {weight.dtype for weight in adapter.values()} == {torch.float32}
+        assert run.manifest["dtype"] == "float32"
+    assert found["bf16"] == pytest.approx(found["fp32"], abs=2e-3)  # a new A is rounded, as peft's
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("bf16", "bfloat16"), ("fp16", "bfloat16"), ("fp32", "float32")]
+)
+def test_a_lora_base_is_read_in_its_own_dtype(half_lm, precision, dtype):
+    from corpusfit.embed.hardware import Hardware
+    from corpusfit.training.plan import AdaptPlan
+
+    plan = AdaptPlan().with_value("adapter.kind", "lora").with_value("model.name", str(half_lm[0]))
+    opened = adapting.open_base(plan, Hardware("cpu", precision, 0), [].append)
+    assert {str(p.dtype) for p in opened.model.parameters()} == {f"torch.{dtype}"}
+    assert str(opened.dtype) == "torch.bfloat16"
+
+
 def test_another_lambda_is_another_training(adapt, selections, inline, tmp_path):
     sharp = tmp_path / "sharp"
     shutil.copytree(selections / "top", sharp)

@@ -66,19 +66,27 @@ class Hardware(NamedTuple):
 
 
 def resolve(wanted: Wanted, group: str = "embed", batch_tokens: int = 0) -> Hardware:
-    """Resolve a plan's device, precision (`bf16`, `fp32`, to encode also `fp16`) and batch size."""
+    """Resolve a plan's device, precision (`bf16`, `fp32` or `fp16`) and batch size."""
     # `auto` takes bf16 only where the hardware multiplies it: elsewhere bf16 doubles the time. On
     # CPUs only what Linux reports for x86 counts (the flags avx512_bf16 and amx_bf16). Apple's
     # GPUs have it from macOS 14 on, but not all of torch's operators do. CUDA devices without it
-    # multiply fp16, whose gradients would need to be scaled.
+    # multiply fp16, whose gradients have to be scaled: `adapt` does, fine-tuning does not.
     device = resolve_device(wanted.device, group)
     if wanted.precision != "auto":
         precision = wanted.precision
     elif _has_bf16(device):
         precision = "bf16"
     else:
-        precision = "fp16" if (kind_of(device), group) == ("cuda", "embed") else "fp32"
+        half = kind_of(device) == "cuda" and group.rpartition(".")[2] in ("embed", "train")
+        precision = "fp16" if half else "fp32"
     return Hardware(device, precision, batch_tokens or size_for(device, BATCH_TOKENS))
+
+
+def dtype_of(precision: str) -> torch.dtype:
+    """The format that `bf16`, `fp16` or `fp32` names."""
+    import torch
+
+    return {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision, torch.float32)
 
 
 def multiplied_in(states: torch.Tensor) -> torch.dtype:

@@ -442,7 +442,7 @@ def _loss_meter(
     # token ids are memory-mapped, so they must be local
     token_cache = (context.cache if is_local(context.cache) else folder.work) / "tokens"
     length = length_of(plan, opened.max_length, hardware.device)
-    network = Network(Predictor(model), model, None, hardware.precision == "bf16")
+    network = Network(Predictor(model), model, None, hardware.precision)
     rows = max(1, hardware.batch_tokens // length)
     tokenising = Tokenising(plan.read, folder.tokenizer, token_cache, end, context)
 

@@ -140,7 +140,7 @@ def open_decoder(
     limit = position_limit(model) if stated else _UNLIMITED
     context = min(context or default_context or limit, limit)
     predictor = Predictor(model)
-    network = Network(predictor, model, None, hardware.precision == "bf16")
+    network = Network(predictor, model, None, hardware.precision)
     return Decoder(network, backend_tokenizer(tokenizer, name), special, start, context)
 
 

@@ -162,7 +162,7 @@ def open_with_head(
     for parameter in head.values():
         parameter.requires_grad_(True)
     model.to(hardware.device)
-    network = Network(predictor, model, packing, hardware.precision == "bf16")
+    network = Network(predictor, model, packing, hardware.precision)
     backend = backend_tokenizer(tokenizer, plan.name)
     return HeadedModel(network, backend, special, max_length, widest, adapted or bool(plan.adapter))
 

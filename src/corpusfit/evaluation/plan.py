@@ -33,7 +33,6 @@ from corpusfit.training.plan import (
     WARMUP,
     DecodePlan,
     MaxGradNorm,
-    Precision,
     WeightDecay,
 )
 
@@ -306,7 +305,14 @@ class FinetunePlan(Group, group="finetune"):
     ] = None
     weight_decay: WeightDecay = 0.01
     max_grad_norm: MaxGradNorm = 1.0
-    precision: Precision = "auto"
+    precision: Annotated[
+        str,
+        Option(
+            "Number format: `auto` (bf16 where the hardware supports it), `bf16` or `fp32`; "
+            "weights are always fp32",
+            allowed=PRECISIONS,
+        ),
+    ] = "auto"
     device: Device = "auto"
 
 

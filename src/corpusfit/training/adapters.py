@@ -65,6 +65,12 @@ def add_adapter(model: Any, plan: AdapterPlan, seed: int) -> None:
         insert_pfeiffer(base, plan.reduction, seed)
     else:
         insert_lora(base, plan.rank, plan.alpha, linear_layers(base), seed)
+        # of a base in half precision, only what `_forward` multiplies may stay so
+        replaced = (vars(module).get("forward") for module in model.modules())
+        ours = (f for f in replaced if isinstance(f, partial) and f.func is _forward)
+        narrow = {id(f.args[0].base_layer.weight) for f in ours}
+        for p in model.parameters():
+            p.data = p.data if id(p) in narrow else p.data.float()
 
 
 def _forward(module: Any, x: torch.Tensor) -> torch.Tensor:
@@ -144,14 +150,14 @@ def hold_in_bf16(
     from transformers.pytorch_utils import Conv1D
 
     def lossless(weight: torch.Tensor) -> bool:
-        return torch.equal(weight.to(torch.bfloat16).float(), weight)
+        return torch.equal(weight.to(torch.bfloat16).to(weight.dtype), weight)
 
     exact, held = exact or lossless, 0
     tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     for module in model.modules():
         if type(module) in (nn.Linear, Conv1D):
             p = module.weight
-            frozen = not p.requires_grad and p.dtype == torch.float32 and id(p) not in tables
+            frozen = not p.requires_grad and id(p) not in tables
             if frozen and (not merged or exact(p.detach())):
                 p.data = p.data.to(torch.bfloat16)
                 held += p.numel()
@@ -182,8 +188,10 @@ def trainable_parameters(model: Any) -> dict[str, torch.nn.Parameter]:
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
-def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, folder: Path) -> None:
-    """Write an adapter, without its base model or merged with it (`plan.save`)."""
+def save_adapter(
+    model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, folder: Path, dtype: Any = None
+) -> None:
+    """Write an adapter, without its base model or merged with it (`plan.save`), in a dtype."""
     # Merged, LoRA is added to the model's matrices. A Pfeiffer adapter cannot be (it has a ReLU),
     # so the folder holds the base model beside the adapter's files, and transformers alone opens
     # the base model without the adapter.
@@ -203,7 +211,7 @@ def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, fold
             if isinstance(module, LoraLayer):
                 delta = module.get_delta_weight(_PEFT_NAME).detach()
                 state[f"{n}.weight"] = module.get_base_layer().weight.detach() + delta
-        save_model(model, tokenizer, folder, state)
+        save_model(model, tokenizer, folder, state, dtype)
         return
     at = user_path(base.name)
     name = str(at.resolve()) if at.is_dir() else base.name
@@ -238,7 +246,7 @@ def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, fold
     write_bytes(folder / ADAPTER, json.dumps(note, indent=2, sort_keys=True).encode())
     if plan.save == "merged":
         state = {n: t for n, t in model.state_dict().items() if f".{MARK}." not in n}
-        save_model(model, tokenizer, folder, state)
+        save_model(model, tokenizer, folder, state, dtype)
 
 
 def open_adapted(folder: Path, auto_class: Any) -> Any:

@@ -56,8 +56,14 @@ from corpusfit.training.inputs import (
     with_conversations,
     with_task_phase,
 )
-from corpusfit.training.memory import can_recompute, require_memory
-from corpusfit.training.models import LoadedModel, add_words, find_new_words, open_model
+from corpusfit.training.memory import require_memory
+from corpusfit.training.models import (
+    LoadedModel,
+    add_words,
+    find_new_words,
+    open_model,
+    recomputable,
+)
 from corpusfit.training.objectives import Objective, objective
 from corpusfit.training.phases import ROLES, PhaseRunner, Ready, model_bytes
 from corpusfit.training.plan import (
@@ -134,6 +140,8 @@ def adapt(
     require_extra("Adapting a model", "train")
     callbacks = opened_callbacks(callbacks)
     hardware = resolve(plan.train, "train")
+    if plan.train.shard and hardware.precision == "fp16":  # a scaler sees the gradients of one part
+        hardware = hardware._replace(precision="fp32")
     folder = AdaptFolder(out)
     folder.claim()
     accelerator = start_accelerator(hardware.device, track)
@@ -318,12 +326,14 @@ def open_base(
         on_warn=on_warn,
         check=partial(require_memory, plan, hardware) if counted else None,
         weights=weights,
+        as_stored=(plan.adapter.kind == "lora" and hardware.precision != "fp32")
+        and not plan.train.shard,  # divided weights stay in one format
     )
     length = length_of(plan, opened.max_length, hardware.device)
     text_length(length, objective(plan.objective, opened.special, length))
     if plan.adapter.kind:
         require_adaptable(opened.model, plan.adapter)
-    if plan.train.checkpointing == "on" and not can_recompute(opened.model):
+    if plan.train.checkpointing == "on" and not recomputable(opened.model):
         cure = f"{type(opened.model).__name__} has no layers that can be computed again."
         raise bad_setting("`train.checkpointing`", "auto or off for this model", "on", cure)
     tokenizer = opened.tokenizer
@@ -574,7 +584,7 @@ def _projected(
         "seconds": steps * step_s,
         "around_s": around,
         "memory_mb": peak(),
-        "memory_gb": {name: size / 1e9 for name, size in (manifest["memory"] or {}).items()},
+        "memory_gb": {name: size / 1e9 for name, size in manifest["memory"].items()},
         "disk_mb": (2 * tokens + model_bytes(manifest, train.checkpoints)) / 1e6,
     }
 

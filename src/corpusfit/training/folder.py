@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,7 @@ class State:
     at: tuple[int, int]  # position in the data: pass and row
     history: list[dict[str, Any]]  # records of losses so far
     losses: list[float]  # losses of the steps since the last record, each an exact float32
+    scaler: dict[str, Any] = field(default_factory=dict)  # of losses, in fp16
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,8 @@ class Checkpoints:
             if fault is None:
                 stored = json.loads(mark.read_text("utf-8"))
                 at, losses = tuple(stored["at"]), stored["losses"]
-                newest = State(stored["step"], at, stored["history"], losses)
+                scaler = stored.get("scaler", {})
+                newest = State(stored["step"], at, stored["history"], losses, scaler)
                 break
             faults.append(f"The checkpoint {mark.parent} is damaged ({fault})")
         instead = "starts from the beginning"

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -89,13 +90,15 @@ _OTHER = {
 class LoadedModel:
     """A model that is ready for training."""
 
-    model: Any  # torch module in float32, on the CPU, in evaluation mode
+    # torch module on the CPU, in evaluation mode; in float32, or as stored if `open_model` may
+    model: Any
     tokenizer: Any  # transformers tokenizer; `special_tokens.backend_tokenizer` gives its backend
     special: SpecialTokens  # special tokens of the tokenizer
     max_length: int  # maximum tokens of a sequence, special tokens included
     name: str  # name that the user gave
     fingerprint: str  # hex digest of the model's files, or of the settings that made it
     commit: str = ""  # of a hub id
+    dtype: Any = None  # torch's, of the stored weights; None for those of a new model
 
     def facts(self) -> dict[str, str]:
         """Name and content, for a manifest."""
@@ -112,8 +115,12 @@ def open_model(
     on_warn: Callable[[str], None],
     check: Callable[[Any], None] | None = None,
     weights: bool = True,
+    as_stored: bool = False,
 ) -> LoadedModel:
     """Open the model that a plan names; `check` gets its configuration before weights are read.
+
+    Its weights are made float32, unless they may be `as_stored`, for a LoRA whose products are in
+    half precision anyway.
 
     Without `weights`, none are read or checked: the model is on torch's device `meta`, for a
     process that another one sends them to.
@@ -122,10 +129,13 @@ def open_model(
     # weights are an error unless a new head is allowed.
     folder = find(plan.name, setting=MODEL)
     path = transformer_folder(folder, MODEL)
+    import torch
     import transformers
 
+    halves = (torch.bfloat16, torch.float16)
     with _loading(plan.name, objective, seed):
         config = transformers.AutoConfig.from_pretrained(path, **LOCAL)
+        stored = config.dtype if config.dtype in halves else torch.float32
         if config.is_encoder_decoder != (objective == TRANSLATION):
             if objective == TRANSLATION:
                 raise ModelError(
@@ -147,7 +157,8 @@ def open_model(
         missing: Sequence[str] = ()
         model = None if weights else _on_meta(AUTO[objective], config, attention)
         if model is None:
-            model, missing = _from_pretrained(AUTO[objective], path, attention, changed)
+            dtype = "auto" if as_stored else "float32"
+            model, missing = _from_pretrained(AUTO[objective], path, attention, changed, dtype)
     head, body = missing_weights(model, missing)
     if body:
         raise ModelError(
@@ -170,7 +181,7 @@ def open_model(
             f"head: {_names(head)} new."
         )
     opened = checked_model(model, tokenizer, objective, plan.name, fingerprint(path))
-    return replace(opened, commit=commit_of(plan.name, folder))
+    return replace(opened, commit=commit_of(plan.name, folder), dtype=stored)
 
 
 def fingerprint(folder: Path) -> str:
@@ -212,14 +223,14 @@ def checked_model(
 
 
 def _from_pretrained(
-    kind: str, folder: Path, attention: str, config: Any = None
+    kind: str, folder: Path, attention: str, config: Any = None, dtype: str = "float32"
 ) -> tuple[Any, Sequence[str]]:
     """A model of an auto class of transformers, and names of missing weights."""
-    import torch
     import transformers
+    from accelerate import init_empty_weights
 
     options: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, **LOCAL}
-    options |= {"dtype": torch.float32} | ({"config": config} if config else {})
+    options |= {"dtype": dtype} | ({"config": config} if config else {})
     opening = getattr(transformers, kind).from_pretrained
     try:
         model, info = opening(folder, attn_implementation=attention, **options)
@@ -227,6 +238,12 @@ def _from_pretrained(
         if "scaled_dot_product_attention" not in str(e):
             raise
         model, info = opening(folder, attn_implementation="eager", **options)
+    if dtype == "auto":  # numbers that are computed and not stored have been rounded, as Gemma's
+        with init_empty_weights():
+            exact = type(model)(model.config)
+        for module, other in zip(model.modules(), exact.modules(), strict=True):
+            for name in module._non_persistent_buffers_set:
+                module._buffers[name] = other._buffers[name]
     return model, info["missing_keys"]
 
 
@@ -294,6 +311,29 @@ def set_dropout(config: Any, dropout: float) -> None:
         setattr(config, field, dropout)
 
 
+def recomputable(model: Any) -> list[Any]:
+    """The layers of a model whose activations can be computed again; empty if there is one."""
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    layers = [m for m in model.modules() if isinstance(m, GradientCheckpointingLayer)]
+    return layers if len(layers) > 1 else []
+
+
+def recompute(model: Any) -> None:
+    """Keep no activations within layers in training: the backward pass computes them again."""
+    # With the random state of the forward pass, so dropout is the same. The last layer keeps its
+    # activations: it would be computed again first, when they are all that was given up, and hooks
+    # in it (`Predictor`) know the forward pass alone. The attributes are those that transformers'
+    # `gradient_checkpointing_enable` sets; it also asks for gradients of embeddings, which only
+    # checkpoints with `use_reentrant` need, and has another name in version 6.
+    # Reference: Chen et al. (2016), Training Deep Nets with Sublinear Memory Cost.
+    from torch.utils.checkpoint import checkpoint
+
+    for layer in recomputable(model)[:-1]:
+        layer._gradient_checkpointing_func = partial(checkpoint, use_reentrant=False)
+        layer.gradient_checkpointing = True
+
+
 def compile_model(model: Any) -> None:
     """Compile a model in place, its weights and their names untouched (`train.compile`)."""
     import torch
@@ -321,15 +361,26 @@ def _names(names: list[str]) -> str:
 
 
 def save_model(
-    model: Any, tokenizer: Any, folder: Path, weights: dict[str, Any] | None = None
+    model: Any,
+    tokenizer: Any,
+    folder: Path,
+    weights: dict[str, Any] | None = None,
+    dtype: Any = None,
 ) -> None:
-    """Write a folder that `AutoModel.from_pretrained` and every model setting can open."""
+    """Write a folder that `AutoModel.from_pretrained` and every model setting can open.
+
+    With a `dtype`, the model is changed to it, in place.
+    """
     # Each file is written atomically, `config.json` last, so a folder with `config.json` is
     # complete.
     aside = folder / "saving" if is_local(folder) else Path(tempfile.mkdtemp(prefix="corpusfit-"))
     remove(aside)
     try:
         aside.mkdir(parents=True)
+        if dtype is not None:
+            model.to(dtype)
+            state = model.state_dict() if weights is None else weights
+            weights = {n: t.to(dtype) if t.is_floating_point() else t for n, t in state.items()}
         with quiet():
             model.save_pretrained(aside, state_dict=weights)
             tokenizer.save_pretrained(aside)
@@ -432,4 +483,4 @@ def add_words(opened: LoadedModel, new: NewWords, objective: str) -> LoadedModel
                 table[row] = table[list(pieces)].mean(dim=0)
     fingerprint = digest({"kind": "words 1", "model": opened.fingerprint, "words": new.words})
     extended = checked_model(model, tokenizer, objective, opened.name, fingerprint)
-    return replace(extended, commit=opened.commit)
+    return replace(extended, commit=opened.commit, dtype=opened.dtype)

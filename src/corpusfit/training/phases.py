@@ -31,8 +31,15 @@ from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
 from corpusfit.training.data import TrainingText
 from corpusfit.training.folder import AdaptFolder, Checkpoints
 from corpusfit.training.inputs import TrainingInputs
-from corpusfit.training.memory import can_recompute, choose, outline, recompute
-from corpusfit.training.models import LoadedModel, compile_model, open_model, save_model
+from corpusfit.training.memory import choose, outline
+from corpusfit.training.models import (
+    LoadedModel,
+    compile_model,
+    open_model,
+    recomputable,
+    recompute,
+    save_model,
+)
 from corpusfit.training.objectives import Network, Objective
 from corpusfit.training.packing import Packing, find_packing
 from corpusfit.training.plan import (
@@ -132,21 +139,25 @@ def assemble_training(
     # a forward pass takes as many rows as fit, or a whole step if the loss compares its rows
     micro = plan.train.micro_tokens or size_for(hardware.device, _MICRO_TOKENS)
     rows = (settings.batch or 1) if ready.objective.whole_steps else max(1, micro // ready.length)
-    recomputes, memory = plan.train.checkpointing == "on", None
-    if plan.objective.name in LANGUAGE_MODELS:
+    most = min(rows, settings.batch or 1)
+    memory: dict[str, int] = {}
+    again, taken, whole = plan.train.checkpointing == "on", most, None
+    if plan.objective.name in LANGUAGE_MODELS and not plan.train.shard:
         whole = outline(lambda: type(model)(model.config), plan.adapter)
-        if whole is not None:
-            held = {n for n, p in model.named_parameters() if p.dtype == torch.bfloat16}
-            for name, p in whole.named_parameters():
-                p.data = p.data.to(torch.bfloat16) if name in held else p.data
-        most = min(rows, settings.batch or 1)
-        choice = choose(plan, whole, most, ready.length, hardware, room, accelerator.num_processes)
-        recomputes, memory = choice.recomputes, choice.memory
-        if choice.note:
-            rows = choice.rows
-            progress.note(choice.note)
-    if recomputes:
+    if whole is not None:
+        held = {n for n, p in model.named_parameters() if p.itemsize == 2}
+        for name, p in whole.named_parameters():
+            p.data = p.data.to(torch.bfloat16) if name in held else p.data
+        memory, again, taken = choose(plan, whole, most, ready.length, hardware, room)
+    if again:
         recompute(model)
+    if taken < most or (again and plan.train.checkpointing == "auto"):
+        rows = taken
+        how = ", and activations are computed again" if again else ""
+        progress.note(
+            f"To fit into {(room or 0) / 1e9:.1f} GB of memory, a forward pass takes "
+            f"{rows * ready.length:,} tokens{how}."
+        )
     if plan.train.compile:
         progress.note("The model is compiled in the first steps, which takes minutes.")
         compile_model(model)
@@ -162,7 +173,7 @@ def assemble_training(
     training = Training(
         plan=settings,
         objective=ready.objective,
-        network=Network(predictor, model, packing, hardware.precision == "bf16"),
+        network=Network(predictor, model, packing, hardware.precision),
         chunk_tokens=ChunkTokens(passes.chunks, text.tokens, passes.scale, passes.frequency),
         passes=passes,
         heldout=Heldout.of(text.heldout, ready.objective, rows=rows, seed=plan.seed),
@@ -170,7 +181,7 @@ def assemble_training(
         best=folder.best,
         accelerator=accelerator,
         micro_rows=rows,
-        can_recompute=can_recompute(model) and not recomputes,
+        can_recompute=bool(recomputable(model)) and not again,
         width=ready.length if packing else 0,
         seed=plan.seed,
         bleu=bleu,
@@ -190,8 +201,8 @@ def assemble_training(
         "precision": hardware.precision,
         "attention": getattr(model.config, "_attn_implementation", ""),
         "device": hardware.kind,
-        "memory": memory and memory.as_dict(),
-        "checkpointing": recomputes,
+        "memory": memory,
+        "checkpointing": again,
         "micro_tokens": rows * ready.length,
         "processes": accelerator.num_processes,
         "packed": bool(packing),
@@ -209,9 +220,13 @@ def assemble_training(
 
 def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predictor, Packing | None]:
     """Put a model on its device, with its adapter and divided if it is to be; how to call it."""
+    import torch
+
     plan, model, shard = ready.plan, ready.opened.model, ready.plan.train.shard
-    # the model is tried out without its adapter; divided, with one that changes nothing yet
-    if shard and plan.adapter.kind:
+    # the model is tried out without its adapter; divided or in half precision, with one that
+    # changes nothing yet, and with which all else is in float32
+    first = plan.adapter.kind and (shard or next(model.parameters()).dtype != torch.float32)
+    if first:
         add_adapter(model, plan.adapter, plan.seed)
     if shard:
         sharding.shard(model, accelerator.num_processes, accelerator.device)
@@ -230,7 +245,8 @@ def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predict
     if shard:
         sharding.divide_again(model)
     elif plan.adapter.kind:
-        add_adapter(model, plan.adapter, plan.seed)
+        if not first:
+            add_adapter(model, plan.adapter, plan.seed)
         if hardware.precision == "bf16":  # divided weights stay in one format
             hold_in_bf16(model, merged=plan.adapter.save == "merged")
     return predictor, packing
@@ -401,14 +417,19 @@ class PhaseRunner:
             lines = "".join(json.dumps(record) + "\n" for record in [*earlier, *history])
             write_bytes(folder.path / "losses.jsonl", lines.encode())
             opened, adapter, model = ready.opened, ready.plan.adapter, ready.opened.model
+            dtype = str(opened.dtype).removeprefix("torch.")
+            whole = not adapter.kind or adapter.save == "merged"
+            facts["dtype"] = dtype if whole and opened.dtype else "float32"
+            if facts["dtype"] != "float32":
+                self.progress.note(f"The model is saved in {dtype}, as {opened.name} is.")
             if adapter.kind:
                 base = Base(pinned(opened.name, opened.commit), opened.fingerprint)
-                save_adapter(model, opened.tokenizer, adapter, base, folder.path)
+                save_adapter(model, opened.tokenizer, adapter, base, folder.path, opened.dtype)
             else:
                 if ready.plan.objective.name in EMBEDDINGS:
                     write_pooling(folder.path, model.pooling, int(model.config.hidden_size))
                     model = model.encoder
-                save_model(model, opened.tokenizer, folder.path)
+                save_model(model, opened.tokenizer, folder.path, dtype=opened.dtype)
             files = sorted(folder.path.glob("*.safetensors"))
             facts["weights"] = {file.name: file_digest(file) for file in files}
         return facts

@@ -41,14 +41,6 @@ def _left_out(setting: str, where: str, got: object, cure: str) -> UsageError:
     return bad_setting(f"`{setting}`", f"left out {where}", got, cure)
 
 
-Precision = Annotated[
-    str,
-    Option(
-        "Number format: `auto` (bf16 where the hardware supports it), `bf16` or `fp32`; weights "
-        "are always fp32",
-        allowed=PRECISIONS,
-    ),
-]
 WeightDecay = Annotated[float, Option("Weight decay, except on biases and norms", minimum=0)]
 MaxGradNorm = Annotated[
     float, Option("Largest norm of the gradient; larger gradients are scaled down", above=0)
@@ -442,7 +434,14 @@ class TrainPlan(Group, group="train"):
             "`train.shard`"
         ),
     ] = False
-    precision: Precision = "auto"
+    precision: Annotated[
+        str,
+        Option(
+            "Number format: `auto` (bf16 where the hardware supports it, fp16 on other CUDA "
+            "devices), `bf16`, `fp16` (with scaled losses) or `fp32`; weights are always fp32",
+            allowed=(*PRECISIONS, "fp16"),
+        ),
+    ] = "auto"
     device: Device = "auto"
     shard: Annotated[
         bool,
@@ -706,6 +705,8 @@ class AdaptPlan(Settings):
                 raise bad_setting("`objective.name`", allowed, self.objective.name, cure)
         if self.train.shard and self.train.compile:
             raise _left_out("train.compile", "with `train.shard`", True, "Take one of them.")
+        if self.train.shard and self.train.precision == "fp16":
+            raise _left_out("train.shard", "with `train.precision=fp16`", True, "Take fp32.")
         if self.train.shard and self.adapter.kind == "pfeiffer":
             raise _left_out("train.shard", "with `adapter.kind=pfeiffer`", True, "Take lora.")
         for other in ("init", "new_head", "add_tokens"):

@@ -89,6 +89,7 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
             )
         # a new accelerator holds nothing, and this collects the garbage of the whole process
         self.accelerator.free_memory = lambda *objects: list(objects)
+        self.accelerator.scaler = loop.scaler
         self.remove_callback(PrinterCallback)
         # as `processing_class` of Trainer it would change special tokens of the model's config
         self.callback_handler.processing_class = work.tokenizer
@@ -159,6 +160,8 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
         self._loop.measure(0)
 
     def _clip_grad_norm(self, model: Any) -> Any:
+        if self._loop.scaler is not None:  # Accelerate does so only where it casts, too
+            self._loop.scaler.unscale_(self._loop.updates.optimizer)
         norm = super()._clip_grad_norm(model)
         self._loop.norms.append(norm)
         return norm

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import names_in
 from corpusfit.core.errors import TrainingError, bad_setting, importing
 from corpusfit.core.languages import USUAL, bleu_tokenizer
-from corpusfit.embed.hardware import seed_generators, seeded
+from corpusfit.embed.hardware import fast_products, seed_generators, seeded
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training import sharding
 from corpusfit.training.adapters import trainable_parameters
@@ -197,6 +197,7 @@ _RISEN = 2  # measurements above the first one after which a training stops
 # weights that are saved at each better measurement, in case the loss rises later; of larger models
 # that would take minutes
 _MAX_SAVED_BYTES = 4_000_000_000
+_LEAST_SCALE = 2**-10  # of losses in fp16; with that, gradients are too large for another reason
 _NAMED = 3  # texts of a batch whose loss is not finite
 TRACKERS = ("tensorboard", "wandb", "mlflow")
 """Values of --track, and their packages."""
@@ -334,7 +335,12 @@ def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
         cure = "The data is too small for a held-out set. Name texts of the task with `task`."
         raise bad_setting("`train.keep`", "last without held-out text", "best", cure)
     trained = (p.numel() for p in work.network.predictor.model.parameters() if p.requires_grad)
-    with seeded(work.seed), kept_memory(4 * max(trained, default=0)):
+    device = work.accelerator.device.type
+    with (
+        seeded(work.seed),
+        kept_memory(4 * max(trained, default=0)),
+        fast_products(device, "fp32"),
+    ):
         loop = TrainingLoop(work, callback)
         error = out_of_memory_error(
             work.plan, processes, work.micro_rows, whole=whole, can_recompute=work.can_recompute
@@ -363,10 +369,17 @@ class TrainingLoop:
             self._group = torch.distributed.new_group(backend="gloo")
         self.updates = Updates(self.parameters, work.plan)
         self.keep = work.keep
+        # In fp16 small gradients are zero, so the loss is scaled up; a step whose gradients are too
+        # large is skipped, and the scale halved. The optimizer does so without a wait for the GPU.
+        # Reference: Micikevicius et al. (2018), Mixed Precision Training, section 3.2.
+        self.scaler: torch.amp.GradScaler | None = None
+        if work.network.precision == "fp16":
+            self.scaler = torch.amp.GradScaler(work.accelerator.device.type)
         # of the steps since the last record
         self._losses: list[torch.Tensor] = []
         self._made: list[tuple[int, list[NDArray[np.int64]]]] = []
         self.norms: list[torch.Tensor] = []
+        self._skipped = 0
         self._at = (0, 0)  # the feed's position after the last step
         self._evaluated = evaluations(work.plan)
         self._updating = 0.0  # seconds
@@ -457,7 +470,10 @@ class TrainingLoop:
         self._require_finite()
         self._kept = step
         losses = [float(loss) for loss in self._losses]
-        state = State(step, at, list(self.history), losses)
+        scaler = {}
+        if self.scaler is not None:
+            scaler = {**self.scaler.state_dict(), "skipped": self._skipped}
+        state = State(step, at, list(self.history), losses, scaler)
         weights = self.parameters, self.updates.optimizer
         if work.plan.shard:
             parts = sharding.copied(*weights)
@@ -515,6 +531,9 @@ class TrainingLoop:
             sharding.load(folder, self.parameters, self.updates.optimizer)
         else:
             checkpoints.restore(state.step, self.parameters, self.updates.optimizer)
+        if self.scaler is not None and state.scaler:
+            self.scaler.load_state_dict(state.scaler)
+            self._skipped = state.scaler["skipped"]
         self.history, self._kept = state.history, state.step
         losses = torch.tensor(state.losses, device=self.work.accelerator.device)
         # losses are summed over processes, so only one may restore them
@@ -545,19 +564,24 @@ class TrainingLoop:
         if not self.norms:
             return
         finite = torch.stack([sharding.whole(norm).detach() for norm in self.norms]).isfinite()
+        if self.scaler is not None:  # those steps changed nothing, unless losses are at fault
+            self._skipped += int((~finite).sum())
+            finite = torch.stack(self._losses[-len(finite) :]).isfinite()
+            finite &= self.scaler.get_scale() >= _LEAST_SCALE
         if not bool(finite.all()):
             work = self.work
             step, rows = self._made[int((~finite).nonzero()[0])]
             texts = [work.chunk_tokens.name(int(c)) for row in rows for c in row]
             names = list(dict.fromkeys(texts))
             more = f" and {len(names) - _NAMED} more texts" if len(names) > _NAMED else ""
+            other = ", or set `train.precision=fp32`" if self.scaler is not None else ""
             checkpoint = "There is no checkpoint yet"
             if self._kept is not None:
                 checkpoint = f"The last checkpoint is from step {self._kept:,}"
             raise TrainingError(
                 f"Training diverged: the loss of step {step + 1:,} is not finite. The batch holds "
                 f"{'; '.join(names[:_NAMED])}{more}. {checkpoint}. Set `train.learning_rate` below "
-                f"{work.plan.learning_rate:g} and another `out`, or remove the text."
+                f"{work.plan.learning_rate:g} and another `out`, or remove the text{other}."
             )
         self.norms.clear()
         self._made.clear()
@@ -568,8 +592,9 @@ class TrainingLoop:
 
         work, device = self.work, self.work.accelerator.device
         # divide by counts over all processes, so that the gradient does not depend on their number
+        # (exact in float32 up to 16 million tokens; they stay on a GPU, as reading them would wait)
         counts = [sum(len(m.at) for m in batch.micros), len(batch.rows)]
-        predicted, pairs = self._summed(torch.tensor(counts, dtype=torch.float64)).tolist()
+        predicted, pairs = self._summed(torch.tensor(counts, dtype=torch.float32)).clamp(min=1)
         total = torch.zeros((), device=device)
         micros = [(micro, 1.0) for micro in batch.micros]
         if work.plan.shard:  # all processes put a layer together at once, so each calls as often
@@ -581,7 +606,7 @@ class TrainingLoop:
             with nullcontext() if last else self.accelerator.no_sync(self.network.call):
                 with self.network.scope():
                     tokens, follows = work.objective.losses(self.network, micro.to(device))
-                loss = counts_as * (tokens / max(1.0, predicted) + follows / pairs)
+                loss = counts_as * (tokens / predicted + follows / pairs)
                 self.accelerator.backward(loss * self.world)  # processes average gradients
             total += loss.detach()
         return total
@@ -604,7 +629,9 @@ class TrainingLoop:
         mean = self._summed(torch.stack(self._losses)).mean()
         self._losses.clear()
         rate = rate_at(step - 1, self.work.plan)
-        self._record({"step": step, "loss": round(float(mean), 6), "learning_rate": rate})
+        record = {"step": step, "loss": round(float(mean), 6), "learning_rate": rate}
+        self._record(record | ({"skipped": self._skipped} if self._skipped else {}))
+        self._skipped = 0
 
     def measure(self, step: int) -> None:
         """Measure held-out losses; keep the weights if they are the best so far."""

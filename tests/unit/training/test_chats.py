@@ -343,7 +343,7 @@ def test_the_loss_is_that_of_labels_of_minus_100(tmp_path, name, loss_on):
     given = passes.rows(0)
     assert len(given) < len(chunks)  # some share a row
     laid = ChunkTokens(passes.chunks, (tokens,), passes.scale, passes.frequency)
-    network = Network(predictor, model, packing, bf16=False)
+    network = Network(predictor, model, packing, precision="fp32")
     keys = np.arange(len(given), dtype=np.uint64)
     total, count = 0.0, 0
     with torch.no_grad():

@@ -9,6 +9,7 @@ from shapes import CAUSAL, MASKED, V, model_of  # noqa: E402
 
 from corpusfit.embed.hardware import seed_generators  # noqa: E402
 from corpusfit.training.adapters import add_adapter, hold_in_bf16, trainable_parameters  # noqa: E402
+from corpusfit.training.models import AUTO, _from_pretrained  # noqa: E402
 from corpusfit.training.plan import AdapterPlan  # noqa: E402
 
 IDS = torch.randint(5, V, (3, 12), generator=torch.Generator().manual_seed(0))
@@ -20,6 +21,10 @@ def adapted(name, kind, *, exact):
     if exact:
         for p in model.parameters():
             p.data = p.data.to(torch.bfloat16).float()
+    return with_adapter(model, kind)
+
+
+def with_adapter(model, kind):
     add_adapter(model, AdapterPlan(kind), 0)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
@@ -61,6 +66,34 @@ def test_weights_that_will_be_merged_lose_no_bit():
     assert exact.get_output_embeddings().weight.dtype == torch.bfloat16
     for model, weights in zip((rounded, exact), before, strict=True):
         assert all(torch.equal(p.float(), weights[n]) for n, p in model.named_parameters())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("bert", "gpt2", "llama", "gemma3"),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("modernbert", "deberta-v2", "bloom")),
+    ],
+)
+def test_a_base_as_it_is_stored_gives_the_same_bits(name, tmp_path):
+    """What is not multiplied by LoRA is made float32, with the numbers that a model computes."""
+    model_of(name).to(torch.bfloat16).save_pretrained(tmp_path)
+    kind = AUTO["mlm" if name in MASKED else "causal"]
+    whole, stored = (
+        with_adapter(_from_pretrained(kind, tmp_path, "eager", None, dtype)[0], "lora")
+        for dtype in ("float32", "auto")
+    )
+    layers = [p for n, p in stored.named_parameters() if n.endswith("base_layer.weight")]
+    assert torch.bfloat16 in {p.dtype for p in layers} or name == "gpt2"  # has no plain matrices
+    others = {id(p) for p in stored.parameters()} - {id(p) for p in layers}
+    assert {p.dtype for p in stored.parameters() if id(p) in others} == {torch.float32}
+    ids = {"input_ids": IDS, "attention_mask": torch.ones_like(IDS)}
+    with torch.no_grad():
+        assert torch.equal(whole(**ids).logits, stored(**ids).logits)
+    for model in (whole, stored):
+        hold_in_bf16(model, merged=False)
+    for one, other in zip(gradients(whole), gradients(stored), strict=True):
+        assert one is other is None or torch.equal(one, other)
 
 
 @pytest.mark.parametrize("merged", [False, True])

@@ -412,3 +412,29 @@ def test_dropout_is_that_of_all_layers(kind):
     names = {name for name in vars(config) if "dropout" in name and "classifier" not in name}
     set_dropout(config, 0.125)
     assert {name for name in names if getattr(config, name) != 0.125} <= {"summary_first_dropout"}
+
+
+def test_a_base_with_the_old_names_of_norms(bert):
+    """gamma and beta, as in the first BERTs; transformers writes them so again."""
+    from safetensors.torch import load_file, save_file
+
+    whole, _ = opening(bert)
+    stored = load_file(bert / "model.safetensors")
+    old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    renamed = {}
+    for name, weight in stored.items():
+        end = ".".join(name.split(".")[-2:])
+        renamed[name.removesuffix(end) + old.get(end, end)] = weight + 0.5 * (end in old)
+    assert sum(name.endswith((".gamma", ".beta")) for name in renamed) >= 4
+    save_file(renamed, bert / "model.safetensors", {"format": "pt"})
+    got, warned = opening(bert)
+    assert warned == []
+    expected = dict(whole.model.named_parameters())
+    for name, p in got.model.named_parameters():
+        added = 0.5 * (".".join(name.split(".")[-2:]) in old)
+        assert torch.equal(p, expected[name] + added), name
+    save_model(got.model, got.tokenizer, bert.parent / "out")
+    again, warned = opening(bert.parent / "out")
+    assert warned == []
+    for name, p in again.model.named_parameters():
+        assert torch.equal(p, got.model.get_parameter(name)), name

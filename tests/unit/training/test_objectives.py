@@ -162,7 +162,7 @@ def test_gradients_through_packed_rows_are_those_of_padded_ones(tmp_path, name, 
     padded = one_a_row(packed)
     assert len(padded.ids) > 12  # of 8 rows
     assert (packed.chunk < 0).any()
-    plain = Network(work.network.predictor, model, None, bf16=False)
+    plain = Network(work.network.predictor, model, None, precision="fp32")
     losses = []
     found = []
     for network, micro in ((work.network, packed), (plain, padded)):
@@ -202,7 +202,7 @@ class Drawing:
         self.chunks = cut_chunks(self.tokens.lengths, self.weights, LENGTH)
         assert len(self.chunks) == len(lengths)
         self.model = model_of("causal")
-        self.network = Network(Predictor(self.model), self.model, None, bf16=False)
+        self.network = Network(Predictor(self.model), self.model, None, precision="fp32")
 
     def gradient(self, rows, scale):
         """Gradient of the trainer's summed loss of some chunks, and number of predicted tokens."""
@@ -502,7 +502,7 @@ def test_the_expected_gradient_of_pairs_is_the_same_drawn_or_weighted(tmp_path):
     tokens, aim = stored(tmp_path, texts), objective(ObjectivePlan("mlm+nsp"), MARKS["mlm+nsp"])
     chunks = cut_chunks(tokens.lengths, weights.astype(np.float32), LENGTH - 3)
     model = model_of("mlm+nsp")
-    network = Network(Predictor(model), model, None, bf16=False)
+    network = Network(Predictor(model), model, None, precision="fp32")
 
     def gradient(rows, factors):
         """Gradient of the losses of rows [first text, label, draw], times a factor each."""

@@ -458,6 +458,102 @@ def test_a_measurement_between_records_sees_a_loss_that_is_not_finite(tmp_path, 
         train(work, spoil(work, 5))
 
 
+def in_fp16(work):
+    return dataclasses.replace(work, network=dataclasses.replace(work.network, precision="fp16"))
+
+
+@pytest.mark.slow
+def test_in_fp16_losses_are_scaled_and_stopped_it_ends_the_same(tmp_path, minutes):
+    words = {"checkpoint_minutes": 1.0, "max_steps": 12}
+    exact = train(training_of(tmp_path / "fp32", **words), TrainerCallback())
+    work = in_fp16(training_of(tmp_path / "whole", **words))
+    history = train(work, TrainerCallback())
+    close = [record.get("loss", 0.0) for record in exact]
+    assert [record.get("loss", 0.0) for record in history] == pytest.approx(close, abs=2e-3)
+    with pytest.raises(Stopped):
+        train(in_fp16(training_of(tmp_path / "stopped", **words)), Stopping(7))
+    again = in_fp16(training_of(tmp_path / "stopped", **words))
+    assert train(again, TrainerCallback()) == history
+    found = weights_of(again)
+    assert all(torch.equal(found[name], weight) for name, weight in weights_of(work).items())
+
+
+def scale(monkeypatch, largest):
+    """Begin with a scale of losses."""
+    begin = partial(torch.amp.GradScaler, init_scale=largest)
+    monkeypatch.setattr(torch.amp, "GradScaler", begin)
+
+
+def test_steps_whose_scaled_gradients_overflow_are_skipped_and_counted(tmp_path, monkeypatch):
+    scale(monkeypatch, 2.0**24)
+    work = in_fp16(training_of(tmp_path, max_steps=20))
+    before = weights_of(work)
+    moved = []
+
+    class Watching(TrainerCallback):
+        def record(self, record):
+            if "loss" in record:
+                still = all(torch.equal(before[n], w) for n, w in weights_of(work).items())
+                moved.append((still, record.get("skipped", 0)))
+
+    history = train(work, Watching())
+    skipped = sum(count for _, count in moved)
+    assert 0 < skipped < 20
+    assert moved[:skipped] == [(True, 1)] * skipped  # the scale is halved until it fits
+    assert not any(still for still, _ in moved[skipped:])
+    assert all(math.isfinite(record.get("loss", 0.0)) for record in history)
+
+
+@pytest.mark.parametrize("fault", ["loss", "gradients"])
+def test_what_no_scale_mends_stops_a_training_in_fp16(tmp_path, monkeypatch, fault):
+    work = in_fp16(training_of(tmp_path, max_steps=20))
+    if fault == "gradients":  # they are never finite
+        scale(monkeypatch, 2.0**-9)
+        weight = next(work.network.predictor.model.parameters())
+        weight.register_hook(lambda gradient: gradient * math.inf)
+    with pytest.raises(TrainingError, match=r"`train\.precision=fp32`"):
+        train(work, spoil(work, 6) if fault == "loss" else TrainerCallback())
+
+
+@pytest.mark.parametrize("precise", [in_fp16, lambda work: work])
+def test_steps_read_no_number_of_the_device(tmp_path, monkeypatch, precise):
+    """Reading one waits for all of a GPU's work: only records, measurements and the end do."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    reads = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+            if op in (torch.ops.aten._local_scalar_dense.default, torch.ops.aten.nonzero.default):
+                reads.append(op)
+            return op(*args, **(kwargs or {}))
+
+    def count(steps):
+        reads.clear()
+        monkeypatch.setattr(trainer, "RECORDS", 2)
+        work = precise(training_of(tmp_path / str(steps), "causal", max_steps=steps))
+        with Watch():
+            train(work, TrainerCallback())
+        return len(reads)
+
+    assert count(6) == count(18)
+
+
+def test_products_are_fast_in_a_training(tmp_path, monkeypatch):
+    """TF32 on a GPU that has it (`fast_products`), and not when the training has ended."""
+    fast = []
+
+    @contextlib.contextmanager
+    def products(device, precision):
+        fast.append((device, precision))
+        yield
+        fast.append("as before")
+
+    monkeypatch.setattr(trainer, "fast_products", products)
+    train(training_of(tmp_path, max_steps=1), TrainerCallback())
+    assert fast == [("cpu", "fp32"), "as before"]
+
+
 def feed_at(work, steps):
     feed = Feed(work.passes)
     feed.take(steps * work.plan.batch)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.embed.hardware import dtype_of
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_out
 from corpusfit.training.packing import Packing
@@ -39,22 +40,25 @@ class Network:
     predictor: Predictor
     call: Any  # the model, or its wrapper for distributed training
     packing: Packing | None  # how several chunks share a row; None if a row holds one chunk
-    bf16: bool  # compute in bf16; weights, gradients and losses are float32
+    precision: str  # of products: `fp32`, `bf16` or `fp16`; weights and losses are float32
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The format of products."""
+        return dtype_of(self.precision)
 
     def scope(self) -> Any:
         """Autocast context of the forward pass."""
         import torch
 
         device = self.predictor.model.device.type
-        return torch.autocast(device, torch.bfloat16, enabled=self.bf16)
+        return torch.autocast(device, self.dtype, enabled=self.precision != "fp32")
 
     def inputs(self, ids: torch.Tensor, chunk: torch.Tensor) -> dict[str, Any]:
         """Model inputs for rows of token ids [r, l] and the chunk of each token [r, l]."""
-        import torch
-
         if self.packing is None:
             return {"input_ids": ids, "attention_mask": (chunk != PADDING).long()}
-        return self.packing.inputs(ids, chunk, torch.bfloat16 if self.bf16 else torch.float32)
+        return self.packing.inputs(ids, chunk, self.dtype)
 
 
 @dataclass(frozen=True, eq=False)
