@@ -134,12 +134,6 @@ COMMANDS = {
         before=("dsir",),
         copied="dsir",
     ),
-    "tune": Command(
-        "tune --model {w}/model --target {w}/target.jsonl --corpus {w}/corpus --out {out} "
-        "--methods dsir,random --fractions 0.2 --weights off --budget 30 --no-report "
-        "--set search.least=10 --set train.length=32 --set train.batch=4",
-        ("trials", "selection/scores", "selection/selected"),
-    ),
     "run": Command(
         "run {w}/recipe.toml --out {out} --no-report",
         (

@@ -41,9 +41,6 @@ from .training.adapting import Adapted
 from .training.api import adapt
 from .training.packed_dataset import PackedDataset
 from .training.plan import AdaptPlan
-from .tuning.api import tune
-from .tuning.folder import Tuned
-from .tuning.plan import TunePlan
 
 __version__: str
 
@@ -75,8 +72,6 @@ __all__ = [
     "SplitOverlap",
     "SplitPlan",
     "Tokenized",
-    "TunePlan",
-    "Tuned",
     "adapt",
     "audit",
     "cache",
@@ -100,5 +95,4 @@ __all__ = [
     "select",
     "split",
     "tokenizers",
-    "tune",
 ]

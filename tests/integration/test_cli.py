@@ -136,7 +136,6 @@ UNUSABLE = {
     "push": (["--nothing"], "--nothing", "--nothing"),
     "retrieval": (["--set", "embed.pooling=max"], "embed.pooling", "max"),
     "tokenizers": (["--seed", "-5"], "--seed", "-5"),
-    "tune": (["--budget", "cheap"], "--budget", "cheap"),
     "doctor": (["--workers", "0"], "--workers", "0"),
     "cache": (["prune", "--keep", "-5"], "--keep", "-5"),
 }
@@ -160,6 +159,7 @@ def test_a_value_that_is_not_allowed_is_named_with_its_option(cli, command, tmp_
         (["methods", "quality"], "field:quality"),
         (["choose", "x", "--fraction", "0.1", "--tokens", "5"], "(--fraction) and `choose.tokens`"),
         (["choose", "x", "--set", "cut.gamma=5"], "cut.gamma"),
+        (["tune", "--budget", "30min"], "corpusfit fit"),
     ],
 )
 def test_a_cure_is_named(cli, arguments, says):
@@ -175,7 +175,6 @@ def test_a_cure_is_named(cli, arguments, says):
         ("adapt", ["--set", "train.clip=1"], "`train.max_grad_norm`"),
         ("evaluate", ["--rate", "1e-4"], "--learning-rate"),
         ("evaluate", ["--set", "finetune.warmup=0"], "`finetune.warmup_steps`"),
-        ("tune", ["--steps", "5"], "--max-steps"),
     ],
 )
 def test_the_former_name_of_a_setting_is_refused_with_the_new_one(cli, command, old, new):

@@ -59,9 +59,6 @@ if __name__ == "__main__":  # not in a worker
 INLINE = "--engine inline"
 SELECT = f"select --target target.jsonl --corpus pile --fraction 0.2 {INLINE} --out"
 TRAIN = "--set train.max_steps=1 --length 32 --set mix.heldout=8 --set train.device=cpu"
-TUNE = (
-    "--set train.device=cpu --budget 40 --methods dsir,tfidf --fractions 0.2 --batch 4 --length 32"
-)
 FINETUNE = "--seeds 1 --epochs 1 --set finetune.device=cpu"
 
 FIRST = f"{SELECT} words --method dsir"  # its folder is that of other lines
@@ -90,7 +87,6 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     ((), "split --data target.jsonl --dev 10 --test 10 --near --out splits"),
     ((), "contamination --task splits --data words"),
     (("xlsx",), "contamination --task sheets --data words"),
-    (("train",), f"tune --model lm --target target.jsonl --corpus pile --out best {TUNE}"),
     (("train",), f"adapt --model lm --data words --out adapted {TRAIN}"),
     (("train",), f"adapt --init tiny --data words --out new {TRAIN}"),
     (("train",), f"adapt --model minilm --objective tsdae --data words --out e {TRAIN}"),

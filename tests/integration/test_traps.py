@@ -58,8 +58,6 @@ LINES = {
     "contamination": "--task split --data {out}/select",
     "adapt": f"--model model --data {{out}}/select --max-steps 2 {SHORT} --out {{out}}/adapt",
     "evaluate": "--model model --task split --seeds 1 --epochs 1 --length 32 --out {out}/evaluate",
-    "tune": "--model model --target target.jsonl --corpus corpus --methods dsir,random "
-    f"--fractions 0.2 --weights off --budget 30 --set search.least=10 {SHORT} --out {{out}}/tune",
     "run": "recipe.toml --out {out}/run",
     "forecast": "--data {out}/select --model model",
     "retrieval": "--model static --pairs pairs",
@@ -75,7 +73,7 @@ LINES = {
 WITHOUT_WORKERS = {"explain", "audit", "tokenizers", "report", "push", "methods", "doctor", "cache"}
 NEEDS_A_HUB = {"push"}
 INPUT = re.compile(r".*\.(jsonl|toml|de|en)")
-MINUTES = {"demo", "fit", "run", "tune"}  # these run before a release
+MINUTES = {"demo", "fit", "run"}  # these run before a release
 RECIPE = """
 name = "small"
 model = "model"

@@ -30,7 +30,6 @@ from corpusfit.cli import (
     select,
     show,
     split,
-    tune,
 )
 from corpusfit.cli import run as run_recipe
 from corpusfit.cli.bar import Bar
@@ -46,11 +45,12 @@ from corpusfit.core.errors import (
     tokenizing,
 )
 from corpusfit.core.escaping import harmless
+from corpusfit.core.gone import gone
 from corpusfit.core.settings import RENAMED
 
 _MODULES = {
     "All in one": (fit, demo),
-    "Select text": (select, tune, audit),
+    "Select text": (select, audit),
     "Prepare corpora and tasks": (clusters, compose, split, contamination),
     "Adapt and evaluate models": (adapt, evaluate, run_recipe, forecast),
     "Report, publish, maintain": (report, doctor),
@@ -134,6 +134,8 @@ class _Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One command, or None if there is none of that name."""
+        if sentence := gone(cmd_name):
+            raise UsageError(sentence)
         if cmd_name not in COMMANDS:
             return None
         command = COMMANDS[cmd_name]

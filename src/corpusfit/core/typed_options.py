@@ -195,30 +195,6 @@ class ClustersOptions(MachineOptions, total=False):
     seed: int | None
 
 
-class TuneOptions(MachineOptions, total=False):
-    """Keywords of `tune`."""
-
-    model: str | Path | None
-    budget: str | None
-    methods: str | Sequence[str] | None
-    fractions: str | float | Sequence[float] | None
-    weights: str | Sequence[str] | None
-    then_task: str | Sequence[str] | None
-    replay_share: float | None
-    max_steps: int | None
-    epochs: float | None
-    batch: int | None
-    length: int | None
-    learning_rate: float | None
-    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae", "simcse"] | None
-    adapter: Literal["pfeiffer", "lora"] | None
-    embedder: str | Path | None
-    unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
-    text_field: str | None
-    target_field: str | None
-    seed: int | None
-
-
 class FitOptions(MachineOptions, total=False):
     """Keywords of `fit`."""
 

@@ -20,7 +20,6 @@ _RESULTS = {
     "clusters": "domains.clustering.Clustered",
     "compose": "mixing.composing.Composition",
     "split": "evaluation.splitting.Split",
-    "tune": "tuning.folder.Tuned",
 }
 """The class of a command's finished run."""
 
@@ -30,11 +29,10 @@ def open(folder: str | os.PathLike[str]) -> Finished:
 
     Args:
         folder: the `out` of a `select`, `score`, `choose`, `adapt`, `evaluate`, `fit`,
-            `clusters`, `compose`, `split` or `tune`.
+            `clusters`, `compose` or `split`.
 
     Returns:
-        `Selection`, `Adapted`, `Evaluated`, `Fitted`, `Clustered`, `Composition`, `Split` or
-        `Tuned`.
+        `Selection`, `Adapted`, `Evaluated`, `Fitted`, `Clustered`, `Composition` or `Split`.
 
     Raises:
         InputError: the folder holds no finished run of these commands.

@@ -78,40 +78,6 @@ def training_chart(rows: Rows, title: str, by: str) -> Spec:
     )
 
 
-def trials_chart(rows: Rows) -> Spec:
-    """Loss by step of trials: rows of trial, setting, method, rung, step, loss."""
-    return spec(
-        "Held-out loss of every trial",
-        "Loss on held-out text of the target by training step, one line per trial.",
-        rows,
-        mark=LINE,
-        encoding={
-            "x": channel("step:Q", title="step"),
-            "y": _LOSS,
-            "color": channel("method:N", title=None, scale=TWENTY),
-            "detail": channel("trial"),
-            "strokeWidth": channel("rung:O", title="rung", scale={"range": [1, 3]}),
-            "tooltip": [channel(field) for field in ("trial", "step", "loss")],
-        },
-    )
-
-
-def bits_chart(rows: Rows) -> Spec:
-    """Loss after a trial by the method's held-out bits: rows of setting, method, bits, loss."""
-    return spec(
-        "Held-out bits and loss after adaptation",
-        "Loss after a short adaptation by the method's held-out bits per word.",
-        rows,
-        mark={"type": "point", "filled": True, "size": 70},
-        encoding={
-            "x": channel("bits:Q", title="held-out bits per word", **CLOSE),
-            "y": _LOSS,
-            "color": channel("method:N", title=None, scale=TWENTY),
-            "tooltip": [channel(field) for field in ("setting", "bits", "loss")],
-        },
-    )
-
-
 def results_chart(rows: Rows, title: str, unit: str = "points") -> Spec:
     """Scores with their intervals: rows of column, mean, low, high, in points or another unit."""
     low = channel("low:Q", **CLOSE, title=f"test score, {unit} (95 % interval)")

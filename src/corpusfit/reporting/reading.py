@@ -23,7 +23,7 @@ _DEPTH = 2
 class Found:
     """A finished run."""
 
-    kind: str  # the command that made it: clusters, select, adapt, evaluate, fit, tune or run
+    kind: str  # the command that made it: clusters, select, adapt, evaluate, fit or run
     path: Path  # its folder
     manifest: dict[str, Any]  # content of `manifest.json`; for a recipe, of `table.json`
     title: str  # name on the page
@@ -32,8 +32,8 @@ class Found:
 def found_in(folders: Sequence[Path]) -> list[Found]:
     """Every run in some folders, in their order.
 
-    A folder that is no run itself is searched. A recipe and a search bring their selections and
-    models, unless they were deleted.
+    A folder that is no run itself is searched. A recipe brings its selections and models, unless
+    they were deleted.
     """
     all_runs = []
     for folder in folders:
@@ -59,7 +59,7 @@ def _no_run(folder: Path) -> str:
         begin = f"There is no folder {folder}{near_name(folder)}"
     return (
         f"{begin}. Name the folder of `corpusfit select`, adapt, "
-        "evaluate, fit, clusters, tune or run, or a folder with several of these. To resume a "
+        "evaluate, fit, clusters or run, or a folder with several of these. To resume a "
         "stopped run, repeat its command."
     )
 
@@ -83,9 +83,6 @@ def _runs(folder: Path, named: Path, depth: int) -> Iterator[Found]:
         yield from _recipe(folder, recipe, _name(folder, named))
     elif kind := _kind(manifest):
         yield Found(kind, folder, manifest, _name(folder, named))
-        if kind == "tune":
-            yield from _kept(folder / "selection", "the winner's selection", {})
-            yield from _kept(folder / "model", "the winner's model", {})
         if kind == "fit":  # the other replicates and random texts would add nothing
             yield from _kept(folder / "selection", "the selection", {})
             for name in ("selection", "random"):
@@ -122,7 +119,7 @@ def _kind(manifest: dict[str, Any]) -> str:
     if manifest.get("selected") and "counts" in manifest:
         return "select"
     command = manifest.get("command", "")
-    return command if command in ("adapt", "evaluate", "clusters", "fit", "tune") else ""
+    return command if command in ("adapt", "evaluate", "clusters", "fit") else ""
 
 
 def _name(folder: Path, named: Path) -> str:

@@ -1,4 +1,4 @@
-"""Sections of the page on adapted models and on a search: losses by step, before and after."""
+"""Section of the page on adapted models: losses by step, before and after."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import Any
 
 import orjson
 
-from corpusfit.reporting.charts import bits_chart, training_chart, trials_chart
+from corpusfit.reporting.charts import training_chart
 from corpusfit.reporting.part import Part, Sheet
 from corpusfit.reporting.reading import Found
 from corpusfit.training.plan import loss_unit, steps_of
-from corpusfit.tuning.schedule import Setting
 
 _TEXTS = {"task": "task text", "data": "held-out training data"}
 _TEXTS["general"] = "general text"
@@ -120,65 +119,3 @@ def _compared(models: Sequence[Found]) -> list[str]:
 
 
 _NAMED = 4
-
-
-def tuned_part(name: str, run: Found) -> Part:
-    """The section on a search.
-
-    Reference: Jamieson and Talwalkar (2016), Figure 3.
-    """
-    manifest = run.manifest
-    trials = [trial for trial in manifest["trials"] if trial["losses"]]
-    curves = [
-        {
-            "setting": Setting(**trial["setting"]).label,
-            "method": trial["setting"]["method"],
-            "trial": f"{Setting(**trial['setting']).label}, rung {trial['rung']}",
-            "rung": trial["rung"],
-            "step": step,
-            "loss": loss,
-        }
-        for trial in trials
-        for step, loss in trial["losses"]
-    ]
-    charts = {"loss": trials_chart(curves)}
-    bits_of_method = manifest["bits"]
-    first = [
-        {
-            "setting": Setting(**trial["setting"]).label,
-            "method": trial["setting"]["method"],
-            "bits": bits_of_method[trial["setting"]["method"]],
-            "loss": trial["losses"][-1][1],
-        }
-        for trial in trials
-        if trial["rung"] == 1
-        and not trial["stopped"]
-        and trial["setting"]["method"] in bits_of_method
-    ]
-    if first:
-        charts["bits"] = bits_chart(first)
-    sheet = Sheet(
-        "Trials: loss on held-out text of the target, nats per token, lower is better",
-        [*_COLUMNS, "loss", "change", "tokens", "seconds", "stopped early"],
-        [_trial(trial, manifest["base"]) for trial in manifest["trials"]],
-    )
-    conclusions, sheets = manifest["conclusions"], {"trials": sheet}
-    return Part("search", name, f"Search: {run.title}", conclusions, charts, sheets, manifest)
-
-
-_COLUMNS = ("method", "fraction", "weights", "then_task", "rung", "steps")
-
-
-def _trial(trial: dict[str, Any], base: float) -> list[Any]:
-    setting, losses = trial["setting"], trial["losses"]
-    done, loss = losses[-1] if losses and not trial["error"] else (0, None)
-    return [
-        *(setting[name] for name in _COLUMNS[:4]),
-        trial["rung"],
-        done,
-        loss,
-        None if loss is None else round(loss - base, 4),
-        trial["tokens"],
-        round(trial["seconds"], 1),
-        trial["stopped"],
-    ]

@@ -17,7 +17,7 @@ from corpusfit.reporting.page import as_png, as_svg, page
 from corpusfit.reporting.part import Part, Sheet
 from corpusfit.reporting.reading import Found, found_in
 from corpusfit.reporting.selected import selected_part
-from corpusfit.reporting.trained import trained_part, tuned_part
+from corpusfit.reporting.trained import trained_part
 
 _MAX_SELECTION_BYTES = 4_500_000
 """Most bytes of a page for all selections together."""
@@ -61,8 +61,6 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
         yield evaluated_part(f"evaluation-{i}", f"Evaluation: {run.title}", run.manifest)
     for i, run in enumerate(numbered["clusters"], 1):
         yield clusters_part(f"domains-{i}", run)
-    for i, run in enumerate(numbered["tune"], 1):
-        yield tuned_part(f"search-{i}", run)
     selections, models = numbered["select"], numbered["adapt"]
     if len(selections) > 1:
         yield beside_part("beside", selections, max_runs=_MAX_SELECTIONS)
@@ -77,7 +75,7 @@ def _parts(runs: Sequence[Found]) -> Iterator[Part]:
         yield trained_part("training", models)
 
 
-_ORDER = ("run", "fit", "evaluate", "clusters", "tune", "select", "adapt")
+_ORDER = ("run", "fit", "evaluate", "clusters", "select", "adapt")
 
 
 def write_figures(parts: Sequence[Part], folder: Path) -> None:

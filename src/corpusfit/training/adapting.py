@@ -49,12 +49,12 @@ from corpusfit.training.inputs import (
     find_training_inputs,
     require_own_text,
     require_pairs,
+    require_task,
     rows_read,
     sample_pairs,
     sample_texts,
     tags_of,
     with_conversations,
-    with_task_phase,
 )
 from corpusfit.training.memory import can_recompute, require_memory
 from corpusfit.training.models import LoadedModel, add_words, find_new_words, open_model
@@ -118,8 +118,7 @@ def adapt(
     track: str = "",
     machine: Machine = HERE,
     overwrite: bool = False,
-    trial: TrainerCallback | None = None,
-    then: Sequence[str] = (),
+    measuring: TrainerCallback | None = None,
     callbacks: Sequence[Any] = (),
 ) -> Adapted:
     """Continue a model's pre-training."""
@@ -145,7 +144,7 @@ def adapt(
     alone = locked(folder.work, "adapt", make=True)
     with alone if accelerator.is_main_process else contextlib.nullcontext():
         with accelerator.main_process_first():  # the other processes find the files
-            inputs = (data, task, replay, guard, then)
+            inputs = (data, task, replay, guard)
             ready = _prepare(
                 plan,
                 inputs,
@@ -158,7 +157,9 @@ def adapt(
             )
         if not isinstance(ready, Ready):
             return Adapted(out, ready)
-        runner = PhaseRunner(hardware, accelerator, machine.progress, track, out, trial, callbacks)
+        runner = PhaseRunner(
+            hardware, accelerator, machine.progress, track, out, measuring, callbacks
+        )
         try:
             facts = runner.run(ready, folder)
             # on task text alone, the command sets every setting of the preset
@@ -170,7 +171,7 @@ def adapt(
             if ready.texts.selection:
                 facts["selection"] = {k: ready.texts.selection.get(k) for k in SELECTED}
             facts["repeat"] = command_words("adapt", texts, {"guard-field": guard_field}, settings)
-            if accelerator.is_main_process and trial is None:
+            if accelerator.is_main_process:
                 facts["seconds"] = round(time.perf_counter() - began, 1)
                 write_model_card(out, facts)
                 folder.finish(facts)
@@ -199,7 +200,7 @@ def _prepare(
         if path.exists() and path.resolve().is_relative_to(folder.path.resolve()):
             allowed = "a folder that does not contain the model or the texts"
             raise bad_setting("`out`", allowed, str(folder.path), "Choose another folder.")
-    data, task, replay, guard, then = inputs
+    data, task, replay, guard = inputs
     heldout: Sequence[str] = ()
     if plan.then_task.on:
         task, heldout = training_splits(data, task, machine.progress)
@@ -210,7 +211,7 @@ def _prepare(
     with machine.running(folder.work) as context:
         texts = find_training_inputs(data, task, replay, plan.read, context)
         if plan.then_task.on:
-            texts = with_task_phase(texts, then, context)
+            require_task(texts)
         # held-out texts: those of `guard`, and dev and test of the task of a second phase
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
         guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
@@ -452,7 +453,7 @@ def estimate_adaptation(
         with machine.running(work) as context:
             texts = find_training_inputs(data, task, replay, plan.read, context)
             if plan.then_task.on:
-                texts = with_task_phase(texts, (), context)
+                require_task(texts)
         if plan.objective.name != TRANSLATION:
             plan, texts = choose_side(plan, texts, machine.progress)
 

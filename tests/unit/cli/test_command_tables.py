@@ -248,18 +248,6 @@ SHOWN = {
             ],
         )
     ],
-    "tune.show_plan": [
-        {
-            "settings": MANY,
-            "rungs": [{"trials": MANY, "steps": MANY, "passed": MANY}],
-            "seconds": 1e9,
-            "scoring_s": 1e9,
-            "steps": MANY,
-            "step_s": 12.3,
-            "memory_mb": 1e9,
-            "disk_mb": 1e9,
-        }
-    ],
     "doctor._show": [[CacheEntry(Path(PATH), "embeddings of corpora", 10**15, 0.0)]],
     "doctor.doctor": [
         Health(
@@ -268,14 +256,6 @@ SHOWN = {
             *("cpu", "bf16", 192, 10**13, PATH, 10**15),
             None,
         )
-    ],
-    "tune.show_tuned": [
-        Path("tuned"),
-        {"conclusions": [LONG], "seconds": 1e9, "steps": MANY},
-        [
-            {"label": "domain_moore_lewis 0.05 resample, then task", "steps": MANY, "stopped": True}
-            | {"error": "", "loss": 12.345, "change": -1.234, "bits": 10.12, "seconds": 1e7}
-        ],
     ],
 }
 for split in SHOWN["forecast.tokenizers"][0].splits:

@@ -105,7 +105,7 @@ def test_a_recipe_brings_no_runs_from_elsewhere(folder_of, tmp_path):
     assert [f.kind for f in found_in([tmp_path / "r"])] == ["run"]
 
 
-@pytest.mark.parametrize("command", ["select", "adapt", "evaluate", "clusters", "tune"])
+@pytest.mark.parametrize("command", ["select", "adapt", "evaluate", "clusters"])
 def test_a_manifest_that_lies_is_named(folder_of, tmp_path, command):
     folder = folder_of("r", command=command, selected=[1], results=[{"model": "x"}], models=[])
     with pytest.raises(InputError, match=re.escape(str(folder))):

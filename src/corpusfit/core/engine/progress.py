@@ -56,7 +56,6 @@ _DOING = {
     "tokenise": "Tokenizing",
     "train": "Training",
     "translate": "Translating",
-    "tune": "Trying settings",
 }
 
 

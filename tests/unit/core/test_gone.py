@@ -1,0 +1,28 @@
+"""A name that corpusfit had is refused with what to do instead."""
+
+import re
+
+import pytest
+
+import corpusfit
+from corpusfit.cli.options import COMMANDS
+from corpusfit.core.gone import GONE, gone
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_a_public_name_of_before_is_refused_with_what_to_do_instead(name):
+    with pytest.raises(AttributeError, match=re.escape(GONE[name])):
+        getattr(corpusfit, name)
+    assert name not in COMMANDS
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_what_to_do_instead_exists(name):
+    commands = re.findall(r"`corpusfit (\w+)", GONE[name])
+    public = re.findall(r"`corpusfit\.(\w+)", GONE[name])
+    assert {*commands} <= COMMANDS.keys()
+    assert {*public} <= {*corpusfit.__all__}
+
+
+def test_a_name_that_never_was_has_no_sentence():
+    assert not gone("nosuch")
