@@ -28,11 +28,10 @@ from .fitting.fitting import Fitted
 from .mixing.api import compose
 from .mixing.composing import Composition
 from .reporting.api import open, report
-from .selection.api import audit, choose, doctor, explain, rank, score, select
+from .selection.api import audit, choose, explain, rank, score, select
 from .selection.auditing import Audit
 from .selection.estimator import SavedScorer, Scorer
 from .selection.explaining import Explanation
-from .selection.health import Health
 from .selection.result import Selection
 from .text.api import cache, prune_cache
 from .text.cache_entries import CacheEntry
@@ -60,7 +59,6 @@ __all__ = [
     "Explanation",
     "Fitted",
     "Forecast",
-    "Health",
     "Machine",
     "PackedDataset",
     "Plan",
@@ -79,7 +77,6 @@ __all__ = [
     "clusters",
     "compose",
     "contamination",
-    "doctor",
     "evaluate",
     "explain",
     "fit",

@@ -136,7 +136,6 @@ UNUSABLE = {
     "push": (["--nothing"], "--nothing", "--nothing"),
     "retrieval": (["--set", "embed.pooling=max"], "embed.pooling", "max"),
     "tokenizers": (["--seed", "-5"], "--seed", "-5"),
-    "doctor": (["--workers", "0"], "--workers", "0"),
     "cache": (["prune", "--keep", "-5"], "--keep", "-5"),
 }
 
@@ -213,7 +212,6 @@ def test_wrong_settings_leave_no_folder(cli, inputs, tmp_path, arguments, says):
 
 PRINTED = {
     "methods": "random",
-    "doctor": "",
     "cache": "list",
     "split": "--data {task} --dev 5 --out {new}",
     "contamination": "--task {task} --data {pile}",

@@ -65,7 +65,7 @@ FIRST = f"{SELECT} words --method dsir"  # its folder is that of other lines
 FIT = "fit --task task --corpus pile --model lm --out fitted"
 LINES = [  # in this order; the extras that a line needs, and what it is
     ((), "methods"),
-    ((), "doctor"),
+    ((), "--version"),
     ((), "cache"),
     ((), FIRST),
     ((), f"{SELECT} vectors --method consensus"),

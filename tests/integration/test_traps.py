@@ -65,12 +65,11 @@ LINES = {
     "report": "{out}/select {out}/adapt --out {out}/page.html --figures {out}/figures",
     "push": "{out}/select me/selection",
     "methods": "dsir",
-    "doctor": "",
     "cache": "list",
     "fit": "--task split --corpus corpus --model model --time 10min --dry-run --out {out}/fit",
     "demo": "--out {out}/demo",
 }
-WITHOUT_WORKERS = {"explain", "audit", "tokenizers", "report", "push", "methods", "doctor", "cache"}
+WITHOUT_WORKERS = {"explain", "audit", "tokenizers", "report", "push", "methods", "cache"}
 NEEDS_A_HUB = {"push"}
 INPUT = re.compile(r".*\.(jsonl|toml|de|en)")
 MINUTES = {"demo", "fit", "run"}  # these run before a release

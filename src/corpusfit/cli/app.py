@@ -22,10 +22,10 @@ from corpusfit.cli import (
     compose,
     contamination,
     demo,
-    doctor,
     evaluate,
     fit,
     forecast,
+    methods,
     report,
     select,
     show,
@@ -53,7 +53,7 @@ _MODULES = {
     "Select text": (select, audit),
     "Prepare corpora and tasks": (clusters, compose, split, contamination),
     "Adapt and evaluate models": (adapt, evaluate, run_recipe, forecast),
-    "Report, publish, maintain": (report, doctor),
+    "Report, publish, maintain": (report, methods),
 }
 JOURNEY = {
     title: [n for m in modules for n, c in COMMANDS.items() if c.show.__module__ == m.__name__]
@@ -205,7 +205,15 @@ app = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
+        from corpusfit.core.manifest import versions
+        from corpusfit.embed.hardware import found_devices
+
+        found = versions()
         typer.echo(f"corpusfit {corpusfit.__version__}")
+        typer.echo(f"Python {found['python']}")
+        for name in ("torch", "transformers"):
+            typer.echo(f"{name} {found.get(name, 'not installed')}")
+        typer.echo(f"devices {', '.join(found_devices())}")
         raise typer.Exit
 
 
@@ -214,7 +222,9 @@ def _corpusfit(
     *,
     version: Annotated[
         bool,
-        typer.Option("--version", help="Show the version", callback=_show_version, is_eager=True),
+        typer.Option(
+            "--version", help="Show versions and devices", callback=_show_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     """Typer builds a group only of an app that has a callback or commands."""

@@ -5,6 +5,8 @@ GONE = {
     "tune": "Run `corpusfit fit` once for each setting, and compare the verdicts.",
     "TunePlan": "Run `corpusfit.fit` once for each setting, and compare the verdicts.",
     "Tuned": "Run `corpusfit.fit` once for each setting, and compare the verdicts.",
+    "doctor": "Run `corpusfit --version`; a command names the extra that it needs and lacks.",
+    "Health": "Run `corpusfit --version`; a command names the extra that it needs and lacks.",
 }
 
 

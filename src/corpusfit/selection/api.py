@@ -1,4 +1,4 @@
-"""The functions `select`, `score`, `choose`, `explain`, `audit`, `rank` and `doctor`."""
+"""The functions `select`, `score`, `choose`, `explain`, `audit` and `rank`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     )
     from corpusfit.selection.auditing import Audit
     from corpusfit.selection.explaining import Explanation
-    from corpusfit.selection.health import Health
     from corpusfit.selection.ranking import Ranking
     from corpusfit.selection.result import Selection
     from corpusfit.text.context import Machine
@@ -291,23 +290,3 @@ def rank(
     machine, resolved = _resolve(built, target, corpus, machine, options)
     names = list(methods) or ranking.candidates()
     return commands.rank(*resolved, names, named=bool(methods), machine=machine)
-
-
-@offers()
-def doctor(
-    *, warm: bool = False, machine: Machine | None = None, **options: Unpack[MachineOptions]
-) -> Health:
-    """Look at this machine: versions, extras, devices, cache.
-
-    Args:
-        warm: also compile the kernels, once per environment, so that the next `select` does not.
-        machine: whose cache, engine and workers.
-
-    Returns:
-        What was found.
-    """
-    from corpusfit.selection import health
-    from corpusfit.text.context import machine_of
-
-    machine = machine_of(machine, options)
-    return health.doctor(machine, warm=warm)

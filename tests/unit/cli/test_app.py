@@ -23,8 +23,11 @@ def run(*args, **env):
 
 def test_the_version_is_that_of_the_package():
     found = run("--version")
-    assert (found.exit_code, found.stdout.split()) == (0, ["corpusfit", corpusfit.__version__])
-    assert version("corpusfit") == corpusfit.__version__
+    assert found.exit_code == 0
+    named = dict(line.split(" ", 1) for line in found.stdout.splitlines())
+    assert named.keys() == {"corpusfit", "Python", "torch", "transformers", "devices"}
+    assert version("corpusfit") == named["corpusfit"] == corpusfit.__version__
+    assert "cpu" in named["devices"]
 
 
 def test_help_lists_every_command_once_in_its_group():

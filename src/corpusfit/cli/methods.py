@@ -1,11 +1,11 @@
-"""`corpusfit methods`, `doctor` and `cache`: the methods, the installation and the cache."""
+"""`corpusfit methods` and `cache`: the methods and the cache."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from corpusfit.cli.show import answer, as_json, say, table
 from corpusfit.core.errors import bad_setting
 
 if TYPE_CHECKING:
-    from corpusfit.selection.health import Health
     from corpusfit.text.cache_entries import CacheEntry
 
 
@@ -81,42 +80,6 @@ def _described(name: str) -> dict[str, Any]:
         "what": (inspect.getdoc(cls) or "").split("\n", 1)[0],
         "settings": {f.name: f.default for f in dataclasses.fields(cls)},
     }
-
-
-def _facts(health: Health, _: Mapping[str, Any]) -> dict[str, Any]:
-    facts = dataclasses.asdict(health)
-    for extra, known in zip(facts["extras"], health.extras, strict=True):
-        extra["cure"] = known.cure
-    return facts
-
-
-@command(machine=("workers", "cache"), facts=_facts)
-def doctor(health: Health) -> None:
-    """Show what is installed on this machine.
-
-    Example:
-      corpusfit doctor
-      corpusfit doctor --warm
-
-    Prints versions, installed extras (with the command to install each missing one), the device and
-    precision for networks, cores, memory and the cache. Writes nothing without --warm.
-
-    Options:
-        --warm: Compile the kernels of `select` now; needed once per environment
-    """
-    rows = [[name, text] for name, text in health.versions.items()]
-    table("Versions", ["library", "version"], rows, words=["version"])
-    rows = [[e.name, ", ".join(e.missing) or "none", e.cure or "–"] for e in health.extras]
-    table("Extras", ["extra", "missing", "to install"], rows, words=["missing", "to install"])
-    memory = f", {health.memory / 1e9:.0f} GB of memory" if health.memory else ""
-    say(f"Workers: {health.cores}{memory}.")
-    precision = health.precision or "networks need the extra models"
-    say(f"Device: {health.device} ({precision}).")
-    say(f"Cache: {health.cache}, {health.cache_size / 1e6:,.0f} MB; see corpusfit cache.")
-    if health.compiled is None:
-        say("To compile the kernels now, once per environment: corpusfit doctor --warm")
-    else:
-        say(f"The kernels are compiled ({health.compiled:,.0f} s).")
 
 
 @command(machine=("cache",), plain=True)
