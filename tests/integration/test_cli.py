@@ -133,7 +133,6 @@ UNUSABLE = {
     "evaluate": (["--train-size", "1;2"], "--train-size", "1;2"),
     "run": ([], "recipe", "no-recipe"),
     "report": (["--nothing"], "--nothing", "--nothing"),
-    "push": (["--nothing"], "--nothing", "--nothing"),
     "retrieval": (["--set", "embed.pooling=max"], "embed.pooling", "max"),
     "tokenizers": (["--seed", "-5"], "--seed", "-5"),
     "cache": (["prune", "--keep", "-5"], "--keep", "-5"),

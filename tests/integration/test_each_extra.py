@@ -102,7 +102,6 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     (("models",), "tokenizers --tokenizer lm --specific target.jsonl --general pile"),
     (("models",), "tokenizers --tokenizer minilm --specific target.jsonl --general pile"),
     (("report",), "report words"),
-    (("hub",), "push words me/words"),
     ((), "demo"),
 ]
 ELSEWHERE = ("hub", "ray", "demo", FIT)
@@ -199,7 +198,7 @@ def test_a_command_works_or_names_the_extra_that_is_missing(extra, folder, tmp_p
         if missing or extra in needs or not (needs or extra) or words == FIRST  # works: run once
         if missing or not {*needs, words} & {*ELSEWHERE}
         # asks the hub
-        if not (re.search("push|hf://|minilm|_finetune", words) and "huggingface-hub" in have)
+        if not (re.search("hf://|minilm|_finetune", words) and "huggingface-hub" in have)
     ]
     done = subprocess.run(
         [sys.executable, "child.py"],

@@ -53,7 +53,7 @@ _MODULES = {
     "Select text": (select, audit),
     "Prepare corpora and tasks": (clusters, compose, split, contamination),
     "Adapt and evaluate models": (adapt, evaluate, run_recipe, forecast),
-    "Report, publish, maintain": (report, methods),
+    "Report, maintain": (report, methods),
 }
 JOURNEY = {
     title: [n for m in modules for n, c in COMMANDS.items() if c.show.__module__ == m.__name__]

@@ -1,5 +1,10 @@
 """Names that corpusfit had and no longer has, each with what to do instead."""
 
+_UPLOAD = (
+    "For a selection, run `hf upload NAME out/ . --repo-type dataset --include README.md --include "
+    "'selected/*'`; for a model, run `hf upload NAME adapted/ . --exclude '.corpusfit/*' --exclude "
+    "manifest.json`. The card is README.md in the folder."
+)
 GONE = {
     # commands, and public names in Python
     "tune": "Run `corpusfit fit` once for each setting, and compare the verdicts.",
@@ -7,6 +12,9 @@ GONE = {
     "Tuned": "Run `corpusfit.fit` once for each setting, and compare the verdicts.",
     "doctor": "Run `corpusfit --version`; a command names the extra that it needs and lacks.",
     "Health": "Run `corpusfit --version`; a command names the extra that it needs and lacks.",
+    "push": _UPLOAD,
+    # methods of finished runs
+    "push_to_hub": _UPLOAD,
 }
 
 

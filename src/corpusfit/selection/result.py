@@ -22,7 +22,6 @@ from corpusfit.core.manifest import Finished
 from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import Scorer
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.publishing import push_to_hub
 
 _SHOWN = 12
 """Most sources in a notebook."""
@@ -132,11 +131,6 @@ class Selection(Finished, Sequence[dict[str, Any]]):
             )
             raise bad_setting("The selection", "one with text", str(self.path), cure)
         return str((self.path / "selected").absolute())
-
-    def push_to_hub(self, name: str, *, public: bool = False, compared: Any = None) -> str:
-        """Publish the selected text as a dataset, as `publishing.push_to_hub`."""
-        # `compared` is what `corpusfit.contamination(task=…, data=selection)` returns.
-        return push_to_hub(self, name, public=public, compared=compared)
 
     def scorer(self) -> Scorer[Any]:
         """The fitted scorer of units: `score(texts)`, or of embeddings float32 [n, d]."""

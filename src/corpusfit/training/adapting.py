@@ -28,7 +28,7 @@ from corpusfit.embed.folders import require_extra
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.evaluation.decontamination.heldout import held_out, held_out_of_task, training_splits
 from corpusfit.evaluation.decontamination.report import find_contaminated
-from corpusfit.selection.publishing import SELECTED, push_to_hub, write_model_card
+from corpusfit.selection.publishing import SELECTED, write_model_card
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model, peak
 from corpusfit.text.contract import SIDES
 from corpusfit.text.same_text import FORM
@@ -98,12 +98,6 @@ class Adapted(Finished):
         """Training and held-out losses by step: the records of `losses.jsonl`."""
         lines = (self.path / "losses.jsonl").read_text("utf-8").splitlines()
         return [json.loads(line) for line in lines]
-
-    def push_to_hub(
-        self, name: str, *, public: bool = False, evaluations: Sequence[Finished] = ()
-    ) -> str:
-        """Publish the model with its card, as `publishing.push_to_hub`."""
-        return push_to_hub(self, name, public=public, evaluations=evaluations)
 
 
 def adapt(

@@ -1,12 +1,14 @@
 """A name that corpusfit had is refused with what to do instead."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 import corpusfit
 from corpusfit.cli.options import COMMANDS
 from corpusfit.core.gone import GONE, gone
+from corpusfit.core.manifest import Finished
 
 
 @pytest.mark.parametrize("name", GONE)
@@ -26,3 +28,10 @@ def test_what_to_do_instead_exists(name):
 
 def test_a_name_that_never_was_has_no_sentence():
     assert not gone("nosuch")
+
+
+def test_a_method_of_before_is_refused_with_what_to_do_instead():
+    run = Finished(Path("out"), {})
+    with pytest.raises(AttributeError, match="hf upload"):
+        _ = run.push_to_hub
+    assert not hasattr(run, "nosuch")
