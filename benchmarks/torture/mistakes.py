@@ -277,7 +277,7 @@ MISTAKES = {
         1, "folder", {"folder": None},
     ),
     "a method's settings without a method": Mistake("methods dsri", 2, "dsir"),
-    "what a cache does not do": Mistake("cache clean", 2, "clean|prune"),
+    "what a cache does not do": Mistake("cache clean", 2, "clean|clear"),
 }  # fmt: skip
 """Kinds of mistakes, in words."""
 

@@ -33,7 +33,7 @@ from .selection.auditing import Audit
 from .selection.estimator import SavedScorer, Scorer
 from .selection.explaining import Explanation
 from .selection.result import Selection
-from .text.api import cache, prune_cache
+from .text.api import cache, clear_cache
 from .text.cache_entries import CacheEntry
 from .text.context import Machine
 from .training.adapting import Adapted
@@ -74,6 +74,7 @@ __all__ = [
     "audit",
     "cache",
     "choose",
+    "clear_cache",
     "clusters",
     "compose",
     "contamination",
@@ -83,7 +84,6 @@ __all__ = [
     "forecast",
     "open",
     "overlaps",
-    "prune_cache",
     "rank",
     "report",
     "retrieval",

@@ -135,7 +135,7 @@ UNUSABLE = {
     "report": (["--nothing"], "--nothing", "--nothing"),
     "retrieval": (["--set", "embed.pooling=max"], "embed.pooling", "max"),
     "tokenizers": (["--seed", "-5"], "--seed", "-5"),
-    "cache": (["prune", "--keep", "-5"], "--keep", "-5"),
+    "cache": (["clean"], "action", "clean"),
 }
 
 
@@ -158,6 +158,8 @@ def test_a_value_that_is_not_allowed_is_named_with_its_option(cli, command, tmp_
         (["choose", "x", "--fraction", "0.1", "--tokens", "5"], "(--fraction) and `choose.tokens`"),
         (["choose", "x", "--set", "cut.gamma=5"], "cut.gamma"),
         (["tune", "--budget", "30min"], "corpusfit fit"),
+        (["cache", "prune"], "corpusfit cache clear"),
+        (["cache", "prune", "--older-than", "30"], "corpusfit cache clear"),
     ],
 )
 def test_a_cure_is_named(cli, arguments, says):

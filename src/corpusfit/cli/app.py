@@ -187,7 +187,10 @@ def _harmless_usage() -> Iterator[None]:
     except Exception as e:
         if hasattr(e, "format_message"):  # a UsageError of Typer or Click
             vars(e)["message"] = harmless(public_text(str(getattr(e, "message", ""))))
-        other = _OTHER_NAME.get(str(getattr(e, "option_name", "")))
+        option = str(getattr(e, "option_name", ""))
+        if option and (sentence := gone(f"{vars(e)['ctx'].info_name} {option}")):
+            vars(e)["message"] = sentence
+        other = _OTHER_NAME.get(option)
         if other and any(other in p.opts for p in vars(e)["ctx"].command.params):
             vars(e)["possibilities"] = [other]
         raise

@@ -13,6 +13,11 @@ GONE = {
     "doctor": "Run `corpusfit --version`; a command names the extra that it needs and lacks.",
     "Health": "Run `corpusfit --version`; a command names the extra that it needs and lacks.",
     "push": _UPLOAD,
+    "cache prune": "Run `corpusfit cache clear`: it removes what no command uses now.",
+    "prune_cache": "Call `corpusfit.clear_cache()`: it removes what no command uses now.",
+    # options, behind their command
+    "cache --older-than": "Run `corpusfit cache clear`: it removes what no command uses now.",
+    "cache --keep": "Run `corpusfit cache clear`: it removes what no command uses now.",
     # methods of finished runs
     "push_to_hub": _UPLOAD,
 }
