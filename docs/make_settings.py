@@ -169,7 +169,7 @@ def typed_options() -> str:
         if isinstance(offer, offers.Offer)
     }
     for name, offer in offered.items():
-        bases = ["SCORE", "CHOOSE"] if name == "SELECT" else []
+        bases = ["CHOOSE"] if name == "SELECT" else []
         parents = ", ".join(f"{base.title()}Options" for base in bases) or "MachineOptions"
         lines += ["", "", f"class {name.title()}Options({parents}, total=False):"]
         lines += [f'    """Keywords of `{name.lower()}`."""']

@@ -119,10 +119,6 @@ COMMANDS = {
         "--length 32 --out {out}",
         ("outcomes",),
     ),
-    "score": Command(
-        "score --target {w}/target.jsonl --corpus {w}/corpus --out {out} --method tfidf",
-        ("scores", "rejects.jsonl"),
-    ),
     "choose": Command(
         "choose {w}/whole/dsir --weights resample --fraction 0.3 --out {out} --no-report",
         _SCORED,

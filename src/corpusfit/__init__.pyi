@@ -28,7 +28,7 @@ from .fitting.fitting import Fitted
 from .mixing.api import compose
 from .mixing.composing import Composition
 from .reporting.api import open, report
-from .selection.api import audit, choose, explain, rank, score, select
+from .selection.api import audit, choose, explain, rank, select
 from .selection.auditing import Audit
 from .selection.estimator import SavedScorer, Scorer
 from .selection.explaining import Explanation
@@ -88,7 +88,6 @@ __all__ = [
     "report",
     "retrieval",
     "run",
-    "score",
     "select",
     "split",
     "tokenizers",

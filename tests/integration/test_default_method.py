@@ -36,7 +36,6 @@ def test_a_selection_without_a_method_and_an_amount_says_which_it_takes(cli, tas
     ("command", "words"),
     [
         *(("select", words) for words in (*CHOSEN, *DECIDED)),
-        *(("score", words) for words in CHOSEN),
         ("rank", CHOSEN[0]),
     ],
 )

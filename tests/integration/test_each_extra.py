@@ -77,7 +77,7 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     (("ray",), f"{SELECT} ray --method dsir --engine ray"),
     (("hub",), f"select --target target.jsonl --corpus hub:me/none --out hub {INLINE}"),
     (("hub",), f"select --target target.jsonl --corpus hf://datasets/me/a --out hf {INLINE}"),
-    ((), f"score --target target.jsonl --corpus pile --method tfidf --out scored {INLINE}"),
+    ((), f"{SELECT} scored --method tfidf"),
     ((), "choose scored --fraction 0.1 --out chosen"),
     ((), "rank --target target.jsonl --corpus pile --method dsir --method isolation_forest"),
     ((), "explain words --text kinase"),

@@ -189,7 +189,7 @@ def _harmless_usage() -> Iterator[None]:
             vars(e)["message"] = harmless(public_text(str(getattr(e, "message", ""))))
         option = str(getattr(e, "option_name", ""))
         if option and (sentence := gone(f"{vars(e)['ctx'].info_name} {option}")):
-            vars(e)["message"] = sentence
+            vars(e).update(message=sentence, possibilities=[])
         other = _OTHER_NAME.get(option)
         if other and any(other in p.opts for p in vars(e)["ctx"].command.params):
             vars(e)["possibilities"] = [other]

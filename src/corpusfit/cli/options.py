@@ -50,7 +50,7 @@ _PHRASES = {
     "{INPUTS}": "a file, folder, glob, URL, OWNER/NAME or hub:NAME (dataset), pair:FILE,FILE (two "
     "line-aligned files) or - (standard input); repeatable",
     "{GUARD}": "a task's folder (its dev and test splits) or files; repeatable (default: none)",
-    "{RUN_FOLDER}": "Folder or URL of a `corpusfit select` or `corpusfit score` run",
+    "{RUN_FOLDER}": "Folder or URL of a `corpusfit select` run",
 }
 _SHARED = """
     --target INPUT: Texts of your task: {INPUTS}

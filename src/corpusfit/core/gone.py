@@ -13,6 +13,8 @@ GONE = {
     "doctor": "Run `corpusfit --version`; a command names the extra that it needs and lacks.",
     "Health": "Run `corpusfit --version`; a command names the extra that it needs and lacks.",
     "push": _UPLOAD,
+    "score": "Run `corpusfit select`: it keeps the score of every segment in out/scores, and "
+    "`corpusfit choose out/` selects again by them. In Python, `corpusfit.Scorer` scores texts.",
     "cache prune": "Run `corpusfit cache clear`: it removes what no command uses now.",
     "prune_cache": "Call `corpusfit.clear_cache()`: it removes what no command uses now.",
     # options, behind their command

@@ -14,24 +14,6 @@ class MachineOptions(TypedDict, total=False):
     verify: bool | None
 
 
-class ScoreOptions(MachineOptions, total=False):
-    """Keywords of `score`."""
-
-    method: str | None
-    embedder: str | Path | None
-    cascade: str | None
-    unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
-    text_field: str | None
-    where: str | None
-    strict: bool | None
-    side: str | None
-    normalize: str | None
-    max_words: int | None
-    max_length_ratio: float | None
-    target_field: str | None
-    seed: int | None
-
-
 class ChooseOptions(MachineOptions, total=False):
     """Keywords of `choose`."""
 
@@ -46,8 +28,22 @@ class ChooseOptions(MachineOptions, total=False):
     dedup: Literal["exact", "near", "none"] | None
 
 
-class SelectOptions(ScoreOptions, ChooseOptions, total=False):
+class SelectOptions(ChooseOptions, total=False):
     """Keywords of `select`."""
+
+    method: str | None
+    embedder: str | Path | None
+    cascade: str | None
+    unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
+    text_field: str | None
+    where: str | None
+    strict: bool | None
+    side: str | None
+    normalize: str | None
+    max_words: int | None
+    max_length_ratio: float | None
+    target_field: str | None
+    seed: int | None
 
 
 class RankOptions(MachineOptions, total=False):

@@ -13,7 +13,6 @@ from corpusfit.core.offers import Inputs
 
 _RESULTS = {
     "select": "selection.result.Selection",
-    "score": "selection.result.Selection",
     "adapt": "training.adapting.Adapted",
     "evaluate": "evaluation.evaluating.Evaluated",
     "fit": "fitting.fitting.Fitted",
@@ -28,7 +27,7 @@ def open(folder: str | os.PathLike[str]) -> Finished:
     """The finished run in a folder, as its command returned it.
 
     Args:
-        folder: the `out` of a `select`, `score`, `choose`, `adapt`, `evaluate`, `fit`,
+        folder: the `out` of a `select`, `choose`, `adapt`, `evaluate`, `fit`,
             `clusters`, `compose` or `split`.
 
     Returns:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -51,9 +50,6 @@ def _no_run(folder: Path) -> str:
     command = _read(folder / "manifest.json").get("command")
     if command in ("split", "compose"):
         return f"{folder} holds the output of `corpusfit {command}`, which has no report."
-    if command == "score":
-        named = shlex.quote(str(folder))
-        return f"{folder} holds scores and no selection. First: corpusfit choose {named}"
     begin = f"{folder} holds no finished run"
     if not folder.exists():
         begin = f"There is no folder {folder}{near_name(folder)}"

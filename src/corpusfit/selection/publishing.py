@@ -30,11 +30,11 @@ Manifest = Mapping[str, Any]
 def write_selection_card(folder: Path, manifest: Manifest) -> None:
     """Write the card of a selection: the file pattern for `datasets.load_dataset`, the facts."""
     selected = manifest["selected"]
-    chosen = selected and selected["segments"]
+    chosen = selected["segments"]
     files = "selected/*.jsonl.zst" if chosen else "scores/*.parquet"
     lines = [
         f"configs:\n- config_name: default\n  data_files: {files}\n---\n",
-        "# Text selected by corpusfit\n" if selected else "# Text scored by corpusfit\n",
+        "# Text selected by corpusfit\n",
         *_facts_of_selection(manifest),
     ]
     if chosen:
@@ -90,24 +90,22 @@ def _write(folder: Path, lines: Sequence[str]) -> None:
 def _facts_of_selection(manifest: Manifest) -> Iterator[str]:
     """How much was selected, by which method, from which sources, for which target."""
     selected, counts = manifest["selected"], manifest["counts"]
-    if selected:
-        yield (
-            f"{selected['segments']:,} of {counts['segments']:,} segments, about "
-            f"{selected['tokens']:,} word pieces, from {counts['documents']:,} documents.\n"
-        )
-    copies = copies_in_words(selected.get("copies")) if selected else ""
+    yield (
+        f"{selected['segments']:,} of {counts['segments']:,} segments, about "
+        f"{selected['tokens']:,} word pieces, from {counts['documents']:,} documents.\n"
+    )
+    copies = copies_in_words(selected.get("copies"))
     if copies:
         yield f"{copies}.\n"
     yield f"Method: {in_markdown(manifest['method']['name'])}.\n"
-    if selected:
-        sources = selected["by_source"]
-        largest = sorted(sources, key=lambda name: (-sources[name]["tokens"], name))
-        yield "| source | segments | selected | word pieces |\n|---|---|---|---|"
-        for name in largest[:_MOST_SOURCES]:
-            n = sources[name]
-            yield f"| {_code(name)} | {n['segments']:,} | {n['selected']:,} | {n['tokens']:,} |"
-        left = len(largest) - _MOST_SOURCES
-        yield f"\nand {left:,} more sources.\n" if left > 0 else ""
+    sources = selected["by_source"]
+    largest = sorted(sources, key=lambda name: (-sources[name]["tokens"], name))
+    yield "| source | segments | selected | word pieces |\n|---|---|---|---|"
+    for name in largest[:_MOST_SOURCES]:
+        n = sources[name]
+        yield f"| {_code(name)} | {n['segments']:,} | {n['selected']:,} | {n['tokens']:,} |"
+    left = len(largest) - _MOST_SOURCES
+    yield f"\nand {left:,} more sources.\n" if left > 0 else ""
     yield f"Target: {_names(manifest['target'])}.\n"
 
 

@@ -165,7 +165,7 @@ def finished_selection(run: SelectionFolder, role: str) -> dict[str, Any]:
     if manifest is None or not manifest.get("selected"):
         raise InputError(
             f"`{role}={run.path}` holds a selection that is not finished. Run the same `corpusfit "
-            "select` again, or `corpusfit choose` if the corpus was only scored."
+            "select` again."
         )
     with undamaged(run.path):
         empty = not manifest["selected"]["segments"]

@@ -61,7 +61,6 @@ def test_recipe_brings_its_selections_and_models(folder_of, tmp_path):
 @pytest.mark.parametrize(
     ("manifest", "says"),
     [
-        ({"command": "score", "selected": None}, "corpusfit choose .*x"),
         ({"command": "split"}, "corpusfit split.*no report"),
         ({"other": 1}, "^.*x holds no finished run.*corpusfit select"),
     ],
