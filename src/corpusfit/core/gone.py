@@ -1,9 +1,9 @@
 """Names that corpusfit had and no longer has, each with what to do instead."""
 
 _UPLOAD = (
-    "For a selection, run `hf upload NAME out/ . --repo-type dataset --include README.md --include "
-    "'selected/*'`; for a model, run `hf upload NAME adapted/ . --exclude '.corpusfit/*' --exclude "
-    "manifest.json`. The card is README.md in the folder."
+    "For a selection, run `hf upload NAME out/ . --repo-type dataset --private --include README.md "
+    "--include 'selected/*'`; for a model, run `hf upload NAME adapted/ . --private --exclude "
+    "'.corpusfit/*' --exclude manifest.json`. The card is README.md in the folder."
 )
 GONE = {
     # commands, and public names in Python
