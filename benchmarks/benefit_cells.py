@@ -230,7 +230,7 @@ def selected(
     target = work.target(name, seed)
     cell = work.folder / "cells" / target.folder.name / method
     started = time.perf_counter()
-    scored = corpusfit.score(
+    scored = corpusfit.select(
         target=target.train,
         corpus=work.corpus(seed),
         out=cell / "scores",
@@ -266,7 +266,7 @@ def taken(
     """Segments by falling score until the next does not fit; ties by position.
 
     Args:
-        scored: a run of `corpusfit.score`.
+        scored: a run of `corpusfit.select`.
         documents: the corpus by source.
         budget: words, separated by white space.
         peer: scores the segments in place of the run.

@@ -100,8 +100,9 @@ def texts_of_target(
 def score(asked: argparse.Namespace, target: Path, out: Path, setting: str) -> dict[str, Any]:
     """Score by a command: its seconds, the most MB of its processes and of its counts on disk."""
     shutil.rmtree(out, ignore_errors=True)
-    words = [sys.executable, "-m", "corpusfit", "score", "--target", target, "--out", out]
+    words = [sys.executable, "-m", "corpusfit", "select", "--target", target, "--out", out]
     words += ["--corpus", asked.corpus, "--method", "cynical", "--workers", asked.workers]
+    words += ["--no-report"]
     started, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen([*map(str, words), "--set", setting], stdout=subprocess.DEVNULL)
     stored = resident = 0.0

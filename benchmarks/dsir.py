@@ -1,11 +1,11 @@
 """Speed and memory of `dsir`, compared with its authors' package and with reading alone.
 
 On equal features (hashed words, runs of punctuation and pairs of both), times the whole command
-`corpusfit score --method dsir`, including process start and writing, and the package's
-`fit_importance_estimator` and `compute_importance_weights`, excluding imports; with one worker
-and with two. Also times one process that reads the lines and parses them with orjson, two workers
-and one, and measures the memory of all processes on ten times the text. The package reads about 2
-MB per second, so it gets every Nth line; the ratio is one of rates.
+`corpusfit select --method dsir` of one segment, including process start and writing, and the
+package's `fit_importance_estimator` and `compute_importance_weights`, excluding imports; with one
+worker and with two. Also times one process that reads the lines and parses them with orjson, two
+workers and one, and measures the memory of all processes on ten times the text. The package reads
+about 2 MB per second, so it gets every Nth line; the ratio is one of rates.
 Reference: Xie et al. (2023), https://github.com/p-lambda/dsir (data-selection 1.0.3).
 
 Run: .venv/bin/python benchmarks/dsir.py [TARGET.jsonl CORPUS_FOLDER [RUNS]]
@@ -125,7 +125,8 @@ def every_nth(corpus: Path, folder: Path) -> Path:
 
 def score(target: Path, corpus: Path, out: Path, workers: int, *options: str) -> list[str]:
     """The command that writes the weights."""
-    command = [sys.executable, "-m", "corpusfit", "score", "--method", "dsir", "--overwrite"]
+    command = [sys.executable, "-m", "corpusfit", "select", "--method", "dsir", "--overwrite"]
+    command += ["--segments", "1", "--dedup", "none", "--no-report"]
     command += ["--target", str(target), "--corpus", str(corpus), "--out", str(out)]
     return [*command, "--workers", str(workers), *options]
 

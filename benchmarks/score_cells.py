@@ -632,7 +632,7 @@ class Study:
         work = self.inputs(piece)
         method, *settings = column.split("@")
         place = work.folder / "scores" / f"{piece.task}-{column}-{piece.seed}"
-        scored = corpusfit.score(
+        scored = corpusfit.select(
             target=work.target(piece.task, piece.seed).train,
             corpus=work.corpus(piece.seed),
             out=place,

@@ -20,9 +20,8 @@ from corpusfit.evaluation.plan import EvaluatePlan, SplitPlan
 from corpusfit.scoring import registry
 from corpusfit.scoring.names import names as method_names
 from corpusfit.training.plan import AdaptPlan
-from corpusfit.tuning.plan import TunePlan
 
-ROOMS = ("selection", "training", "evaluation", "domains", "tuning", "fitting")
+ROOMS = ("selection", "training", "evaluation", "domains", "fitting")
 """The packages whose functions have options."""
 
 
@@ -54,12 +53,6 @@ SECTIONS: dict[str, tuple[Settings, str, tuple[str, ...]]] = {
         ("seed", "read", "cut", "embed"),
     ),
     "split": (SplitPlan(), "Also `read` and `seed`, as for `select`.", ("seed", "read")),
-    "tune": (
-        TunePlan(),
-        "Also `read`, `cut`, `embed`, `fit` and `seed`, as for `select`,\n"
-        "and `model`, `objective`, `mix`, `train` and `adapter`, as for `adapt`.",
-        tuple(f.name for f in dataclasses.fields(TunePlan))[1:],
-    ),
 }
 """By command: its plan, what it shares with an earlier one, and the groups that stand there."""
 
@@ -176,7 +169,7 @@ def typed_options() -> str:
         if isinstance(offer, offers.Offer)
     }
     for name, offer in offered.items():
-        bases = ["SCORE", "CHOOSE"] if name == "SELECT" else []
+        bases = ["CHOOSE"] if name == "SELECT" else []
         parents = ", ".join(f"{base.title()}Options" for base in bases) or "MachineOptions"
         lines += ["", "", f"class {name.title()}Options({parents}, total=False):"]
         lines += [f'    """Keywords of `{name.lower()}`."""']

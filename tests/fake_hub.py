@@ -1,6 +1,5 @@
 """A local server that answers as the Hugging Face hub does, for what corpusfit asks of it."""
 
-import base64
 import hashlib
 import json
 from http.server import BaseHTTPRequestHandler
@@ -44,10 +43,7 @@ class Hub(BaseHTTPRequestHandler):
     def do_GET(self):
         self.asked.append(self.path)
         words = [unquote(word) for word in urlsplit(self.path).path.strip("/").split("/")]
-        if words[:2] == ["api", "whoami-v2"]:
-            known = self.headers.get("Authorization") == "Bearer hf_mine"
-            self.answer({"name": "me"} if known else {"error": "Invalid"}, 200 if known else 401)
-        elif words[0] == "api":
+        if words[0] == "api":
             of_revision = words[5:6] if words[4:5] in (["tree"], ["revision"]) else []
             files = self.repository(words[2:4], *of_revision)
             if files is None:
@@ -86,38 +82,11 @@ class Hub(BaseHTTPRequestHandler):
     def do_POST(self):
         self.asked.append(self.path)
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-        url = f"http://{self.headers['Host']}"
         if "/paths-info/" in self.path:
             words = self.path.split("/")
             files = self.repository(words[3:5], unquote(words[6]))
             wanted = json.loads(body)["paths"]
             self.answer([entry(path, files[path]) for path in wanted if path in files])
-        elif self.headers.get("Authorization") != "Bearer hf_mine":
-            self.answer({"error": "Invalid credentials."}, 401)
-        elif self.path == "/api/repos/create":
-            asked = json.loads(body)
-            kind = asked.get("type") or "model"
-            name = f"{asked.get('organization') or 'me'}/{asked['name']}"
-            private = asked.get("private", asked.get("visibility") == "private")
-            self.made.setdefault(name, {"kind": kind, "private": private, "files": {}})
-            prefix = "" if kind == "model" else f"{kind}s/"
-            self.answer({"url": f"{url}/{prefix}{name}", "id": name, "name": name})
-        elif "/preupload/" in self.path:
-            files = json.loads(body)["files"]
-            modes = [
-                {"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in files
-            ]
-            self.answer({"files": modes})
-        elif "/commit/" in self.path:
-            name = "/".join(self.path.split("/")[3:5])
-            for line in body.splitlines():
-                read = json.loads(line)
-                if read["key"] == "deletedFile":
-                    del self.made[name]["files"][read["value"]["path"]]
-                if read["key"] == "file":
-                    content = base64.b64decode(read["value"]["content"])
-                    self.made[name]["files"][read["value"]["path"]] = content
-            self.answer({"commitUrl": f"{url}/{name}/commit/0", "commitOid": "0" * 40})
         else:
             self.answer({"errors": [], "warnings": []})
 

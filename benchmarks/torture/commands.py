@@ -119,10 +119,6 @@ COMMANDS = {
         "--length 32 --out {out}",
         ("outcomes",),
     ),
-    "score": Command(
-        "score --target {w}/target.jsonl --corpus {w}/corpus --out {out} --method tfidf",
-        ("scores", "rejects.jsonl"),
-    ),
     "choose": Command(
         "choose {w}/whole/dsir --weights resample --fraction 0.3 --out {out} --no-report",
         _SCORED,
@@ -133,12 +129,6 @@ COMMANDS = {
         _SCORED,
         before=("dsir",),
         copied="dsir",
-    ),
-    "tune": Command(
-        "tune --model {w}/model --target {w}/target.jsonl --corpus {w}/corpus --out {out} "
-        "--methods dsir,random --fractions 0.2 --weights off --budget 30 "
-        "--set search.least=10 --set train.length=32 --set train.batch=4",
-        ("trials", "selection/scores", "selection/selected"),
     ),
     "run": Command(
         "run {w}/recipe.toml --out {out}",

@@ -266,14 +266,6 @@ MISTAKES = {
     "a recipe's task that is missing": _recipe("nowhere", ('"split"', '"nowhere"'), status=1),
     "two tasks of one name": _recipe("task", ("[[tasks]]", _OWN[_OWN.index("[[") :] + "[[tasks]]")),
     "no recipe": Mistake("run {w}/missing.toml --out {w}/out", 2, "missing.toml"),
-    "a budget too small": Mistake(
-        "tune --model {w}/model --target {w}/target.jsonl --corpus {w}/corpus --out {w}/out "
-        "--methods dsir,random --budget 3", 2, "budget"
-    ),
-    "a budget in unknown units": Mistake(
-        "tune --model {w}/model --target {w}/target.jsonl --corpus {w}/corpus --out {w}/out "
-        "--budget 3weeks", 2, "budget"
-    ),
     "pairs that are missing": Mistake(
         "retrieval --model static --pairs {w}/news.de-en", 2, "news.de-en"
     ),
@@ -285,7 +277,7 @@ MISTAKES = {
         1, "folder", {"folder": None},
     ),
     "a method's settings without a method": Mistake("methods dsri", 2, "dsir"),
-    "what a cache does not do": Mistake("cache clean", 2, "clean|prune"),
+    "what a cache does not do": Mistake("cache clean", 2, "clean|clear"),
 }  # fmt: skip
 """Kinds of mistakes, in words."""
 

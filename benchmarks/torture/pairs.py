@@ -18,9 +18,9 @@ from running import broken, drawn, end, start, whole
 
 WORLDS = 3
 """Inputs that are drawn; each command's whole run on one of them is made once."""
-KINDS = ("one folder", "one cache", "pruned cache", "removed cache", "two versions")
+KINDS = ("one folder", "one cache", "cleared cache", "removed cache", "two versions")
 _OTHER = "9.9.9"
-_OLD = 5 * 3600.0  # seconds since the last use of a cache that is pruned
+_OLD = 5 * 3600.0  # seconds since the last use of a cache that is cleared
 
 
 def two(seed: int, root: Path, only: str | None) -> Outcome:
@@ -48,7 +48,7 @@ def two(seed: int, root: Path, only: str | None) -> Outcome:
         other = _Run(world, here / "cache", _other_version(root))
         outcome.broken += _two_versions(run, other, name, here, chance)
     else:
-        outcome.broken += _cleaned(run, name, here, chance, prune=kind == "pruned cache")
+        outcome.broken += _cleaned(run, name, here, chance, clear=kind == "cleared cache")
     code, said, _ = end(run.start(name, here / name, 2))
     refused = kind == "two versions" and _OTHER in said
     if code != 0 and not refused:
@@ -69,8 +69,8 @@ class _Run:
     def start(self, name: str, out: Path, workers: int) -> subprocess.Popen[str]:
         return start(COMMANDS[name], self._world, out, workers, self._used)
 
-    def prune(self) -> None:
-        words = [sys.executable, "-m", "corpusfit", "cache", "prune", "--keep", "0"]
+    def clear(self) -> None:
+        words = [sys.executable, "-m", "corpusfit", "cache", "clear"]
         subprocess.run(words, env={**os.environ, **self._used}, capture_output=True, check=True)
 
     def whole(self, name: str) -> tuple[dict[str, str], float]:
@@ -109,9 +109,9 @@ def _one_cache(run: _Run, name: str, here: Path, chance: random.Random) -> Itera
 
 
 def _cleaned(
-    run: _Run, name: str, here: Path, chance: random.Random, *, prune: bool
+    run: _Run, name: str, here: Path, chance: random.Random, *, clear: bool
 ) -> Iterator[str]:
-    """A run whose cache, warm and long unused, is pruned or removed at some instant."""
+    """A run whose cache, warm and long unused, is cleared or removed at some instant."""
     _, seconds = run.whole(name)
     end(run.start(name, here / "warm", 2))
     cache = here / "cache"
@@ -119,13 +119,13 @@ def _cleaned(
         os.utime(file, (time.time() - _OLD,) * 2)
     process = run.start(name, here / name, chance.choice((1, 2)))
     time.sleep(seconds * chance.random())
-    if prune:
-        run.prune()
+    if clear:
+        run.clear()
     else:
         shutil.rmtree(cache, ignore_errors=True)
     code, said, left = end(process)
     yield from broken(code, said, left)
-    if prune and code != 0:
+    if clear and code != 0:
         yield f"code {code}, {said[-600:]}"
     if code == 0 and not run.right(name, here / name):
         yield "survived with other files"

@@ -20,4 +20,14 @@ import lazy_loader
 
 __version__ = "0.2.0"
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    """A public name, loaded when it is first used."""
+    try:
+        return _public(name)
+    except AttributeError as e:
+        from corpusfit.core.gone import gone
+
+        raise AttributeError(gone(name) or str(e)) from None

@@ -28,22 +28,18 @@ from .fitting.fitting import Fitted
 from .mixing.api import compose
 from .mixing.composing import Composition
 from .reporting.api import open, report
-from .selection.api import audit, choose, doctor, explain, rank, score, select
+from .selection.api import audit, choose, explain, rank, select
 from .selection.auditing import Audit
 from .selection.estimator import SavedScorer, Scorer
 from .selection.explaining import Explanation
-from .selection.health import Health
 from .selection.result import Selection
-from .text.api import cache, prune_cache
+from .text.api import cache, clear_cache
 from .text.cache_entries import CacheEntry
 from .text.context import Machine
 from .training.adapting import Adapted
 from .training.api import adapt
 from .training.packed_dataset import PackedDataset
 from .training.plan import AdaptPlan
-from .tuning.api import tune
-from .tuning.folder import Tuned
-from .tuning.plan import TunePlan
 
 __version__: str
 
@@ -63,7 +59,6 @@ __all__ = [
     "Explanation",
     "Fitted",
     "Forecast",
-    "Health",
     "Machine",
     "PackedDataset",
     "Plan",
@@ -75,30 +70,25 @@ __all__ = [
     "SplitOverlap",
     "SplitPlan",
     "Tokenized",
-    "TunePlan",
-    "Tuned",
     "adapt",
     "audit",
     "cache",
     "choose",
+    "clear_cache",
     "clusters",
     "compose",
     "contamination",
-    "doctor",
     "evaluate",
     "explain",
     "fit",
     "forecast",
     "open",
     "overlaps",
-    "prune_cache",
     "rank",
     "report",
     "retrieval",
     "run",
-    "score",
     "select",
     "split",
     "tokenizers",
-    "tune",
 ]

@@ -88,7 +88,7 @@ def test_japanese_of_tatoeba_is_told_from_german(name, jsonl, tmp_path, inline, 
 
 def _scored(name, target, pile, jsonl, tmp_path, inline, embedder):
     """float64 [n]: the scores of the pile's texts."""
-    run = corpusfit.score(
+    run = corpusfit.select(
         target=jsonl("task.jsonl", target),
         corpus=jsonl("pile.jsonl", pile),
         out=tmp_path / "out",

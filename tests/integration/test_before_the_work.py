@@ -159,16 +159,6 @@ def test_the_last_of_several_models_is_opened_before_the_first_is_trained(
     assert machine.progress.stages == []
 
 
-def test_tune_opens_the_model_before_it_scores(models, machine, jsonl, tmp_path):
-    words = {"target": jsonl("target.jsonl", prose("task", 40)), "machine": machine}
-    words |= {"corpus": jsonl("corpus.jsonl", prose("market", 60)), "budget": "60 steps"}
-    words |= {"model": models("no mask"), "settings": ON_CPU, "methods": ["dsir"]}
-    with pytest.raises(ModelError, match="mask token"):
-        corpusfit.tune(out=tmp_path / "out", **words)
-    assert machine.progress.stages == []
-    assert not list((tmp_path / "out").rglob("*.safetensors"))
-
-
 RECIPE = """
 name = "two models"
 models = ["{good}", "{bad}"]

@@ -182,17 +182,6 @@ def test_what_scores_by_a_network_says_so(run, tiny_static, monkeypatch):
     ]
 
 
-@pytest.mark.parametrize(
-    ("amount", "known"),
-    [({}, True), ({"segments": 9}, False), ({"tokens": 900}, False), ({"threshold": 0.0}, False)],
-)
-def test_a_score_alone_knows_the_recall_of_a_fraction(task, pile, tmp_path, inline, amount, known):
-    words = {"target": task, "corpus": pile, "cascade": "dsir:0.3>tfidf", "machine": inline}
-    settings = [f"choose.{name}={value}" for name, value in amount.items()]
-    scored = corpusfit.score(out=tmp_path / "out", settings=settings, **words)
-    assert (scored.manifest["cascade"]["recall"] is not None) == known
-
-
 def test_choosing_again_goes_on_below_the_last_stage(run, inline):
     first = run(cascade="dsir:0.3>moore_lewis")
     chosen = corpusfit.choose(first.path, fraction=0.6, machine=inline)

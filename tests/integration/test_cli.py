@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from journeys import WORDS, digests, prose
+from journeys import WORDS, prose
 
 import corpusfit
 from corpusfit.cli import demo, main
@@ -119,7 +119,6 @@ UNUSABLE = {
     "fit": (["--time", "soon"], "--time", "soon"),
     "clusters": (["--k", "5;10"], "--k", "5;10"),
     "select": (["--fraction", "1.5"], "--fraction", "1.5"),
-    "score": (["--unit", "page"], "--unit", "page"),
     "choose": (["--weights", "best"], "--weights", "best"),
     "explain": (["--top", "few"], "--top", "few"),
     "audit": (["--workers", "few"], "--workers", "few"),
@@ -133,12 +132,9 @@ UNUSABLE = {
     "evaluate": (["--train-size", "1;2"], "--train-size", "1;2"),
     "run": ([], "recipe", "no-recipe"),
     "report": (["--nothing"], "--nothing", "--nothing"),
-    "push": (["--nothing"], "--nothing", "--nothing"),
     "retrieval": (["--set", "embed.pooling=max"], "embed.pooling", "max"),
     "tokenizers": (["--seed", "-5"], "--seed", "-5"),
-    "tune": (["--budget", "cheap"], "--budget", "cheap"),
-    "doctor": (["--workers", "0"], "--workers", "0"),
-    "cache": (["prune", "--keep", "-5"], "--keep", "-5"),
+    "cache": (["clean"], "action", "clean"),
 }
 
 
@@ -160,6 +156,10 @@ def test_a_value_that_is_not_allowed_is_named_with_its_option(cli, command, tmp_
         (["methods", "quality"], "field:quality"),
         (["choose", "x", "--fraction", "0.1", "--tokens", "5"], "(--fraction) and `choose.tokens`"),
         (["choose", "x", "--set", "cut.gamma=5"], "cut.gamma"),
+        (["tune", "--budget", "30min"], "corpusfit fit"),
+        (["score", "--unit", "page"], "corpusfit select"),
+        (["cache", "prune"], "corpusfit cache clear"),
+        (["cache", "prune", "--older-than", "30"], "corpusfit cache clear"),
     ],
 )
 def test_a_cure_is_named(cli, arguments, says):
@@ -175,7 +175,6 @@ def test_a_cure_is_named(cli, arguments, says):
         ("adapt", ["--set", "train.clip=1"], "`train.max_grad_norm`"),
         ("evaluate", ["--rate", "1e-4"], "--learning-rate"),
         ("evaluate", ["--set", "finetune.warmup=0"], "`finetune.warmup_steps`"),
-        ("tune", ["--steps", "5"], "--max-steps"),
     ],
 )
 def test_the_former_name_of_a_setting_is_refused_with_the_new_one(cli, command, old, new):
@@ -214,7 +213,6 @@ def test_wrong_settings_leave_no_folder(cli, inputs, tmp_path, arguments, says):
 
 PRINTED = {
     "methods": "random",
-    "doctor": "",
     "cache": "list",
     "split": "--data {task} --dev 5 --out {new}",
     "contamination": "--task {task} --data {pile}",
@@ -316,17 +314,6 @@ def test_a_run_for_people(cli, inputs, pile, tmp_path):
     assert sum(int(row[-4]) for row in table) == 226
 
 
-def test_score_says_how_to_go_on(cli, inputs, tmp_path):
-    out = tmp_path / "out"
-    done = cli("score", *inputs, "--out", out, "--method", "random")
-    assert (done.code, done.out) == (0, "")
-    assert f"corpusfit choose {out}" in done.err
-    scored = only_json(cli("score", *inputs, "--out", out, "--method", "random", "--json"))
-    assert scored["selected"] is None
-    assert cli("choose", out).code == 0
-    assert digests(out, "selected")
-
-
 def test_the_composition_of_many_sources_is_shortened(cli, task, jsonl, tmp_path):
     for i in range(33):
         jsonl(f"many/{i}.jsonl", prose("market", 2, seed=i))
@@ -338,10 +325,10 @@ def test_the_composition_of_many_sources_is_shortened(cli, task, jsonl, tmp_path
     assert "3 more sources" in done.err
 
 
-@pytest.mark.parametrize(("command", "method"), [("score", "random"), ("select", "domain_cosine")])
-def test_a_dry_run_writes_nothing(cli, inputs, tmp_path, tiny_static, command, method):
+@pytest.mark.parametrize("method", ["random", "domain_cosine"])
+def test_a_dry_run_writes_nothing(cli, inputs, tmp_path, tiny_static, method):
     out = tmp_path / "out"
-    arguments = (command, *inputs, "--out", out, "--method", method, "--dry-run")
+    arguments = ("select", *inputs, "--out", out, "--method", method, "--dry-run")
     arguments += ("--set", "cut.pieces=256")
     before = sorted(p.name for p in tmp_path.rglob("*"))
     done = cli(*arguments, "--embedder", tiny_static)

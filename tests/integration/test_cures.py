@@ -5,7 +5,6 @@ import gzip
 import json
 import lzma
 import re
-import shlex
 import subprocess
 import zipfile
 from random import Random
@@ -96,20 +95,6 @@ def test_other_fields_in_target_and_corpus(cli, task, tmp_path):
     field, target = OPTION.findall(failed.err)
     more = (field, "body", *target.split())
     assert cli("select", "--target", task, *words, "--fraction", "0.5", *more).code == 0
-
-
-def test_a_command_to_type_holds_a_folder_with_a_space(cli, task, tmp_path):
-    """After `score`, and where a folder of scores is given for a model or to a report."""
-    (tmp_path / "a.jsonl").write_text(ROWS)
-    out = tmp_path / "my scores"
-    words = ("--corpus", tmp_path / "a.jsonl", "--method", "random", "--out", out)
-    done = [cli("score", "--target", task, *words), cli("report", out)]
-    done.append(cli("adapt", "--model", out, "--data", task, "--out", tmp_path / "x"))
-    for text in (each.out + each.err for each in done):
-        assert "corpusfit choose " in text, text
-        command = text[text.index("corpusfit choose ") :]
-        name, folder = shlex.split(command.replace(", then", " "))[1:3]
-        assert (name, folder) == ("choose", str(out)), text
 
 
 @pytest.mark.parametrize(("name", "tool"), [("a.pdf", "pdftotext"), ("a.docx", "pandoc")])

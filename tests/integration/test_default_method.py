@@ -36,7 +36,6 @@ def test_a_selection_without_a_method_and_an_amount_says_which_it_takes(cli, tas
     ("command", "words"),
     [
         *(("select", words) for words in (*CHOSEN, *DECIDED)),
-        *(("score", words) for words in CHOSEN),
         ("rank", CHOSEN[0]),
     ],
 )
@@ -48,7 +47,7 @@ def test_auto_is_refused_as_wrong_usage(cli, task, pile, tmp_path, command, word
     assert not (tmp_path / "out").exists()
 
 
-def test_auto_is_refused_in_python_in_a_file_and_by_fit_and_tune(inputs, tmp_path):
+def test_auto_is_refused_in_python_in_a_file_and_by_fit(inputs, tmp_path):
     words = {**inputs, "out": tmp_path / "out"}
     (tmp_path / "plan.toml").write_text('method.name = "auto"\n')
     asked = Plan().with_value("method.name", "auto")
@@ -59,8 +58,6 @@ def test_auto_is_refused_in_python_in_a_file_and_by_fit_and_tune(inputs, tmp_pat
         corpusfit.fit(
             model="m", task=inputs["target"], corpus=inputs["corpus"], out="o", method="auto"
         )
-    with pytest.raises(UsageError, match=r"`search\.methods` must.*corpusfit rank"):
-        corpusfit.tune(**words, model="m", methods=["cynical", "auto"])
     with pytest.raises(UsageError, match=r"`choose\.fraction` must be a number"):
         corpusfit.select(**words, fraction="auto")
 

@@ -59,16 +59,13 @@ if __name__ == "__main__":  # not in a worker
 INLINE = "--engine inline"
 SELECT = f"select --target target.jsonl --corpus pile --fraction 0.2 {INLINE} --out"
 TRAIN = "--set train.max_steps=1 --length 32 --set mix.heldout=8 --set train.device=cpu"
-TUNE = (
-    "--set train.device=cpu --budget 40 --methods dsir,tfidf --fractions 0.2 --batch 4 --length 32"
-)
 FINETUNE = "--seeds 1 --epochs 1 --set finetune.device=cpu"
 
 FIRST = f"{SELECT} words --method dsir"  # its folder is that of other lines
 FIT = "fit --task task --corpus pile --model lm --out fitted"
 LINES = [  # in this order; the extras that a line needs, and what it is
     ((), "methods"),
-    ((), "doctor"),
+    ((), "--version"),
     ((), "cache"),
     ((), FIRST),
     ((), f"{SELECT} vectors --method consensus"),
@@ -80,7 +77,7 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     (("ray",), f"{SELECT} ray --method dsir --engine ray"),
     (("hub",), f"select --target target.jsonl --corpus hub:me/none --out hub {INLINE}"),
     (("hub",), f"select --target target.jsonl --corpus hf://datasets/me/a --out hf {INLINE}"),
-    ((), f"score --target target.jsonl --corpus pile --method tfidf --out scored {INLINE}"),
+    ((), f"{SELECT} scored --method tfidf"),
     ((), "choose scored --fraction 0.1 --out chosen"),
     ((), "rank --target target.jsonl --corpus pile --method dsir --method isolation_forest"),
     ((), "explain words --text kinase"),
@@ -90,7 +87,6 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     ((), "split --data target.jsonl --dev 10 --test 10 --near --out splits"),
     ((), "contamination --task splits --data words"),
     (("xlsx",), "contamination --task sheets --data words"),
-    (("train",), f"tune --model lm --target target.jsonl --corpus pile --out best {TUNE}"),
     (("train",), f"adapt --model lm --data words --out adapted {TRAIN}"),
     (("train",), f"adapt --init tiny --data words --out new {TRAIN}"),
     (("train",), f"adapt --model minilm --objective tsdae --data words --out e {TRAIN}"),
@@ -106,7 +102,6 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     (("models",), "tokenizers --tokenizer lm --specific target.jsonl --general pile"),
     (("models",), "tokenizers --tokenizer minilm --specific target.jsonl --general pile"),
     (("report",), "report words"),
-    (("hub",), "push words me/words"),
     ((), "demo"),
 ]
 ELSEWHERE = ("hub", "ray", "demo", FIT)
@@ -203,7 +198,7 @@ def test_a_command_works_or_names_the_extra_that_is_missing(extra, folder, tmp_p
         if missing or extra in needs or not (needs or extra) or words == FIRST  # works: run once
         if missing or not {*needs, words} & {*ELSEWHERE}
         # asks the hub
-        if not (re.search("push|hf://|minilm|_finetune", words) and "huggingface-hub" in have)
+        if not (re.search("hf://|minilm|_finetune", words) and "huggingface-hub" in have)
     ]
     done = subprocess.run(
         [sys.executable, "child.py"],

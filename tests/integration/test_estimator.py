@@ -1,4 +1,4 @@
-"""`corpusfit.Scorer`: the scores of `score`, and what scikit-learn asks of an estimator."""
+"""`corpusfit.Scorer`: the scores of `select`, and what scikit-learn asks of an estimator."""
 
 import json
 import pickle
@@ -53,8 +53,8 @@ def fitted():
 
 
 def of_files(jsonl, tmp_path, inline, corpus, **options):
-    """`corpusfit.score` on files of the same texts."""
-    return corpusfit.score(
+    """`corpusfit.select` on files of the same texts."""
+    return corpusfit.select(
         target=jsonl("target.jsonl", TARGET),
         corpus=jsonl("corpus.jsonl", corpus),
         out=tmp_path / "out",

@@ -269,22 +269,6 @@ def test_choose_equals_a_fresh_select(run, inline):
     assert digests(first.path) == before
 
 
-def test_score_then_choose_equals_select(run, task, pile, tmp_path, inline):
-    scored = corpusfit.score(
-        target=task,
-        corpus=pile,
-        out=tmp_path / "scored",
-        method="random",
-        settings=[SHARDS],
-        machine=inline,
-    )
-    assert scored.manifest["selected"] is None
-    assert not any(s["selected"] for s in scores(scored))
-    assert list(scored) == []
-    chosen = corpusfit.choose(scored.path, fraction=0.25, machine=inline)
-    assert digests(chosen.path) == digests(run(fraction=0.25).path)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("pattern", "count"), [("chosen.json", 1), ("pieces/*.zst", 9), ("../selected/part-*", 9)]
@@ -361,9 +345,9 @@ def test_the_fitted_scorer_is_kept_and_not_fitted_again(task, pile, tmp_path, in
     with monkeypatch.context() as broken:
         broken.setattr(ScoreTexts, "start", lambda _: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            corpusfit.score(**words, method="dsir")
+            corpusfit.select(**words, method="dsir")
     monkeypatch.setattr(Dsir, "fit", lambda *_, **__: 1 / 0)
-    done = corpusfit.score(**words, method="dsir")
+    done = corpusfit.select(**words, method="dsir")
     scores = done.scorer().score(text_array(["kinase inhibits receptor"]))
     assert scores.dtype == np.float32
     assert scores.shape == (1,)
@@ -392,13 +376,13 @@ def test_a_command_that_failed_early_may_be_mended(task, pile, tmp_path, inline)
     words = {"target": task, "corpus": pile, "out": tmp_path / "out", "machine": inline}
     (tmp_path / "bad.arpa").write_text("nonsense")
     with pytest.raises(ModelError):
-        corpusfit.score(
+        corpusfit.select(
             **words, method="perplexity", settings=[f"method.arpa_in={tmp_path}/bad.arpa"]
         )
-    done = corpusfit.score(**words, method="dsir")
+    done = corpusfit.select(**words, method="dsir")
     with pytest.raises(UsageError, match=r"fit\.shares"):
-        corpusfit.score(**words, method="dsir", settings=["fit.shares=no:1"], overwrite=True)
-    assert corpusfit.score(**words, method="dsir").manifest == done.manifest
+        corpusfit.select(**words, method="dsir", settings=["fit.shares=no:1"], overwrite=True)
+    assert corpusfit.select(**words, method="dsir").manifest == done.manifest
 
 
 def test_an_arpa_file_that_changed_under_its_name_is_noticed(task, pile, tmp_path, inline):
@@ -407,11 +391,11 @@ def test_an_arpa_file_that_changed_under_its_name_is_noticed(task, pile, tmp_pat
     arpa.write_text(lines, "utf-8")
     words = {"target": task, "corpus": pile, "out": tmp_path / "out", "machine": inline}
     words |= {"method": "perplexity", "settings": [f"method.arpa_in={arpa}"]}
-    first = corpusfit.score(**words)
-    assert corpusfit.score(**words).manifest == first.manifest
+    first = corpusfit.select(**words)
+    assert corpusfit.select(**words).manifest == first.manifest
     arpa.write_text(lines.replace("-1.", "-2."), "utf-8")
     with pytest.raises(ChangedInputError, match=r"model\.arpa"):
-        corpusfit.score(**words)
+        corpusfit.select(**words)
 
 
 def test_a_model_that_changed_under_its_name_is_noticed(run, tiny_static, tmp_path):

@@ -40,7 +40,7 @@ WRONG = {
     "select --target a --corpus b --out c --fraction 1.5": "1.5",
     "adapt --data a --out c --model m --objective nosuch": "nosuch",
     "evaluate --model m --task t --out c --set finetune.nosuch=1": "nosuch",
-    "tune --model m --target a --corpus b --out c --budget soon": "soon",
+    "tune --model m": "corpusfit fit",
 }
 
 

@@ -22,15 +22,14 @@ from corpusfit.cli import (
     compose,
     contamination,
     demo,
-    doctor,
     evaluate,
     fit,
     forecast,
+    methods,
     report,
     select,
     show,
     split,
-    tune,
 )
 from corpusfit.cli import run as run_recipe
 from corpusfit.cli.bar import Bar
@@ -46,14 +45,15 @@ from corpusfit.core.errors import (
     tokenizing,
 )
 from corpusfit.core.escaping import harmless
-from corpusfit.core.settings import GONE, RENAMED
+from corpusfit.core.gone import gone
+from corpusfit.core.settings import RENAMED
 
 _MODULES = {
     "All in one": (fit, demo),
-    "Select text": (select, tune, audit),
+    "Select text": (select, audit),
     "Prepare corpora and tasks": (clusters, compose, split, contamination),
     "Adapt and evaluate models": (adapt, evaluate, run_recipe, forecast),
-    "Report, publish, maintain": (report, doctor),
+    "Report, maintain": (report, methods),
 }
 JOURNEY = {
     title: [n for m in modules for n, c in COMMANDS.items() if c.show.__module__ == m.__name__]
@@ -134,6 +134,8 @@ class _Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One command, or None if there is none of that name."""
+        if sentence := gone(cmd_name):
+            raise UsageError(sentence)
         if cmd_name not in COMMANDS:
             return None
         command = COMMANDS[cmd_name]
@@ -186,13 +188,13 @@ def _harmless_usage() -> Iterator[None]:
         if hasattr(e, "format_message"):  # a UsageError of Typer or Click
             vars(e)["message"] = harmless(public_text(str(getattr(e, "message", ""))))
         option = str(getattr(e, "option_name", ""))
+        # a command that takes one folder now
+        typed = "DIR DIR" if "extra argument" in str(getattr(e, "message", "")) else option
         other = _OTHER_NAME.get(option)
-        if other and any(other in p.opts for p in vars(e)["ctx"].command.params):
+        if sentence := gone(f"{getattr(getattr(e, 'ctx', None), 'info_name', '')} {typed}"):
+            vars(e).update(message=sentence, possibilities=[])
+        elif other and any(other in p.opts for p in vars(e)["ctx"].command.params):
             vars(e)["possibilities"] = [other]
-        many = "extra argument" in str(getattr(e, "message", ""))
-        typed = "DIR DIR" if many else option
-        if gone := GONE.get(f"{getattr(getattr(e, 'ctx', None), 'info_name', '')} {typed}"):
-            vars(e).update(message=gone, possibilities=[])
         raise
 
 
@@ -208,7 +210,15 @@ app = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
+        from corpusfit.core.manifest import versions
+        from corpusfit.embed.hardware import found_devices
+
+        found = versions()
         typer.echo(f"corpusfit {corpusfit.__version__}")
+        typer.echo(f"Python {found['python']}")
+        for name in ("torch", "transformers"):
+            typer.echo(f"{name} {found.get(name, 'not installed')}")
+        typer.echo(f"devices {', '.join(found_devices())}")
         raise typer.Exit
 
 
@@ -217,7 +227,9 @@ def _corpusfit(
     *,
     version: Annotated[
         bool,
-        typer.Option("--version", help="Show the version", callback=_show_version, is_eager=True),
+        typer.Option(
+            "--version", help="Show versions and devices", callback=_show_version, is_eager=True
+        ),
     ] = False,
 ) -> None:
     """Typer builds a group only of an app that has a callback or commands."""

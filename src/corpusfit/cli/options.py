@@ -50,7 +50,7 @@ _PHRASES = {
     "{INPUTS}": "a file, folder, glob, URL, OWNER/NAME or hub:NAME (dataset), pair:FILE,FILE (two "
     "line-aligned files) or - (standard input); repeatable",
     "{GUARD}": "a task's folder (its dev and test splits) or files; repeatable (default: none)",
-    "{RUN_FOLDER}": "Folder or URL of a `corpusfit select` or `corpusfit score` run",
+    "{RUN_FOLDER}": "Folder or URL of a `corpusfit select` run",
 }
 _SHARED = """
     --target INPUT: Texts of your task: {INPUTS}
@@ -74,7 +74,6 @@ _RUN_OPTIONS = """
         in a store is known by the digest (ETag) that the store reports, with or without it
     --overwrite: Replace a different run in --out
     --dry-run: Print what would be read and how much time and space it would take; write nothing
-    --public: Let everybody on the hub see what is published, not only its owner
     --no-report: Do not write report.html; `corpusfit report` can write one later
     --json: Print one JSON object on standard output
 """

@@ -1,9 +1,8 @@
-"""`corpusfit select`, `score`, `choose` and `rank`: scores, and the selection by them."""
+"""`corpusfit select`, `choose` and `rank`: scores, and the selection by them."""
 
 from __future__ import annotations
 
 import dataclasses
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,20 +56,6 @@ def select(run: Selection) -> None:
 
     Writes out/selected (the text), out/scores (the score of every segment), out/manifest.json and
     out/report.html. To resume a stopped run, run the same command again.
-    """
-    show_run(run.path, run.manifest)
-
-
-@command(machine=EVERYWHERE, dry_run=show_estimate)
-def score(run: Selection) -> None:
-    """Score a corpus by similarity to your task; select later.
-
-    Example:
-      corpusfit score --target task.jsonl --corpus corpus/ --out out/
-      corpusfit choose out/ --tokens 1000000
-
-    Writes out/scores (the score of every segment) and out/manifest.json. `corpusfit choose` then
-    selects from the scores. To resume a stopped run, run the same command again.
     """
     show_run(run.path, run.manifest)
 
@@ -154,10 +139,6 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
     if manifest["cascade"]:
         show_cascade(manifest["cascade"])
     selected = manifest["selected"]
-    if selected is None:
-        command = f"corpusfit choose {shlex.quote(str(out))}"
-        say(f"Scores: {out / 'scores'}. To select by these scores: {command}")
-        return
     show_composition(selected)
     say(f"Selected text: {out / 'selected'}. All scores: {out / 'scores'}.")
     if selected.get("aligned"):
@@ -169,7 +150,7 @@ def _default_amount(manifest: Mapping[str, Any]) -> str:
     """How much was selected where no amount was given, a sentence; else nothing."""
     amount = ChoosePlan(**manifest["plan"]["choose"])
     given = any(getattr(amount, name) is not None for name in AMOUNTS)
-    if manifest["selected"] is None or given:
+    if given:
         return ""
     share = percent(amount.share, 1)
     return f" No amount (`choose.fraction`) was given: {share} of the words without copies."

@@ -33,6 +33,7 @@ from corpusfit.core.errors import (
     OutputFolderError,
     raise_machine_fault,
 )
+from corpusfit.core.gone import gone
 from corpusfit.core.types import Source
 
 if TYPE_CHECKING:
@@ -154,6 +155,13 @@ class Finished:
     def __fspath__(self) -> str:
         """The folder, so that a finished run can be given wherever a folder can."""
         return str(self.path)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise `AttributeError`, for a name of before with what to do instead."""
+            kind = type(self).__name__
+            raise AttributeError(gone(name) or f"{kind!r} object has no attribute {name!r}")
 
 
 class OutFolder:

@@ -168,14 +168,6 @@ def renamed(name: str, known: Iterable[str], before: str = "") -> UsageError | N
     return UsageError(f"`{before}{name}` is called `{before}{new}` now.")
 
 
-GONE = {
-    "clusters --no-report": "`clusters` writes no page: leave it out, and read clusters.csv.",
-    "report DIR DIR": "A page shows one run: run `corpusfit report` for each folder.",
-    "tune --no-report": "`tune` writes no page: leave it out.",
-    "run --no-report": "`run` writes no page: leave it out, and read table.md or table.csv.",
-}
-"""What a command no longer takes, as it is typed, with what to do instead."""
-
 _BRITISH = {"normalise": "normalize", "centred": "centered", "neighbours": "neighbors"}
 """How version 0.1 spelled settings, which its runs and users' plans still do."""
 

@@ -14,24 +14,6 @@ class MachineOptions(TypedDict, total=False):
     verify: bool | None
 
 
-class ScoreOptions(MachineOptions, total=False):
-    """Keywords of `score`."""
-
-    method: str | None
-    embedder: str | Path | None
-    cascade: str | None
-    unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
-    text_field: str | None
-    where: str | None
-    strict: bool | None
-    side: str | None
-    normalize: str | None
-    max_words: int | None
-    max_length_ratio: float | None
-    target_field: str | None
-    seed: int | None
-
-
 class ChooseOptions(MachineOptions, total=False):
     """Keywords of `choose`."""
 
@@ -46,8 +28,22 @@ class ChooseOptions(MachineOptions, total=False):
     dedup: Literal["exact", "near", "none"] | None
 
 
-class SelectOptions(ScoreOptions, ChooseOptions, total=False):
+class SelectOptions(ChooseOptions, total=False):
     """Keywords of `select`."""
+
+    method: str | None
+    embedder: str | Path | None
+    cascade: str | None
+    unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
+    text_field: str | None
+    where: str | None
+    strict: bool | None
+    side: str | None
+    normalize: str | None
+    max_words: int | None
+    max_length_ratio: float | None
+    target_field: str | None
+    seed: int | None
 
 
 class RankOptions(MachineOptions, total=False):
@@ -192,30 +188,6 @@ class ClustersOptions(MachineOptions, total=False):
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
     side: str | None
-    seed: int | None
-
-
-class TuneOptions(MachineOptions, total=False):
-    """Keywords of `tune`."""
-
-    model: str | Path | None
-    budget: str | None
-    methods: str | Sequence[str] | None
-    fractions: str | float | Sequence[float] | None
-    weights: str | Sequence[str] | None
-    then_task: str | Sequence[str] | None
-    replay_share: float | None
-    max_steps: int | None
-    epochs: float | None
-    batch: int | None
-    length: int | None
-    learning_rate: float | None
-    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae", "simcse"] | None
-    adapter: Literal["pfeiffer", "lora"] | None
-    embedder: str | Path | None
-    unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
-    text_field: str | None
-    target_field: str | None
     seed: int | None
 
 

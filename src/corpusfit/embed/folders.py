@@ -193,13 +193,10 @@ def transformer_folder(folder: Path, setting: ModelSetting = EMBEDDER) -> Path:
     if not (folder / "config.json").is_file():
         kind = read_json(folder / "manifest.json", {}, setting).get("command")
         # the folder of a run, but not a model: say what to do with it
-        if kind in ("select", "score"):
-            holds, choose, named = "a selection", "", shlex.quote(str(folder))
-            if kind == "score":
-                holds, choose = "the scores of a corpus", f"corpusfit choose {named}, then "
+        if kind == "select":
             raise ModelError(
-                f"{setting.name} must name a model; {folder} holds {holds}. First: {choose}"
-                f"corpusfit adapt --model BASE --data {named} --out adapted/"
+                f"{setting.name} must name a model; {folder} holds a selection. First: "
+                f"corpusfit adapt --model BASE --data {shlex.quote(str(folder))} --out adapted/"
             )
         if not kind and (begun := read_json(folder / ".corpusfit/run.json", {}, setting)):
             raise ModelError(

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -122,6 +123,12 @@ def devices() -> list[str]:
         count = 0 if kind == "mps" else module.device_count()
         found += [f"{kind}:{i}" for i in range(count)]
     return found
+
+
+def found_devices() -> list[str]:
+    """As `devices`, but torch is imported only where it is installed and may find a GPU."""
+    possible = may_have_cuda() or Path("/dev/dri").exists()  # an Intel GPU
+    return devices() if possible and find_spec("torch") is not None else ["cpu"]
 
 
 def to_feed(wanted: str) -> tuple[str, ...]:

@@ -1259,7 +1259,7 @@ class _OutsideWork(_Work):
                 scratch / "measured",
                 task=[str(self.heldout)],
                 machine=quiet,
-                trial=measured,
+                measuring=measured,
             )
         _free_gpu()
         return measured.loss

@@ -391,7 +391,7 @@ def by_chance(context: ComposeContext, number: int, columns: Columns) -> list[ND
 
 def relevant(context: ComposeContext, number: int, columns: Columns) -> list[NDArray[np.float64]]:
     """Order keys by rank of the score within the language, unless `choose` is random."""
-    # Relevance is a run of `score` over the source, in a folder of its own that can be resumed.
+    # Relevance is a run of `select` over the source, in a folder of its own that can be resumed.
     source = context.recipe.sources[number]
     if source.choose == RANDOM:
         return by_chance(context, number, columns)

@@ -9,18 +9,16 @@ from pathlib import Path
 from corpusfit.core.artifacts import folder_path
 from corpusfit.core.errors import InputError, UsageError
 from corpusfit.core.manifest import Finished, OutFolder, undamaged
-from corpusfit.core.settings import GONE
+from corpusfit.core.gone import gone
 
 _RESULTS = {
     "select": "selection.result.Selection",
-    "score": "selection.result.Selection",
     "adapt": "training.adapting.Adapted",
     "evaluate": "evaluation.evaluating.Evaluated",
     "fit": "fitting.fitting.Fitted",
     "clusters": "domains.clustering.Clustered",
     "compose": "mixing.composing.Composition",
     "split": "evaluation.splitting.Split",
-    "tune": "tuning.folder.Tuned",
 }
 """The class of a command's finished run."""
 
@@ -29,12 +27,11 @@ def open(folder: str | os.PathLike[str]) -> Finished:
     """The finished run in a folder, as its command returned it.
 
     Args:
-        folder: the `out` of a `select`, `score`, `choose`, `adapt`, `evaluate`, `fit`,
-            `clusters`, `compose`, `split` or `tune`.
+        folder: the `out` of a `select`, `choose`, `adapt`, `evaluate`, `fit`,
+            `clusters`, `compose` or `split`.
 
     Returns:
-        `Selection`, `Adapted`, `Evaluated`, `Fitted`, `Clustered`, `Composition`, `Split` or
-        `Tuned`.
+        `Selection`, `Adapted`, `Evaluated`, `Fitted`, `Clustered`, `Composition` or `Split`.
 
     Raises:
         InputError: the folder holds no finished run of these commands.
@@ -77,7 +74,7 @@ def report(
     from corpusfit.reporting.writing import write_report
 
     if isinstance(folder, list | tuple):
-        raise UsageError(GONE["report DIR DIR"])
+        raise UsageError(gone("report DIR DIR"))
     named = folder_path(folder, "DIR")
     path = folder_path(out, "`out`") if out else named / "report.html"
     write_report(named, path, figures=folder_path(figures, "`figures`") if figures else None)

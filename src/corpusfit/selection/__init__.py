@@ -1,5 +1,5 @@
 """From scores to the selected segments: select, score, choose, rank, explain, audit."""
 
-from corpusfit.selection.api import audit, choose, doctor, estimate, explain, rank, score, select
+from corpusfit.selection.api import audit, choose, estimate, explain, rank, select
 
-__all__ = ["audit", "choose", "doctor", "estimate", "explain", "rank", "score", "select"]
+__all__ = ["audit", "choose", "estimate", "explain", "rank", "select"]

@@ -1,4 +1,4 @@
-"""The functions `select`, `score`, `choose`, `explain`, `audit`, `rank` and `doctor`."""
+"""The functions `select`, `choose`, `explain`, `audit` and `rank`."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
         ChooseOptions,
         MachineOptions,
         RankOptions,
-        ScoreOptions,
         SelectOptions,
     )
     from corpusfit.selection.auditing import Audit
     from corpusfit.selection.explaining import Explanation
-    from corpusfit.selection.health import Health
     from corpusfit.selection.ranking import Ranking
     from corpusfit.selection.result import Selection
     from corpusfit.text.context import Machine
 
-_SCORED = ("cut", "read", "fit.target_field", "seed")
-SCORE = Offer(Plan, ("method", "embed", "cascade", *_SCORED), example="cut.gamma=5")
 CHOOSE = Offer(Plan, ("choose",), example="choose.alpha=-1")
-SELECT = Offer(Plan, ("method", "embed", "cascade", "choose", *_SCORED), example="cut.gamma=5")
+SELECT = Offer(
+    Plan,
+    ("method", "embed", "cascade", "choose", "cut", "read", "fit.target_field", "seed"),
+    example="cut.gamma=5",
+)
 RANK = Offer(
     Plan,
     (
@@ -115,29 +115,7 @@ def select(
     )
 
 
-@offers(SCORE)
-def score(
-    target: Inputs,
-    corpus: Inputs,
-    *,
-    out: Path | str,
-    plan: Plan | Path | str | None = None,
-    settings: Sequence[str] = (),
-    overwrite: bool = False,
-    machine: Machine | None = None,
-    **options: Unpack[ScoreOptions],
-) -> Selection:
-    """Score as `select` does, without a selection."""
-    built = build_plan(SCORE, plan, settings, options)
-    from corpusfit.selection import commands
-
-    machine, resolved = _resolve(built, target, corpus, machine, options)
-    return commands.select(
-        *resolved, folder_path(out, "`out`"), machine=machine, overwrite=overwrite, selecting=False
-    )
-
-
-@dry_run(select, score, without=("out", "overwrite"))
+@dry_run(select, without=("out", "overwrite"))
 def estimate(
     target: Inputs,
     corpus: Inputs,
@@ -173,7 +151,7 @@ def choose(
     """Select again from stored scores.
 
     Args:
-        folder: of a `select` or `score`.
+        folder: of a `select`.
         out: new or empty folder for the selection (default: `folder`, whose selection is replaced).
         plan: a plan or a TOML file with settings of `choose`.
 
@@ -210,7 +188,7 @@ def explain(
     """Explain one score of a run.
 
     Args:
-        out: the folder of a `select` or `score`.
+        out: the folder of a `select`.
         row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT` as in `scores/`; without SEGMENT, the row's first;
             or a row of a `Selection`, such as `run[0]` or `run.to_pandas().iloc[0]`.
         text: any text to explain, in place of a row.
@@ -240,7 +218,7 @@ def audit(
     """Compare a run with known domains.
 
     Args:
-        out: the folder of a `select` or `score`.
+        out: the folder of a `select`.
         truth: domain of a row: `source` (the name of its source) or the name of a field.
         domain: globs such as `bio_*` on the names of the domains that should be found.
 
@@ -291,23 +269,3 @@ def rank(
     machine, resolved = _resolve(built, target, corpus, machine, options)
     names = list(methods) or ranking.candidates()
     return commands.rank(*resolved, names, named=bool(methods), machine=machine)
-
-
-@offers()
-def doctor(
-    *, warm: bool = False, machine: Machine | None = None, **options: Unpack[MachineOptions]
-) -> Health:
-    """Look at this machine: versions, extras, devices, cache.
-
-    Args:
-        warm: also compile the kernels, once per environment, so that the next `select` does not.
-        machine: whose cache, engine and workers.
-
-    Returns:
-        What was found.
-    """
-    from corpusfit.selection import health
-    from corpusfit.text.context import machine_of
-
-    machine = machine_of(machine, options)
-    return health.doctor(machine, warm=warm)

@@ -1,4 +1,4 @@
-"""The steps of `select`, `score`, `choose` and `rank`, in order."""
+"""The steps of `select`, `choose` and `rank`, in order."""
 
 from __future__ import annotations
 
@@ -78,14 +78,17 @@ def select(
     overwrite: bool = False,
     selecting: bool = True,
 ) -> Selection:
-    """Score the corpus by its similarity to the target and, if `selecting`, select a part of it."""
+    """Score the corpus by its similarity to the target, and select a part of it.
+
+    Without `selecting`, the folder has scores that `choose` can select from, and is not finished.
+    """
     # Reference: TADPOLE, Algorithm 1.
     plan = checked(plan, corpus_inputs)
     folder = SelectionFolder(out)
     folder.claim()
     with contextlib.ExitStack() as stack, machine.running(folder.work) as context:
         run = open_run(plan, target, corpus_inputs, context)
-        stack.enter_context(locked(folder.work, "select" if selecting else "score", make=True))
+        stack.enter_context(locked(folder.work, "select", make=True))
         resolved = resolve(run, cascade=selecting)
         run = prepared(run, resolved)
         folder.begin(_identity(run), overwrite=overwrite)
@@ -93,9 +96,10 @@ def select(
         run.engine.require_shared(folder.work, "`out`")
         require_strict(run, folder)
 
-        # A finished run is returned, a scored one selected from; else the scoring resumes.
+        # A finished run is returned, a scored one goes on with the selection, as one that `score`
+        # of an earlier version finished; else the scoring resumes.
         done = folder.finished()
-        if done is not None and (not selecting or done["selected"]):
+        if done is not None and done["selected"]:
             return Selection(out, done)
         manifest = folder.scored_so_far()
         if manifest is None:
@@ -114,7 +118,9 @@ def select(
             manifest = _manifest(run, folder, resolved, scored)
             manifest["given"] = {"target": absolute(target), "corpus": absolute(corpus_inputs)}
             folder.keep_scored(manifest)
-        return _finish(run, folder, resolved, manifest, selecting=selecting)
+        if not selecting:
+            return Selection(out, manifest)
+        return _finish(run, folder, resolved, manifest)
 
 
 def choose(
@@ -141,7 +147,7 @@ def choose(
         run = dataclasses.replace(run, clusters=clusters_fingerprint(run, amount))
         folder.amend(_identity(run))
         run = dataclasses.replace(run, warnings_file=folder.warnings)
-        return _finish(run, folder, resolved, manifest, selecting=True)
+        return _finish(run, folder, resolved, manifest)
 
 
 def rank(
@@ -253,39 +259,33 @@ def _manifest(
 
 
 def _finish(
-    run: Run,
-    folder: SelectionFolder,
-    resolved: Resolved,
-    manifest: dict[str, Any],
-    *,
-    selecting: bool,
+    run: Run, folder: SelectionFolder, resolved: Resolved, manifest: dict[str, Any]
 ) -> Selection:
     """Select and write; the manifest comes last and marks the run as finished."""
     plan = run.plan
-    selected = recall_at = None
-    if selecting:
-        copies = copies_of(run, folder)
-        chosen = choose_segments(run, folder, resolved.method, copies)
-        recall_at = segments_above(run, folder, chosen) if resolved.stages else None
-        write_selected(run, folder, resolved, chosen, copies)
-        run.require_unchanged()
-        aligned = write_aligned(run, folder)
-        selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
-        if chosen.groups is None:
-            del selected["groups"]
-        selected |= {"aligned": aligned} if aligned else {}
-        warn_of_amount(run, chosen, manifest["counts"]["segments"])
-    command = "select" if selecting else "score"
+    copies = copies_of(run, folder)
+    chosen = choose_segments(run, folder, resolved.method, copies)
+    cascade = None
+    if resolved.stages:
+        cascade = cascade_of(folder, plan.choose, segments_above(run, folder, chosen))
+    write_selected(run, folder, resolved, chosen, copies)
+    run.require_unchanged()
+    aligned = write_aligned(run, folder)
+    selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
+    if chosen.groups is None:
+        del selected["groups"]
+    selected |= {"aligned": aligned} if aligned else {}
+    warn_of_amount(run, chosen, manifest["counts"]["segments"])
     urls = {role: [s["url"] for s in manifest[role]] for role in ("target", "corpus")}
     inputs = manifest.get("given", urls)  # older versions did not store it
     clusters = absolute([plan.choose.clusters])[0]
     overrides = plan.with_value("choose.clusters", clusters).overrides()
     finished = {
         **manifest,
-        "command": command,
-        "repeat": command_words(command, inputs, {}, overrides),
+        "command": "select",
+        "repeat": command_words("select", inputs, {}, overrides),
         "plan": plan.as_dict(),
-        "cascade": cascade_of(folder, plan.choose, recall_at),
+        "cascade": cascade,
         "selected": selected,
         "warnings": list(dict.fromkeys([*manifest["warnings"], *run.all_warnings()])),
         "seconds": {**manifest["seconds"], **run.seconds},

@@ -210,7 +210,7 @@ class Scorer:
 
     @classmethod
     def load(cls, folder: Path | str, *, machine: Machine | None = None) -> Self:
-        """Read what `save` wrote, or what `select` or `score` fitted; its scores are the same.
+        """Read what `save` wrote, or what `select` fitted; its scores are the same.
 
         Args:
             folder: a folder or URL of `save`, or of a run.
@@ -418,7 +418,7 @@ class Fitted:
 
     @classmethod
     def of_run(cls, folder: SelectionFolder, cache: Path) -> tuple[Fitted, dict[str, Any]]:
-        """The method that a run of `select` or `score` fitted, with the requested parameters."""
+        """The method that a run of `select` fitted, with the requested parameters."""
         manifest = folder.require_scored()
         with undamaged(folder.path):
             plan, method = Plan.from_dict(manifest["plan"]), MethodPlan(**manifest["method"])

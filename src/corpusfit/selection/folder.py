@@ -117,12 +117,12 @@ class SelectionFolder(OutFolder):
         if not self.path.exists():
             raise InputError(
                 f"There is no folder {self.path}{near_name(self.path)}. Name the folder of a "
-                "finished `corpusfit select` or `corpusfit score`."
+                "finished `corpusfit select`."
             )
         if manifest is None or not self.scores.is_dir():
             raise InputError(
                 f"{self.path} holds no scored corpus. Name the folder of a finished "
-                "`corpusfit select` or `corpusfit score`."
+                "`corpusfit select`."
             )
         return manifest
 

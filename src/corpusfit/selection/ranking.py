@@ -41,10 +41,6 @@ _WORTH_A_WARNING = 0.1
 """Share of the target that held-out bits leave out, from which that is said."""
 
 
-class NotComparableError(InputError):
-    """The target has too few texts to hold some out."""
-
-
 @dataclass(frozen=True)
 class Unfit:
     """A method that could not be fitted on these texts, and why."""
@@ -145,7 +141,7 @@ def require_comparable(run: Run, held: HeldOut) -> None:
     excluded = f"of the target's {np.count_nonzero(held.folds >= 0):,} units, {left_out}"
     if not held.usable:
         why = f": {excluded}" if left_out else ""
-        raise NotComparableError(
+        raise InputError(
             "Methods cannot be compared on held-out text, which needs two different texts of the "
             "target that have words of the corpus and are not in it"
             f"{why}. Add other texts to the target."

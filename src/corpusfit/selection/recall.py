@@ -16,22 +16,13 @@ from corpusfit.core.plan import ChoosePlan
 from corpusfit.selection.folder import SelectionFolder
 
 
-def cascade_of(
-    folder: SelectionFolder, amount: ChoosePlan, selected: int | None = None
-) -> dict[str, Any] | None:
+def cascade_of(folder: SelectionFolder, amount: ChoosePlan, selected: int) -> dict[str, Any]:
     """Counts and times of the stages, and the estimated recall of a selection, as JSON values."""
-    path = folder.fit / "cascade.json"
-    if not path.exists():
-        return None
-    report: dict[str, Any] = json.loads(path.read_bytes())
+    report: dict[str, Any] = json.loads((folder.fit / "cascade.json").read_bytes())
     if amount.balance:  # each cluster has its own threshold; the recall is for a common one
-        return {**report, "recall": None}
-    if selected is None and (amount.segments or amount.tokens or amount.threshold is not None):
         return {**report, "recall": None}
     arrays, header = read_arrays(folder.fit / "lost.safetensors")
     dropped = DroppedSample(arrays["scores"], arrays["ahead"], **header["counts"])
-    if selected is None:
-        selected = max(1, round(amount.share * dropped.corpus))
     if amount.threshold is not None:
         selected = min(selected, dropped.through)
     return {**report, "recall": estimate_recall(dropped, selected, amount.threshold)}

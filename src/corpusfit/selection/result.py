@@ -22,7 +22,6 @@ from corpusfit.core.manifest import Finished
 from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import Scorer
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.publishing import push_to_hub
 
 _SHOWN = 12
 """Most sources in a notebook."""
@@ -36,7 +35,7 @@ def read_selected(path: Path) -> Iterator[dict[str, Any]]:
 
 
 class Selection(Finished, Sequence[dict[str, Any]]):
-    """A finished run of `select`, `score` or `choose`: a sequence of its selected texts.
+    """A finished run of `select` or `choose`: a sequence of its selected texts.
 
     A text is one selected segment, or neighboring ones of a row, joined. It is a dict: text,
     source, row, segment (the first), score, weight, segments (how many), id; for aligned pairs also
@@ -47,10 +46,10 @@ class Selection(Finished, Sequence[dict[str, Any]]):
     """
 
     def __len__(self) -> int:
-        """Number of selected texts; 0 for a run of `score`."""
+        """Number of selected texts."""
         selected = self.manifest["selected"]
         # older versions joined no segments
-        return int(selected.get("rows", selected["segments"])) if selected else 0
+        return int(selected.get("rows", selected["segments"]))
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The selected texts."""
@@ -133,11 +132,6 @@ class Selection(Finished, Sequence[dict[str, Any]]):
             raise bad_setting("The selection", "one with text", str(self.path), cure)
         return str((self.path / "selected").absolute())
 
-    def push_to_hub(self, name: str, *, public: bool = False, compared: Any = None) -> str:
-        """Publish the selected text as a dataset, as `publishing.push_to_hub`."""
-        # `compared` is what `corpusfit.contamination(task=…, data=selection)` returns.
-        return push_to_hub(self, name, public=public, compared=compared)
-
     def scorer(self) -> Scorer[Any]:
         """The fitted scorer of units: `score(texts)`, or of embeddings float32 [n, d]."""
         # `corpusfit.Scorer.load(selection)` scores whole texts by any method: it cuts and embeds
@@ -152,15 +146,12 @@ class Selection(Finished, Sequence[dict[str, Any]]):
 
     def __repr__(self) -> str:
         segments = f"{self.manifest['counts']['segments']:,}"
-        if self.manifest["selected"]:
-            facts = f"{self.manifest['selected']['segments']:,} of {segments} segments"
-        else:
-            facts = f"{segments} segments scored, none selected yet"
+        facts = f"{self.manifest['selected']['segments']:,} of {segments} segments"
         return f"Selection({str(self.path)!r}, {facts}, {self.manifest['method']['name']})"
 
     def _repr_html_(self) -> str:
         """For notebooks: what was selected, and each source's share of it as a bar."""
-        by_source = (self.manifest["selected"] or {}).get("by_source", {})
+        by_source = self.manifest["selected"]["by_source"]
         largest = sorted(by_source.items(), key=lambda item: (-item[1]["tokens"], item[0]))[:_SHOWN]
         highest = max([1, *(counts["tokens"] for _, counts in largest)])
         rows = "".join(

@@ -1,6 +1,6 @@
 """Turn files, folders, URLs, datasets and standard input into shards of rows."""
 
-from corpusfit.text.api import cache, prune_cache
+from corpusfit.text.api import cache, clear_cache
 from corpusfit.text.contract import load as load_format
 from corpusfit.text.fields import Pick
 from corpusfit.text.normalize import normalize
@@ -30,6 +30,7 @@ __all__ = [
     "Pick",
     "cache",
     "changed",
+    "clear_cache",
     "content",
     "current_sources",
     "documents",
@@ -44,7 +45,6 @@ __all__ = [
     "located",
     "normalize",
     "packed",
-    "prune_cache",
     "raw_rows",
     "rows",
     "shards",

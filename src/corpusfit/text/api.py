@@ -1,4 +1,4 @@
-"""The functions `cache` and `prune_cache`."""
+"""The functions `cache` and `clear_cache`."""
 
 from __future__ import annotations
 
@@ -27,32 +27,21 @@ def cache(*, machine: Machine | None = None, **options: Unpack[MachineOptions]) 
 
 
 @offers()
-def prune_cache(
-    *,
-    older_than: float | None = None,
-    keep: float | None = None,
-    dry_run: bool = False,
-    machine: Machine | None = None,
-    **options: Unpack[MachineOptions],
+def clear_cache(
+    *, machine: Machine | None = None, **options: Unpack[MachineOptions]
 ) -> list[CacheEntry]:
-    """Remove from the cache what was not used for the longest time.
+    """Remove what is in the cache.
 
     Entries used within the last hour stay, as a running command may need them.
 
     Args:
-        older_than: remove entries not used for this many days.
-        keep: remove entries until the others take at most this many GB.
-        dry_run: only list what would be removed.
         machine: whose cache.
 
     Returns:
         The removed entries.
-
-    Raises:
-        UsageError: there is no limit, or one is below 0.
     """
     from corpusfit.text import cache_entries
     from corpusfit.text.context import machine_of
 
     machine = machine_of(machine, options)
-    return cache_entries.prune_cache(machine, older_than=older_than, keep=keep, dry_run=dry_run)
+    return cache_entries.clear_cache(machine)

@@ -1,4 +1,4 @@
-"""What is in the cache folder, and removal of what was not used lately."""
+"""What is in the cache folder, and removal of what no command uses now."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corpusfit.core.artifacts import is_local, remove
-from corpusfit.core.errors import UsageError, bad_setting
 from corpusfit.text.context import COMPILED, Machine
 
 # folders of the cache whose members are entries, by kind
@@ -33,7 +32,6 @@ _NAMES = {
 }
 # seconds since its last use in which a command may still need an entry
 _IN_USE = 3600.0
-_DAY, _GB = 86_400.0, 1e9
 
 
 @dataclass(frozen=True)
@@ -53,44 +51,25 @@ def cache_entries(machine: Machine) -> list[CacheEntry]:
     return sorted(_entries(machine.cache_folder()), key=lambda entry: entry.used)
 
 
-def prune_cache(
-    machine: Machine,
-    *,
-    older_than: float | None = None,
-    keep: float | None = None,
-    dry_run: bool = False,
-) -> list[CacheEntry]:
-    """Remove the entries of the cache that were not used for the longest time.
+def clear_cache(machine: Machine) -> list[CacheEntry]:
+    """Remove the entries of the cache.
 
     Entries used within the last hour stay, as a running command may need them. A local folder is
     renamed before it is removed, so that no command ever finds a part of it.
     """
-    if older_than is None and keep is None:
-        raise UsageError(
-            "`corpusfit cache prune` needs a limit: `older_than=30` (days) or `keep=10` (GB)."
-        )
-    for name, limit in (("`older_than`", older_than), ("`keep`", keep)):
-        if limit is not None and not limit >= 0:
-            raise bad_setting(name, "a number from 0", limit)
-    entries, now, removed = cache_entries(machine), time.time(), []
+    now, removed = time.time(), []
     cache = machine.cache_folder()
-    size = sum(entry.size for entry in entries)
-    for entry in entries:
-        age = now - entry.used
-        old = older_than is not None and age > older_than * _DAY
-        much = keep is not None and size > keep * _GB
-        if age <= _IN_USE or not (old or much):
+    for entry in cache_entries(machine):
+        if now - entry.used <= _IN_USE:
             continue
-        if not dry_run:
-            path = entry.path
-            try:
-                if is_local(path):
-                    path = path.rename(cache / f"{_REMOVED}{uuid.uuid4().hex}")
-                remove(path)
-            except OSError:  # gone, or on Windows open in another process
-                continue
+        path = entry.path
+        try:
+            if is_local(path):
+                path = path.rename(cache / f"{_REMOVED}{uuid.uuid4().hex}")
+            remove(path)
+        except OSError:  # gone, or on Windows open in another process
+            continue
         removed.append(entry)
-        size -= entry.size
     return removed
 
 

@@ -69,10 +69,7 @@ ENGINES: dict[str, type[Engine]] = {
 CutSources = Callable[[Sequence[Source], ReadPlan], Iterator[Shard]]
 COMPILED = "compiled"
 """Folder of the cache for the code that torch compiles (`train.compile`)."""
-_COMPILING = (
-    "Compiling kernels, once for each command on this machine; this takes a while. To compile "
-    "those of `select` in advance, run `corpusfit doctor --warm`."
-)
+_COMPILING = "Compiling kernels, once for each command on this machine; this takes a while."
 # A source that is read from its beginning is divided into so many stretches per worker, each of at
 # most so many shards, as results of a stretch are sent together. Whoever reads a stretch passes
 # through those before it, but through each of them once.

@@ -101,7 +101,7 @@ def inputs(inputs_or_data: Inputs, role: str, machine: Machine, field: str = "te
                 with (Path(scratch) / target.name).open("rb") as whole, writing(target) as out:
                     shutil.copyfileobj(whole, out)
             elif is_local(target):
-                target.touch()  # mark it as used for `cache prune`
+                target.touch()  # mark it as used for `cache clear`
     return [str(folder)] if several else [str(files[0])]
 
 

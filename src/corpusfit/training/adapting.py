@@ -28,7 +28,7 @@ from corpusfit.embed.folders import require_extra
 from corpusfit.embed.hardware import Hardware, resolve
 from corpusfit.evaluation.decontamination.heldout import held_out, held_out_of_task, training_splits
 from corpusfit.evaluation.decontamination.report import find_contaminated
-from corpusfit.selection.publishing import SELECTED, push_to_hub, write_model_card
+from corpusfit.selection.publishing import SELECTED, write_model_card
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model, peak
 from corpusfit.text.contract import SIDES
 from corpusfit.text.same_text import FORM
@@ -49,12 +49,12 @@ from corpusfit.training.inputs import (
     find_training_inputs,
     require_own_text,
     require_pairs,
+    require_task,
     rows_read,
     sample_pairs,
     sample_texts,
     tags_of,
     with_conversations,
-    with_task_phase,
 )
 from corpusfit.training.memory import require_memory
 from corpusfit.training.models import (
@@ -105,12 +105,6 @@ class Adapted(Finished):
         lines = (self.path / "losses.jsonl").read_text("utf-8").splitlines()
         return [json.loads(line) for line in lines]
 
-    def push_to_hub(
-        self, name: str, *, public: bool = False, evaluations: Sequence[Finished] = ()
-    ) -> str:
-        """Publish the model with its card, as `publishing.push_to_hub`."""
-        return push_to_hub(self, name, public=public, evaluations=evaluations)
-
 
 def adapt(
     plan: AdaptPlan,
@@ -124,8 +118,7 @@ def adapt(
     track: str = "",
     machine: Machine = HERE,
     overwrite: bool = False,
-    trial: TrainerCallback | None = None,
-    then: Sequence[str] = (),
+    measuring: TrainerCallback | None = None,
     callbacks: Sequence[Any] = (),
 ) -> Adapted:
     """Continue a model's pre-training."""
@@ -153,7 +146,7 @@ def adapt(
     alone = locked(folder.work, "adapt", make=True)
     with alone if accelerator.is_main_process else contextlib.nullcontext():
         with accelerator.main_process_first():  # the other processes find the files
-            inputs = (data, task, replay, guard, then)
+            inputs = (data, task, replay, guard)
             ready = _prepare(
                 plan,
                 inputs,
@@ -166,7 +159,9 @@ def adapt(
             )
         if not isinstance(ready, Ready):
             return Adapted(out, ready)
-        runner = PhaseRunner(hardware, accelerator, machine.progress, track, out, trial, callbacks)
+        runner = PhaseRunner(
+            hardware, accelerator, machine.progress, track, out, measuring, callbacks
+        )
         try:
             facts = runner.run(ready, folder)
             # on task text alone, the command sets every setting of the preset
@@ -178,7 +173,7 @@ def adapt(
             if ready.texts.selection:
                 facts["selection"] = {k: ready.texts.selection.get(k) for k in SELECTED}
             facts["repeat"] = command_words("adapt", texts, {"guard-field": guard_field}, settings)
-            if accelerator.is_main_process and trial is None:
+            if accelerator.is_main_process:
                 facts["seconds"] = round(time.perf_counter() - began, 1)
                 write_model_card(out, facts)
                 folder.finish(facts)
@@ -207,7 +202,7 @@ def _prepare(
         if path.exists() and path.resolve().is_relative_to(folder.path.resolve()):
             allowed = "a folder that does not contain the model or the texts"
             raise bad_setting("`out`", allowed, str(folder.path), "Choose another folder.")
-    data, task, replay, guard, then = inputs
+    data, task, replay, guard = inputs
     heldout: Sequence[str] = ()
     if plan.then_task.on:
         task, heldout = training_splits(data, task, machine.progress)
@@ -218,7 +213,7 @@ def _prepare(
     with machine.running(folder.work) as context:
         texts = find_training_inputs(data, task, replay, plan.read, context)
         if plan.then_task.on:
-            texts = with_task_phase(texts, then, context)
+            require_task(texts)
         # held-out texts: those of `guard`, and dev and test of the task of a second phase
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
         guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
@@ -462,7 +457,7 @@ def estimate_adaptation(
         with machine.running(work) as context:
             texts = find_training_inputs(data, task, replay, plan.read, context)
             if plan.then_task.on:
-                texts = with_task_phase(texts, (), context)
+                require_task(texts)
         if plan.objective.name != TRANSLATION:
             plan, texts = choose_side(plan, texts, machine.progress)
 

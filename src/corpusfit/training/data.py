@@ -175,15 +175,12 @@ def training_text(
         )
         task, figures[TASK] = reading.corpus(TASK, texts.task)
         _require_text(task, figures[TASK])
-        phase, chunks, share_measured = task, chunks_of(task, length), 1.0
-        if plan.then_task.on and not texts.then:  # trained on in the second phase
+        chunks, share_measured = chunks_of(task, length), 1.0
+        if plan.then_task.on:  # trained on in the second phase
             chunks = exclude_keys(chunks, task.keys, dropped)
             share_measured = plan.mix.task_heldout
         max_heldout = plan.mix.task_sequences or plan.mix.heldout
         then, measured = split_heldout(chunks, task.keys, max_heldout, plan.seed, share_measured)
-        if texts.then:
-            phase, _ = reading.corpus("then", texts.then)
-            then = exclude_keys(chunks_of(phase, length), phase.keys, dropped)
         if len(measured):
             heldout[TASK] = task, measured
     if len(heldout_chunks):
@@ -217,9 +214,9 @@ def training_text(
     whole = TrainingText((data, *others), train, replay, heldout, figures)
     if not plan.then_task.on:
         return whole
-    then = exclude_keys(then, phase.keys, _keys(heldout))
+    then = exclude_keys(then, task.keys, _keys(heldout))
     _require_task_text(then, plan, measured=TASK in heldout)
-    second = dataclasses.replace(whole, tokens=(phase, *others), train=then)
+    second = dataclasses.replace(whole, tokens=(task, *others), train=then)
     return dataclasses.replace(whole, then=second)
 
 

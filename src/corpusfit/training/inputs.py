@@ -58,8 +58,6 @@ class TrainingInputs:
     # how the task's rows become texts; a selection's own setting for its target
     task_read: ReadPlan = field(default_factory=ReadPlan)
     own_task: bool = False  # whether the task is the selection's target
-    # texts of a second phase, if not the task's, read in the same way
-    then: list[Source] = field(default_factory=list)
 
     @property
     def selected(self) -> tuple[str, int] | None:
@@ -124,16 +122,11 @@ def require_own_text(data: Sequence[str], task: Sequence[str]) -> None:
         raise bad_setting("`task`", "set with `data=task`", "nothing", cure)
 
 
-def with_task_phase(
-    texts: TrainingInputs, then: Sequence[str], context: RunContext
-) -> TrainingInputs:
-    """Add the texts of a second phase (`--then-task`), which are read like the task's."""
+def require_task(texts: TrainingInputs) -> None:
+    """Raise `UsageError` if a second phase (`--then-task`) has no text."""
     if not texts.task:
         cure = "For example `task=train.jsonl`."
         raise bad_setting("`task`", "set with `then_task.on`", "nothing", cure)
-    if not then:
-        return texts
-    return dataclasses.replace(texts, then=context.find(then, texts.task_read, "task"))
 
 
 def _selection(data: Sequence[str]) -> SelectionFolder | None:
@@ -172,7 +165,7 @@ def finished_selection(run: SelectionFolder, role: str) -> dict[str, Any]:
     if manifest is None or not manifest.get("selected"):
         raise InputError(
             f"`{role}={run.path}` holds a selection that is not finished. Run the same `corpusfit "
-            "select` again, or `corpusfit choose` if the corpus was only scored."
+            "select` again."
         )
     with undamaged(run.path):
         empty = not manifest["selected"]["segments"]
@@ -248,7 +241,6 @@ def choose_side(
         (texts.data, texts.read),
         (texts.task, texts.task_read),
         (texts.replay, plan.read),
-        (texts.then, plan.read),
     )
     if not any(sources and corpus.is_parallel(sources) for sources, _ in roles):
         return plan, texts
@@ -333,7 +325,7 @@ def tags_of(texts: TrainingInputs) -> list[str]:
     data = texts.data
     if texts.selection is not None:
         data = [Source(**s) for s in texts.selection["corpus"]]
-    names = (s.name for s in (*data, *texts.task, *texts.replay, *texts.then))
+    names = (s.name for s in (*data, *texts.task, *texts.replay))
     return sorted(set(map(domain_tag, names)))
 
 

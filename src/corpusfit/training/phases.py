@@ -315,8 +315,8 @@ class PhaseRunner:
     progress: Progress
     track: str  # experiment tracker, or ""
     out: Path  # the adapted model's folder, where trackers and callbacks write
-    # callback of a trial, which measures only the loss on the task
-    trial: TrainerCallback | None = None
+    # ends the training at its first measurement, which is of the loss on the task alone
+    measuring: TrainerCallback | None = None
     callbacks: Sequence[Any] = ()  # of transformers
 
     def run(self, ready: Ready, folder: AdaptFolder) -> dict[str, Any]:
@@ -327,7 +327,6 @@ class PhaseRunner:
             return self._phase(ready, folder, [])
         main, inner = self.accelerator.is_main_process, AdaptFolder(folder.first)
         before = inner.finished()
-        resumed = before is not None
         if before is None:
             before = self._phase(ready, inner, [])
             if main:
@@ -345,8 +344,6 @@ class PhaseRunner:
         )
         lines = (inner.path / "losses.jsonl").read_text("utf-8").splitlines()
         earlier = [{"phase": "data", **json.loads(line)} for line in lines]
-        if self.trial is not None and resumed:
-            self.trial.resume(earlier[-1]["step"], earlier)
         after = self._phase(dataclasses.replace(ready.then, opened=opened), folder, earlier)
         # top-level facts are the first phase's; the losses span both
         phases = [
@@ -368,7 +365,7 @@ class PhaseRunner:
     ) -> dict[str, Any]:
         """Train a phase and write its model, and the losses after those of an earlier phase."""
         done = earlier[-1]["step"] if earlier else 0
-        if self.trial is not None:  # other held-out losses would only cost time
+        if self.measuring is not None:  # other held-out losses would only cost time
             heldout = {TASK: ready.text.heldout[TASK]}
             text = dataclasses.replace(ready.text, heldout=heldout)
             ready = dataclasses.replace(ready, text=text)
@@ -378,7 +375,7 @@ class PhaseRunner:
         training = dataclasses.replace(
             training, out=self.out, callbacks=self.callbacks, track=self.track
         )
-        if self.trial is None:
+        if self.measuring is None:
             needed = model_bytes(facts, training.plan.checkpoints)
             warn_if_disk_is_small(folder, needed, self.progress)
         main = self.accelerator.is_main_process
@@ -388,7 +385,7 @@ class PhaseRunner:
         work = steps + measurement * (1 + len(evaluations(training.plan)))
         with self.progress.showing("adapt", work, "tokens"):
             shown = TrainingProgress(self.progress, steps, measurement)
-            callback = self.trial or shown
+            callback = self.measuring or shown
             history = train(training, callback)
         # outside the identity, as `seconds`; of this process's steps if the training was resumed
         facts["waiting"] = shown.waiting
@@ -412,8 +409,7 @@ class PhaseRunner:
             )
         if earlier:
             history = [{"phase": TASK, **r, "step": done + r["step"]} for r in history]
-        # a trial needs no model, except that of a first phase for the second
-        if main and (self.trial is None or ready.then is not None):
+        if main:
             lines = "".join(json.dumps(record) + "\n" for record in [*earlier, *history])
             write_bytes(folder.path / "losses.jsonl", lines.encode())
             opened, adapter, model = ready.opened, ready.plan.adapter, ready.opened.model

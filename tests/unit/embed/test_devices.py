@@ -11,6 +11,7 @@ from corpusfit.core.plan import EmbedPlan, Plan  # noqa: E402
 from corpusfit.embed import precision_of  # noqa: E402
 from corpusfit.embed.hardware import (  # noqa: E402
     fast_products,
+    memory,
     resolve,
     resolve_device,
     seeded,
@@ -187,3 +188,10 @@ def test_launched_processes_share_no_device(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "0")
     with pytest.raises(UsageError, match=r"^`train\.device` must be .*without a number.*'cuda:1'"):
         start_accelerator("cuda:1")
+
+
+def test_memory_is_that_of_the_container(tmp_path):
+    (tmp_path / "limit").write_text("1000\n")
+    (tmp_path / "none").write_text("max\n")
+    assert memory("cpu", tmp_path / "limit") == 1000
+    assert memory("cpu", tmp_path / "none") == memory("cpu", tmp_path / "nosuch") > 1e6

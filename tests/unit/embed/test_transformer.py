@@ -176,10 +176,9 @@ def test_broken_folders_are_named(tiny_encoder, tmp_path):
     (empty / ".corpusfit/run.json").write_text('{"command": "adapt"}')
     with pytest.raises(ModelError, match="unfinished `corpusfit adapt`"):
         prepare(EmbedPlan(embedder=str(empty)), tmp_path)
-    for command, first in (("select", "First: corpusfit adapt"), ("score", "corpusfit choose")):
-        (empty / "manifest.json").write_text(json.dumps({"command": command}))
-        with pytest.raises(ModelError, match=first):
-            prepare(EmbedPlan(embedder=str(empty)), tmp_path)
+    (empty / "manifest.json").write_text(json.dumps({"command": "select"}))
+    with pytest.raises(ModelError, match="First: corpusfit adapt"):
+        prepare(EmbedPlan(embedder=str(empty)), tmp_path)
     (empty / "manifest.json").write_text("[]")
     with pytest.raises(ModelError, match="JSON dict"):
         prepare(EmbedPlan(embedder=str(empty)), tmp_path)

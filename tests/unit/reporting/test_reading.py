@@ -26,13 +26,11 @@ def folder_of(tmp_path):
 @pytest.mark.parametrize(
     ("manifest", "says"),
     [
-        ({"command": "score", "selected": None}, "corpusfit choose .*x"),
         ({"command": "clusters"}, "points.csv"),
         ({"command": "split"}, "corpusfit split.*no page"),
         ({"command": "compose"}, "manifest"),
         ({"command": "adapt"}, r"losses\.jsonl"),
         ({"command": "evaluate"}, "comparisons"),
-        ({"command": "tune"}, "trials"),
         ({"name": "table.json", "recipe": {}}, "table.md.*selections"),
         ({"other": 1}, "^.*x holds no finished run.*corpusfit select"),
     ],

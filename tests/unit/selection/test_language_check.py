@@ -19,10 +19,10 @@ GERMAN = [
 
 @pytest.fixture
 def warnings(jsonl, tmp_path, inline):
-    """What `score` warns of."""
+    """What `select` warns of."""
 
     def warnings(target, pile, **words):
-        found = corpusfit.score(
+        found = corpusfit.select(
             target=jsonl("task.jsonl", target),
             corpus=jsonl("pile.jsonl", pile),
             out=tmp_path / "out",

@@ -1,4 +1,4 @@
-"""The cache: what is listed, and what `prune` removes and keeps."""
+"""The cache: what is listed, and what `clear` removes and keeps."""
 
 import os
 import time
@@ -8,7 +8,6 @@ import pytest
 import corpusfit
 from corpusfit import Machine
 from corpusfit.core.artifacts import write_bytes
-from corpusfit.core.errors import UsageError
 
 DAY = 86_400
 SIZES = {  # by age in days
@@ -51,24 +50,10 @@ def test_the_list_has_what_commands_keep_and_nothing_else(machine):
     assert len({entry.kind for entry in found}) == len(found)
 
 
-@pytest.mark.parametrize(
-    ("limits", "kept"),
-    [
-        ({"older_than": 15}, OURS[2:]),
-        ({"keep": 61e-6}, OURS[3:]),
-        ({"older_than": 15, "keep": 61e-6}, OURS[3:]),
-        ({"older_than": 0, "keep": 0}, OURS[6:]),  # used within the hour
-        ({"older_than": 50, "keep": 1}, OURS),
-    ],
-)
-def test_the_least_recently_used_are_removed(machine, limits, kept):
-    before = names(corpusfit.cache(machine=machine), machine)
-    would = corpusfit.prune_cache(**limits, dry_run=True, machine=machine)
-    assert names(corpusfit.cache(machine=machine), machine) == before
-    removed = corpusfit.prune_cache(**limits, machine=machine)
-    assert removed == would
-    assert names(corpusfit.cache(machine=machine), machine) == kept
-    assert names(removed, machine) == [name for name in before if name not in kept]
+def test_what_no_command_uses_now_is_removed(machine):
+    removed = corpusfit.clear_cache(machine=machine)
+    assert names(removed, machine) == OURS[:-1]
+    assert names(corpusfit.cache(machine=machine), machine) == OURS[-1:]  # used within the hour
     assert (machine.cache / "mine/notes/part-00000").stat().st_size == SIZES["mine/notes"][1]
 
 
@@ -77,22 +62,12 @@ def test_a_removal_that_was_killed_is_ended_by_the_next(machine, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr("corpusfit.text.cache_entries.remove", lambda path: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            corpusfit.prune_cache(older_than=30, machine=machine)
+            corpusfit.clear_cache(machine=machine)
     assert not (machine.cache / "embeddings/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa").exists()
     assert corpusfit.cache(machine=machine)[0].size == 600_000
-    removed = corpusfit.prune_cache(older_than=30, machine=machine)
-    assert [e.size for e in removed] == [600_000]
+    removed = corpusfit.clear_cache(machine=machine)
+    assert 600_000 in [e.size for e in removed]
 
 
 def test_no_cache_has_no_entries(tmp_path):
     assert corpusfit.cache(machine=Machine(cache=tmp_path / "none")) == []
-
-
-@pytest.mark.parametrize(
-    ("limits", "named"),
-    [({}, "older_than=30"), ({"keep": -1}, "keep"), ({"older_than": float("nan")}, "older_than")],
-)
-def test_a_limit_is_needed(limits, named, machine):
-    with pytest.raises(UsageError) as found:
-        corpusfit.prune_cache(**limits, machine=machine)
-    assert named in str(found.value)

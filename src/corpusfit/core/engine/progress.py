@@ -41,7 +41,6 @@ _TITLES = {
 _DOING = {
     "adapt": "Adapting models",
     "audit": "Auditing the selection",
-    "compile": "Compiling",
     "count": "Counting",
     "describe": "Describing",
     "embed": "Embedding the",
@@ -56,7 +55,6 @@ _DOING = {
     "tokenise": "Tokenizing",
     "train": "Training",
     "translate": "Translating",
-    "tune": "Trying settings",
 }
 
 

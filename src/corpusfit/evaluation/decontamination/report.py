@@ -210,7 +210,7 @@ def find_contaminated(
     keys = np.empty(0, np.uint64)
     roles = {"data": (texts.data or texts.task, texts.read), "replay": (texts.replay, read)}
     if then_task:
-        roles["task"] = texts.then or texts.task, texts.task_read
+        roles["task"] = texts.task, texts.task_read
     for role, (sources, how) in roles.items():
         if not sources:
             continue

@@ -1,11 +1,11 @@
-"""`corpusfit methods`, `doctor` and `cache`: the methods, the installation and the cache."""
+"""`corpusfit methods` and `cache`: the methods and the cache."""
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,10 @@ import typer
 import corpusfit
 from corpusfit.cli.options import command
 from corpusfit.cli.show import answer, as_json, say, table
-from corpusfit.core.errors import bad_setting
+from corpusfit.core.errors import UsageError, bad_setting
+from corpusfit.core.gone import gone
 
 if TYPE_CHECKING:
-    from corpusfit.selection.health import Health
     from corpusfit.text.cache_entries import CacheEntry
 
 
@@ -83,86 +83,38 @@ def _described(name: str) -> dict[str, Any]:
     }
 
 
-def _facts(health: Health, _: Mapping[str, Any]) -> dict[str, Any]:
-    facts = dataclasses.asdict(health)
-    for extra, known in zip(facts["extras"], health.extras, strict=True):
-        extra["cure"] = known.cure
-    return facts
-
-
-@command(machine=("workers", "cache"), facts=_facts)
-def doctor(health: Health) -> None:
-    """Show what is installed on this machine.
-
-    Example:
-      corpusfit doctor
-      corpusfit doctor --warm
-
-    Prints versions, installed extras (with the command to install each missing one), the device and
-    precision for networks, cores, memory and the cache. Writes nothing without --warm.
-
-    Options:
-        --warm: Compile the kernels of `select` now; needed once per environment
-    """
-    rows = [[name, text] for name, text in health.versions.items()]
-    table("Versions", ["library", "version"], rows, words=["version"])
-    rows = [[e.name, ", ".join(e.missing) or "none", e.cure or "–"] for e in health.extras]
-    table("Extras", ["extra", "missing", "to install"], rows, words=["missing", "to install"])
-    memory = f", {health.memory / 1e9:.0f} GB of memory" if health.memory else ""
-    say(f"Workers: {health.cores}{memory}.")
-    precision = health.precision or "networks need the extra models"
-    say(f"Device: {health.device} ({precision}).")
-    say(f"Cache: {health.cache}, {health.cache_size / 1e6:,.0f} MB; see corpusfit cache.")
-    if health.compiled is None:
-        say("To compile the kernels now, once per environment: corpusfit doctor --warm")
-    else:
-        say(f"The kernels are compiled ({health.compiled:,.0f} s).")
-
-
 @command(machine=("cache",), plain=True)
 def cache(
     action: str = "list",
     *,
-    older_than: float | None = None,
-    keep: float | None = None,
-    dry_run: bool = False,
     cache: str | None = None,
     json: bool = False,
 ) -> None:
-    """List or remove cache entries.
+    """List or clear the cache.
 
     Example:
       corpusfit cache
-      corpusfit cache prune --older-than 30 --keep 20
+      corpusfit cache clear
 
     The cache keeps what later commands can reuse: embeddings, token ids, rankings, static models
     and rows passed in memory. Entries that the file system shows as used within the last hour are
     not removed, because a running command may need them.
 
     Options:
-        [list|prune]: What to do (default: list)
-        --older-than DAYS: Prune entries that were not used for this long (default: no limit)
-        --keep GB: Prune the least recently used entries until the rest fits (default: no limit)
-        --dry-run: Print what would be removed; remove nothing
+        [list|clear]: What to do (default: list)
     """
-    if action not in ("list", "prune"):
-        raise bad_setting("The action", "list or prune", action)
-    if action == "list":
-        if older_than is not None or keep is not None or dry_run:
-            cure = "Write: corpusfit cache prune."
-            raise bad_setting("The action", "prune with a limit or --dry-run", "list", cure)
-        entries = corpusfit.cache(cache=cache)
-    else:
-        entries = corpusfit.prune_cache(
-            older_than=older_than, keep=keep, dry_run=dry_run, cache=cache
-        )
+    if action not in ("list", "clear"):
+        if sentence := gone(f"cache {action}"):
+            raise UsageError(sentence)
+        raise bad_setting("The action", "list or clear", action)
+    clears = action == "clear"
+    entries = corpusfit.clear_cache(cache=cache) if clears else corpusfit.cache(cache=cache)
     facts = [{**dataclasses.asdict(e), "path": str(e.path)} for e in entries]
     folder = corpusfit.Machine(cache=cache).cache_folder()
     answer(json, {"cache": str(folder), "entries": facts}, _show, entries)
     if not json:
-        done = {"list": "in", "prune": "would be removed from" if dry_run else "removed from"}
-        total = sum(e.size for e in entries)
-        say(f"{len(entries):,} entries, {_size(total)}, {done[action]} {folder}.")
+        done = "removed from" if clears else "in"
+        say(f"{len(entries):,} entries, {_size(sum(e.size for e in entries))}, {done} {folder}.")
 
 
 def _show(entries: Sequence[CacheEntry]) -> None:

@@ -1,0 +1,33 @@
+"""Names that corpusfit had and no longer has, each with what to do instead."""
+
+_UPLOAD = (
+    "For a selection, run `hf upload NAME out/ . --repo-type dataset --private --include README.md "
+    "--include 'selected/*'`; for a model, run `hf upload NAME adapted/ . --private --exclude "
+    "'.corpusfit/*' --exclude manifest.json`. The card is README.md in the folder."
+)
+GONE = {
+    # commands, and public names in Python
+    "tune": "Run `corpusfit fit` once for each setting, and compare the verdicts.",
+    "TunePlan": "Run `corpusfit.fit` once for each setting, and compare the verdicts.",
+    "Tuned": "Run `corpusfit.fit` once for each setting, and compare the verdicts.",
+    "doctor": "Run `corpusfit --version`; a command names the extra that it needs and lacks.",
+    "Health": "Run `corpusfit --version`; a command names the extra that it needs and lacks.",
+    "push": _UPLOAD,
+    "score": "Run `corpusfit select`: it keeps the score of every segment in out/scores, and "
+    "`corpusfit choose out/` selects again by them. In Python, `corpusfit.Scorer` scores texts.",
+    "cache prune": "Run `corpusfit cache clear`: it removes what no command uses now.",
+    "prune_cache": "Call `corpusfit.clear_cache()`: it removes what no command uses now.",
+    # options, behind their command
+    "cache --older-than": "Run `corpusfit cache clear`: it removes what no command uses now.",
+    "cache --keep": "Run `corpusfit cache clear`: it removes what no command uses now.",
+    "clusters --no-report": "It writes no page: leave the option out, and read clusters.csv.",
+    "run --no-report": "It writes no page: leave the option out, and read table.md or table.csv.",
+    "report DIR DIR": "A page shows one run: run `corpusfit report` for each folder.",
+    # methods of finished runs
+    "push_to_hub": _UPLOAD,
+}
+
+
+def gone(name: str) -> str:
+    """What to do instead of a name that corpusfit had; empty for any other name."""
+    return f"`{name}` is no longer part of corpusfit. {GONE[name]}" if name in GONE else ""

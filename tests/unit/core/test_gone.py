@@ -1,0 +1,50 @@
+"""A name that corpusfit had is refused with what to do instead."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import corpusfit
+from corpusfit.cli.options import COMMANDS
+from corpusfit.core.errors import UsageError
+from corpusfit.core.gone import GONE, gone
+from corpusfit.core.manifest import Finished
+
+
+@pytest.mark.parametrize("name", [name for name in GONE if " " not in name])
+def test_a_public_name_of_before_is_refused_with_what_to_do_instead(name):
+    with pytest.raises(AttributeError, match=re.escape(GONE[name])):
+        getattr(corpusfit, name)
+    assert name not in COMMANDS
+
+
+@pytest.mark.parametrize("name", GONE)
+def test_what_to_do_instead_exists(name):
+    commands = re.findall(r"`corpusfit (\w+)", GONE[name])
+    public = re.findall(r"`corpusfit\.(\w+)", GONE[name])
+    assert {*commands} <= COMMANDS.keys()
+    assert {*public} <= {*corpusfit.__all__}
+
+
+@pytest.mark.parametrize("typed", ["clusters --no-report", "run --no-report", "report DIR DIR"])
+def test_what_a_command_no_longer_takes_is_refused(cli, typed):
+    done = cli(*typed.split())
+    assert done.code == 2
+    assert GONE[typed] in " ".join(done.err.split())
+
+
+def test_in_python_one_page_shows_one_run():
+    with pytest.raises(UsageError, match="each folder"):
+        corpusfit.report(["a", "b"])
+
+
+def test_a_name_that_never_was_has_no_sentence():
+    assert not gone("nosuch")
+
+
+def test_a_method_of_before_is_refused_with_what_to_do_instead():
+    run = Finished(Path("out"), {})
+    with pytest.raises(AttributeError, match="hf upload"):
+        _ = run.push_to_hub
+    assert not hasattr(run, "nosuch")
