@@ -283,8 +283,23 @@ def require_one_process(what: str) -> None:
         )
 
 
+LEFT = {
+    "objective=simcse": "Use `objective=tsdae`.",
+    "objective.name=simcse": "Use `objective.name=tsdae`.",
+    "objective.temperature": "Leave it out; only `simcse` had it.",
+}
+"""Settings, and values of settings, that earlier versions had, with what to do instead."""
+
+
+def left(name: str) -> UsageError | None:
+    """The error for a setting or a `setting=value` that earlier versions had; None for others."""
+    return UsageError(f"`{name}` is gone from corpusfit. {LEFT[name]}") if name in LEFT else None
+
+
 def bad_setting(setting: str, allowed: str, got: object, cure: str = "") -> UsageError:
     """The error for a wrong setting: the setting, what is allowed, what came, the cure."""
+    if gone := left(f"{setting.strip('`')}={got}"):
+        return gone
     tail = f" {cure}" if cure else ""
     shown = str(got) if isinstance(got, pathlib.PurePath) else got
     return UsageError(f"{setting} must be {allowed}; got {shown!r}.{tail}")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from corpusfit.core.errors import UsageError, bad_setting, raise_machine_fault
+from corpusfit.core.errors import UsageError, bad_setting, left, raise_machine_fault
 from corpusfit.core.options import Option, settings_of, typed
 
 SEED = Option("Random seed", "seed", minimum=0, below=2**63)
@@ -160,7 +160,9 @@ RENAMED = {
 
 
 def renamed(name: str, known: Iterable[str], before: str = "") -> UsageError | None:
-    """The error for the former name of a setting; None if it is none of a `known` one."""
+    """The error for a name that left, or the former one of a `known` setting; None for others."""
+    if gone := left(f"{before}{name}"):
+        return gone
     group, dot, last = name.rpartition(".")
     new = f"{group}{dot}{RENAMED.get(last, last)}"
     if new == name or new not in known:

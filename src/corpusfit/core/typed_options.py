@@ -72,7 +72,7 @@ class AdaptOptions(MachineOptions, total=False):
     add_tokens: int | None
     then_task: bool | None
     replay_share: float | None
-    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae", "simcse"] | None
+    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae"] | None
     whole_word: bool | None
     tag_domains: bool | None
     loss_on: Literal["all", "assistant", "completion"] | None
@@ -133,7 +133,7 @@ class ForecastOptions(MachineOptions, total=False):
     """Keywords of `forecast`."""
 
     model: str | Path | None
-    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae", "simcse"] | None
+    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae"] | None
     length: int | None
     seed: int | None
 
@@ -210,7 +210,7 @@ class TuneOptions(MachineOptions, total=False):
     batch: int | None
     length: int | None
     learning_rate: float | None
-    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae", "simcse"] | None
+    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae"] | None
     adapter: Literal["pfeiffer", "lora"] | None
     embedder: str | Path | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None

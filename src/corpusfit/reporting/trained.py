@@ -10,11 +10,12 @@ import orjson
 from corpusfit.reporting.charts import bits_chart, training_chart, trials_chart
 from corpusfit.reporting.part import Part, Sheet
 from corpusfit.reporting.reading import Found
-from corpusfit.training.plan import loss_unit, steps_of
+from corpusfit.training.plan import steps_of
 from corpusfit.tuning.schedule import Setting
 
 _TEXTS = {"task": "task text", "data": "held-out training data"}
 _TEXTS["general"] = "general text"
+_UNIT = "nats per token"
 
 
 def trained_part(name: str, models: Sequence[Found]) -> Part:
@@ -25,12 +26,12 @@ def trained_part(name: str, models: Sequence[Found]) -> Part:
     history = [row for model in models for row in _history(model)]
     sheets = {
         "models": Sheet(
-            f"Held-out loss before and after adaptation: {_unit(models)}, lower is better",
+            f"Held-out loss before and after adaptation: {_UNIT}, lower is better",
             ["model", "steps", "tokens", *(f"{k} {w}" for k in _TEXTS for w in _WHEN)],
             [_row(model) for model in models],
         ),
         "losses": Sheet(
-            f"Held-out loss by step: {_unit(models)}",
+            f"Held-out loss by step: {_UNIT}",
             ["model", "text", "step", "loss"],
             [list(row.values()) for row in history],
         ),
@@ -50,12 +51,6 @@ def trained_part(name: str, models: Sequence[Found]) -> Part:
 
 
 _WHEN = ("before", "after")
-
-
-def _unit(models: Sequence[Found]) -> str:
-    """The unit of the losses, which of models of different objectives is not one."""
-    units = sorted({loss_unit(m.manifest["plan"]["objective"]["name"]) for m in models})
-    return f"nats per {' or '.join(units)}"
 
 
 def _history(model: Found) -> list[dict[str, Any]]:
@@ -93,7 +88,7 @@ def _phases(models: Sequence[Found]) -> dict[str, Sheet]:
         for model in models
         for phase in model.manifest.get("phases", ())
     ]
-    title = f"Held-out loss after each phase: {_unit(models)}, lower is better"
+    title = f"Held-out loss after each phase: {_UNIT}, lower is better"
     columns = ["model", "trained on", "steps", "tokens", *_TEXTS]
     return {"phases": Sheet(title, columns, rows)} if rows else {}
 
@@ -106,7 +101,7 @@ def _summary(model: Found) -> list[str]:
         for kind, texts in _TEXTS.items()
         if kind in before and kind in after
     )
-    losses = [f"Loss {changes} {_unit([model])} (lower is better)."] if changes else []
+    losses = [f"Loss {changes} {_UNIT} (lower is better)."] if changes else []
     return [model.manifest["words"], *losses]
 
 
@@ -115,7 +110,7 @@ def _compared(models: Sequence[Found]) -> list[str]:
     losses = [(model.manifest["losses"]["after"].get("task"), model.title) for model in models]
     measured = sorted((loss, title) for loss, title in losses if loss is not None)
     listed = ", ".join(f"{loss:.2f} for {title}" for loss, title in measured[:_NAMED])
-    lowest = [f"Lowest losses on task text, {_unit(models)}: {listed}."] if measured else []
+    lowest = [f"Lowest losses on task text, {_UNIT}: {listed}."] if measured else []
     return [f"{len(models)} adapted models.", *lowest]
 
 

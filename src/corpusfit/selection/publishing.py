@@ -135,7 +135,7 @@ def write_model_card(
     repository = hub_name.repository if hub_name else base  # the hub knows no revision here
     objective = plan["objective"]["name"]
     lines = []
-    if objective in ("tsdae", "simcse"):
+    if objective == "tsdae":
         lines.append("library_name: sentence-transformers\npipeline_tag: sentence-similarity")
     if evaluations:
         lines.append(f"model-index: {json.dumps(_index(base, evaluations))}")
@@ -151,8 +151,7 @@ def write_model_card(
     else:
         lines.append(f"Trained on {_names(manifest['data']) or 'the texts of the task'}.\n")
     before, after = manifest["losses"]["before"], manifest["losses"]["after"]
-    unit = "text" if objective == "simcse" else "token"
-    lines.append(f"| held-out loss, nats per {unit} | before | after |\n|---|---|---|")
+    lines.append("| held-out loss, nats per token | before | after |\n|---|---|---|")
     lines += [
         f"| {in_markdown(name)} | {before[name]:.3f} | {after[name]:.3f} |"
         for name in before

@@ -36,10 +36,10 @@ from corpusfit.training.models import LoadedModel, compile_model, open_model, sa
 from corpusfit.training.objectives import Network, Objective
 from corpusfit.training.packing import Packing, find_packing
 from corpusfit.training.plan import (
-    EMBEDDINGS,
     LANGUAGE_MODELS,
     TASK,
     TRANSLATION,
+    TSDAE,
     AdaptPlan,
     ModelPlan,
 )
@@ -129,9 +129,9 @@ def assemble_training(
         note += f" With the weights, the effective number of chunks is {effective:,.0f} of "
         note += f"{len(text.train):,}."
     progress.note(note)
-    # a forward pass takes as many rows as fit, or a whole step if the loss compares its rows
+    # a forward pass takes as many rows as fit
     micro = plan.train.micro_tokens or size_for(hardware.device, _MICRO_TOKENS)
-    rows = (settings.batch or 1) if ready.objective.whole_steps else max(1, micro // ready.length)
+    rows = max(1, micro // ready.length)
     recomputes, memory = plan.train.checkpointing == "on", None
     if plan.objective.name in LANGUAGE_MODELS:
         whole = outline(lambda: type(model)(model.config), plan.adapter)
@@ -405,7 +405,7 @@ class PhaseRunner:
                 base = Base(pinned(opened.name, opened.commit), opened.fingerprint)
                 save_adapter(model, opened.tokenizer, adapter, base, folder.path)
             else:
-                if ready.plan.objective.name in EMBEDDINGS:
+                if ready.plan.objective.name == TSDAE:
                     write_pooling(folder.path, model.pooling, int(model.config.hidden_size))
                     model = model.encoder
                 save_model(model, opened.tokenizer, folder.path)

@@ -14,14 +14,12 @@ from corpusfit.core.settings import SEED, Group, Settings
 
 TASK = "task"
 """What --data may be instead of inputs: the task's own texts."""
-TRANSLATION, TSDAE, SIMCSE = "translation", "tsdae", "simcse"
+TRANSLATION, TSDAE = "translation", "tsdae"
 LANGUAGE_MODELS = ("mlm", "mlm+nsp", "causal")
 """Objectives of language models."""
-EMBEDDINGS = (TSDAE, SIMCSE)
-"""Objectives of sentence encoders."""
 ALL, ASSISTANT, COMPLETION = "all", "assistant", "completion"
 """What the loss of a causal model is on: `objective.loss_on`."""
-OBJECTIVES = (*LANGUAGE_MODELS, TRANSLATION, *EMBEDDINGS)
+OBJECTIVES = (*LANGUAGE_MODELS, TRANSLATION, TSDAE)
 ADAPTERS = ("pfeiffer", "lora")
 WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
 KEEPS = ("auto", "last", "best")
@@ -30,11 +28,6 @@ KEEPS = ("auto", "last", "best")
 def steps_of(training: Mapping[str, Any]) -> int:
     """The steps of the facts `training` of a manifest; older versions named them differently."""
     return int(training["max_steps"] if "max_steps" in training else training["steps"])
-
-
-def loss_unit(objective: str) -> str:
-    """What an objective's loss is a mean over: `text` or `token`."""
-    return "text" if objective == SIMCSE else "token"
 
 
 def _left_out(setting: str, where: str, got: object, cure: str) -> UsageError:
@@ -124,8 +117,7 @@ class ModelPlan(Group, group="model"):
     pooling: Annotated[
         str,
         Option(
-            "Embedding of a text with `tsdae` or `simcse`: `mean` of the last hidden states, or "
-            "`cls`",
+            "Embedding of a text with `tsdae`: `mean` of the last hidden states, or `cls`",
             default="as in the model's folder, else mean",
             allowed=("mean", "cls"),
         ),
@@ -168,9 +160,8 @@ class ObjectivePlan(Group, group="objective"):
             "objective",
             more="`mlm` masks tokens. `mlm+nsp` also predicts the next sentence and adds up "
             "both losses (TADPOLE, section 4). `causal` predicts the next token. `translation` "
-            "trains an encoder-decoder on the aligned pairs of `data`. `tsdae` and `simcse` "
-            "train a sentence encoder: the first rebuilds a text with deleted words from its "
-            "embedding, the second distinguishes a text from the others in its step",
+            "trains an encoder-decoder on the aligned pairs of `data`. `tsdae` trains "
+            "a sentence encoder: it rebuilds a text with deleted words from its embedding",
             allowed=OBJECTIVES,
         ),
     ] = "mlm"
@@ -204,9 +195,6 @@ class ObjectivePlan(Group, group="objective"):
     delete: Annotated[
         float, Option("Share of a text's words that `tsdae` deletes", above=0, below=1)
     ] = 0.6
-    temperature: Annotated[
-        float, Option("Divisor of the cosine similarities of `simcse`", above=0)
-    ] = 0.05
     loss_on: Annotated[
         str,
         Option(
@@ -643,7 +631,6 @@ _NEWER = (
     ("objective", "smoothing"),
     ("objective", "tag_domains"),
     ("objective", "delete"),
-    ("objective", "temperature"),
     ("objective", "loss_on"),
     ("mix", "task_sequences"),
     ("train", "pair_tokens"),
@@ -749,19 +736,14 @@ class AdaptPlan(Settings):
     def _check_embeddings(self) -> None:
         """Raise `UsageError` for settings that do not suit a sentence encoder."""
         name = self.objective.name
-        if name in EMBEDDINGS and self.model.init:
+        if name == TSDAE and self.model.init:
             cure = "Name a trained model, such as `model.name=minilm`."
             raise _left_out("model.init", f"with `objective.name={name}`", self.model.init, cure)
-        if name not in EMBEDDINGS and self.model.pooling:
+        if name != TSDAE and self.model.pooling:
             cure = "Leave it out, or train a sentence encoder: `objective.name=tsdae`."
             raise _left_out(
                 "model.pooling", f"with `objective.name={name}`", self.model.pooling, cure
             )
-        for group in ("train", "then_task"):
-            if name == SIMCSE and getattr(self, group).batch == 1:
-                cure = "A text is distinguished from the others of its step."
-                allowed = "2 or more with `objective.name=simcse`"
-                raise bad_setting(f"`{group}.batch`", allowed, 1, cure)
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def test_a_model_without_the_named_layers_is_refused(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("group", "name", "value"), [("objective", "name", "simcse"), ("adapter", "kind", "pfeiffer")]
+    ("group", "name", "value"), [("objective", "name", "tsdae"), ("adapter", "kind", "pfeiffer")]
 )
 def test_what_cannot_be_sharded_is_refused(group, name, value):
     settings = {"model.name": "m", "train.shard": True, f"{group}.{name}": value}

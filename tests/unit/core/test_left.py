@@ -1,0 +1,27 @@
+"""What earlier versions had is refused with what to do instead."""
+
+import re
+
+import pytest
+
+import corpusfit
+from corpusfit.core.errors import LEFT, UsageError
+from corpusfit.evaluation.plan import EvaluatePlan
+from corpusfit.training.plan import AdaptPlan
+
+PLANS = {"objective": AdaptPlan, "task": EvaluatePlan, "likelihood": EvaluatePlan}
+SETTINGS = [name for name in LEFT if name.partition(".")[0] in PLANS]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_or_a_value_that_left_is_refused(name):
+    plan = PLANS[name.partition(".")[0]]().with_value("model.name", "m")
+    given = name if "=" in name else f"{name}=1"
+    with pytest.raises(UsageError, match=re.escape(LEFT[name])):
+        plan.with_overrides([given]).check()
+
+
+def test_a_value_of_a_keyword_that_left_is_refused():
+    words = {"task": "t", "corpus": "c", "out": "o", "model": "m", "objective": "simcse"}
+    with pytest.raises(UsageError, match="tsdae"):
+        corpusfit.fit(**words)
