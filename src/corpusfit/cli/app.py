@@ -41,6 +41,7 @@ from corpusfit.core.engine.logged import SHOWN_BY
 from corpusfit.core.errors import (
     CorpusfitError,
     UsageError,
+    left,
     raise_machine_fault,
     raise_torn_file,
     tokenizing,
@@ -185,7 +186,10 @@ def _harmless_usage() -> Iterator[None]:
     except Exception as e:
         if hasattr(e, "format_message"):  # a UsageError of Typer or Click
             vars(e)["message"] = harmless(public_text(str(getattr(e, "message", ""))))
-        other = _OTHER_NAME.get(str(getattr(e, "option_name", "")))
+        option = str(getattr(e, "option_name", ""))
+        if gone := left(option.removeprefix("--").replace("-", "_")):
+            vars(e).update(message=str(gone), possibilities=[])
+        other = _OTHER_NAME.get(option)
         if other and any(other in p.opts for p in vars(e)["ctx"].command.params):
             vars(e)["possibilities"] = [other]
         raise

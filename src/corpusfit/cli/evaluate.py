@@ -39,9 +39,7 @@ def evaluate(run: Evaluated) -> None:
 
     Some evaluations do not train the model. Translation models translate pair:test.de,test.en, or a
     folder's test.de with --direction de-en. For causal models, --kind language_modeling measures
-    bits per byte of plain text, or with --loss-on of conversations; --kind few_shot picks the
-    likeliest label after --shots training examples, and --kind lm_eval runs a task of
-    lm-evaluation-harness, by its name or YAML file.
+    bits per byte of plain text, or with --loss-on of conversations.
 
     Options:
         --task INPUT: Labeled examples: a folder, a file, OWNER/NAME or pair:FILE,FILE

@@ -286,6 +286,11 @@ def require_one_process(what: str) -> None:
 LEFT = {
     "objective=simcse": "Use `objective=tsdae`.",
     "objective.name=simcse": "Use `objective.name=tsdae`.",
+    "task.kind=few_shot": "Run `lm_eval` on the model's folder: docs/evaluating-generative.md.",
+    "task.kind=lm_eval": "Run `lm_eval` on the model's folder: docs/evaluating-generative.md.",
+    "likelihood.shots": "Leave it out; only `few_shot` had it.",
+    "likelihood.template": "Leave it out; only `few_shot` had it.",
+    "shots": "Leave it out; only `few_shot` had it.",
     "objective.temperature": "Leave it out; only `simcse` had it.",
 }
 """Settings, and values of settings, that earlier versions had, with what to do instead."""

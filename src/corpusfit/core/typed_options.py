@@ -101,9 +101,7 @@ class EvaluateOptions(MachineOptions, total=False):
         Literal[
             "auto",
             "classification",
-            "few_shot",
             "language_modeling",
-            "lm_eval",
             "multilabel",
             "regression",
             "tagging",
@@ -125,7 +123,6 @@ class EvaluateOptions(MachineOptions, total=False):
     batch: int | None
     length: int | None
     beam: int | None
-    shots: int | None
     seed: int | None
 
 
@@ -227,9 +224,7 @@ class FitOptions(MachineOptions, total=False):
         Literal[
             "auto",
             "classification",
-            "few_shot",
             "language_modeling",
-            "lm_eval",
             "multilabel",
             "regression",
             "tagging",

@@ -37,35 +37,16 @@ from corpusfit.training.plan import (
     WeightDecay,
 )
 
-TEXT, LABEL = "{text}", "{label}"
-
 
 @dataclass(frozen=True)
 class LikelihoodPlan(Group, group="likelihood"):
-    """The likelihood of held-out text, or of labels after a prompt."""
+    """The likelihood of held-out text."""
 
-    shots: Annotated[
-        int,
-        Option(
-            "Number of training examples in the prompt of a `few_shot` task, drawn with the "
-            "random seed",
-            "shots",
-            minimum=0,
-        ),
-    ] = 4
-    template: Annotated[
-        str,
-        Option(
-            "Form of an example in the prompt of a `few_shot` task: {text} first, {label} at "
-            "the end; `\\n` stands for a line break",
-            metavar="TEXT",
-        ),
-    ] = r"Text: {text}\nLabel: {label}"
     context: Annotated[
         int | None,
         Option(
-            "Most tokens of a prompt, or of a window of held-out text",
-            default="the model's limit, but at most 2,048 for held-out text",
+            "Most tokens of a window of held-out text",
+            default="the model's limit, but at most 2,048",
             minimum=8,
         ),
     ] = None
@@ -77,19 +58,6 @@ class LikelihoodPlan(Group, group="likelihood"):
             allowed=PRECISIONS,
         ),
     ] = "auto"
-
-    def _check_together(self) -> None:
-        """Raise `UsageError` for a template without a place for the text or the label."""
-        before = self.template.removesuffix(LABEL)
-        if before == self.template or before.count(TEXT) != 1 or LABEL in before:
-            cure = f"For example `likelihood.template={LikelihoodPlan.template}`."
-            allowed = f"a text with {TEXT} once and {LABEL} once, at its end"
-            raise bad_setting("`likelihood.template`", allowed, self.template, cure)
-
-    def begun(self, text: str) -> str:
-        """The template for a text up to the label."""
-        plain = self.template.removesuffix(LABEL).replace("\\n", "\n")
-        return plain.replace(TEXT, text)
 
 
 KINDS = names()
@@ -146,11 +114,9 @@ class TaskPlan(Group, group="task"):
     kind: Annotated[
         str,
         Option(
-            "Kind of task: `classification`, `few_shot` (classification without training), "
-            "`language_modeling` (bits per byte of plain text), `lm_eval` (a task of "
-            "lm-evaluation-harness), `multilabel` (several labels per text), `regression`, "
-            "`tagging` (labels for words), `translation`, or `auto` (decided by format and "
-            "labels)",
+            "Kind of task: `classification`, `language_modeling` (bits per byte of plain text), "
+            "`multilabel` (several labels per text), `regression`, `tagging` (labels for words), "
+            "`translation`, or `auto` (decided by format and labels)",
             "kind",
             metavar="KIND",
             allowed=("auto", *KINDS),

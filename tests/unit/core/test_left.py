@@ -3,8 +3,10 @@
 import re
 
 import pytest
+from typer.testing import CliRunner
 
 import corpusfit
+from corpusfit.cli.app import app
 from corpusfit.core.errors import LEFT, UsageError
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.training.plan import AdaptPlan
@@ -25,3 +27,10 @@ def test_a_value_of_a_keyword_that_left_is_refused():
     words = {"task": "t", "corpus": "c", "out": "o", "model": "m", "objective": "simcse"}
     with pytest.raises(UsageError, match="tsdae"):
         corpusfit.fit(**words)
+
+
+def test_an_option_that_left_is_refused():
+    words = ["evaluate", "--task", "t", "--model", "m", "--out", "o", "--shots", "2"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 2
+    assert LEFT["shots"] in " ".join(done.output.split())
