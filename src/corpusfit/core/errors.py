@@ -290,6 +290,10 @@ LEFT = {
     "task.kind=lm_eval": "Run `lm_eval` on the model's folder: docs/evaluating-generative.md.",
     "likelihood.shots": "Leave it out; only `few_shot` had it.",
     "likelihood.template": "Leave it out; only `few_shot` had it.",
+    **dict.fromkeys(
+        ("read.query", "task.query"),
+        "A database is exported first: sqlite3 -header -csv DATABASE 'SELECT …' > rows.csv",
+    ),
     "shots": "Leave it out; only `few_shot` had it.",
     "objective.temperature": "Leave it out; only `simcse` had it.",
 }

@@ -92,13 +92,6 @@ Columns = Annotated[
         default="the first row",
     ),
 ]
-Query = Annotated[
-    str,
-    Option(
-        "What to read from an SQLite database: a table or a SELECT statement",
-        default="its only table",
-    ),
-]
 _AMOUNT = "set by `choose.fraction`"
 
 
@@ -138,7 +131,6 @@ class ReadPlan(Group, group="read"):
     quote: Quote = '"'
     escape: Escape = ""
     columns: Columns = ""
-    query: Query = ""
     where: Annotated[
         str,
         Option(
@@ -206,7 +198,7 @@ class ReadPlan(Group, group="read"):
     # settings at their defaults are left out of identities and digests as runs have them
     def decisive(self) -> dict[str, Any]:
         """The settings that decide the rows."""
-        return self._without_unset(self.identity(), ("separator", "quote", "columns", "query"))
+        return self._without_unset(self.identity(), ("separator", "quote", "columns"))
 
     def identity(self) -> dict[str, Any]:
         """All settings but `strict`."""

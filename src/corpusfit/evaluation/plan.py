@@ -15,7 +15,6 @@ from corpusfit.core.plan import (
     Device,
     Escape,
     Normalize,
-    Query,
     Quote,
     ReadPlan,
     Separator,
@@ -183,7 +182,6 @@ class TaskPlan(Group, group="task"):
     quote: Quote = '"'
     escape: Escape = ""
     columns: Columns = ""
-    query: Query = ""
     dev_share: Annotated[
         float,
         Option(
