@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 import corpusfit
 from corpusfit.core.errors import StorageError, UsageError
 from corpusfit.core.escaping import harmless
-from corpusfit.core.manifest import Finished
+from corpusfit.core.manifest import FORMAT, Finished
 from corpusfit.selection import publishing as cards
 from corpusfit.training.adapting import Adapted
 
@@ -116,7 +116,7 @@ def model(folder: Path, objective="mlm", **counts) -> Adapted:
     (folder / "model.safetensors").write_bytes(b"weights")
     for ours in ("manifest.json", ".corpusfit/run.json", "eval/manifest.json", "notes/mine.txt"):
         (folder / ours).parent.mkdir(exist_ok=True)
-        (folder / ours).write_text('{"where": "/home/me"}')
+        (folder / ours).write_text(json.dumps({"format": FORMAT, "where": "/home/me"}))
     losses = {"task": 3.0}, {"task": 2.5}
     manifest = {
         "command": "adapt",
@@ -157,6 +157,7 @@ def evaluation(model: Path) -> Finished:
             "repeat": ["corpusfit", "evaluate", "--model", str(model)],
             "task": {"name": "chemprot", "test": 546},
             "metric": "micro_f1",
+            "unit": "points",
             "seeds": 4,
             "results": [
                 {"model": name, "size": 0, "test": {"micro_f1": {"mean": mean}}}

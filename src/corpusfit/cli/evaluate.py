@@ -63,7 +63,7 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
 
     metric, task = manifest["metric"], manifest["task"]
     learned = any(r["size"] for r in manifest["results"])
-    unit = manifest.get("unit", POINTS)  # older evaluations lack it
+    unit = manifest["unit"]
     # one more, if the title's unit is its own
     more = [m for m in manifest["results"][0]["test"] if m != metric and unit == POINTS][:1]
     rows = [

@@ -80,7 +80,7 @@ class Evaluated(Finished):
         """The outcomes by seed, of `model` or `base`; `size` as in `train_sizes`, 0 for all."""
         folder, facts = EvaluateFolder(self.path), self.manifest["models"][model]
         each = facts.get("by_seed") or [facts["fingerprint"]] * self.manifest["seeds"]
-        frozen = self.manifest["plan"]["model"].get("frozen", False)
+        frozen = self.manifest["plan"]["model"]["frozen"]
         kind = self.manifest["task"]["kind"]
         return [
             Outcome.read(
@@ -229,14 +229,8 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     task_type = load(task.kind)
     if plan.model.frozen:
         settings["model"]["frozen"] = "probe 3"  # raised where a probe's scores change
-    else:  # older evaluations have no such setting
-        del settings["model"]["frozen"]
     for group in {"decode", "likelihood"} - {task_type.group}:
         del settings[group]
-    if not plan.task.positive:
-        del settings["task"]["positive"]
-    if not task_type.parallel:
-        del settings["task"]["direction"], settings["task"]["normalize"]
     hardware = (
         resolve(plan.finetune, "finetune")
         if task_type.learns

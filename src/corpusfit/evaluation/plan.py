@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.options import Option
@@ -337,12 +337,6 @@ class EvaluatePlan(Settings):
     decode: DecodePlan = field(default_factory=DecodePlan)
     likelihood: LikelihoodPlan = field(default_factory=LikelihoodPlan)
     seed: Annotated[int, dataclasses.replace(SEED, below=2**31)] = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        settings = super().as_dict()
-        if not self.task.loss_on:  # as earlier versions stored it
-            del settings["task"]["loss_on"]
-        return settings
 
     def _check_together(self) -> None:
         for name in ("epochs", "learning_rate", "batch", "warmup_steps", "patience"):

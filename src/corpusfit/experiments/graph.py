@@ -244,7 +244,7 @@ def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int
         pile=inputs.pile,
         target="" if ignores_task else stored.target,
     )
-    key = f"{scores}-{fingerprints.step('choose', plan=plan.choose.identity())}"
+    key = f"{scores}-{fingerprints.step('choose', plan=dataclasses.asdict(plan.choose))}"
     text = _model_text(
         dataclasses.replace(cell, selector=selector.strategy, weights="off", adapter="")
     )

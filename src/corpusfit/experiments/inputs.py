@@ -149,8 +149,6 @@ def _composition(file: str, folder: RecipeFolder) -> tuple[CompositionPlan, str]
                 role = f"source {source.name}: {name}"
                 sources = corpus.find(inputs, source.read, spool=folder.work, role=role)
                 settings[name] = source_identity(sources)
-        if not any(map(corpus.is_pair, source.path)):
-            del settings["side"]  # as in the digests before it
     return plan, digest(decides)
 
 

@@ -32,12 +32,11 @@ _COLUMNS = (
 
 def _figures(run: Found) -> list[Any]:
     selected = run.manifest["selected"]
-    whole = selected.get("of_tokens")  # older versions lack it
     return [
         run.title,
         run.manifest["method"]["name"],
         selected["segments"],
-        round(selected["tokens"] / max(1, whole), 4) if whole else None,
+        round(selected["tokens"] / max(1, selected["of_tokens"]), 4),
         selected["tokens"],
         selected["threshold"],
         round(sum(run.manifest["seconds"].values()), 1),
@@ -112,8 +111,7 @@ def beside_part(name: str, runs: Sequence[Found], *, max_runs: int) -> Part:
 
 def _shares(runs: Sequence[Found]) -> list[dict[str, Any]]:
     """The share of each source in each selection, and in the first one's corpus."""
-    of_corpus = _by_source(runs[0], "of_tokens")  # all 0 in a run of version 0.1
-    columns = [("corpus", of_corpus)] if any(of_corpus.values()) else []
+    columns = [("corpus", _by_source(runs[0], "of_tokens"))]
     columns += [(run.title, _by_source(run, "tokens")) for run in runs]
     weight: dict[str, float] = {}
     for _, shares in columns:

@@ -2,54 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.reporting.examples import Examples, read_examples
-from corpusfit.scoring import registry, table
-from corpusfit.scoring.table import grouped, source_groups
-from corpusfit.selection.choosing import ScoredPart
-from corpusfit.selection.examples import edges
+from corpusfit.scoring import registry
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.spread import Counts, Spread, add_spreads, count_spread, read_spread
-
-
-def spread_of(
-    scores: Path, sources: Sequence[str], *, seed: int, threshold: float | None
-) -> Spread:
-    """Count the stored scores of a run, part by part, for a run of version 0.1."""
-    also = [] if threshold is None else [threshold]
-    parts = (ScoredPart(i, score, tokens) for i, _, score, tokens, _ in _parts(scores))
-    at = edges(lambda: parts, seed=seed, also=also)
-    group_of = source_groups(sources)
-    spreads = []
-    for index, usable, score, tokens, selected in _parts(scores):
-        names, source = grouped(*table.read_sources(table.part_path(scores, index)), group_of)
-        spreads.append(count_spread(names, source[usable], score, tokens, selected, at))
-    return add_spreads(spreads, at)
-
-
-def _parts(scores: Path) -> Iterator[tuple[int, Bools, NDArray[np.float32], Counts, Bools]]:
-    """Every part with segments: its index, which are no copies, and their columns."""
-    for index, path in table.parts(scores):
-        columns = table.read_columns(path, "score", "tokens", "copy", "selected")
-        score, tokens, copy, selected = columns
-        usable = ~np.asarray(copy, np.bool_)
-        if usable.any():
-            yield (
-                index,
-                usable,
-                np.asarray(score, np.float32)[usable],
-                np.asarray(tokens, np.int64)[usable],
-                np.asarray(selected, np.bool_)[usable],
-            )
-
-
-Bools = NDArray[np.bool_]
+from corpusfit.selection.spread import Spread, read_spread
 
 _MAX_SOURCES = 12
 """Most sources shown one by one; the others are counted together."""
@@ -61,10 +23,7 @@ def selection_data(folder: SelectionFolder, manifest: dict[str, Any], limit: int
     by_score = choose["policy"] == "top" and not choose.get("balance")
     # a drawn or balanced selection has no single threshold to show
     threshold = manifest["selected"]["threshold"] if by_score else None
-    names = [source["name"] for source in manifest["corpus"]]
-    spread = read_spread(folder.spread) or spread_of(
-        folder.scores, names, seed=manifest["plan"]["seed"], threshold=threshold
-    )
+    spread = read_spread(folder.spread)
     examples = read_examples(folder.examples, limit)
     by_source = manifest["selected"]["by_source"]
     selected, words = (

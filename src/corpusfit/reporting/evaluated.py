@@ -16,7 +16,7 @@ Scored = dict[str, Any]
 def evaluated_part(name: str, title: str, manifest: dict[str, Any]) -> Part:
     """The section on one model and its base."""
     task, models, metric = manifest["task"]["name"], manifest["models"], manifest["metric"]
-    unit = manifest.get("unit", POINTS)  # older evaluations lack it
+    unit = manifest["unit"]
     results = [(models[r["model"]]["name"], r) for r in manifest["results"]]
     scored = [_scored(task, r["size"], model, r["test"][metric], r, unit) for model, r in results]
     many = len(manifest["comparisons"]) > 1

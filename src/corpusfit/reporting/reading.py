@@ -42,6 +42,7 @@ def found_in(folders: Sequence[Path]) -> list[Found]:
             raise InputError(_no_run(folder))
         for run in runs:
             OutFolder(run.path).refuse_links()
+            OutFolder(run.path).identity()  # refuses runs of other versions
         all_runs += runs
     return _distinct(all_runs)
 

@@ -10,7 +10,6 @@ import orjson
 from corpusfit.reporting.charts import bits_chart, training_chart, trials_chart
 from corpusfit.reporting.part import Part, Sheet
 from corpusfit.reporting.reading import Found
-from corpusfit.training.plan import steps_of
 from corpusfit.tuning.schedule import Setting
 
 _TEXTS = {"task": "task text", "data": "held-out training data"}
@@ -69,7 +68,7 @@ def _row(model: Found) -> list[Any]:
     phases = model.manifest.get("phases", [model.manifest])
     return [
         model.title,
-        sum(steps_of(phase["training"]) for phase in phases),
+        sum(phase["training"]["max_steps"] for phase in phases),
         sum(phase["tokens"] for phase in phases),
         *(losses[when].get(kind) for kind in _TEXTS for when in _WHEN),
     ]
@@ -81,7 +80,7 @@ def _phases(models: Sequence[Found]) -> dict[str, Sheet]:
         [
             model.title,
             {"data": "selection", "task": "task's text"}[phase["phase"]],
-            steps_of(phase["training"]),
+            phase["training"]["max_steps"],
             phase["tokens"],
             *(phase["losses"]["after"].get(kind) for kind in _TEXTS),
         ]

@@ -240,7 +240,7 @@ def _verdicts(evaluation: Manifest) -> Iterator[str]:
     yield "| training examples | score | base | difference | |\n|---|---|---|---|---|"
     scores = {(r["model"], r["size"]): r["test"][metric]["mean"] for r in evaluation["results"]}
     # a score is a share that is shown in points, or a negated error in its unit
-    points = evaluation.get("unit", "points") == "points"
+    points = evaluation["unit"] == "points"
     sign, scale, digits = (1, 100, 1) if points else (-1, 1, 4)
     compared = {c["size"]: c for c in evaluation["comparisons"]}
     for (model, size), score in scores.items():

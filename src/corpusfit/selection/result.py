@@ -49,8 +49,7 @@ class Selection(Finished, Sequence[dict[str, Any]]):
     def __len__(self) -> int:
         """Number of selected texts; 0 for a run of `score`."""
         selected = self.manifest["selected"]
-        # older versions joined no segments
-        return int(selected.get("rows", selected["segments"])) if selected else 0
+        return int(selected["rows"]) if selected else 0
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The selected texts."""

@@ -155,9 +155,7 @@ def write_spread(path: Path, spread: Spread) -> None:
     write_arrays(path, arrays, {"sources": spread.sources})
 
 
-def read_spread(path: Path) -> Spread | None:
-    """What `write_spread` stored; None for a run of a version that did not."""
-    if not path.exists():
-        return None
+def read_spread(path: Path) -> Spread:
+    """What `write_spread` stored."""
     arrays, header = read_arrays(path)
     return Spread(tuple(header["sources"]), **arrays)

@@ -25,11 +25,6 @@ WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
 KEEPS = ("auto", "last", "best")
 
 
-def steps_of(training: Mapping[str, Any]) -> int:
-    """The steps of the facts `training` of a manifest; older versions named them differently."""
-    return int(training["max_steps"] if "max_steps" in training else training["steps"])
-
-
 def _left_out(setting: str, where: str, got: object, cure: str) -> UsageError:
     return bad_setting(f"`{setting}`", f"left out {where}", got, cure)
 
@@ -623,35 +618,6 @@ FREE = (
 """Settings that do not decide the weights: paths, and those that change rounding only."""
 
 
-_NEWER = (
-    ("model", "dropout"),
-    ("model", "tokenizer_characters"),
-    ("model", "add_tokens"),
-    ("model", "pooling"),
-    ("objective", "smoothing"),
-    ("objective", "tag_domains"),
-    ("objective", "delete"),
-    ("objective", "loss_on"),
-    ("mix", "task_sequences"),
-    ("train", "pair_tokens"),
-    ("train", "warmup_from"),
-    ("train", "adam_beta2"),
-    ("train", "patience"),
-    ("train", "best_by"),
-    ("train", "checkpointing"),
-    ("train", "compile"),
-)
-
-
-def without_newer(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a plan as in the digests of runs before the newer ones, if these are defaults."""
-    plain = AdaptPlan().as_dict()
-    for group, name in _NEWER:
-        if settings[group].get(name) == plain[group][name]:
-            settings[group].pop(name, None)
-    return settings
-
-
 @dataclass(frozen=True)
 class AdaptPlan(Settings):
     """Every setting of an adaptation that can change the model that comes out."""
@@ -674,14 +640,10 @@ class AdaptPlan(Settings):
             del settings[group][name]
         settings["train"]["device"] = kind_of(self.train.device)
         pairs = self.objective.name == TRANSLATION  # trains on both sides
-        settings["read"] = (self.read.sides()[0] if pairs else self.read).decisive()
-        if not self.then_task.on:
-            del settings["then_task"]  # as in the digests of runs of one phase
-        if not self.trainer.options:
-            del settings["trainer"]  # as in the digests before it
-        if self.train.batch is not None or self.train.texts is None:
-            del settings["train"]["texts"]  # decides nothing; as in the digests before it
-        return without_newer(settings)
+        settings["read"] = (self.read.sides()[0] if pairs else self.read).identity()
+        if self.train.batch is not None:
+            settings["train"]["texts"] = None  # decides nothing
+        return settings
 
     def _check_together(self) -> None:
         self._check_translation()

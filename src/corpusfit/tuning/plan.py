@@ -24,7 +24,6 @@ from corpusfit.training.plan import (
     ModelPlan,
     ObjectivePlan,
     TrainPlan,
-    without_newer,
 )
 
 CONTENDERS = ("dsir", "moore_lewis", "cynical", "bm25", "betr", "domain_classifier", "knn")
@@ -247,7 +246,7 @@ class TunePlan(Settings):
         settings = {**self.as_dict(), "read": self.read.stated()}
         for group, name in (*FREE, ("train", "max_steps"), ("train", "epochs")):
             del settings[group][name]
-        return without_newer(settings)
+        return settings
 
     @property
     def target_read(self) -> ReadPlan:

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from corpusfit.core.types import Segments
-from corpusfit.reporting.distribution import _sample, spread_of
+from corpusfit.reporting.distribution import _sample
 from corpusfit.scoring import table
+from spreads import spread_of
 
 
 @pytest.fixture
