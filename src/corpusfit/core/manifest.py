@@ -132,7 +132,7 @@ _DAMAGE = (
 def other_version(path: Path) -> str:
     """The message for what another version of corpusfit stored."""
     return (
-        f"{path} was made by another version of corpusfit. Run the command that made it again, "
+        f"{path} was made by another version of corpusfit. Repeat the command that wrote it, "
         "with another `out`, or use that version."
     )
 
