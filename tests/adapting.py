@@ -15,7 +15,7 @@ from corpusfit.training.data import cut_chunks, whole_pairs
 from corpusfit.training.folder import Checkpoints
 from corpusfit.training.objectives import Network, objective
 from corpusfit.training.packing import find_packing
-from corpusfit.training.plan import EMBEDDINGS, TRANSLATION, ObjectivePlan, TrainPlan
+from corpusfit.training.plan import TRANSLATION, TSDAE, ObjectivePlan, TrainPlan
 from corpusfit.training.special_tokens import SpecialTokens, special_tokens_of_translator
 from corpusfit.training.tokenising import PairTokens, Part, Tokens, write_part
 from corpusfit.training.trainer import (
@@ -43,7 +43,6 @@ MARKS = {
     "mlm+nsp": BERT_MARKS,
     "causal": dataclasses.replace(BERT_MARKS, prefix=(), suffix=(), mask=None, end=1),
     "tsdae": BERT_MARKS,
-    "simcse": BERT_MARKS,
 }
 
 
@@ -109,22 +108,20 @@ def model_of(name, dropout=0.0, attention="eager"):
             hidden_dropout_prob=dropout,
             attention_probs_dropout_prob=dropout,
         )
-        if name in EMBEDDINGS:
-            return sentence_encoder_of(name, config)
+        if name == TSDAE:
+            return sentence_encoder_of(config)
         nsp = name == "mlm+nsp"
         kind = transformers.AutoModelForPreTraining if nsp else transformers.AutoModelForMaskedLM
     return kind.from_config(config, attn_implementation=attention).eval()
 
 
-def sentence_encoder_of(name, config, mode="mean"):
-    """An untrained sentence encoder, for `tsdae` with its decoder."""
+def sentence_encoder_of(config, mode="mean"):
+    """An untrained sentence encoder with its decoder."""
     import transformers
 
-    from corpusfit.training.sentence_encoders import DenoisingAutoencoder, SentenceEncoder
+    from corpusfit.training.sentence_encoders import DenoisingAutoencoder
 
     encoder = transformers.AutoModel.from_config(config, add_pooling_layer=False)
-    if name == "simcse":
-        return SentenceEncoder(encoder, Pooling(mode)).eval()
     decodes = {**config.to_dict(), "is_decoder": True, "add_cross_attention": True}
     kind = transformers.AutoModelForCausalLM
     decoder = kind.from_config(type(config).from_dict(decodes))
@@ -175,7 +172,6 @@ def training_of(
         for kind, places in (("task", np.arange(0, 9)), ("data", np.arange(9, 20)))
         if heldout
     }
-    micro_rows = plan.batch if aim.whole_steps else micro_rows
     accelerator = start_accelerator("cpu")
     model = model or model_of(name, dropout)
     predictor = Predictor(model.to(accelerator.device))

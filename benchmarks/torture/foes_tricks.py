@@ -7,7 +7,6 @@ import json
 import os
 import pickle
 import shutil
-import sqlite3
 import struct
 import tarfile
 import zipfile
@@ -554,14 +553,6 @@ def _corpus(box: Box, change: Callable[[Path], object], *more: str) -> None:
     box.corpusfit("select", *own, box.out / "run", *more)
 
 
-def _database(folder: Path, *statements: str, name: str = "a.sqlite") -> None:
-    path = folder / name
-    with sqlite3.connect(path) as database:
-        for statement in statements:
-            database.execute(statement)
-    database.close()
-
-
 def _xlsx(folder: Path) -> None:
     """A workbook with an entity that grows, named as the labels of a task."""
     bomb = '<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa">' + "".join(
@@ -572,7 +563,6 @@ def _xlsx(folder: Path) -> None:
             archive.writestr(name, bomb)
 
 
-_ROW = "CREATE TABLE a AS SELECT 'kinase binds' AS text"
 CORPORA: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
     "a zip that climbs": (lambda f: _zip(f / "b.zip"), ("--corpus", "corpus/b.zip")),
     "a tar that climbs": (lambda f: _tar(f / "b.tar"), ("--corpus", "corpus/b.tar")),
@@ -584,37 +574,6 @@ CORPORA: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
     "a link to a device": (lambda f: (f / "b.jsonl").symlink_to("/dev/zero"), ()),
     "a pipe": (lambda f: os.mkfifo(f / "b.jsonl"), ()),
     "a pickle named parquet": (lambda f: (f / "b.parquet").write_bytes(_PICKLE), ()),
-    "a pickle named sqlite": (lambda f: (f / "b.sqlite").write_bytes(_PICKLE), ()),
-    "a statement that writes": (
-        lambda f: _database(f, _ROW),
-        ("--set", "read.query=DELETE FROM a"),
-    ),
-    "a statement that attaches": (
-        lambda f: _database(f, _ROW),
-        ("--set", "read.query=select 1; ATTACH '../outside/x.db' AS b"),
-    ),
-    "a statement that loads": (
-        lambda f: _database(f, _ROW),
-        ("--set", "read.query=SELECT load_extension('./x.so') AS text"),
-    ),
-    "a statement that reads a file": (
-        lambda f: _database(f, _ROW),
-        ("--set", "read.query=SELECT readfile('../outside/secret.jsonl') AS text"),
-    ),
-    "a view for a table": (
-        lambda f: _database(f, "CREATE VIEW a AS SELECT load_extension('x') AS text"),
-        (),
-    ),
-    "a table of another name": (
-        lambda f: _database(
-            f, 'CREATE TABLE "a""; DROP TABLE b; --" AS SELECT \'kinase binds\' AS text'
-        ),
-        (),
-    ),
-    "a database named as an address": (
-        lambda f: _database(f, _ROW, name="a?mode=rwc&x#y.sqlite"),
-        (),
-    ),
     "JSON of deep lists": (
         lambda f: (f / "b.jsonl").write_bytes(
             b'{"text": "a", "b": ' + b"[" * 10**6 + b"]" * 10**6 + b"}\n"

@@ -151,7 +151,7 @@ MISTAKES = {
     "a spreadsheet": _corpus("a.xlsx", _zip(), "xlsx"),
     "a document": _corpus("a.docx", _zip(), "pandoc"),
     "a PDF": _corpus("a.pdf", b"%PDF-1.4\n", "pdftotext"),
-    "a database that is none": _corpus("a.sqlite", _NOISE, "SQLite|database|quer"),
+    "a database": _corpus("a.sqlite", b"SQLite format 3\0", "sqlite3"),
     "a template without its field": _corpus("a.jsonl", _ROWS, "x", 1, "--text-field {{x}}-{{y}}"),
     "a pair of other lengths": Mistake(
         f"{_SELECT} --method random --corpus pair:{{w}}/a.de,{{w}}/a.en", 1, "lines",

@@ -220,7 +220,6 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
             "txt": ".txt",
             "parquet": ".parquet",
             "arrow": ".arrow",
-            "sqlite": ".sqlite",
             "gzip": ".jsonl.gz",
             "zstd": ".jsonl.zst",
             "xz": ".txt.xz",

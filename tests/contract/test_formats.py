@@ -1,11 +1,9 @@
 """Every input format that the registry lists meets the contract of `text/contract.py`."""
 
-import contextlib
 import csv
 import gzip
 import io
 import json
-import sqlite3
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -77,16 +75,6 @@ def hub(folder, texts):
     return f"hub:{folder / 'box'}"
 
 
-def sqlite(folder, texts):
-    Path(folder, "a.sqlite3").unlink(missing_ok=True)
-    with contextlib.closing(sqlite3.connect(folder / "a.sqlite3")) as database:
-        database.execute("CREATE TABLE texts (id, text)")
-        rows = [(f"n{i}", text) for i, text in enumerate(texts)]
-        database.executemany("INSERT INTO texts VALUES (?, ?)", rows)
-        database.commit()
-    return str(folder / "a.sqlite3")
-
-
 def arrow(folder, texts):
     table = pa.table({"id": [f"n{i}" for i in range(len(texts))], "text": texts})
     with pa.ipc.new_file(folder / "a.arrow", table.schema) as out:
@@ -102,7 +90,6 @@ EXAMPLES = {
     "jsonl": lambda folder, texts: written(folder / "a.jsonl", json_lines(texts)),
     "moses": moses,
     "parquet": parquet,
-    "sqlite": sqlite,
     "tsv": lambda folder, texts: delimited(folder, texts, "tsv", "\t"),
     "txt": lambda folder, texts: written(folder / "a.txt", "\n\n".join(texts) + "\n"),
 }

@@ -42,21 +42,20 @@ def vectors_of(folder, **words):
     return load(plan, folder).encode(TEXTS)
 
 
-@pytest.mark.parametrize("objective", ["tsdae", "simcse"])
-def test_the_folder_is_a_sentence_encoder(adapt, objective, tiny_encoder):
+def test_the_folder_is_a_sentence_encoder(adapt, tiny_encoder):
     """For `--embedder`, for sentence-transformers, and as the base of another training."""
     from sentence_transformers import SentenceTransformer
 
-    run = adapt("out", objective)
+    run = adapt("out", "tsdae")
     assert run.manifest["losses"]["after"]["data"] < run.manifest["losses"]["before"]["data"]
     found = vectors_of(run.path, unit_length=False)
     peer = SentenceTransformer(str(run.path), device="cpu").encode(TEXTS)
     np.testing.assert_allclose(found, peer, atol=1e-5)
     assert abs(found - vectors_of(tiny_encoder, unit_length=False)).max() > 1e-3
     marks = stamps(run.path, "*.safetensors")
-    adapt("out", objective)  # finished: nothing is done again
+    adapt("out", "tsdae")  # finished: nothing is done again
     assert stamps(run.path, "*.safetensors") == marks
-    again = adapt("again", objective, model=str(run.path))
+    again = adapt("again", "tsdae", model=str(run.path))
     assert again.manifest["base"]["fingerprint"] != run.manifest["base"]["fingerprint"]
 
 
@@ -93,13 +92,13 @@ def test_pooling_and_normalization_stay_those_of_the_base(adapt, tmp_path):
     modules = json.loads((first.path / "modules.json").read_text("utf-8"))
     last = {"idx": 2, "name": "2", "path": "2", "type": "sentence_transformers.models.Normalize"}
     (first.path / "modules.json").write_text(json.dumps([*modules, last]), "utf-8")
-    run = adapt("out", "simcse", model=str(first.path))
+    run = adapt("out", "tsdae", model=str(first.path))
     peer = SentenceTransformer(str(run.path), device="cpu").encode(TEXTS)
     np.testing.assert_allclose(vectors_of(run.path, pooling="cls"), peer, atol=1e-5)
     assert np.allclose(np.linalg.norm(peer, axis=1), 1)
     with pytest.raises(ChangedInputError):
-        adapt("out", "simcse", ["model.pooling=mean"], model=str(first.path))
-    mean = adapt("out", "simcse", ["model.pooling=mean"], model=str(first.path), overwrite=True)
+        adapt("out", "tsdae", ["model.pooling=mean"], model=str(first.path))
+    mean = adapt("out", "tsdae", ["model.pooling=mean"], model=str(first.path), overwrite=True)
     assert vectors_of(mean.path).shape == peer.shape
 
 
@@ -238,7 +237,7 @@ def test_frozen_embeddings_with_one_answer_are_named_without_a_setting_they_lack
 def test_each_seed_has_its_own_model(tmp_path, inline, adapt, tiny_encoder, topics):
     """Two trainings against one base: a model for each seed, and the base once."""
     for seed in range(2):
-        adapt(f"model-{seed}", "simcse", seed=seed)
+        adapt(f"model-{seed}", "tsdae", seed=seed)
     run = corpusfit.evaluate(
         task=topics, model=str(tmp_path / "model-{seed}"), base=str(tiny_encoder), seeds=2,
         out=tmp_path / "out", frozen=True, settings=FROZEN, machine=inline,

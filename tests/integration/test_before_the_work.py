@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 
 import corpusfit
 from corpusfit import evaluation, experiments, training
-from corpusfit.core.errors import CorpusfitError, EmptyInputError, ModelError, UsageError
+from corpusfit.core.errors import CorpusfitError, ModelError, UsageError
 from listening import Listening
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
@@ -92,32 +92,6 @@ def test_adapt_refuses_before_it_reads(models, machine, jsonl, tmp_path, dry, mo
     with pytest.raises((ModelError, UsageError), match=says):
         call(**given)
     assert not any("tokenise" in stage for stage in machine.progress.stages)
-
-
-def simcse(tiny_encoder, texts, jsonl, machine, tmp_path, **words):
-    given = {"model": str(tiny_encoder), "data": jsonl("data.jsonl", texts), "max_steps": 3}
-    given |= {"objective": "simcse", "settings": ON_CPU, "machine": machine, "length": 64}
-    return corpusfit.adapt(out=tmp_path / "out", **given | words)
-
-
-def test_a_step_of_simcse_has_no_more_texts_than_there_are(tiny_encoder, jsonl, machine, tmp_path):
-    texts = prose("task", 22, most=8)
-    with pytest.raises(UsageError, match=r"batch.*21.*64"):
-        simcse(tiny_encoder, texts, jsonl, machine, tmp_path, batch=64)
-    assert "adapt" not in machine.progress.stages
-    few = texts[:9]  # one is held out, whose loss alone would be 0
-    run = simcse(tiny_encoder, few, jsonl, machine, tmp_path)
-    assert run.manifest["training"]["batch"] == 8
-    assert run.manifest["heldout"] == {}
-    assert run.manifest["losses"] == {"before": {}, "after": {}}
-    assert any("not measured" in note for note in machine.progress.notes)
-    assert any("all texts" in note for note in machine.progress.notes)
-
-
-def test_simcse_needs_two_different_texts(tiny_encoder, jsonl, machine, tmp_path):
-    with pytest.raises(EmptyInputError, match="simcse"):
-        simcse(tiny_encoder, prose("task", 1, most=8) * 9, jsonl, machine, tmp_path)
-    assert "adapt" not in machine.progress.stages
 
 
 @pytest.fixture

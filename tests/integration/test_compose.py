@@ -1,11 +1,9 @@
 """`compose` from end to end: what it leaves, that it goes on exactly, and what it refuses."""
 
-import contextlib
 import dataclasses
 import gzip
 import io
 import json
-import sqlite3
 from collections import Counter
 
 import orjson
@@ -301,7 +299,7 @@ path = "{name}"
 
 
 def test_sources_of_other_formats(compose, recipe, tmp_path):
-    """CSV and lines of text, compressed; of SQLite one field is read beside the text."""
+    """CSV and lines of text, compressed."""
     rows = "".join(f"{text},{i},de\n" for i, text in enumerate(documents(GERMAN, 4)))
     (tmp_path / "a.csv").write_text("text,page,lang\n" + rows, "utf-8")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress("\n".join(documents(FRENCH, 4)).encode()))
@@ -324,10 +322,6 @@ path = "b.txt.gz"
 """
     made = sentences(compose(recipe(text)))
     assert made == {("de", "specific"): 8, ("fr", "specific"): 8}
-    with contextlib.closing(sqlite3.connect(tmp_path / "a.sqlite")) as database:
-        database.execute("CREATE TABLE rows (text, page, lang)")
-    with pytest.raises(UsageError, match=r"page.*language_field"):
-        compose(recipe(text.replace("a.csv", "a.sqlite")), "b")
 
 
 def test_rejects_arrive_and_are_counted(compose, recipe, tmp_path):

@@ -1,4 +1,4 @@
-"""`evaluate` of causal models as they are: bits per byte of plain text, and few-shot labels."""
+"""`evaluate` of causal models as they are: bits per byte of plain text."""
 
 import json
 import random
@@ -32,14 +32,6 @@ def base(tiny_gpt, tmp_path_factory):
 def texts(n, seed):
     chance = random.Random(seed)
     return [" ".join(chance.choices(WORDS, k=chance.randint(2, 9))) for _ in range(n)]
-
-
-@pytest.fixture
-def topics(jsonl):
-    for seed, (split, n) in enumerate((("train", 12), ("dev", 2), ("test", 8))):
-        rows = [{"text": t, "label": "ab"[i % 2]} for i, t in enumerate(texts(n, seed))]
-        folder = jsonl(f"topics/{split}.jsonl", rows).parent
-    return folder
 
 
 def test_bits_per_byte_are_measured_once_and_compared(tiny_gpt, base, jsonl, tmp_path, inline):
@@ -81,49 +73,15 @@ def test_the_table_has_bits_and_not_their_negation(tiny_gpt, jsonl, tmp_path, in
     assert f"{-result['high']:.4f} to {-result['low']:.4f}" in shown
 
 
-def test_each_seed_has_a_prompt(tiny_gpt, base, topics, tmp_path, inline):
-    words = {
-        "model": tiny_gpt,
-        "base": base,
-        "task": topics,
-        "kind": "few_shot",
-        "shots": 2,
-        "settings": SETTINGS,
-        "machine": inline,
-        "out": tmp_path / "out",
-    }
-    run = corpusfit.evaluate(**words, seeds=2)
-    before = {path.name for path in (run.path / "outcomes").iterdir()}
-    assert len(before) == 4
-    more = corpusfit.evaluate(**words, seeds=3)
-    assert len(more.outcomes()) == more.manifest["seeds"] == 3
-    assert len({path.name for path in (run.path / "outcomes").iterdir()} - before) == 2
-    assert more.manifest["metric"] == "macro_f1"
-    assert more.manifest["constant"]["accuracy"] == 0.5
-    assert more.manifest["comparisons"][0]["seeds"] == 3
-    alone = corpusfit.evaluate(**words | {"shots": 0, "out": tmp_path / "zero"}, seeds=3)
-    assert alone.manifest["seeds"] == 1
-
-
-def test_prompts_that_decide_nothing_are_named(tiny_gpt, jsonl, tmp_path, inline):
-    """One test text has one answer."""
-    for split, n in (("train", 4), ("dev", 1), ("test", 1)):
-        rows = [{"text": t, "label": "ab"[i % 2]} for i, t in enumerate(texts(n, n))]
-        folder = jsonl(f"few/{split}.jsonl", rows).parent
-    words = {"task": folder, "kind": "few_shot", "seeds": 2, "settings": SETTINGS}
-    with pytest.warns(UserWarning, match=r"2 of 2 prompts .*shots"):
-        corpusfit.evaluate(**words, model=tiny_gpt, out=tmp_path / "out", machine=inline)
-
-
 @pytest.mark.parametrize(
     ("name", "value"), [("train_sizes", [4]), ("adapter", "lora"), ("augment", "tfidf")]
 )
-def test_settings_of_a_training_are_refused(name, value, tiny_gpt, topics, tmp_path, inline):
-    with pytest.raises(UsageError, match=f"{name}.*few_shot"):
+def test_settings_of_a_training_are_refused(name, value, tiny_gpt, jsonl, tmp_path, inline):
+    with pytest.raises(UsageError, match=f"{name}.*language_modeling"):
         corpusfit.evaluate(
             model=tiny_gpt,
-            task=topics,
-            kind="few_shot",
+            task=jsonl("held.jsonl", texts(3, 1)),
+            kind="language_modeling",
             out=tmp_path / "out",
             machine=inline,
             **{name: value},
@@ -147,21 +105,16 @@ train.batch = 2
 train.device = "cpu"
 [evaluate]
 finetune.device = "cpu"
-likelihood.shots = 2
 [[tasks]]
 name = "bits"
 path = "held"
 evaluate.task.kind = "language_modeling"
-[[tasks]]
-name = "topics"
-path = "topics"
-evaluate.task.kind = "few_shot"
 """
 
 
 @pytest.mark.slow
-def test_a_recipe_has_both_tasks(tiny_gpt, topics, jsonl, tmp_path, inline, monkeypatch):
-    """A model answers once for its bits, and once for each seed's prompt."""
+def test_a_recipe_has_bits_per_byte(tiny_gpt, jsonl, tmp_path, inline, monkeypatch):
+    """A model answers once."""
     monkeypatch.chdir(tmp_path)
     jsonl("corpus.jsonl", [f"{text} {i}" for i, text in enumerate(texts(80, 7))])
     for split in ("dev", "test"):
@@ -175,8 +128,6 @@ def test_a_recipe_has_both_tasks(tiny_gpt, topics, jsonl, tmp_path, inline, monk
     assert {key: len(r["scores"]) for key, r in found.items()} == {
         ("bits", "base"): 2,
         ("bits", "random"): 2,
-        ("topics", "base"): 3,
-        ("topics", "random"): 3,
     }
     bits = corpusfit.evaluate(
         model=tiny_gpt,

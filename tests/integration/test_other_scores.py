@@ -4,7 +4,6 @@ import csv
 import json
 import re
 import shutil
-import sqlite3
 from collections import Counter
 from pathlib import Path
 
@@ -16,7 +15,6 @@ import corpusfit
 from corpusfit.core.errors import (
     ChangedInputError,
     EmptyInputError,
-    InputError,
     ModelError,
     UsageError,
 )
@@ -42,7 +40,7 @@ def write(path, rows):
             writer = csv.DictWriter(file, rows[0])
             writer.writeheader()
             writer.writerows(rows)
-    elif path.suffix in (".parquet", ".arrow"):
+    else:
         plain = [{**r, "edu": r["edu"] if type(r["edu"]) is float else None} for r in rows]
         table = pa.Table.from_pylist(plain)
         if path.suffix == ".parquet":
@@ -50,20 +48,12 @@ def write(path, rows):
         else:
             with pa.ipc.new_file(path, table.schema) as out:
                 out.write_table(table)
-    else:
-        with sqlite3.connect(path) as database:
-            database.execute("CREATE TABLE rows (text, id, edu, topic)")
-            database.executemany(
-                "INSERT INTO rows VALUES (:text, :id, :edu, :topic)",
-                [{**r, "edu": None if r["edu"] is True else r["edu"]} for r in rows],
-            )
-        database.close()
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("scores")
-    for name in ("c.jsonl", "c.csv", "c.parquet", "c.sqlite", "c.arrow"):
+    for name in ("c.jsonl", "c.csv", "c.parquet", "c.arrow"):
         write(folder / name, [row(i) for i in range(N)])
     nested = [{"text": r["text"], "meta": {"edu": r["edu"]}} for r in map(row, range(N))]
     write(folder / "nested.jsonl", nested)
@@ -85,7 +75,7 @@ def best(rows, n=7, sign=1):
     return sorted(ranked[:n])
 
 
-@pytest.mark.parametrize("name", ["c.jsonl", "c.csv", "c.parquet", "c.sqlite", "nested.jsonl"])
+@pytest.mark.parametrize("name", ["c.jsonl", "c.csv", "c.parquet", "nested.jsonl"])
 def test_a_field_is_the_score_and_rows_without_a_number_are_rejected(files, tmp_path, name):
     method = "field:meta.edu" if name == "nested.jsonl" else "field:edu"
     run = select(files, tmp_path / "out", name, method=method)
@@ -105,7 +95,7 @@ def test_the_lowest_is_the_best_with_a_minus(files, tmp_path):
         corpusfit.explain(run, text="A text.")
 
 
-@pytest.mark.parametrize("name", ["c.jsonl", "c.csv", "c.parquet", "c.sqlite"])
+@pytest.mark.parametrize("name", ["c.jsonl", "c.csv", "c.parquet"])
 def test_a_filter_leaves_rows_out_and_counts_them(files, tmp_path, name):
     where = "edu > 2 and topic in ['Law', 'News']"
     run = select(files, tmp_path / "out", name, method="field:edu", where=where)
@@ -423,19 +413,6 @@ def test_quotas_by_a_field_of_any_format(files, tmp_path, name):
     for first, topic in enumerate(("Health", "Law", "News")):
         rows = [r["row"] for r in run if row(r["row"])["topic"] == topic]
         assert sorted(rows) == best(range(first, N, 3), 4)
-
-
-def test_a_database_is_read_with_the_field_of_the_groups(files, tmp_path):
-    """Its shards are cut by all that is read, so the field must be known before scoring."""
-    options = {"segments": 12, "method": "field:edu", "balance": "field:topic"}
-    with pytest.raises(InputError, match=r"read\.id_field=topic"):
-        select(files, tmp_path / "a", "c.sqlite", **options)
-    run = select(files, tmp_path / "a", "c.sqlite", settings=["read.id_field=topic"], **options)
-    assert run.manifest["selected"]["groups"] == ["Health", "Law", "News"]
-    del options["balance"]
-    scored = select(files, tmp_path / "b", "c.sqlite", **options)
-    with pytest.raises(InputError, match=r"read\.id_field=topic"):
-        corpusfit.choose(scored, balance="field:topic", segments=9, engine="inline")
 
 
 @pytest.mark.parametrize("balance", ["topic", "field:", "field:none", "field:edu", "clusters"])

@@ -6,12 +6,10 @@ On tiny data in the forms in which the papers' are published, with texts of our 
 models of the named architectures.
 """
 
-import contextlib
 import json
 import os
 import random
 import re
-import sqlite3
 import subprocess
 import sys
 import tomllib
@@ -93,16 +91,7 @@ def write_pairs(folder, *stems):
 
 def write_task(path):
     """The data set that a recipe names, by its path."""
-    if path.name == "corpus.sqlite3":
-        with contextlib.closing(sqlite3.connect(path)) as database:
-            database.execute("CREATE TABLE IF NOT EXISTS Articles (ID_Article, Path, Title)")
-            topics = ("Sport/Ski", "Wirtschaft", "Kultur")
-            some = [
-                (i, f"Newsroom/{topics[i % 3]}", text) for i, text in enumerate(texts(path.name))
-            ]
-            database.executemany("INSERT INTO Articles VALUES (?, ?, ?)", some)
-            database.commit()
-    elif path.suffix == ".csv":
+    if path.suffix == ".csv":
         header = "" if "phrasebank" in path.name else "text,label\n"
         mark = "," if header else "@"
         lines = [

@@ -89,15 +89,13 @@ def test_columns_of_a_table_have_sides(run, tmp_path):
         assert [row["score"] for row in scores(found)] == files
 
 
-def test_runs_of_the_first_side_are_those_before(run):
+def test_a_run_of_the_first_side_by_its_name_is_the_same(run):
     first = run(side="first")
-    begun = json.loads((first.path / ".corpusfit/run.json").read_bytes())
-    assert "side" not in begun["read"]
     before = digests(first.path)
     assert run(side="de").manifest == first.manifest  # it resumes, and finds nothing to do
     assert digests(first.path) == before
-    assert ReadPlan().decisive() == ReadPlan(side="first").decisive()
-    assert ReadPlan().decisive() != ReadPlan(side="second").decisive()
+    assert ReadPlan().identity() == ReadPlan(side="first").identity()
+    assert ReadPlan().identity() != ReadPlan(side="second").identity()
 
 
 @pytest.mark.parametrize(

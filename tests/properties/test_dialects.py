@@ -5,12 +5,10 @@ else), no reader can know; those are passed over, by the answer of the standard 
 are read right, or rejected.
 """
 
-import contextlib
 import csv
 import io
 import json
 import re
-import sqlite3
 import tempfile
 from pathlib import Path
 
@@ -184,38 +182,6 @@ def pair_columns(draw):
 
 
 @st.composite
-def database(draw):
-    meant = draw(texts())
-    mode = draw(st.sampled_from(["DELETE", "TRUNCATE", "PERSIST", "WAL", "MEMORY", "OFF"]))
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "a.db")
-        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer:
-            writer.execute(f"PRAGMA page_size={draw(st.sampled_from([512, 4096, 65536]))}")
-            writer.execute(
-                f"PRAGMA encoding='{draw(st.sampled_from(['UTF-8', 'UTF-16le', 'UTF-16be']))}'"
-            )
-            writer.execute(f"PRAGMA journal_mode={mode}")
-            writer.execute("PRAGMA synchronous=OFF")
-            key = draw(st.sampled_from(["", " WITHOUT ROWID"]))
-            writer.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, text TEXT, more BLOB){key}")
-            for i, text in enumerate(meant):
-                writer.execute("INSERT INTO t VALUES (?, ?, x'00ff')", (i, text[::-1]))
-            if mode == "WAL" and draw(st.booleans()):
-                writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            if draw(st.booleans()):
-                writer.execute("BEGIN")
-            for i, text in enumerate(meant):
-                writer.execute("UPDATE t SET text = ? WHERE id = ?", (text, i))
-            if writer.in_transaction:
-                writer.execute("COMMIT")
-            writer.execute("BEGIN")
-            writer.execute("INSERT INTO t VALUES (1000, 'not committed', NULL)")
-            stored = {file.name: file.read_bytes() for file in Path(folder).iterdir()}
-    stored.pop("a.db-shm", None)
-    return File(dict(sorted(stored.items())), meant)
-
-
-@st.composite
 def parquet(draw):
     meant = draw(texts())
     kind = draw(st.sampled_from([pa.string(), pa.large_string(), pa.string_view(), "dictionary"]))
@@ -263,7 +229,6 @@ CORPUS = {
     "txt with CR": progress_text(),
     "moses": line_aligned(),
     "columns": pair_columns(),
-    "sqlite": database(),
     "parquet": parquet(),
     "UTF-16": wide(),
 }

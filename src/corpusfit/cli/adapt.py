@@ -59,7 +59,7 @@ def adapt(run: Adapted, out: str) -> None:
 
 def show_adapted(manifest: dict[str, Any], out: str) -> None:
     """Print the held-out losses before and after, and after the first phase of two."""
-    from corpusfit.training.plan import EMBEDDINGS, loss_unit
+    from corpusfit.training.plan import TSDAE
 
     before, after = (manifest["losses"][when] for when in ("before", "after"))
     first = [phase["losses"]["after"] for phase in manifest.get("phases", ())[:1]]
@@ -73,7 +73,7 @@ def show_adapted(manifest: dict[str, Any], out: str) -> None:
     ]
     objective = manifest["plan"]["objective"]["name"]
     title = (
-        f"Held-out loss in nats per {loss_unit(objective)}, {objective} in sequences of "
+        f"Held-out loss in nats per token, {objective} in sequences of "
         f"{manifest['training']['length']} (lower is better)"
     )
     names = ["after --data", "after --task"] if first else ["after"]
@@ -82,7 +82,7 @@ def show_adapted(manifest: dict[str, Any], out: str) -> None:
         say("The loss on general text rose: the model forgets it; --replay mixes general text in.")
     if manifest["plan"]["adapter"]["kind"]:
         say(f"Adapter: {out} (for --model of `corpusfit evaluate`; see docs/adapting.md).")
-    elif manifest["plan"]["objective"]["name"] in EMBEDDINGS:
+    elif objective == TSDAE:
         say(f"Sentence encoder: {out} (for --embedder, SentenceTransformer, or AutoModel).")
     else:
         say(f"Model: {out} (for AutoModel.from_pretrained, or --model of `corpusfit evaluate`).")

@@ -191,7 +191,8 @@ def _harmless_usage() -> Iterator[None]:
         # a command that takes one folder now
         typed = "DIR DIR" if "extra argument" in str(getattr(e, "message", "")) else option
         other = _OTHER_NAME.get(option)
-        if sentence := gone(f"{getattr(getattr(e, 'ctx', None), 'info_name', '')} {typed}"):
+        of_command = gone(f"{getattr(getattr(e, 'ctx', None), 'info_name', '')} {typed}")
+        if sentence := of_command or gone(option.removeprefix("--").replace("-", "_")):
             vars(e).update(message=sentence, possibilities=[])
         elif other and any(other in p.opts for p in vars(e)["ctx"].command.params):
             vars(e)["possibilities"] = [other]

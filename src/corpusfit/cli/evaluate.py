@@ -39,9 +39,7 @@ def evaluate(run: Evaluated) -> None:
 
     Some evaluations do not train the model. Translation models translate pair:test.de,test.en, or a
     folder's test.de with --direction de-en. For causal models, --kind language_modeling measures
-    bits per byte of plain text, or with --loss-on of conversations; --kind few_shot picks the
-    likeliest label after --shots training examples, and --kind lm_eval runs a task of
-    lm-evaluation-harness, by its name or YAML file.
+    bits per byte of plain text, or with --loss-on of conversations.
 
     Options:
         --task INPUT: Labeled examples: a folder, a file, OWNER/NAME or pair:FILE,FILE
@@ -65,7 +63,7 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
 
     metric, task = manifest["metric"], manifest["task"]
     learned = any(r["size"] for r in manifest["results"])
-    unit = manifest.get("unit", POINTS)  # older evaluations lack it
+    unit = manifest["unit"]
     # one more, if the title's unit is its own
     more = [m for m in manifest["results"][0]["test"] if m != metric and unit == POINTS][:1]
     rows = [

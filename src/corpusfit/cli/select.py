@@ -184,18 +184,14 @@ def show_composition(selected: Mapping[str, Any]) -> None:
     from corpusfit.selection.copies import copies_in_words
 
     sources = sorted(selected["by_source"].items(), key=lambda item: -item[1]["tokens"])
-    corpus = sum(n.get("of_tokens", 0) for _, n in sources)
+    corpus = sum(n["of_tokens"] for _, n in sources)
     chosen = [(name, n) for name, n in sources if n["selected"]]
-    shown = [
-        (name, n, percent(n["of_tokens"], corpus) if corpus else "–")  # older versions lack it
-        for name, n in chosen[:_ROWS]
-    ]
-    rows = selected.get("rows", selected["segments"])  # older versions joined none
+    shown = [(name, n, percent(n["of_tokens"], corpus)) for name, n in chosen[:_ROWS]]
+    rows = selected["rows"]
     text = f"in {rows:,} texts, " * (rows < selected["segments"])
     text += f"about {selected['tokens']:,} word pieces"
-    if "of_tokens" in selected:
-        text += f", {percent(selected['tokens'], selected['of_tokens'])} of the text"
-        text += " without copies" * bool(copies_in_words(selected.get("copies")))
+    text += f", {percent(selected['tokens'], selected['of_tokens'])} of the text"
+    text += " without copies" * bool(copies_in_words(selected.get("copies")))
     title = f"Selected: {selected['segments']:,} segments, {text}"
     _show_groups(title, "source", "words of corpus", shown, selected["tokens"])
     if len(chosen) > _ROWS:

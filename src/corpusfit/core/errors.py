@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from corpusfit.core.credentials import public_text
+from corpusfit.core.gone import gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -285,6 +286,8 @@ def require_one_process(what: str) -> None:
 
 def bad_setting(setting: str, allowed: str, got: object, cure: str = "") -> UsageError:
     """The error for a wrong setting: the setting, what is allowed, what came, the cure."""
+    if sentence := gone(f"{setting.strip('`')}={got}"):
+        return UsageError(sentence)
     tail = f" {cure}" if cure else ""
     shown = str(got) if isinstance(got, pathlib.PurePath) else got
     return UsageError(f"{setting} must be {allowed}; got {shown!r}.{tail}")

@@ -26,8 +26,26 @@ GONE = {
     # methods of finished runs
     "push_to_hub": _UPLOAD,
 }
+"""Commands, options and public names."""
+
+SETTINGS = {
+    "objective=simcse": "Use `objective=tsdae`.",
+    "objective.name=simcse": "Use `objective.name=tsdae`.",
+    "task.kind=few_shot": "Run `lm_eval` on the model's folder: docs/evaluating-generative.md.",
+    "task.kind=lm_eval": "Run `lm_eval` on the model's folder: docs/evaluating-generative.md.",
+    "likelihood.shots": "Leave it out; only `few_shot` had it.",
+    "likelihood.template": "Leave it out; only `few_shot` had it.",
+    **dict.fromkeys(
+        ("read.query", "task.query"),
+        "A database is exported first: sqlite3 -header -csv DATABASE 'SELECT …' > rows.csv",
+    ),
+    "shots": "Leave it out; only `few_shot` had it.",
+    "objective.temperature": "Leave it out; only `simcse` had it.",
+}
+"""Settings, and `setting=value` of values that a setting had."""
 
 
 def gone(name: str) -> str:
     """What to do instead of a name that corpusfit had; empty for any other name."""
-    return f"`{name}` is no longer part of corpusfit. {GONE[name]}" if name in GONE else ""
+    instead = GONE.get(name) or SETTINGS.get(name)
+    return f"`{name}` is no longer part of corpusfit. {instead}" if instead else ""

@@ -39,7 +39,9 @@ from corpusfit.core.types import Source
 if TYPE_CHECKING:
     from corpusfit.core.engine import Progress
 
-FORMAT = 1
+FORMAT = 3
+"""The number of what runs and scorers store, and of what identifies them: raised where another
+version's would be misread or taken for this one's."""
 SMALL_FILES = "small files"
 """The entry of an identity that says how small files are divided into shards."""
 _FOUND = {"cells", "blocks", "state"}
@@ -128,6 +130,14 @@ _DAMAGE = (
 )
 
 
+def other_version(path: Path) -> str:
+    """The message for what another version of corpusfit stored."""
+    return (
+        f"{path} was made by another version of corpusfit. Repeat the command that wrote it, "
+        "with another `out`, or use that version."
+    )
+
+
 @contextlib.contextmanager
 def undamaged(*paths: Path) -> Iterator[None]:
     """Raise `InputError` if a file that a run wrote is damaged."""
@@ -203,9 +213,16 @@ class OutFolder:
                     waiting.append(entry.path)
 
     def identity(self) -> dict[str, Any]:
-        """The identity that `begin` wrote; empty if no run began."""
+        """The identity that `begin` wrote; empty if no run began.
+
+        Raises:
+            InputError: it is damaged, or of another version of corpusfit.
+        """
         begun = self.work / "run.json"
-        return read_object(begun) if begun.exists() else {}
+        identity = read_object(begun) if begun.exists() else {"format": FORMAT}
+        if identity.pop("format", None) != FORMAT:
+            raise InputError(other_version(self.path))
+        return identity
 
     def command(self) -> str:
         """The command that wrote the folder, if its identity names one; else ""."""
@@ -234,17 +251,16 @@ class OutFolder:
 
     def differs(self, identity: Mapping[str, Any], *, overwrite: bool) -> bool:
         """Whether `begin` would delete an earlier run; raises as `begin` does, writes nothing."""
-        begun = self.work / "run.json"
-        if not begun.exists():
+        if not (self.work / "run.json").exists():
             return False
         try:
-            before = read_object(begun)
+            before = self.identity()
         except InputError as e:
             if overwrite:
                 return True
             raise OutputFolderError(f"{e} Or pass `overwrite` to replace the run.") from e
         # a round trip, so that its values have the types of JSON
-        wanted = json.loads(json.dumps(_stated(identity), default=str))
+        wanted = json.loads(json.dumps(identity, default=str))
         if before.get("command") != wanted.get("command"):
             raise OutputFolderError(
                 f"`out` must be a new or empty folder; {self.path} holds what another command "
@@ -268,7 +284,7 @@ class OutFolder:
 
     @no_collection()
     def _write_identity(self, identity: Mapping[str, Any]) -> None:
-        data = json.dumps(_stated(identity), default=str)
+        data = json.dumps({"format": FORMAT, **identity}, default=str)
         self._begun = data.encode()
         write_bytes(self.work / "run.json", self._begun)
 
@@ -301,6 +317,7 @@ class OutFolder:
         if not path.exists():
             return None
         self.refuse_links()
+        self.identity()
         with contextlib.suppress(InputError):
             return read_object(path)
         return None
@@ -365,11 +382,6 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
     """What is in a folder; nothing if it is gone meanwhile, or is no folder."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         yield from entries
-
-
-def _stated(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """The identity in its stored form."""
-    return {"format": FORMAT, **identity}
 
 
 def _differences(before: Any, now: Any, path: str = "") -> list[str]:

@@ -7,9 +7,9 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from corpusfit.core.errors import InputError, UsageError, bad_setting
+from corpusfit.core.errors import UsageError, bad_setting
 from corpusfit.core.languages import code_of
 from corpusfit.core.options import Option
 from corpusfit.core.settings import SEED, Group, Settings
@@ -92,13 +92,6 @@ Columns = Annotated[
         default="the first row",
     ),
 ]
-Query = Annotated[
-    str,
-    Option(
-        "What to read from an SQLite database: a table or a SELECT statement",
-        default="its only table",
-    ),
-]
 _AMOUNT = "set by `choose.fraction`"
 
 
@@ -138,7 +131,6 @@ class ReadPlan(Group, group="read"):
     quote: Quote = '"'
     escape: Escape = ""
     columns: Columns = ""
-    query: Query = ""
     where: Annotated[
         str,
         Option(
@@ -203,24 +195,15 @@ class ReadPlan(Group, group="read"):
         ),
     ] = 0.0
 
-    # settings at their defaults are left out of identities and digests as runs have them
-    def decisive(self) -> dict[str, Any]:
-        """The settings that decide the rows."""
-        return self._without_unset(self.identity(), ("separator", "quote", "columns", "query"))
-
     def identity(self) -> dict[str, Any]:
-        """All settings but `strict`."""
-        optional = ("normalize", "max_words", "max_length_ratio", "escape")
-        values = self._without_unset(self.stated(), optional)
+        """The settings that decide the rows: all but `strict`."""
+        values = self.stated()
         del values["strict"]
         return values
 
     def stated(self) -> dict[str, Any]:
-        """All settings, with the side of pairs only if it is the second, or named."""
-        values = self._without_unset(dataclasses.asdict(self), ("where", "numbers"))
-        if self.side in (AUTO, FIRST):
-            del values["side"]
-        return values
+        """All settings; of pairs the first side where none is named."""
+        return dataclasses.asdict(self) | ({"side": FIRST} if self.side == AUTO else {})
 
     def number_fields(self) -> tuple[str, ...]:
         """The fields of `numbers`."""
@@ -230,11 +213,6 @@ class ReadPlan(Group, group="read"):
         """The fields of a row that decide on it, beside its text and its id."""
         filtered = parsed(self.where).fields if self.where else ()
         return tuple(dict.fromkeys((*filtered, *self.number_fields())))
-
-    @staticmethod
-    def _without_unset(values: dict[str, Any], optional: tuple[str, ...]) -> dict[str, Any]:
-        defaults = dataclasses.asdict(ReadPlan())
-        return {k: v for k, v in values.items() if k not in optional or v != defaults[k]}
 
     def sides(self) -> tuple[ReadPlan, ReadPlan]:
         """The plans by which the first and the second side of aligned pairs are the texts."""
@@ -385,13 +363,6 @@ class FitPlan(Group, group="fit"):
             metavar="NAME",
         ),
     ] = ""
-
-    def identity(self) -> dict[str, Any]:
-        """All settings; `target_field` only where it is set."""
-        values = dataclasses.asdict(self)
-        if not self.target_field:
-            del values["target_field"]
-        return values
 
     def _check_together(self) -> None:
         self.share_of()
@@ -645,15 +616,6 @@ class ChoosePlan(Group, group="choose"):
         ),
     ] = 256.0
 
-    def identity(self) -> dict[str, Any]:
-        """All settings but those of counting segments, keeping copies and parts of 256 MiB."""
-        values = dataclasses.asdict(self)
-        unset = (("fraction_of", "segments"), ("dedup", "none"), ("part_mb", 256.0))
-        for name, unsaid in unset:
-            if values[name] == unsaid:
-                del values[name]
-        return values
-
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
         if self.policy == "lambda":
@@ -693,7 +655,6 @@ class ChoosePlan(Group, group="choose"):
             raise bad_setting("`choose.clusters`", allowed, self.clusters, cure)
 
 
-_LEFT = {"recall": None, "confidence": 0.95}
 """Settings that cascades had, which set the shares by a sample, with their defaults."""
 
 
@@ -710,32 +671,11 @@ class Plan(Settings):
     choose: ChoosePlan = ChoosePlan()
     seed: Annotated[int, SEED] = 0
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """A plan from stored values; settings that left are dropped where they decided nothing."""
-        stored = {group: value for group, value in values.items() if group != "auto"}
-        if values.get("auto", {}).get("budget"):
-            raise InputError(
-                "This run chose its method by --budget, which this version of corpusfit no longer "
-                "has. Score the corpus again, with `method.name`."
-            )
-        if "cascade" in stored:
-            stored["cascade"] = {
-                name: value for name, value in stored["cascade"].items() if name not in _LEFT
-            }
-        if stored.get("choose", {}).get("fraction") == "auto":  # the scores do not depend on it
-            stored["choose"] = {**stored["choose"], "fraction": None}
-        return super().from_dict(stored)
-
     def identity(self) -> dict[str, Any]:
-        """All settings, plus removed ones at their defaults, so that older runs still match."""
+        """All settings; of the device only its kind."""
         settings = self.as_dict()
         settings["embed"]["device"] = kind_of(self.embed.device)
-        return {
-            **settings,
-            "auto": {"budget": ""},
-            "cascade": {**_LEFT, **dataclasses.asdict(self.cascade)},
-        }
+        return settings
 
     @property
     def target_read(self) -> ReadPlan:

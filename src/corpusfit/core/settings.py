@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from corpusfit.core.errors import UsageError, bad_setting, raise_machine_fault
+from corpusfit.core.gone import gone
 from corpusfit.core.options import Option, settings_of, typed
 
 SEED = Option("Random seed", "seed", minimum=0, below=2**63)
@@ -73,13 +74,7 @@ class Settings:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """A plan from the values that a run stored; other settings keep their defaults."""
-        plan = cls()
-        if others := sorted(values.keys() - {*plan._groups(), "seed"}):
-            raise UsageError(
-                f"An earlier version of corpusfit wrote this run, whose settings {others[0]} have "
-                "another name now. Repeat its command, with another `out`."
-            )
-        return plan.with_values(values).check()
+        return cls().with_values(values).check()
 
     @classmethod
     def from_toml(cls, path: Path) -> Self:
@@ -123,7 +118,6 @@ class Settings:
     def with_value(self, path: str, value: Any, table: str = "") -> Self:
         """This plan with one setting changed; a group's `options` hold other names."""
         group_name, _, name = path.partition(".")
-        name = _BRITISH.get(name, name)
         if path == "seed":
             return self._changed("seed", settings_of(type(self))["seed"].typed(value))
         if group_name not in self._groups():
@@ -160,16 +154,14 @@ RENAMED = {
 
 
 def renamed(name: str, known: Iterable[str], before: str = "") -> UsageError | None:
-    """The error for the former name of a setting; None if it is none of a `known` one."""
+    """The error for a name that left, or the former one of a `known` setting; None for others."""
+    if sentence := gone(f"{before}{name}"):
+        return UsageError(sentence)
     group, dot, last = name.rpartition(".")
     new = f"{group}{dot}{RENAMED.get(last, last)}"
     if new == name or new not in known:
         return None
     return UsageError(f"`{before}{name}` is called `{before}{new}` now.")
-
-
-_BRITISH = {"normalise": "normalize", "centred": "centered", "neighbours": "neighbors"}
-"""How version 0.1 spelled settings, which its runs and users' plans still do."""
 
 
 def positive(setting: str, value: float) -> None:

@@ -68,7 +68,7 @@ class AdaptOptions(MachineOptions, total=False):
     add_tokens: int | None
     then_task: bool | None
     replay_share: float | None
-    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae", "simcse"] | None
+    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae"] | None
     whole_word: bool | None
     tag_domains: bool | None
     loss_on: Literal["all", "assistant", "completion"] | None
@@ -97,9 +97,7 @@ class EvaluateOptions(MachineOptions, total=False):
         Literal[
             "auto",
             "classification",
-            "few_shot",
             "language_modeling",
-            "lm_eval",
             "multilabel",
             "regression",
             "tagging",
@@ -121,7 +119,6 @@ class EvaluateOptions(MachineOptions, total=False):
     batch: int | None
     length: int | None
     beam: int | None
-    shots: int | None
     seed: int | None
 
 
@@ -129,7 +126,7 @@ class ForecastOptions(MachineOptions, total=False):
     """Keywords of `forecast`."""
 
     model: str | Path | None
-    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae", "simcse"] | None
+    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae"] | None
     length: int | None
     seed: int | None
 
@@ -199,9 +196,7 @@ class FitOptions(MachineOptions, total=False):
         Literal[
             "auto",
             "classification",
-            "few_shot",
             "language_modeling",
-            "lm_eval",
             "multilabel",
             "regression",
             "tagging",

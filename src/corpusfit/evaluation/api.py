@@ -105,12 +105,11 @@ def evaluate(
     """Fine-tune a model on a labeled task with several seeds, and compare it with its base.
 
     Translation models are evaluated as they are, and so are causal models with
-    `kind="language_modeling"`, `kind="few_shot"` or `kind="lm_eval"`.
+    `kind="language_modeling"`.
 
     Args:
         task: a folder with train, dev and test in any supported format, a file, or `hub:NAME`; for
-            translation models line-aligned files in a folder, or `pair:FILE,FILE`; for
-            `kind="lm_eval"` the name or the YAML file of a task.
+            translation models line-aligned files in a folder, or `pair:FILE,FILE`.
         out: local folder that is new, empty, or of the same task and settings.
         base: model to compare with (default: none).
         seeds: number of fine-tunings of each model and size; `{seed}` in the name of a model stands

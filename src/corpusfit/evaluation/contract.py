@@ -98,8 +98,6 @@ class TaskType(ABC):
     """The default of `--metric`."""
     group: ClassVar[str] = ""
     """The plan's group by which a model answers dev and test as it is; none: it is fine-tuned."""
-    uses_train: ClassVar[bool] = True
-    """Whether a seed decides, with train, on the answers; otherwise a task needs only test."""
     doing: ClassVar[str] = "fine-tune"
     """What a model does, for the progress of a command."""
     truncation: ClassVar[str] = ""
@@ -128,21 +126,13 @@ class TaskType(ABC):
 
     @property
     def learns(self) -> bool:
-        """Whether a model is fine-tuned."""
+        """Whether a model is fine-tuned, by a seed and train; otherwise a task needs only test."""
         return not self.group
 
     @property
     def parallel(self) -> bool:
         """Whether an example is a text with its translation."""
         return self.forms == ("pairs",)
-
-    def read(self, source: str, plan: TaskPlan) -> Task | None:
-        """Load a task through another library; None if the task is in files.
-
-        Raises:
-            InputError: the library cannot read it.
-        """
-        return None
 
     def claims(self, labels: Sequence[object]) -> bool:
         """Whether these values of a label field, none missing, can only be of this kind."""
@@ -261,15 +251,12 @@ class TaskType(ABC):
         likeliest: NDArray[Any] = logits.argmax(-1).cpu().numpy().astype(np.int32)
         return likeliest
 
-    def open_model(
-        self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
-    ) -> Answering:
+    def open_model(self, task: Task, plan: EvaluatePlan, hardware: Hardware) -> Answering:
         """Open a model that answers without fine-tuning; for kinds with a `group` only.
 
         Args:
             task: the task, with its training examples.
             plan: the model, and the settings of `group`.
-            seed: random seed.
             hardware: device and precision.
 
         Raises:

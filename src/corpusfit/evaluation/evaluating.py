@@ -80,7 +80,7 @@ class Evaluated(Finished):
         """The outcomes by seed, of `model` or `base`; `size` as in `train_sizes`, 0 for all."""
         folder, facts = EvaluateFolder(self.path), self.manifest["models"][model]
         each = facts.get("by_seed") or [facts["fingerprint"]] * self.manifest["seeds"]
-        frozen = self.manifest["plan"]["model"].get("frozen", False)
+        frozen = self.manifest["plan"]["model"]["frozen"]
         kind = self.manifest["task"]["kind"]
         return [
             Outcome.read(
@@ -105,9 +105,8 @@ def evaluate(
 ) -> Evaluated:
     """Fine-tune a model and its base with several seeds, and compare them.
 
-    For a task that uses no train (translation, plain text) each model answers as it is, once; for
-    a few-shot task, once for each seed's prompt. `{seed}` in the name of a model stands for the
-    random seed: each seed has a model of its own.
+    For a task without training (translation, plain text) each model answers as it is, once.
+    `{seed}` in the name of a model stands for the random seed: each seed has a model of its own.
 
     Every answer of every seed is kept, so the same folder takes more seeds and sizes later.
 
@@ -140,10 +139,9 @@ def evaluate(
         }
         # the model is repeated by its option, which names a folder by its whole path
         settings = plan.with_value("model.name", "").overrides()
-        where = [labeled.place] if labeled.place else absolute([task])
         facts = {
             "command": "evaluate",
-            "repeat": command_words("evaluate", {"task": where}, options, settings),
+            "repeat": command_words("evaluate", {"task": absolute([task])}, options, settings),
             "versions": versions(),
             "plan": plan.as_dict(),
             "models": {role: model.as_dict() for role, model in models.items()},
@@ -204,9 +202,7 @@ def _prepare(
             allowed = f"1 to {n:,}, the number of training examples"
             raise bad_setting("`train_sizes`", allowed, size)
     # one seed is enough where nothing is random
-    reads_train = task_type.learns or plan.likelihood.shots
-    is_random = task_type.uses_train and reads_train
-    if not is_random and not any("{seed}" in name for name in (plan.model.name, base)):
+    if not task_type.learns and not any("{seed}" in name for name in (plan.model.name, base)):
         seeds = 1
     if task_type.parallel:
         references = (str(labels[0]) for labels in labeled.test.labels)
@@ -221,7 +217,7 @@ def _seed_of_outcome(kind: str, seed: int, seeds: int, *, frozen: bool) -> int:
     Several probes of a frozen model learn from bootstrap samples of the training examples, a
     single one from all of them.
     """
-    if not load(kind).uses_train:
+    if not load(kind).learns:
         return 0
     return WHOLE if frozen and seeds == 1 else seed
 
@@ -233,14 +229,8 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     task_type = load(task.kind)
     if plan.model.frozen:
         settings["model"]["frozen"] = "probe 3"  # raised where a probe's scores change
-    else:  # older evaluations have no such setting
-        del settings["model"]["frozen"]
     for group in {"decode", "likelihood"} - {task_type.group}:
         del settings[group]
-    if not plan.task.positive:
-        del settings["task"]["positive"]
-    if not task_type.parallel:
-        del settings["task"]["direction"], settings["task"]["normalize"]
     hardware = (
         resolve(plan.finetune, "finetune")
         if task_type.learns
@@ -421,13 +411,8 @@ def _warnings(
         counts = ", ".join(truncated)
         yield f"Examples longer than {length} tokens are truncated (`finetune.length`): {counts}."
     for result in results:
-        if (alike := result["one_answer"]) and not task_type.learns:
-            yield (
-                f"{alike} of {len(result['best_epochs'])} prompts of the {result['model']} give "
-                "one answer to every test text. Set more `likelihood.shots` or another "
-                "`likelihood.template`, or name a larger model."
-            )
-        elif alike and frozen:
+        alike = result["one_answer"]
+        if alike and frozen:
             yield (
                 f"The embeddings of the {result['model']} give one answer to every test text "
                 f"after {result['size']:,} training examples. Add examples, or name another model."
@@ -526,7 +511,7 @@ def estimate_evaluation(
             most = learned if learned < len(labeled.train) else max(sizes)
             each = [min(size, most) + answered for size in sizes]
     else:  # each model answers dev and test once
-        max_examples = max(_ANSWERED, plan.likelihood.shots)  # the prompt's examples, too
+        max_examples = _ANSWERED
         each = [answered]
 
     def subset(examples: Examples) -> Examples:

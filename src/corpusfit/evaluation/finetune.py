@@ -304,7 +304,7 @@ def require_models(
         try:
             if not task_type.learns:
                 hardware = answering_hardware(cpu_plan, task.kind)
-                task_type.open_model(task, cpu_plan, plan.seed, hardware)
+                task_type.open_model(task, cpu_plan, hardware)
             elif plan.model.frozen:
                 open_encoder(cpu_plan)
             else:
@@ -332,7 +332,7 @@ def answer_task(
     cpu_started = time.process_time()
     hardware = answering_hardware(plan, task.kind)
     task_type = load(task.kind)
-    answer = task_type.open_model(task, plan, seed, hardware)
+    answer = task_type.open_model(task, plan, hardware)
     splits = {"dev": task.dev, "test": task.test}
     if task_type.group == "decode":
         splits = {split: splits[split] for split in plan.decode.splits.split(",")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.options import Option
@@ -15,7 +15,6 @@ from corpusfit.core.plan import (
     Device,
     Escape,
     Normalize,
-    Query,
     Quote,
     ReadPlan,
     Separator,
@@ -36,35 +35,16 @@ from corpusfit.training.plan import (
     WeightDecay,
 )
 
-TEXT, LABEL = "{text}", "{label}"
-
 
 @dataclass(frozen=True)
 class LikelihoodPlan(Group, group="likelihood"):
-    """The likelihood of held-out text, or of labels after a prompt."""
+    """The likelihood of held-out text."""
 
-    shots: Annotated[
-        int,
-        Option(
-            "Number of training examples in the prompt of a `few_shot` task, drawn with the "
-            "random seed",
-            "shots",
-            minimum=0,
-        ),
-    ] = 4
-    template: Annotated[
-        str,
-        Option(
-            "Form of an example in the prompt of a `few_shot` task: {text} first, {label} at "
-            "the end; `\\n` stands for a line break",
-            metavar="TEXT",
-        ),
-    ] = r"Text: {text}\nLabel: {label}"
     context: Annotated[
         int | None,
         Option(
-            "Most tokens of a prompt, or of a window of held-out text",
-            default="the model's limit, but at most 2,048 for held-out text",
+            "Most tokens of a window of held-out text",
+            default="the model's limit, but at most 2,048",
             minimum=8,
         ),
     ] = None
@@ -76,19 +56,6 @@ class LikelihoodPlan(Group, group="likelihood"):
             allowed=PRECISIONS,
         ),
     ] = "auto"
-
-    def _check_together(self) -> None:
-        """Raise `UsageError` for a template without a place for the text or the label."""
-        before = self.template.removesuffix(LABEL)
-        if before == self.template or before.count(TEXT) != 1 or LABEL in before:
-            cure = f"For example `likelihood.template={LikelihoodPlan.template}`."
-            allowed = f"a text with {TEXT} once and {LABEL} once, at its end"
-            raise bad_setting("`likelihood.template`", allowed, self.template, cure)
-
-    def begun(self, text: str) -> str:
-        """The template for a text up to the label."""
-        plain = self.template.removesuffix(LABEL).replace("\\n", "\n")
-        return plain.replace(TEXT, text)
 
 
 KINDS = names()
@@ -145,11 +112,9 @@ class TaskPlan(Group, group="task"):
     kind: Annotated[
         str,
         Option(
-            "Kind of task: `classification`, `few_shot` (classification without training), "
-            "`language_modeling` (bits per byte of plain text), `lm_eval` (a task of "
-            "lm-evaluation-harness), `multilabel` (several labels per text), `regression`, "
-            "`tagging` (labels for words), `translation`, or `auto` (decided by format and "
-            "labels)",
+            "Kind of task: `classification`, `language_modeling` (bits per byte of plain text), "
+            "`multilabel` (several labels per text), `regression`, `tagging` (labels for words), "
+            "`translation`, or `auto` (decided by format and labels)",
             "kind",
             metavar="KIND",
             allowed=("auto", *KINDS),
@@ -216,7 +181,6 @@ class TaskPlan(Group, group="task"):
     quote: Quote = '"'
     escape: Escape = ""
     columns: Columns = ""
-    query: Query = ""
     dev_share: Annotated[
         float,
         Option(
@@ -379,12 +343,6 @@ class EvaluatePlan(Settings):
     decode: DecodePlan = field(default_factory=DecodePlan)
     likelihood: LikelihoodPlan = field(default_factory=LikelihoodPlan)
     seed: Annotated[int, dataclasses.replace(SEED, below=2**31)] = 0
-
-    def as_dict(self) -> dict[str, Any]:
-        settings = super().as_dict()
-        if not self.task.loss_on:  # as earlier versions stored it
-            del settings["task"]["loss_on"]
-        return settings
 
     def _check_together(self) -> None:
         for name in ("epochs", "learning_rate", "batch", "warmup_steps", "patience"):

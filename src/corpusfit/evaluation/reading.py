@@ -305,20 +305,16 @@ def _suffixes(*others: str) -> str:
 def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
     """Read a task; its notes list what was skipped, split or converted."""
     # `task_digest` covers the notes, so a change of their wording changes the identity of a run.
-    # A task that uses no train (translation, plain text) needs only test; its other splits may be
+    # A task without training (translation, plain text) needs only test; its other splits may be
     # empty.
     plan.check()
-    # some kinds read their tasks through another library, such as lm-eval
-    elsewhere = None if plan.kind == "auto" else load(plan.kind).read(location, plan)
-    if elsewhere is not None:
-        return elsewhere
     files = find_splits(location, plan.kind)
     task_type, splits, names = _read(files, plan)
     metric_of(plan, task_type.kind)
     left_out = [note for labeled in splits.values() for note in labeled.notes]
     splits, converted = task_type.prepare(splits, names)
     notes = [*left_out, *converted]
-    if task_type.uses_train:
+    if task_type.learns:
         # missing splits are drawn after labels are in one form, so that notes count what is used
         splits, drawn_notes = _with_all(splits, plan, seed)
         notes += drawn_notes

@@ -77,8 +77,6 @@ class Task:
     dev: Examples  # examples for choosing the best epoch
     test: Examples  # examples that are predicted once, at the end
     notes: tuple[str, ...] = field(default=())  # notes for the user on how the task was read
-    # its name in the library that reads it (`TaskType.read`); empty for files
-    place: str = ""
 
     def first(self, size: int, seed: int) -> Task:
         """The task with `size` random training examples; smaller samples are subsets of larger."""
@@ -101,16 +99,13 @@ def store_task(task: Task, path: Path) -> None:
 
 def task_digest(task: Task) -> str:
     """Hex digest of a task's contents, wherever it is stored."""
-    plain = _stored(dataclasses.replace(task, place=""))
-    return hashlib.blake2b(plain, digest_size=16).hexdigest()
+    return hashlib.blake2b(_stored(task), digest_size=16).hexdigest()
 
 
 def _stored(task: Task) -> bytes:
     fields: dict[str, Any] = {
         f.name: getattr(task, f.name) for f in dataclasses.fields(task) if f.name not in _SPLITS
     }
-    if not task.place:  # so that tasks of files keep their digests
-        del fields["place"]
     return _as_bytes(fields | {name: _plain(getattr(task, name)) for name in _SPLITS})
 
 

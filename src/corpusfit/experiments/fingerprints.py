@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from corpusfit.core.manifest import digest
+from corpusfit.core.manifest import FORMAT, digest
 from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan, kind_of
-from corpusfit.core.settings import RENAMED
 from corpusfit.embed.hardware import resolve
 from corpusfit.evaluation.plan import AugmentPlan, EvaluatePlan, FinetunePlan, settled
 from corpusfit.evaluation.tasks import load
@@ -21,7 +20,6 @@ from corpusfit.selection.resolving import Resolved
 from corpusfit.text.context import Machine
 from corpusfit.training.plan import AdaptPlan, TrainPlan
 
-FORMAT = "recipe 2"
 _ANY_LENGTH = 2**20
 
 
@@ -83,8 +81,7 @@ def scoring(
     counts = plan.choose.fraction_of == "segments" and plan.choose.tokens is None
     # a selection by labels and by number reads no text, of either side of pairs
     sideless = not sampled(plan) and counts and plan.choose.dedup != "near"
-    settings["read"] = (plan.read.sides()[0] if sideless else plan.read).decisive()
-    settings["fit"] = plan.fit.identity()
+    settings["read"] = (plan.read.sides()[0] if sideless else plan.read).identity()
     settings["methods"] = [by_content(method, files) for method in resolved.methods]
     if any(registry.build(m.name, m.options).reads != "embedding" for m in resolved.methods):
         settings["tokens"] = TOKENS
@@ -108,26 +105,9 @@ def by_content(method: MethodPlan, files: Mapping[str, str]) -> dict[str, Any]:
 def adapting(plan: AdaptPlan) -> dict[str, Any]:
     """What decides an adapted model, except the base model and the texts."""
     settings = plan.decisive()
-    # the keys must not change, as they are part of the digests of finished steps
-    settings["weigh"] = settings.pop("weights")
-    for group in settings.keys() & {"train", "then_task"}:
-        settings[group] = _by_former_names(settings[group])
     if not plan.adapter.kind:
         settings["adapter"] = {}
     return settings
-
-
-_FORMER = {new: old for old, new in RENAMED.items()}
-
-
-def _by_former_names(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a training by the names that they have in the digests of finished steps."""
-    named = {_FORMER.get(name, name): value for name, value in settings.items()}
-    if named.get("schedule") == "constant_with_warmup":
-        named["schedule"] = "constant"
-    if (warmup := named.get("warmup") or 0) >= 1:  # steps had a setting of their own
-        named |= {"warmup": TrainPlan().warmup_steps, "warmup_steps": int(warmup)}
-    return named
 
 
 def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
@@ -141,8 +121,7 @@ def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
     new = plan.model
     size = {"pfeiffer": new.reduction, "lora": new.rank}.get(new.adapter)
     return {
-        "tune": _by_former_names(dataclasses.asdict(whole.finetune))
-        | {"device": kind_of(whole.finetune.device)},
+        "tune": dataclasses.asdict(whole.finetune) | {"device": kind_of(whole.finetune.device)},
         "metric": whole.task.metric,
         "adapter": [new.adapter, size],
     }

@@ -114,7 +114,7 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
             )
         number = inputs.recipe.seeds
         # a task without training is evaluated once for each adapted model
-        if not load(stored.kind).uses_train:
+        if not load(stored.kind).learns:
             number = inputs.recipe.adaptations
         graph.cells[cell] = [
             _fine_tuning(inputs, plan, cell, f"{column} for {cell.task}", adapted, extra, k)
@@ -244,7 +244,7 @@ def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int
         pile=inputs.pile,
         target="" if ignores_task else stored.target,
     )
-    key = f"{scores}-{fingerprints.step('choose', plan=plan.choose.identity())}"
+    key = f"{scores}-{fingerprints.step('choose', plan=dataclasses.asdict(plan.choose))}"
     text = _model_text(
         dataclasses.replace(cell, selector=selector.strategy, weights="off", adapter="")
     )
@@ -294,7 +294,7 @@ def _fine_tuning(
         task=stored.key,
         weights=adapted_model or inputs.models[base],
     )
-    answers = not load(stored.kind).uses_train and not adapted
+    answers = not load(stored.kind).learns and not adapted
     seed = inputs.recipe.seed + (0 if answers else number)  # a model's answer has no seed
     model = str(inputs.folder.models / adapted_model) if adapted_model else base
     plan = dataclasses.replace(plan, model=dataclasses.replace(plan.model, name=model))

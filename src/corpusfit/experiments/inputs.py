@@ -22,7 +22,7 @@ from corpusfit.evaluation.network import head_fingerprint
 from corpusfit.evaluation.plan import TaskPlan, metric_of
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.task import Examples, Task, split_overlaps, store_task, task_digest
-from corpusfit.evaluation.tasks import load, names
+from corpusfit.evaluation.tasks import load
 from corpusfit.experiments.config import (
     BASE,
     COMPOSE,
@@ -149,8 +149,6 @@ def _composition(file: str, folder: RecipeFolder) -> tuple[CompositionPlan, str]
                 role = f"source {source.name}: {name}"
                 sources = corpus.find(inputs, source.read, spool=folder.work, role=role)
                 settings[name] = source_identity(sources)
-        if not any(map(corpus.is_pair, source.path)):
-            del settings["side"]  # as in the digests before it
     return plan, digest(decides)
 
 
@@ -193,10 +191,6 @@ def _stored(
 ) -> Iterator[StoredTask]:
     """A task in each size that it reaches, with its texts as the target (TADPOLE, section 4.2)."""
     plan = task_plan(recipe, entry)
-    kind = plan.task.kind
-    if kind in names() and not load(kind).forms:  # without texts to decontaminate against
-        cure = f"Evaluate on {entry.name} with `corpusfit evaluate`."
-        raise bad_setting("tasks.evaluate.task.kind", "a kind that reads files", kind, cure)
     whole = read_task(entry.path, plan.task, seed=recipe.seed)
     common = split_overlaps(whole)
     for note in (*whole.notes, *common.notes()):

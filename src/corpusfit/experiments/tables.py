@@ -27,7 +27,6 @@ from corpusfit.experiments.config import BASE, Recipe
 from corpusfit.experiments.costs import Cost, Costs
 from corpusfit.experiments.inputs import RecipeInputs
 from corpusfit.experiments.scoring import Result, ScoredCells
-from corpusfit.training.plan import steps_of
 
 _MAX_CHARACTERS = 200
 
@@ -290,7 +289,7 @@ def adapted_table(adapted: Sequence[Mapping[str, Any]]) -> Table:
 
 def _amounts(training: Mapping[str, Any]) -> tuple[int, int, int]:
     """Steps, batch and length."""
-    return steps_of(training), training["batch"], training["length"]
+    return training["max_steps"], training["batch"], training["length"]
 
 
 def _costs(recipe: Recipe, costs: Costs) -> Table:

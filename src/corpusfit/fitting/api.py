@@ -14,7 +14,7 @@ from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.core.plan import DEFAULT_METHOD
 from corpusfit.core.settings import one_of
 from corpusfit.evaluation.plan import EvaluatePlan
-from corpusfit.training.plan import EMBEDDINGS, LANGUAGE_MODELS
+from corpusfit.training.plan import LANGUAGE_MODELS, TSDAE
 
 if TYPE_CHECKING:
     from corpusfit.core.typed_options import FitOptions
@@ -89,7 +89,7 @@ def _resolve(
         allowed, cure = "files: they are read several times", "Write it to a file first."
         raise bad_setting("`task` and `corpus`", allowed, "-", cure)
     if objective:
-        one_of("`objective`", objective, (*LANGUAGE_MODELS, *EMBEDDINGS))
+        one_of("`objective`", objective, (*LANGUAGE_MODELS, TSDAE))
     request = Request(built, place, tuple(texts), method, corpus_field, where, objective)
     if train_with:
         request = replace(

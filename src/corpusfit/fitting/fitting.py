@@ -74,7 +74,7 @@ from corpusfit.training import adapting
 from corpusfit.training.api import ADAPT, adapt, build_plan, estimate_adaptation
 from corpusfit.training.models import MODEL, fingerprint
 from corpusfit.training.phases import ROSE
-from corpusfit.training.plan import ALL, EMBEDDINGS, TASK
+from corpusfit.training.plan import ALL, TASK, TSDAE
 from corpusfit.training.trainer import TrainerCallback
 
 PLAIN = "language_modeling"
@@ -964,7 +964,7 @@ class _Work:
                 if name == "selection":
                     before.append(first)
         # the decoder of tsdae is new, so its loss falls whatever is read
-        trained = self.objective not in EMBEDDINGS
+        trained = self.objective != TSDAE
         return Measure.of_losses(before, after, measured, of_base=trained)
 
     def _losses_of(self, name: str, number: int) -> tuple[float, float, int]:
@@ -1013,7 +1013,7 @@ _EQUAL = 0.99
 def _outside_schedule(request: Request, plan: EvaluatePlan, task: Task) -> Schedule:
     """What is done with models that a program trains: nothing of it depends on a time."""
     objective = request.objective or _objective(find(plan.model.name, setting=MODEL))
-    if request.program is not None and objective in EMBEDDINGS:
+    if request.program is not None and objective == TSDAE:
         allowed = "left out for a sentence encoder: its loss depends on how it is trained"
         raise bad_setting(TRAIN_WITH, allowed, request.program.text)
     task_type = load(task.kind)

@@ -29,7 +29,7 @@ from corpusfit.core.engine import Job
 from corpusfit.core.errors import EmptyInputError, UsageError
 from corpusfit.core.languages import code_of, identifier
 from corpusfit.core.manifest import OutFolder, digest, source_identity, versions
-from corpusfit.core.plan import SECOND, CutPlan, EmbedPlan, MethodPlan, Plan
+from corpusfit.core.plan import CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.core.types import FILE_BITS, Document, Shard, Source, file_of
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.kernels.normal_form import normalized
@@ -49,7 +49,7 @@ LOOK = "look at texts"  # Stage name of the first pass over the sources
 # Units per segment, so that a document has one score: the mean of its units'.
 _ONE_SEGMENT = 1 << 40
 # Settings of a source that change its survey.
-_SEEN_BY = (*("language", "language_field", "text_field", "txt", "page"), "transliterated")
+_SEEN_BY = (*("language", "language_field", "text_field", "txt", "page", "side"), "transliterated")
 Columns = list[dict[str, NDArray[Any]]]  # The survey of a source, shard by shard
 # Source, shard and number of its surveyed documents, in reading order.
 Places = list[tuple[int, int, int]]
@@ -278,7 +278,6 @@ def seen_of(context: ComposeContext) -> dict[str, Any]:
     sources = {}
     for source, files in zip(recipe.sources, context.sources, strict=True):
         plain = {name: getattr(source, name) for name in _SEEN_BY}
-        plain |= {"side": SECOND} if source.side == SECOND else {}  # older runs lack it
         plain |= layout(files, source.read)
         sources[source.name] = {**plain, "files": source_identity(files)}
     used = ("corpusfit", "sentencex", "py3langid", "langcodes")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from corpusfit.core.artifacts import folder_path
 from corpusfit.core.errors import InputError, UsageError
-from corpusfit.core.manifest import Finished, OutFolder, undamaged
 from corpusfit.core.gone import gone
+from corpusfit.core.manifest import Finished, OutFolder, undamaged
 
 _RESULTS = {
     "select": "selection.result.Selection",

@@ -180,10 +180,10 @@ def _steps(path: Path, manifest: dict[str, Any]) -> list[tuple[str, list[str]]]:
 def _summary(manifest: dict[str, Any]) -> list[str]:
     """The result of a selection, in sentences; that the corpus has little of the domain first."""
     counts, selected = manifest["counts"], manifest["selected"]
-    whole = selected.get("of_tokens")  # older versions did not store it
-    percent = 100 * selected["tokens"] / max(1, whole or 0)
+    whole = selected["of_tokens"]
+    percent = 100 * selected["tokens"] / max(1, whole)
     without = " without copies" if copies_in_words(selected.get("copies")) else ""
-    share = f", {percent:.1f} % of the words{without}" if whole else ""
+    share = f", {percent:.1f} % of the words{without}"
     sentences = [
         f"{manifest['method']['name']} selected {selected['segments']:,} of "
         f"{counts['segments']:,} segments: about {selected['tokens']:,} word pieces{share}."
@@ -191,7 +191,7 @@ def _summary(manifest: dict[str, Any]) -> list[str]:
     foreign = (manifest.get("likeness") or {}).get("foreign")
     warnings = manifest["warnings"]
     sentences = [*warnings, *sentences] if foreign else [*sentences, *warnings]
-    rows = selected.get("rows", selected["segments"])  # older versions joined none
+    rows = selected["rows"]
     if rows < selected["segments"]:
         copies = sum((selected["copies"] or {}).get(kind, 0) for kind in ("exact", "near"))
         documents = max(1, counts["documents"] - copies)
@@ -213,14 +213,12 @@ def _sources_in_words(selected: dict[str, Any]) -> list[str]:
     """Where most of the words are from, a sentence; nothing of a corpus of one source."""
     by_source = selected["by_source"]
     largest = sorted(by_source, key=lambda name: (-by_source[name]["tokens"], name))[:3]
-    of_corpus = sum(n.get("of_tokens", 0) for n in by_source.values())  # older versions lack it
+    of_corpus = max(1, sum(n["of_tokens"] for n in by_source.values()))
     phrases = []
     for name in largest:
         n = by_source[name]
         if n["selected"]:
-            whole = ""
-            if of_corpus:
-                whole = f", which is {100 * n['of_tokens'] / of_corpus:.0f} % of the corpus"
+            whole = f", which is {100 * n['of_tokens'] / of_corpus:.0f} % of the corpus"
             percent = 100 * n["tokens"] / max(1, selected["tokens"])
             phrases.append(f"{percent:.0f} % of it comes from {name}{whole}")
     return [f"{'; '.join(phrases)}."] if phrases and len(by_source) > 1 else []
@@ -239,7 +237,7 @@ def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
     """What was read, rejected and selected."""
     counts, selected = manifest["counts"], manifest["selected"]
     by_source = sorted(selected["by_source"].items(), key=lambda kv: (-kv[1]["tokens"], kv[0]))
-    of_corpus = sum(n.get("of_tokens", 0) for _, n in by_source)  # older versions lack it
+    of_corpus = sum(n["of_tokens"] for _, n in by_source)
     taken = max(1, selected["tokens"])
     quotas = selected.get("quota") or []
     clusters = zip(selected.get("by_cluster", []), quotas, strict=True)

@@ -280,10 +280,9 @@ class RoundScorer(Scorer[Texts]):
     budgets: NDArray[np.int64]  # [r], as in `Round`
     tops: NDArray[np.float64]  # [r]
     thresholds: NDArray[np.float64]  # [r]
-    # as in `Features`; a scorer that an older version stored has none
-    seen: NDArray[np.uint64] = field(default_factory=partial(empty_table, 0))
-    commonness: NDArray[np.float64] = field(default_factory=partial(np.zeros, 0))
-    least: float = 0.0
+    seen: NDArray[np.uint64]  # this and the next two as in `Features`
+    commonness: NDArray[np.float64]
+    least: float
 
     def __post_init__(self) -> None:
         r = len(self.words)

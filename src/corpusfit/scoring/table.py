@@ -34,8 +34,6 @@ SCHEMA = pa.schema(
     ]
 )
 
-# Columns that parts of older versions lack: 0.1.0 did not look for copies.
-_OLDER_DEFAULTS = {"copy": np.bool_(False)}
 _NAME = re.compile(r"part-(\d+)\.parquet$")
 _ROWS = 1 << 16
 
@@ -115,24 +113,17 @@ def read(path: Path) -> pa.Table:
 
 
 def read_columns(path: Path, *names: str) -> list[NDArray[np.generic]]:
-    """Read columns of a part as numpy arrays, each [m]; what an older part lacks has its default.
+    """Read columns of a part as numpy arrays, each [m].
 
     Raises:
-        InputError: the part is damaged, or lacks a column that every version writes.
+        InputError: the part is damaged, or lacks a column.
     """
     with undamaged(path):
         part = pq.ParquetFile(_opened(path))
-        absent = set(names) - set(part.schema_arrow.names)
-        if lost := sorted(absent - _OLDER_DEFAULTS.keys()):
+        if lost := sorted(set(names) - set(part.schema_arrow.names)):
             raise ValueError(f"the column {lost[0]} is missing")
-        # The number of rows is counted in a column, as a damaged file may state a wrong one.
-        stored = columns_of(part, [name for name in names if name not in absent] or ["score"])
-        return [
-            np.full(len(stored), _OLDER_DEFAULTS[name])
-            if name in absent
-            else _numbers(stored, name)
-            for name in names
-        ]
+        stored = columns_of(part, names)
+        return [_numbers(stored, name) for name in names]
 
 
 def _numbers(table: pa.Table, name: str) -> NDArray[np.generic]:

@@ -207,8 +207,6 @@ def _identity(run: Run) -> dict[str, Any]:
     """What must be equal to resume a run; `strict` can change."""
     settings = run.plan.identity() | {
         "read": run.plan.read.identity(),
-        "fit": run.plan.fit.identity(),
-        "choose": run.plan.choose.identity(),
     }
     settings["choose"]["clusters"] = run.clusters  # their fingerprint, not their path
     return {
@@ -276,14 +274,12 @@ def _finish(
         del selected["groups"]
     selected |= {"aligned": aligned} if aligned else {}
     warn_of_amount(run, chosen, manifest["counts"]["segments"])
-    urls = {role: [s["url"] for s in manifest[role]] for role in ("target", "corpus")}
-    inputs = manifest.get("given", urls)  # older versions did not store it
     clusters = absolute([plan.choose.clusters])[0]
     overrides = plan.with_value("choose.clusters", clusters).overrides()
     finished = {
         **manifest,
         "command": "select",
-        "repeat": command_words("select", inputs, {}, overrides),
+        "repeat": command_words("select", manifest["given"], {}, overrides),
         "plan": plan.as_dict(),
         "cascade": cascade,
         "selected": selected,

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import folder_path, restore, store, user_path, write_bytes
 from corpusfit.core.errors import EmptyInputError, ModelError, UsageError, bad_setting
 from corpusfit.core.hub import HubName
-from corpusfit.core.manifest import undamaged, versions
+from corpusfit.core.manifest import FORMAT, undamaged, versions
 from corpusfit.core.plan import AUTO, DEFAULT_METHOD, CutPlan, EmbedPlan, MethodPlan, Plan
 from corpusfit.core.types import Documents, Paired, Texts, as_texts, read_as, take_texts
 from corpusfit.embed import Encoder, load
@@ -390,7 +390,7 @@ class Fitted:
         facts: dict[str, Any] = {"encoder": self.encoder}
         for part in ("embed", "method", "cut"):
             facts[part] = dataclasses.asdict(getattr(self, part))
-        about = {"format": _FORMAT, "corpusfit": versions()["corpusfit"], "tokens": TOKENS}
+        about = {"format": FORMAT, "corpusfit": versions()["corpusfit"], "tokens": TOKENS}
         about |= {"asked": request, **facts}
         store(folder / _ARRAYS, self.method.name, self.scorer)
         write_bytes(folder / _ABOUT, json.dumps(about, indent=1).encode())
@@ -400,17 +400,16 @@ class Fitted:
         """Read the files of `save`, with the requested parameters."""
         try:
             about = json.loads((folder / _ABOUT).read_bytes())
-            if about.get("format", _FORMAT) > _FORMAT:
+            if about["format"] != FORMAT:
                 raise ModelError(
-                    f"{folder} was saved by a newer version, corpusfit {about['corpusfit']}. "
-                    "Install it: pip install --upgrade corpusfit"
+                    f"{folder} was saved by another version, corpusfit {about['corpusfit']}. Fit "
+                    "it again, or use that version."
                 )
             method, embed = MethodPlan(**about["method"]), EmbedPlan(**about["embed"])
             scorer = restore(folder / _ARRAYS, registry.scorer_class)
             cut = CutPlan(**about["cut"])
             fitted = cls(scorer, method, embed, about["encoder"], cache, cut)
-            # older versions could be asked for `auto`, also by default
-            request = {**about["asked"], "method": method.name}
+            request = about["asked"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
             raise ModelError(f"{folder} does not hold a scorer that was saved: {e}.") from e
         fitted._require_tokens(about, folder)
@@ -449,7 +448,6 @@ class Fitted:
 
 
 _ARRAYS, _ABOUT = "scorer.safetensors", "scorer.json"
-_FORMAT = 2  # of these two files, to be raised when an older version could not read them
 
 
 def fit(plan: Plan, target: Texts, background: Texts, *, machine: Machine) -> Fitted:

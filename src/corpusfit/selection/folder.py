@@ -114,6 +114,7 @@ class SelectionFolder(OutFolder):
     def require_scored(self) -> dict[str, Any]:
         """The manifest that `keep_scored` stored."""
         manifest = self.scored_so_far()
+        self.identity()
         if not self.path.exists():
             raise InputError(
                 f"There is no folder {self.path}{near_name(self.path)}. Name the folder of a "

@@ -52,7 +52,7 @@ def write_model_card(folder: Path, manifest: Manifest) -> None:
     repository = hub_name.repository if hub_name else base  # the hub knows no revision here
     objective = plan["objective"]["name"]
     lines = []
-    if objective in ("tsdae", "simcse"):
+    if objective == "tsdae":
         lines.append("library_name: sentence-transformers\npipeline_tag: sentence-similarity")
     lines += [
         f"base_model: {json.dumps(repository, ensure_ascii=False)}\n---\n",  # YAML can hold JSON
@@ -66,8 +66,7 @@ def write_model_card(folder: Path, manifest: Manifest) -> None:
     else:
         lines.append(f"Trained on {_names(manifest['data']) or 'the texts of the task'}.\n")
     before, after = manifest["losses"]["before"], manifest["losses"]["after"]
-    unit = "text" if objective == "simcse" else "token"
-    lines.append(f"| held-out loss, nats per {unit} | before | after |\n|---|---|---|")
+    lines.append("| held-out loss, nats per token | before | after |\n|---|---|---|")
     lines += [
         f"| {in_markdown(name)} | {before[name]:.3f} | {after[name]:.3f} |"
         for name in before

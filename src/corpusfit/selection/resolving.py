@@ -86,9 +86,7 @@ class Resolved:
     @classmethod
     def stored(cls, manifest: Mapping[str, Any]) -> Resolved:
         """Restore the decisions of a run from its manifest."""
-        # plans of older versions may say `auto`, and not which method it chose
-        method = MethodPlan(**manifest["method"])
-        plan = dataclasses.replace(Plan.from_dict(manifest["plan"]), method=method)
+        plan = Plan.from_dict(manifest["plan"])
         stages = plan.cascade.stage_texts() if plan.cascade.stages else ()
         reasons = manifest.get("embedder_reason", ""), manifest.get("cut_reason", "")
         return cls(plan, _stages(plan, stages), *reasons)

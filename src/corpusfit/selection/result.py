@@ -48,8 +48,7 @@ class Selection(Finished, Sequence[dict[str, Any]]):
     def __len__(self) -> int:
         """Number of selected texts."""
         selected = self.manifest["selected"]
-        # older versions joined no segments
-        return int(selected.get("rows", selected["segments"]))
+        return int(selected["rows"])
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """The selected texts."""

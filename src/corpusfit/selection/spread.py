@@ -6,7 +6,7 @@ Workers count; the report reads the sums and no score, so it costs the same for 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -112,7 +112,5 @@ def write_spread(path: Path, spread: Spread) -> None:
 
 
 def read_spread(path: Path) -> Spread | None:
-    """What `write_spread` stored; None for a run of another version."""
-    arrays = read_arrays(path)[0] if path.exists() else {}
-    names = [entry.name for entry in fields(Spread)]
-    return Spread(**arrays) if arrays.keys() == set(names) else None
+    """What `write_spread` stored; None if it stored nothing."""
+    return Spread(**read_arrays(path)[0]) if path.exists() else None

@@ -7,7 +7,7 @@ import math
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -286,8 +286,7 @@ def write_selected(
     """Write the selected text and the examples; removes those of an earlier selection."""
     mark = folder.work / "chosen.json"
     part_bytes = run.plan.choose.part_mb * MIB
-    choice = {**run.plan.choose.identity(), "clusters": run.clusters, "part": part_bytes}
-    choice["joined"] = joins(run.plan.choose)  # in older versions nothing was
+    choice = {**asdict(run.plan.choose), "clusters": run.clusters, "part": part_bytes}
     wanted = json.dumps(choice, sort_keys=True).encode()
     if not mark.exists() or mark.read_bytes() != wanted:
         remove(folder.parts, folder.pieces)

@@ -53,7 +53,6 @@ from corpusfit.core.errors import (
     changed_input,
 )
 from corpusfit.core.hub import downloaded, pinned
-from corpusfit.core.manifest import OutFolder
 from corpusfit.core.offers import MACHINE
 from corpusfit.core.plan import EmbedPlan, Plan, ReadPlan
 from corpusfit.core.types import Nth, Shard, Source
@@ -359,12 +358,6 @@ class RunContext:
             raise ChangedInputError(
                 f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "
                 "score again with `corpusfit select` and another `out`."
-            )
-        stored = OutFolder(out).identity()
-        if any(stored.get(name) != value for name, value in corpus.layout(current, read).items()):
-            raise ChangedInputError(
-                f"{out} was scored by an earlier version of corpusfit, which made a shard of every "
-                "small file. Score again with `corpusfit select` and another `out`."
             )
         return current
 

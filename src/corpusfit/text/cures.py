@@ -39,6 +39,10 @@ _COMMANDS = {
     ".docx": ("Make text of it", "pandoc -t plain {} -o {}", ".txt"),
     ".pdf": ("Make text of it", "pdftotext {} {}", ".txt"),
     ".zip": ("Unpack it", "python -m zipfile -e {} {}", ""),
+    **dict.fromkeys(
+        (".sqlite", ".sqlite3", ".db"),
+        ("Write a table of it", "sqlite3 -header -csv {} 'SELECT * FROM TABLE' > {}", ".csv"),
+    ),
 }
 _SHEET = ".xlsx"
 # suffixes with a cure of their own; the last two are also those of files beside texts
@@ -143,8 +147,7 @@ def of_name(path: str) -> str:
     inner, archive = unpacked_name(path)
     suffix = PurePosixPath(inner).suffix.lower()
     if suffix in _COMMANDS:
-        first_step, command, new_suffix = _COMMANDS[suffix]
-        return f"{first_step} first: {_command(command, path, new_suffix)}"
+        return _made(suffix, path)
     if suffix == _SHEET:
         return "Save the sheet as CSV first."
     if suffix == ".json":
@@ -154,12 +157,20 @@ def of_name(path: str) -> str:
     if not suffix and not archive and _is_json(start.removeprefix(BOM).strip().partition(b"\n")[0]):
         return f"If each line is a row, rename it: {_moved(path, path + '.jsonl')}"
     content, stated = _by_bytes(start)
+    if stated in _COMMANDS:
+        return f"It is {content}. {_made(stated, path)}"
     if stated and stated != f".{archive}":
         return f"It is {content}: add {stated} to its name."
     return (
         "Rename the file to match its content, or save its text as .txt; pass two line-aligned "
         "files as pair:FILE,FILE."
     )
+
+
+def _made(suffix: str, path: str) -> str:
+    """Advice on a file that a program makes readable, by what it is."""
+    first_step, command, new_suffix = _COMMANDS[suffix]
+    return f"{first_step} first: {_command(command, path, new_suffix)}"
 
 
 def of_content(
@@ -173,6 +184,8 @@ def of_content(
     reason = max(reasons, key=lambda kind: reasons[kind])
     content, suffix = _by_bytes(_start(path))
     if content and suffix not in (*load(source.format).suffixes, archive):
+        if suffix in _COMMANDS:
+            return f"{name} is {content}. {_made(suffix, path)}"
         cure = f" Rename it: {_renamed(path, suffix)}" if suffix else ""
         return f"{name} is {content}.{cure}"
     if archive != suffix and reason == rejects.kind(rejects.corrupt(source.compression, "")):

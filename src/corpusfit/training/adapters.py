@@ -302,9 +302,6 @@ def model_under(folder: Path) -> Path:
     )
     path = transformer_folder(find(base.name, check_hub=False, setting=setting), setting)
     if fingerprint(path) != base.fingerprint:
-        # adapters of older versions do not name the commit
-        path = transformer_folder(find(base.name, setting=setting), setting)
-    if fingerprint(path) != base.fingerprint:
         raise ModelError(
             f"The adapter in {folder} was trained on {base.name}, which has changed since. Restore "
             "that model's files, or adapt the model again."

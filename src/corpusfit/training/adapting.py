@@ -36,7 +36,6 @@ from corpusfit.training.adapters import require_adaptable
 from corpusfit.training.chats import Chats, holds_conversations
 from corpusfit.training.data import (
     cluster_weighted,
-    require_enough,
     require_suitable,
     sharpness,
     training_text,
@@ -68,11 +67,10 @@ from corpusfit.training.objectives import Objective, objective
 from corpusfit.training.phases import ROLES, PhaseRunner, Ready, model_bytes
 from corpusfit.training.plan import (
     ALL,
-    EMBEDDINGS,
     LANGUAGE_MODELS,
-    SIMCSE,
     TASK,
     TRANSLATION,
+    TSDAE,
     AdaptPlan,
     MixPlan,
     ThenTaskPlan,
@@ -139,8 +137,7 @@ def adapt(
     folder.claim()
     accelerator = start_accelerator(hardware.device, track)
     if plan.train.batch is not None:
-        whole = plan.objective.name == SIMCSE
-        require_batch(plan.train.batch, accelerator.num_processes, whole=whole)
+        require_batch(plan.train.batch, accelerator.num_processes)
     if not accelerator.is_main_process:
         machine = dataclasses.replace(machine, progress=Progress())
     alone = locked(folder.work, "adapt", make=True)
@@ -236,7 +233,7 @@ def _prepare(
         )
         identity |= {"tags": tags} if tags else {}
         identity |= {"chats": 1} if chats else {}
-        if plan.objective.name in EMBEDDINGS:
+        if plan.objective.name == TSDAE:
             identity["pooling"] = opened.model.pooling.mode
         folder.begin(identity, overwrite=overwrite)
         done = folder.finished()
@@ -281,13 +278,11 @@ def _prepare(
             prefix=source_prefix(opened.model),
             chats=form,
         )
-        require_enough(plan, text)
         text.figures.update({"guard": counts} if guarded else {})
     ready = Ready(plan, texts, opened, trained_with, text, length)
     if text.then is None:
         return ready
     own_plan = task_phase(plan, length)
-    require_enough(own_plan, text.then)
     phase = dataclasses.replace(ready, plan=own_plan, text=text.then, passes=TASK_PASSES)
     return dataclasses.replace(ready, then=phase)
 

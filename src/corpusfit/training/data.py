@@ -22,7 +22,7 @@ from corpusfit.text.context import RunContext
 from corpusfit.training.chats import Chats
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import TrainingInputs
-from corpusfit.training.plan import SIMCSE, TASK, TRANSLATION, AdaptPlan
+from corpusfit.training.plan import TASK, TRANSLATION, AdaptPlan
 from corpusfit.training.tokenising import PairTokens, Range, Tokenising, Tokens, read_selected
 
 _TEXT, _CHUNK = range(2)  # streams of random numbers
@@ -202,14 +202,6 @@ def training_text(
         chunks = apart if len(apart) else chunks
         measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed, 1.0)[1]
         heldout["general"] = general, measured
-    # the objective compares texts, so the loss of a single one is 0
-    if plan.objective.name == SIMCSE:
-        for name in [name for name, (_, chunks) in heldout.items() if len(chunks) < 2]:
-            del heldout[name]
-            context.progress.note(
-                f"The held-out loss on {name} is not measured: it compares texts, and there are "
-                "too few to hold two out."
-            )
     others = () if general is None else (general,)
     whole = TrainingText((data, *others), train, replay, heldout, figures)
     if not plan.then_task.on:
@@ -218,23 +210,6 @@ def training_text(
     _require_task_text(then, plan, measured=TASK in heldout)
     second = dataclasses.replace(whole, tokens=(task, *others), train=then)
     return dataclasses.replace(whole, then=second)
-
-
-def require_enough(plan: AdaptPlan, text: TrainingText) -> None:
-    """Refuse `simcse` if the texts of a step cannot all differ."""
-    if plan.objective.name != SIMCSE:
-        return
-    n, batch = len(text.train), plan.train.batch
-    parts = text.tokens[0].keys[text.train.text], text.train.begin.astype(np.uint64)
-    if n and len(np.unique(np.stack(parts), axis=1).T) < 2:
-        raise EmptyInputError(
-            "`objective.name=simcse` needs two different texts or more, and the data has one left "
-            "to train on. Name more texts, or use `objective.name=tsdae`."
-        )
-    if batch is not None and batch > n:
-        cure = f"The data has {n:,} texts, or parts of long texts, to train on."
-        allowed = f"{n:,} or fewer with `objective.name=simcse`"
-        raise bad_setting("`train.batch`", allowed, batch, cure)
 
 
 def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:

@@ -42,7 +42,7 @@ from corpusfit.embed.transformer import (
     position_limit,
     quiet,
 )
-from corpusfit.training.plan import EMBEDDINGS, SIMCSE, TRANSLATION, TSDAE, ModelPlan
+from corpusfit.training.plan import TRANSLATION, TSDAE, ModelPlan
 from corpusfit.training.special_tokens import (
     SpecialTokens,
     backend_tokenizer,
@@ -62,7 +62,6 @@ AUTO = {
     "causal": "AutoModelForCausalLM",
     TRANSLATION: "AutoModelForSeq2SeqLM",
     TSDAE: "AutoModel",
-    SIMCSE: "AutoModel",
 }
 """Model class of transformers for each objective."""
 
@@ -81,8 +80,7 @@ _OTHER = {
     "mlm+nsp": "mlm",
     "causal": "mlm",
     TRANSLATION: "mlm",
-    TSDAE: SIMCSE,
-    SIMCSE: TSDAE,
+    TSDAE: "mlm",
 }
 
 
@@ -166,7 +164,7 @@ def open_model(
             "missing. Name a folder with the complete model."
         )
     # embeddings need no head, so a missing one does not matter
-    if objective in EMBEDDINGS:
+    if objective == TSDAE:
         model = _sentence_encoder(plan, folder, model, objective, seed, pooled=not head)
         head = []
     if head and not plan.new_head:
@@ -209,16 +207,10 @@ def checked_model(
     special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
     if objective in ("mlm", "mlm+nsp") and special.mask is None:
         raise _unfit(name, "mlm", "its tokenizer has no mask token")
-    reads_first = objective == TSDAE or (objective == SIMCSE and model.pooling.mode == "cls")
-    if reads_first and not special.prefix:
+    if objective == TSDAE and not special.prefix:
         raise _unfit(name, objective, "its tokenizer has no token before a text")
     if objective == TSDAE and not model.decodes():
         raise _unfit(name, objective, "its architecture has no decoder with cross-attention")
-    if objective == SIMCSE and not model.varies():
-        raise ModelError(
-            f"`model.name`: {name} has no dropout, which `objective.name=simcse` needs. Pass "
-            "`model.dropout=0.1`, or use `objective.name=tsdae`."
-        )
     return LoadedModel(model, tokenizer, special, position_limit(model), name, fingerprint)
 
 
@@ -284,18 +276,16 @@ def _loading(name: str, objective: str, seed: int) -> Iterator[None]:
 def _sentence_encoder(
     plan: ModelPlan, folder: Path, model: Any, objective: str, seed: int, *, pooled: bool
 ) -> Any:
-    """A model with its pooling, and for `tsdae` with a decoder."""
+    """A model with its pooling and a decoder."""
     # No embedding depends on transformers' pooler, so it is not trained. `pooled`: whether the
     # files have one.
-    from corpusfit.training.sentence_encoders import DenoisingAutoencoder, SentenceEncoder
+    from corpusfit.training.sentence_encoders import DenoisingAutoencoder
 
     pooling = read_pooling(folder, plan.pooling, MODEL)
     if not pooled:
         model.pooler = None
     elif getattr(model, "pooler", None) is not None:
         model.pooler.requires_grad_(False)
-    if objective == SIMCSE:
-        return SentenceEncoder(model, pooling)
     config = copy.deepcopy(model.config)
     config.is_decoder = config.add_cross_attention = True
     with _loading(plan.name, objective, seed):

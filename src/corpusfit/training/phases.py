@@ -43,10 +43,10 @@ from corpusfit.training.models import (
 from corpusfit.training.objectives import Network, Objective
 from corpusfit.training.packing import Packing, find_packing
 from corpusfit.training.plan import (
-    EMBEDDINGS,
     LANGUAGE_MODELS,
     TASK,
     TRANSLATION,
+    TSDAE,
     AdaptPlan,
     ModelPlan,
 )
@@ -136,9 +136,9 @@ def assemble_training(
         note += f" With the weights, the effective number of chunks is {effective:,.0f} of "
         note += f"{len(text.train):,}."
     progress.note(note)
-    # a forward pass takes as many rows as fit, or a whole step if the loss compares its rows
+    # a forward pass takes as many rows as fit
     micro = plan.train.micro_tokens or size_for(hardware.device, _MICRO_TOKENS)
-    rows = (settings.batch or 1) if ready.objective.whole_steps else max(1, micro // ready.length)
+    rows = max(1, micro // ready.length)
     most = min(rows, settings.batch or 1)
     memory: dict[str, int] = {}
     again, taken, whole = plan.train.checkpointing == "on", most, None
@@ -422,7 +422,7 @@ class PhaseRunner:
                 base = Base(pinned(opened.name, opened.commit), opened.fingerprint)
                 save_adapter(model, opened.tokenizer, adapter, base, folder.path, opened.dtype)
             else:
-                if ready.plan.objective.name in EMBEDDINGS:
+                if ready.plan.objective.name == TSDAE:
                     write_pooling(folder.path, model.pooling, int(model.config.hidden_size))
                     model = model.encoder
                 save_model(model, opened.tokenizer, folder.path, dtype=opened.dtype)

@@ -14,27 +14,15 @@ from corpusfit.core.settings import SEED, Group, Settings
 
 TASK = "task"
 """What --data may be instead of inputs: the task's own texts."""
-TRANSLATION, TSDAE, SIMCSE = "translation", "tsdae", "simcse"
+TRANSLATION, TSDAE = "translation", "tsdae"
 LANGUAGE_MODELS = ("mlm", "mlm+nsp", "causal")
 """Objectives of language models."""
-EMBEDDINGS = (TSDAE, SIMCSE)
-"""Objectives of sentence encoders."""
 ALL, ASSISTANT, COMPLETION = "all", "assistant", "completion"
 """What the loss of a causal model is on: `objective.loss_on`."""
-OBJECTIVES = (*LANGUAGE_MODELS, TRANSLATION, *EMBEDDINGS)
+OBJECTIVES = (*LANGUAGE_MODELS, TRANSLATION, TSDAE)
 ADAPTERS = ("pfeiffer", "lora")
 WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
 KEEPS = ("auto", "last", "best")
-
-
-def steps_of(training: Mapping[str, Any]) -> int:
-    """The steps of the facts `training` of a manifest; older versions named them differently."""
-    return int(training["max_steps"] if "max_steps" in training else training["steps"])
-
-
-def loss_unit(objective: str) -> str:
-    """What an objective's loss is a mean over: `text` or `token`."""
-    return "text" if objective == SIMCSE else "token"
 
 
 def _left_out(setting: str, where: str, got: object, cure: str) -> UsageError:
@@ -116,8 +104,7 @@ class ModelPlan(Group, group="model"):
     pooling: Annotated[
         str,
         Option(
-            "Embedding of a text with `tsdae` or `simcse`: `mean` of the last hidden states, or "
-            "`cls`",
+            "Embedding of a text with `tsdae`: `mean` of the last hidden states, or `cls`",
             default="as in the model's folder, else mean",
             allowed=("mean", "cls"),
         ),
@@ -160,9 +147,8 @@ class ObjectivePlan(Group, group="objective"):
             "objective",
             more="`mlm` masks tokens. `mlm+nsp` also predicts the next sentence and adds up "
             "both losses (TADPOLE, section 4). `causal` predicts the next token. `translation` "
-            "trains an encoder-decoder on the aligned pairs of `data`. `tsdae` and `simcse` "
-            "train a sentence encoder: the first rebuilds a text with deleted words from its "
-            "embedding, the second distinguishes a text from the others in its step",
+            "trains an encoder-decoder on the aligned pairs of `data`. `tsdae` trains "
+            "a sentence encoder: it rebuilds a text with deleted words from its embedding",
             allowed=OBJECTIVES,
         ),
     ] = "mlm"
@@ -196,9 +182,6 @@ class ObjectivePlan(Group, group="objective"):
     delete: Annotated[
         float, Option("Share of a text's words that `tsdae` deletes", above=0, below=1)
     ] = 0.6
-    temperature: Annotated[
-        float, Option("Divisor of the cosine similarities of `simcse`", above=0)
-    ] = 0.05
     loss_on: Annotated[
         str,
         Option(
@@ -634,36 +617,6 @@ FREE = (
 """Settings that do not decide the weights: paths, and those that change rounding only."""
 
 
-_NEWER = (
-    ("model", "dropout"),
-    ("model", "tokenizer_characters"),
-    ("model", "add_tokens"),
-    ("model", "pooling"),
-    ("objective", "smoothing"),
-    ("objective", "tag_domains"),
-    ("objective", "delete"),
-    ("objective", "temperature"),
-    ("objective", "loss_on"),
-    ("mix", "task_sequences"),
-    ("train", "pair_tokens"),
-    ("train", "warmup_from"),
-    ("train", "adam_beta2"),
-    ("train", "patience"),
-    ("train", "best_by"),
-    ("train", "checkpointing"),
-    ("train", "compile"),
-)
-
-
-def without_newer(settings: dict[str, Any]) -> dict[str, Any]:
-    """Settings of a plan as in the digests of runs before the newer ones, if these are defaults."""
-    plain = AdaptPlan().as_dict()
-    for group, name in _NEWER:
-        if settings[group].get(name) == plain[group][name]:
-            settings[group].pop(name, None)
-    return settings
-
-
 @dataclass(frozen=True)
 class AdaptPlan(Settings):
     """Every setting of an adaptation that can change the model that comes out."""
@@ -686,14 +639,10 @@ class AdaptPlan(Settings):
             del settings[group][name]
         settings["train"]["device"] = kind_of(self.train.device)
         pairs = self.objective.name == TRANSLATION  # trains on both sides
-        settings["read"] = (self.read.sides()[0] if pairs else self.read).decisive()
-        if not self.then_task.on:
-            del settings["then_task"]  # as in the digests of runs of one phase
-        if not self.trainer.options:
-            del settings["trainer"]  # as in the digests before it
-        if self.train.batch is not None or self.train.texts is None:
-            del settings["train"]["texts"]  # decides nothing; as in the digests before it
-        return without_newer(settings)
+        settings["read"] = (self.read.sides()[0] if pairs else self.read).identity()
+        if self.train.batch is not None:
+            settings["train"]["texts"] = None  # decides nothing
+        return settings
 
     def _check_together(self) -> None:
         self._check_translation()
@@ -750,19 +699,14 @@ class AdaptPlan(Settings):
     def _check_embeddings(self) -> None:
         """Raise `UsageError` for settings that do not suit a sentence encoder."""
         name = self.objective.name
-        if name in EMBEDDINGS and self.model.init:
+        if name == TSDAE and self.model.init:
             cure = "Name a trained model, such as `model.name=minilm`."
             raise _left_out("model.init", f"with `objective.name={name}`", self.model.init, cure)
-        if name not in EMBEDDINGS and self.model.pooling:
+        if name != TSDAE and self.model.pooling:
             cure = "Leave it out, or train a sentence encoder: `objective.name=tsdae`."
             raise _left_out(
                 "model.pooling", f"with `objective.name={name}`", self.model.pooling, cure
             )
-        for group in ("train", "then_task"):
-            if name == SIMCSE and getattr(self, group).batch == 1:
-                cure = "A text is distinguished from the others of its step."
-                allowed = "2 or more with `objective.name=simcse`"
-                raise bad_setting(f"`{group}.batch`", allowed, 1, cure)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,8 @@ from typing import Any
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.plan import size_for
 from corpusfit.training.plan import (
-    EMBEDDINGS,
-    SIMCSE,
     TRANSLATION,
+    TSDAE,
     AdaptPlan,
     ThenTaskPlan,
     TrainPlan,
@@ -99,7 +98,7 @@ _SMALL_MODEL = 50_000_000
 _RATES = {True: 3e-4, False: 1e-4}
 _FROM_SCRATCH = 1e-3
 _EMBEDDING_RATE = 3e-5
-"""That of SimCSE for BERT base (appendix A), and of sentence-transformers' recipe for TSDAE."""
+"""That of sentence-transformers' recipe for TSDAE."""
 
 
 def preset(name: str, weights: str) -> dict[str, Any]:
@@ -129,8 +128,7 @@ class Size:
 
 def length_of(plan: AdaptPlan, max_length: int, device: str) -> int:
     """Tokens in a sequence, for a model with a maximum of `max_length`."""
-    embeds = plan.objective.name in EMBEDDINGS
-    usual = _EMBEDDING_LENGTH if embeds else size_for(device, _LENGTH)
+    usual = _EMBEDDING_LENGTH if plan.objective.name == TSDAE else size_for(device, _LENGTH)
     length = plan.train.length or min(usual, max_length)
     if length > max_length:
         cure = "Longer texts are split into several sequences."
@@ -161,14 +159,11 @@ def resolve_training(
     train = plan.train
     length = length_of(plan, size.max_length, size.device)
     translates = plan.objective.name == TRANSLATION
-    embeds = plan.objective.name in EMBEDDINGS
+    embeds = plan.objective.name == TSDAE
     batches = PAIR_BATCHES if translates else _EMBEDDING_BATCH if embeds else BATCH
     batch = train.batch or size_for(size.device, batches)
     if train.batch is None and train.texts is not None:
         batch = max(1, round(train.texts * size.rows / max(1, size.texts)))
-    every = plan.objective.name == SIMCSE and train.batch is None and batch > size.rows
-    # a step has a text at most once, because it compares its texts with each other
-    batch = size.rows if every else batch
     rate = train.learning_rate
     if rate is None:
         trained = _EMBEDDING_RATE if embeds else _RATES[size.parameters < _SMALL_MODEL]
@@ -197,7 +192,6 @@ def resolve_training(
         f"{passes_made:.1f} passes over {size.tokens:,} {'target ' * translates}tokens, "
         f"learning rate {rate:g} "
         f"({train.lr_scheduler_type}), {size.parameters:,} parameters on {size.device}."
-        f"{' A step has all texts, as they are few.' if every else ''}"
     )
     if selected is not None and passes_made < _MUCH_UNREAD and passes == PASSES:
         command, tokens = selected

@@ -174,20 +174,15 @@ def release_memory() -> None:
 
 
 def out_of_memory_error(
-    plan: TrainPlan,
-    processes: int,
-    micro_rows: int,
-    *,
-    whole: bool = False,
-    can_recompute: bool = False,
+    plan: TrainPlan, processes: int, micro_rows: int, *, can_recompute: bool = False
 ) -> TrainingError:
     """The error for running out of memory; `can_recompute` if activations are kept."""
     assert plan.length is not None and plan.batch is not None  # noqa: S101, PT018
     share = math.ceil(plan.batch / processes)
     rows, length = min(micro_rows, share), plan.length
-    if can_recompute and (rows == 1 or whole):
+    if can_recompute and rows == 1:
         return TrainingError(
-            f"Out of memory with {rows} sequences of {length} tokens per forward pass. Run the "
+            f"Out of memory with one sequence of {length} tokens per forward pass. Run the "
             "same command with `train.checkpointing=on`: it resumes from the last checkpoint, and "
             "results differ only by rounding."
         )
@@ -195,11 +190,6 @@ def out_of_memory_error(
         return TrainingError(
             f"Out of memory with one sequence of {length} tokens per forward pass. Set a smaller "
             "`train.length` and another `out`, or train fewer weights with `adapter=lora`."
-        )
-    if whole:
-        return TrainingError(
-            f"Out of memory with {rows} sequences of {length} tokens in a step. Set a smaller "
-            "`train.batch` or `train.length`, and another `out`."
         )
     return TrainingError(
         f"Out of memory with {rows} sequences per forward pass. Run the same command with "

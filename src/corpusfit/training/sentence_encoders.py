@@ -1,12 +1,12 @@
-"""Sentence encoders in training: a transformer with its pooling, alone or with a decoder.
+"""Sentence encoders in training: a transformer with its pooling, and TSDAE's decoder.
 
-What: the embeddings of texts; and TSDAE's autoencoder, whose decoder rebuilds a text from its
-embedding by cross-attention to this one vector.
+What: an autoencoder, whose decoder rebuilds a text from its embedding by cross-attention to this
+one vector.
 Why: encoder and decoder share all parameters except the cross-attention and the head, so what
 the decoder learns of the domain reaches the encoder.
 Trade-off: only architectures whose causal form takes `add_cross_attention` have a decoder (BERT,
 RoBERTa, ELECTRA and similar ones); others are refused.
-Reference: Wang et al. (2021), TSDAE, section 3; Gao et al. (2021), SimCSE, section 3.
+Reference: Wang et al. (2021), TSDAE, section 3.
 """
 
 from __future__ import annotations
@@ -20,12 +20,21 @@ from corpusfit.embed.folders import Pooling
 from corpusfit.embed.prediction import evaluation_mode
 
 
-class SentenceEncoder(torch.nn.Module):
-    """A transformer and the pooling of its states into one embedding."""
+class DenoisingAutoencoder(torch.nn.Module):
+    """A transformer with the pooling of its states into one embedding, and a decoder of it.
 
-    def __init__(self, encoder: Any, pooling: Pooling) -> None:
+    Both have the same weights. It is called like an encoder-decoder.
+    """
+
+    def __init__(self, encoder: Any, pooling: Pooling, decoder: Any) -> None:
         super().__init__()
-        self.encoder, self.pooling, self.config = encoder, pooling, encoder.config
+        self.encoder, self.pooling, self.decoder = encoder, pooling, decoder
+        self.config = copy.deepcopy(encoder.config)
+        self.config.is_encoder_decoder = True
+        for name, weight in decoder.base_model.named_parameters():
+            part, _, leaf = name.rpartition(".")
+            if name in self._names:
+                setattr(encoder.get_submodule(part), leaf, weight)
 
     @property
     def device(self) -> torch.device:
@@ -35,58 +44,12 @@ class SentenceEncoder(torch.nn.Module):
 
     @property
     def base_model(self) -> Any:
-        """The model without its head, as transformers names it."""
-        return self.encoder
+        """The decoder without its head, as transformers names it."""
+        return self.decoder.base_model
 
     def get_input_embeddings(self) -> Any:
         """The table of the tokens' embeddings."""
         return self.encoder.get_input_embeddings()
-
-    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
-        """Embeddings [r, d] of rows of token ids [r, l]; the mask is 1 where a token is real."""
-        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        if self.pooling.mode == "cls":
-            return states[:, 0]
-        masked = states.masked_fill(attention_mask[:, :, None] == 0, 0)
-        return masked.sum(1, dtype=torch.float32) / attention_mask.sum(1, keepdim=True)
-
-    @property
-    def _probe(self) -> torch.Tensor:
-        """Two texts that differ in their last token."""
-        rows = int(self.get_input_embeddings().weight.shape[0])
-        return torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]], device=self.device) % rows
-
-    def varies(self) -> bool:
-        """Whether dropout gives two equal texts different embeddings."""
-        ids = self._probe[[0, 0]]
-        with evaluation_mode(self):
-            self.train()
-            one, other = self(ids, torch.ones_like(ids))
-        return not torch.equal(one, other)
-
-
-class DenoisingAutoencoder(SentenceEncoder):
-    """A sentence encoder and a decoder with the same weights; called like an encoder-decoder."""
-
-    def __init__(self, encoder: Any, pooling: Pooling, decoder: Any) -> None:
-        super().__init__(encoder, pooling)
-        self.decoder = decoder
-        self.config = copy.deepcopy(encoder.config)
-        self.config.is_encoder_decoder = True
-        for name, weight in decoder.base_model.named_parameters():
-            part, _, leaf = name.rpartition(".")
-            if name in self._names:
-                setattr(encoder.get_submodule(part), leaf, weight)
-
-    @property
-    def _names(self) -> set[str]:
-        """Names of the encoder's weights, without those of a pooler, which is not trained."""
-        return {name for name, p in self.encoder.named_parameters() if p.requires_grad}
-
-    @property
-    def base_model(self) -> Any:
-        """The decoder without its head."""
-        return self.decoder.base_model
 
     def forward(
         self,
@@ -94,9 +57,28 @@ class DenoisingAutoencoder(SentenceEncoder):
         attention_mask: torch.Tensor,
         decoder_input_ids: torch.Tensor | None = None,
     ) -> Any:
-        """The decoder's output for the embeddings of rows of token ids."""
-        embeddings = super().forward(input_ids, attention_mask)
+        """The decoder's output for the embeddings of rows of token ids [r, l].
+
+        Args:
+            input_ids: what the encoder reads.
+            attention_mask: 1 where a token of them is real.
+            decoder_input_ids: what the decoder reads.
+        """
+        embeddings = self._embedded(input_ids, attention_mask)
         return self._decoded(decoder_input_ids, embeddings)
+
+    def _embedded(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> Any:
+        """Embeddings [r, d] of the rows."""
+        states = self.encoder(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        if self.pooling.mode == "cls":
+            return states[:, 0]
+        masked = states.masked_fill(attention_mask[:, :, None] == 0, 0)
+        return masked.sum(1, dtype=torch.float32) / attention_mask.sum(1, keepdim=True)
+
+    @property
+    def _names(self) -> set[str]:
+        """Names of the encoder's weights, without those of a pooler, which is not trained."""
+        return {name for name, p in self.encoder.named_parameters() if p.requires_grad}
 
     def _decoded(self, ids: torch.Tensor | None, embeddings: torch.Tensor) -> Any:
         return self.decoder(
@@ -107,14 +89,15 @@ class DenoisingAutoencoder(SentenceEncoder):
         """Whether the decoder shares the encoder's weights, reads the embedding and is causal."""
         if not self._names <= {name for name, _ in self.base_model.named_parameters()}:
             return False
-        ids = self._probe
+        # two texts that differ in their last token only, which the earlier ones must not see
+        rows = int(self.get_input_embeddings().weight.shape[0])
+        ids = torch.tensor([[1, 2, 3, 4], [1, 2, 3, 5]], device=self.device) % rows
         zeros = torch.zeros(len(ids), int(self.config.hidden_size), device=self.device)
         with evaluation_mode(self):
             try:
                 one, other = (self._decoded(ids, v).logits[:, :3] for v in (zeros, zeros + 1))
             except (TypeError, ValueError, RuntimeError, AttributeError):
                 return False
-        # The probe texts differ in their last token only, which the earlier ones must not see.
         causal = torch.allclose(one[0], one[1], rtol=1e-4, atol=1e-5)
         reads_embedding = not torch.equal(one, other)
         return causal and reads_embedding

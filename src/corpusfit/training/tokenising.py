@@ -419,9 +419,7 @@ class Tokenising:
     def selected(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of a selection, with its scores."""
         ranges = ranges_of(sources)
-        # parts of one range have the numbers that earlier versions gave them
-        how = "selected" if len(ranges) == len(sources) else f"selected in {len(ranges)}"
-        out = self._folder(how, sources)
+        out = self._folder(f"selected in {len(ranges)}", sources)
         job, done = self._job(out), finished(out)
         pieces = [(i, part) for i, part in enumerate(ranges) if i not in done]
         return self._tokens(kind, sources, out, job, pieces, len(pieces))

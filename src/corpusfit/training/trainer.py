@@ -90,8 +90,6 @@ class Heldout:
             plain = ChunkTokens(chunks, stores, equal, equal)
             keys = place_keys(seed, _STREAM, len(order))
             begins = list(range(0, len(order), rows))
-            if objective.whole_steps and len(order) % rows == 1 and len(begins) > 1:
-                del begins[-1]  # the last text alone has nothing to be compared with
             batches[name] = [
                 objective.micro_batch(
                     plain, [order[i : i + 1] for i in range(at, end)], keys[order[at:end]]
@@ -304,13 +302,11 @@ class Training:
         return tokens / (_PASSES * (self.plan.batch or 1) * self.passes.length)
 
 
-def require_batch(batch: int, processes: int, *, whole: bool) -> None:
+def require_batch(batch: int, processes: int) -> None:
     """Raise `UsageError` if a step has too few sequences for each of some processes."""
-    least = processes * (2 if whole else 1)
-    if batch < least:
-        each = "two sequences" if whole else "one sequence"
-        cure = f"Each of the {processes} processes needs at least {each} per batch."
-        raise bad_setting("`train.batch`", f"{least} or more", batch, cure)
+    if batch < processes:
+        cure = f"Each of the {processes} processes needs at least one sequence per batch."
+        raise bad_setting("`train.batch`", f"{processes} or more", batch, cure)
 
 
 class Batch(NamedTuple):
@@ -329,8 +325,7 @@ class Batch(NamedTuple):
 def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
     """Train a model in place, from its last checkpoint if there is one."""
     processes = work.accelerator.num_processes
-    whole = work.objective.whole_steps
-    require_batch(work.plan.batch or 1, processes, whole=whole)
+    require_batch(work.plan.batch or 1, processes)
     if work.plan.keep == "best" and not work.heldout.micros:
         cure = "The data is too small for a held-out set. Name texts of the task with `task`."
         raise bad_setting("`train.keep`", "last without held-out text", "best", cure)
@@ -343,7 +338,7 @@ def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
     ):
         loop = TrainingLoop(work, callback)
         error = out_of_memory_error(
-            work.plan, processes, work.micro_rows, whole=whole, can_recompute=work.can_recompute
+            work.plan, processes, work.micro_rows, can_recompute=work.can_recompute
         )
         # whatever ends the training, the checkpoint that is being written is finished
         with naming_memory_errors(error), loop.writer:

@@ -17,7 +17,7 @@ from corpusfit.text.cache_entries import CacheEntry
 PATH = "/home/somebody/a folder/with-a-very-long-name/" + "x" * 70 + ".jsonl.zst"
 LONG = "Donaudampfschifffahrtsgesellschaft " * 6
 MANY = 123_456_789_012
-COUNTS = {"segments": MANY, "selected": MANY, "tokens": MANY}
+COUNTS = {"segments": MANY, "of_tokens": MANY, "selected": MANY, "tokens": MANY}
 FIGURE = Figure(0.98765, 0.97654, 0.99876)
 GAIN = {"mean": 0.98765, "low": 0.91234, "high": 1.0, "detectable": 0.12345}
 SPREAD = {"mean": 0.98765, "sd": 0.12345}
@@ -29,6 +29,7 @@ SHOWN = {
     "select.show_composition": [
         {
             **COUNTS,
+            "rows": MANY,
             "by_source": {PATH: COUNTS, f"{PATH}2": COUNTS},
             "by_cluster": [COUNTS],
             "quota": [1.0],
@@ -158,6 +159,8 @@ SHOWN = {
     "evaluate.show_evaluated": [
         {
             "metric": "weighted_precision",
+            "unit": "points",
+            "signatures": {},
             "task": {"name": PATH},
             "seeds": 8,
             "models": {"model": {"name": PATH}, "base": {"name": "bert-base-uncased"}},

@@ -8,7 +8,7 @@ import pytest
 
 import corpusfit
 from corpusfit.core.errors import ChangedInputError, InputError, OutputFolderError, StorageError
-from corpusfit.core.manifest import OutFolder, is_inside, read_kept, undamaged
+from corpusfit.core.manifest import FORMAT, OutFolder, is_inside, read_kept, undamaged
 from corpusfit.evaluation.evaluating import EvaluateFolder
 from corpusfit.evaluation.overlap import SplitFolder, split_input
 from corpusfit.selection.folder import SelectionFolder
@@ -244,3 +244,37 @@ def test_a_kept_value_is_the_right_one_or_none(tmp_path, monkeypatch):
     monkeypatch.setattr("corpusfit.core.manifest.read_bytes", closed)
     with pytest.raises(StorageError, match=r"kept\.json"):
         kept()
+
+
+def of_another_version(folder):
+    """The folder of a run, as if another version had made it."""
+    begun = folder.work / "run.json"
+    begun.write_text(json.dumps({**json.loads(begun.read_text()), "format": FORMAT - 1}))
+    return folder
+
+
+def test_a_run_of_another_version_is_refused_wherever_it_is_opened(tmp_path):
+    folder = SelectionFolder(tmp_path)
+    folder.begin(IDENTITY, overwrite=False)
+    folder.keep_scored({})
+    folder.finish(
+        {"command": "select", "versions": {}, "plan": {}, "selected": {"n": 1}, "counts": {}}
+    )
+    of_another_version(folder)
+    for opened in (
+        folder.finished,
+        folder.identity,
+        folder.require_scored,
+        lambda: corpusfit.open(tmp_path),
+        lambda: corpusfit.report(tmp_path),
+        lambda: corpusfit.choose(tmp_path, fraction=0.1),
+    ):
+        with pytest.raises(InputError, match="another version"):
+            opened()
+    before = (tmp_path / "manifest.json").read_bytes()
+    with pytest.raises(OutputFolderError, match=r"another version.*`overwrite`"):
+        folder.begin(IDENTITY, overwrite=False)
+    assert (tmp_path / "manifest.json").read_bytes() == before
+    folder.begin(IDENTITY, overwrite=True)
+    assert folder.identity() == IDENTITY
+    assert folder.finished() is None

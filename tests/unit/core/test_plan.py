@@ -6,7 +6,6 @@ import pytest
 
 from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import Plan
-from corpusfit.evaluation.plan import EvaluatePlan
 
 
 def test_a_plan_survives_json_and_toml(tmp_path):
@@ -82,8 +81,3 @@ def test_a_file_that_is_no_toml_is_named(tmp_path):
     path.write_text("not toml at all")
     with pytest.raises(UsageError, match=r"plan\.toml"):
         Plan.from_toml(path)
-
-
-def test_a_run_of_an_earlier_version_is_refused_in_a_sentence():
-    with pytest.raises(UsageError, match=r"earlier version.*tune.*[Rr]epeat its command"):
-        EvaluatePlan.from_dict({"tune": {"epochs": 3}, "model": {"name": "m"}})

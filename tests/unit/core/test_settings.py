@@ -97,11 +97,3 @@ def test_the_list_of_commands_cuts_no_sentence():
     group = typer.main.get_command(app) if isinstance(app, typer.Typer) else app
     context = group.make_context("corpusfit", ["methods"], resilient_parsing=True)
     assert "..." not in group.get_help(context).split("Select text:")[1]
-
-
-def test_settings_of_version_0_1_may_have_their_british_names():
-    _BRITISH = ("normalise", "centred")  # which is how typos passes over it
-    fit, method = _BRITISH
-    plan = Plan().with_overrides([f"fit.{fit}=false", f"method.{method}=true"])
-    assert not plan.fit.normalize
-    assert plan.method.options == {"centered": True}

@@ -1,4 +1,4 @@
-"""Likelihoods of causal models: bits per byte and few-shot labels, against plain loops."""
+"""Likelihoods of causal models: bits per byte, against plain loops."""
 
 import copy
 import json
@@ -25,7 +25,6 @@ transformers = pytest.importorskip("transformers", reason="the extra train is no
 
 CPU = Hardware("cpu", "fp32", 64)
 WORDS = ["kinase", "inhibitor", "affinity", "shares", "market", "results", "café", "東京"]
-LABELS = ["é", "why", "zed zed"]
 
 
 def texts(n, seed, most=30):
@@ -100,83 +99,6 @@ def test_batches_change_nothing_but_rounding(tiny_gpt, jsonl, monkeypatch):
         plan = plan_of(tiny_gpt, "likelihood.context=24")
         found.append(answer_task(task, plan, seed=0).predicted["test"])
     np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-5)
-
-
-def write_topics(folder, jsonl):
-    for split, n, seed in (("train", 20, 4), ("dev", 2, 5), ("test", 10, 6)):
-        own = texts(n, seed, most=6)
-        rows = [{"text": t, "label": LABELS[i % 3]} for i, t in enumerate(own)]
-        jsonl(f"{folder}/{split}.jsonl", rows)
-    return folder
-
-
-@pytest.fixture
-def topics(jsonl, tmp_path):
-    write_topics(tmp_path / "topics", jsonl)
-    return tmp_path / "topics"
-
-
-def test_labels_are_compared_by_their_likelihood_per_byte(tiny_gpt, opened, topics):
-    model, tokenizer = opened
-    task = read(topics, "few_shot")
-    outcome = answer_task(task, plan_of(tiny_gpt, "likelihood.shots=0"), seed=0)
-    expected = []
-    for text in task.test.texts():
-        scores = []
-        for label in task.labels:
-            prompt = tokenizer(f"Text: {text}\nLabel:")["input_ids"]
-            ids = tokenizer(f"Text: {text}\nLabel: {label}")["input_ids"]
-            nats = sum(log_likelihood(model, ids, at) for at in range(len(prompt), len(ids)))
-            scores.append(nats / len(label.encode()))
-        expected.append(int(np.argmax(scores)))
-    assert len(set(expected)) > 1
-    assert outcome.predicted["test"] == expected
-    gold = task.test.flat
-    assert outcome.scores["test"]["accuracy"] == pytest.approx(np.mean(gold == expected))
-
-
-def test_the_seed_draws_the_examples_of_the_prompt(tiny_gpt, topics, monkeypatch):
-    task, seen = read(topics, "few_shot"), []
-    asked = likelihood.Decoder.tokens
-
-    def tokens(self, texts):
-        seen.append(texts[0])
-        return asked(self, texts)
-
-    monkeypatch.setattr(likelihood.Decoder, "tokens", tokens)
-    plan = plan_of(tiny_gpt, "likelihood.shots=3", r"likelihood.template={text}\n= {label}")
-    outcomes = [answer_task(task, plan, seed=seed) for seed in (0, 0, 1)]
-    prompts = [seen[i * len(seen) // 3] for i in range(3)]
-    assert prompts[0] == prompts[1] != prompts[2]
-    assert outcomes[0].predicted == outcomes[1].predicted
-    rows = {
-        f"{t}\n= {task.labels[n]}"
-        for t, (n,) in zip(task.train.texts(), task.train.labels, strict=True)
-    }
-    *shown, last = prompts[0].split("\n\n")
-    assert len(set(shown)) == 3
-    assert rows.issuperset(shown)
-    assert last == f"{task.dev.texts()[0]}\n="
-
-
-def test_a_long_prompt_loses_its_beginning_and_is_counted(tiny_gpt, opened, topics):
-    model, tokenizer = opened
-    task = read(topics, "few_shot")
-    plan = plan_of(tiny_gpt, "likelihood.shots=2", "likelihood.context=14")
-    outcome = answer_task(task, plan, seed=0)
-    assert outcome.truncated == {"dev": 2, "test": 10}
-    expected = []
-    for text in task.test.texts():
-        wholes = [
-            tokenizer(f"\nText: {text}\nLabel: {label}")["input_ids"] for label in task.labels
-        ]
-        n = len(tokenizer(f"\nText: {text}\nLabel:")["input_ids"])
-        ends = [(ids[-15:], min(15, len(ids)) - (len(ids) - n)) for ids in wholes]
-        nats = [sum(log_likelihood(model, e, at) for at in range(b, len(e))) for e, b in ends]
-        expected.append(
-            int(np.argmax([x / len(y.encode()) for x, y in zip(nats, task.labels, strict=True)]))
-        )
-    assert outcome.predicted["test"] == expected
 
 
 MARKED = (
@@ -354,46 +276,3 @@ def test_text_that_is_missing_is_an_error(tmp_path, jsonl):
     jsonl("task/train.jsonl", ["a"])
     with pytest.raises(InputError, match="named test"):
         read(tmp_path / "task", "language_modeling")
-
-
-@pytest.mark.parametrize("template", ["{text}", "{label} {text}", "{text} {label}.", "{label}"])
-def test_a_template_has_a_text_and_ends_with_the_label(template):
-    with pytest.raises(UsageError, match=r"likelihood\.template"):
-        plan_of("gpt", f"likelihood.template={template}")
-
-
-def test_more_examples_than_there_are_is_an_error(tiny_gpt, topics):
-    with pytest.raises(UsageError, match=r"likelihood\.shots.*0 to 20.*21"):
-        answer_task(read(topics, "few_shot"), plan_of(tiny_gpt, "likelihood.shots=21"), seed=0)
-
-
-@pytest.mark.slow
-def test_figures_are_those_of_lm_eval(tiny_gpt, topics, jsonl, tmp_path, offline):
-    """Bits per byte in several windows, and the likelihoods of labels by bytes."""
-    lm_eval = pytest.importorskip("lm_eval", reason="lm-eval is not installed")
-    from lm_eval.tasks import TaskManager
-
-    held = jsonl("held.jsonl", [*texts(5, 2), *texts(3, 3, most=300)])
-    common = "dataset_path: json\ntest_split: test\ndataset_kwargs:\n  data_files:\n    test: "
-    (tmp_path / "tasks").mkdir()
-    (tmp_path / "tasks/bits.yaml").write_text(
-        f"task: bits\n{common}{held}\noutput_type: loglikelihood_rolling\n"
-        'doc_to_text: ""\ndoc_to_target: "{{text}}"\nmetric_list:\n  - metric: bits_per_byte\n'
-    )
-    (tmp_path / "tasks/labels.yaml").write_text(
-        f"task: labels\n{common}{topics}/test.jsonl\noutput_type: multiple_choice\n"
-        'doc_to_text: "Text: {{text}}\\nLabel:"\ndoc_to_target: label\n'
-        f"doc_to_choice: {json.dumps(LABELS)}\nmetric_list:\n  - metric: acc_bytes\n"
-    )
-    found = lm_eval.simple_evaluate(
-        model="hf",
-        model_args={"pretrained": str(tiny_gpt), "device": "cpu", "dtype": "float32"},
-        tasks=["bits", "labels"],
-        task_manager=TaskManager(include_path=str(tmp_path / "tasks"), include_defaults=False),
-        bootstrap_iters=0,
-    )["results"]
-    bits = answer_task(read(held, "language_modeling"), plan_of(tiny_gpt), seed=0)
-    labels = answer_task(read(topics, "few_shot"), plan_of(tiny_gpt, "likelihood.shots=0"), seed=0)
-    expected = -found["bits"]["bits_per_byte,none"]
-    assert bits.scores["test"]["neg_bits_per_byte"] == pytest.approx(expected, rel=1e-5)
-    assert labels.scores["test"]["accuracy"] == pytest.approx(found["labels"]["acc_bytes,none"])

@@ -1,8 +1,6 @@
 """Data sets of the papers, each in the format in which it is published; the texts are our own."""
 
-import contextlib
 import json
-import sqlite3
 import zipfile
 
 import pyarrow as pa
@@ -260,59 +258,6 @@ def test_csv_of_10kgnad(write):
         ("Kultur", "Neues Stueck"),
     ]
     assert [len(task.train) + len(task.dev), len(task.test)] == [12, 12]
-
-
-OMP = """
-    SELECT Title AS text, substr(Path, 10, instr(substr(Path, 10) || '/', '/') - 1) AS label
-    FROM Articles
-    WHERE Path LIKE 'Newsroom/%' AND Path NOT LIKE 'Newsroom/User%' ORDER BY ID_Article
-"""
-
-
-@pytest.fixture
-def million_posts(tmp_path):
-    """A database with the tables of One Million Posts; its articles, topics in their paths."""
-    path = tmp_path / "corpus.sqlite3"
-    topics = ["Sport/Fussball", "Wirtschaft", "User/Gast", "Kultur/Film/Kino"]
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        database.execute(
-            "CREATE TABLE Articles (ID_Article INTEGER PRIMARY KEY, Path, Title, Body)"
-        )
-        database.execute("CREATE TABLE Posts (ID_Post INTEGER PRIMARY KEY, Body)")
-        rows = [(f"Newsroom/{topics[i % 4]}", f"Titel {i}") for i in range(40)]
-        database.executemany("INSERT INTO Articles (Path, Title) VALUES (?, ?)", rows)
-        database.commit()
-    return path
-
-
-def test_sqlite_of_one_million_posts(million_posts):
-    """Titles with nine topics, and as two classes (mDAPT, appendix C): each a query."""
-    task = read(million_posts, query=OMP)
-    found = [pair for split in CHUNK for pair in labelled(task, split)]
-    assert len(found) == 30
-    assert task.labels == ("Kultur", "Sport", "Wirtschaft")
-    assert ("Kultur", "Titel 3") in found
-    two = read(
-        million_posts,
-        query="SELECT Title AS text, Path LIKE 'Newsroom/Wirtschaft%' AS label FROM Articles",
-    )
-    assert two.labels == ("0", "1")
-
-
-@pytest.mark.parametrize(
-    "query", ["", "Nothing", "SELECT x FROM Articles", "DELETE FROM Articles", "SELECT 1; SELECT 2"]
-)
-def test_a_query_that_is_not_one(million_posts, query):
-    with pytest.raises(InputError, match=r"^`task` .*query.*table.*SELECT"):
-        read(million_posts, query=query)
-
-
-def test_a_query_cannot_write(million_posts, tmp_path):
-    other = tmp_path / "other"
-    for query in (f"ATTACH '{other}' AS o", "WITH t AS (SELECT 1) DELETE FROM Posts"):
-        with pytest.raises(InputError, match="query"):
-            read(million_posts, query=query)
-    assert not other.exists()
 
 
 QUAERO = "Traitement par insuline du diabete\nEffet sur le bras gauche et droit\n"

@@ -388,8 +388,7 @@ def test_numbers_of_a_class_label_have_its_names_and_minus_1_is_none(tmp_path, p
 def test_label_names_are_those_of_numbers(write):
     for split in ("train", "dev", "test"):
         folder = write(f"{split}.csv", separated([("a", "0"), ("b", "1"), ("c", "-1")], ","))
-    for kind in ("auto", "few_shot"):
-        assert read(folder, label_names="neg, pos", kind=kind).labels == ("neg", "pos")
+    assert read(folder, label_names="neg, pos").labels == ("neg", "pos")
     assert read(folder).labels == ("-1", "0", "1")
     with pytest.raises(UsageError, match=r"label_names.*'1'"):
         read(folder, label_names="only")

@@ -130,12 +130,6 @@ def test_models_that_differ_in_training_are_noted():
     assert len(adapted_table([adapted(5, 3), adapted(5, 0)]).notes) == 1
 
 
-def test_the_facts_of_an_older_training_are_read():
-    stored = adapted(5, 3)
-    stored["training"]["steps"] = stored["training"].pop("max_steps")
-    assert adapted_table([stored]).rows == adapted_table([adapted(5, 3)]).rows
-
-
 def test_each_cell_has_its_cost_and_errors_are_written(tmp_path):
     asked = recipe(selector("base"))
     found = scored(asked, error="broken \udce9")

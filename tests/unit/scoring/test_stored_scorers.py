@@ -25,7 +25,7 @@ def fitted(name, options):
         table = number_features(np.arange(5, 9, dtype=np.uint64))
         one = np.ones(1)
         rounds = (np.ones((1, 4)), one, np.ones(1, np.int64), one, one)
-        return RoundScorer(table, np.ones(4), False, *rounds, table.copy(), np.ones(4))
+        return RoundScorer(table, np.ones(4), False, *rounds, table.copy(), np.ones(4), 0.0)
     method = registry.build(name, options)
     texts = (TEXTS, OTHERS) if method.reads == "text" else (ROWS[:6], ROWS)
     return method.fit(*texts, seed=0)

@@ -1,6 +1,5 @@
-"""Columns of stored scores that a part lacks."""
+"""A column of stored scores that a part lacks."""
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -24,18 +23,7 @@ def part(tmp_path):
     return write
 
 
-def test_an_older_part_has_no_copies(part):
-    path = part("score", "selected")
-
-    score, copy = table.read_columns(path, "score", "copy")
-    (alone,) = table.read_columns(path, "copy")
-
-    assert score.tolist() == [0.5, 0.25]
-    assert copy.dtype == alone.dtype == np.bool_
-    assert copy.tolist() == alone.tolist() == [False, False]
-
-
 @pytest.mark.parametrize(("stored", "lost"), [(["score"], "selected"), (["selected"], "score")])
-def test_a_part_without_a_column_of_every_version_is_refused(part, stored, lost):
+def test_a_part_without_a_column_is_refused(part, stored, lost):
     with pytest.raises(InputError, match=f"part-00000.*the column {lost} is missing"):
-        table.read_columns(part(*stored), "score", "selected", "copy")
+        table.read_columns(part(*stored), "score", "selected")

@@ -4,7 +4,6 @@ import csv
 import datetime as dt
 import io
 import json
-import sqlite3
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -44,14 +43,6 @@ def parquet(folder):
     return folder / "a.parquet"
 
 
-def database(folder):
-    with sqlite3.connect(folder / "a.sqlite") as base:
-        base.execute("CREATE TABLE rows (id TEXT, instruction TEXT, output TEXT)")
-        base.executemany("INSERT INTO rows VALUES (:id, :instruction, :output)", ROWS)
-    base.close()
-    return folder / "a.sqlite"
-
-
 def hub(folder):
     pytest.importorskip("datasets")
     (folder / "box").mkdir()
@@ -65,13 +56,13 @@ def read(name, folder, field):
     return [row for shard in corpus.shards(sources, plan) for row in corpus.rows(shard, plan)]
 
 
-@pytest.mark.parametrize("write", [jsonl, table, parquet, database, hub])
+@pytest.mark.parametrize("write", [jsonl, table, parquet, hub])
 def test_a_template_joins_fields_and_null_is_empty(write, tmp_path):
     found = read(write(tmp_path), tmp_path, TEMPLATE)
     assert [(row.id, row.text) for row in found] == list(zip("abc", TEXTS, strict=True))
 
 
-@pytest.mark.parametrize("write", [jsonl, table, parquet, database, hub])
+@pytest.mark.parametrize("write", [jsonl, table, parquet, hub])
 def test_a_row_with_no_field_of_the_template_is_rejected_and_names_its_fields(write, tmp_path):
     found = read(write(tmp_path), tmp_path, "{title}: {body}")
     assert len(found) == 3

@@ -1,7 +1,11 @@
 """What is said about files that no command makes readable, by their names and first bytes."""
 
+import contextlib
 import gzip
 import re
+import shutil
+import sqlite3
+import subprocess
 
 import pytest
 
@@ -128,3 +132,20 @@ def test_a_separator_that_is_not_that_of_a_file_may_be_left_out(write, tmp_path)
     sources = find([path], plan, spool=tmp_path, role="corpus")
     said = cures.of_content(sources, plan, {"missing field 'text'": 1}, "otherwise")
     assert re.search(r"a\.csv has ',' .*[Ll]eave out `read\.separator`", said)
+
+
+@pytest.mark.parametrize("name", ["a.sqlite", "a.db", "a.dat"])
+def test_a_table_of_a_database_is_made_first(tmp_path, name):
+    with contextlib.closing(sqlite3.connect(tmp_path / name)) as database:
+        database.execute("CREATE TABLE t (text)")
+        database.execute("INSERT INTO t VALUES (?)", ['one, "two"\nthree'])
+        database.commit()
+    with pytest.raises(CorpusfitError) as refused:
+        find([str(tmp_path / name)], ReadPlan(), spool=tmp_path, role="corpus")
+    command = str(refused.value).partition(" first: ")[2].replace("TABLE", "t")
+    if shutil.which("sqlite3"):
+        subprocess.run(command, shell=True, check=True)
+        (source,) = find([str(tmp_path / "a.csv")], ReadPlan(), spool=tmp_path, role="corpus")
+        (shard,) = corpus.shards([source], ReadPlan())
+        (row,) = corpus.rows(shard, ReadPlan())
+        assert row.text == 'one, "two"\nthree'

@@ -130,8 +130,8 @@ def test_the_second_phase_is_bounded_as_the_first(rows, device, steps):
     assert asked.max_steps == math.ceil(rows * 100 / 64)
 
 
-def test_a_second_phase_is_part_of_a_plans_identity_only_if_it_is_on():
-    assert "then_task" not in plan_of().decisive()
+def test_a_second_phase_is_part_of_a_plans_identity():
+    assert plan_of().decisive()["then_task"]["on"] is False
     assert plan_of(then_task=True).decisive()["then_task"]["on"] is True
     assert AdaptPlan.from_dict(plan_of(then_task=True).as_dict()).then_task.on
 

@@ -1,4 +1,4 @@
-"""Sentence encoders: losses of TSDAE and SimCSE, deleted words, poolings, models with decoders."""
+"""Sentence encoders: the loss of TSDAE, deleted words, poolings, models with decoders."""
 
 import dataclasses
 import json
@@ -21,7 +21,7 @@ from corpusfit.embed.folders import Pooling, read_pooling, write_pooling
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training.batches import Feed
 from corpusfit.training.objectives import objective
-from corpusfit.training.plan import EMBEDDINGS, AdaptPlan, ModelPlan, ObjectivePlan
+from corpusfit.training.plan import AdaptPlan, ModelPlan, ObjectivePlan
 from corpusfit.training.trainer import TrainerCallback, TrainingLoop, train
 
 torch = pytest.importorskip("torch")
@@ -76,7 +76,7 @@ def test_tsdaes_loss_is_that_of_transformers_decoder_text_by_text(tmp_path, mode
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
     torch.manual_seed(0)
-    model = sentence_encoder_of("tsdae", config, mode)
+    model = sentence_encoder_of(config, mode)
     weights = np.linspace(0.1, 2, 60)
     work = training_of(tmp_path, "tsdae", model=model, weights=weights, micro_rows=3, batch=6)
     assert work.network.predictor.hooked
@@ -118,51 +118,9 @@ def test_encoder_and_decoder_have_the_same_weights_after_training(tmp_path):
     assert any("crossattention" in name for name in decoder)
 
 
-def test_simcses_loss_is_the_formula(tmp_path):
-    """Equation 4 with cosines of torch, two embeddings of each text drawn with one seed."""
-    weights = np.linspace(0.1, 2, 60)
-    work = training_of(tmp_path, "simcse", weights=weights, dropout=0.2, batch=6, micro_rows=2)
-    loop, batch = first_batch(work)
-    (micro,) = batch.micros  # a step is not divided
-    model = work.network.predictor.model.train()
-    torch.manual_seed(1)
-    ids, real = micro.ids.repeat(2, 1), (micro.chunk >= 0).long().repeat(2, 1)
-    states = model.encoder(ids, attention_mask=real).last_hidden_state
-    vectors = [states[i][real[i] == 1].mean(0) for i in range(12)]
-    expected = 0.0
-    for i in range(6):
-        sims = [torch.cosine_similarity(vectors[i], vectors[6 + j], dim=0) for j in range(6)]
-        sims = torch.stack(sims) / 0.05
-        loss = (torch.logsumexp(sims, 0) - sims[i]).detach()
-        expected += float(loss) * float(work.chunk_tokens.scale[int(batch.rows[i][0])]) / 6
-    torch.manual_seed(1)
-    assert float(loop.gradient(batch)) == pytest.approx(expected, rel=1e-4)
-
-
-def test_copies_of_a_text_are_no_negatives(tmp_path):
-    """Three texts, each three times: a model that tells them apart has no loss left but noise."""
-    texts = [[5 + i] * 4 for i in (0, 9, 20)] * 3
-    words = {"texts": texts, "dropout": 0.05, "batch": 9, "max_steps": 40, "heldout": False}
-    history = train(training_of(tmp_path, "simcse", **words), TrainerCallback())
-    assert history[-1]["loss"] < 0.1 < np.log(3)
-    same = training_of(tmp_path / "same", "simcse", **words | {"texts": [[5, 6]] * 9})
-    loop, batch = first_batch(same)
-    assert float(loop.gradient(batch)) == pytest.approx(0, abs=1e-6)
-    for parameter in same.network.predictor.model.parameters():
-        assert parameter.grad is None or torch.isfinite(parameter.grad).all()
-
-
-def test_no_held_out_text_is_measured_alone(tmp_path):
-    """Nine and eleven texts, four at once: the last batch of nine has five."""
-    work = training_of(tmp_path, "simcse", batch=4)
-    sizes = {name: [len(m.labels) for m in own] for name, own in work.heldout.micros.items()}
-    assert sizes == {"task": [4, 5], "data": [4, 4, 3]}
-
-
-@pytest.mark.parametrize("name", EMBEDDINGS)
-def test_heldout_losses_have_fixed_noise(tmp_path, name):
-    """Measured twice with other random states; SimCSE with its dropout, in evaluation mode too."""
-    work = training_of(tmp_path, name, dropout=0.2)
+def test_heldout_losses_have_fixed_noise(tmp_path):
+    """Measured twice with other random states."""
+    work = training_of(tmp_path, "tsdae", dropout=0.2)
     torch.manual_seed(1)
     first = work.heldout.losses(work.objective, work.network)
     torch.manual_seed(2)
@@ -172,18 +130,17 @@ def test_heldout_losses_have_fixed_noise(tmp_path, name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EMBEDDINGS)
-def test_training_lowers_the_heldout_loss_and_resumes_exactly(tmp_path, name):
+def test_training_lowers_the_heldout_loss_and_resumes_exactly(tmp_path):
     words = {"dropout": 0.1, "max_steps": 24, "batch": 8, "checkpoint_minutes": 1e-9}
-    whole = training_of(tmp_path / "whole", name, **words)
+    whole = training_of(tmp_path / "whole", "tsdae", **words)
     history = train(whole, TrainerCallback())
     measured = [record["heldout"]["task"] for record in history if "heldout" in record]
     assert measured[-1] < measured[0]
-    stopped = training_of(tmp_path / "stopped", name, **words)
+    stopped = training_of(tmp_path / "stopped", "tsdae", **words)
     with pytest.raises(Stopped):
         train(stopped, Stopping(after=9))
     assert stopped.checkpoints.newest(print).step == 8
-    again = training_of(tmp_path / "stopped", name, **words)
+    again = training_of(tmp_path / "stopped", "tsdae", **words)
     train(again, TrainerCallback())
     expected, found = weights_of(whole), weights_of(again)
     assert all(torch.equal(found[name], weight) for name, weight in expected.items())
@@ -218,7 +175,7 @@ def test_what_the_decoder_does_not_share_is_new_and_by_the_seed(tiny_lm, tiny_en
 
 
 def test_a_pooler_is_not_trained(tiny_encoder, tmp_path):
-    model = opening(tiny_encoder, "simcse")
+    model = opening(tiny_encoder, "tsdae")
     assert "encoder.pooler.dense.weight" in model.state_dict()
     assert not any("pooler" in n for n, p in model.named_parameters() if p.requires_grad)
     without = tmp_path / "without"
@@ -226,16 +183,7 @@ def test_a_pooler_is_not_trained(tiny_encoder, tmp_path):
     weights = load_file(without / "model.safetensors")
     kept = {name: w for name, w in weights.items() if "pooler" not in name}
     save_file(kept, without / "model.safetensors", {"format": "pt"})
-    assert opening(without, "simcse").encoder.pooler is None
-
-
-def test_simcse_needs_dropout(tiny_encoder, tmp_path):
-    none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    folder = changed(tiny_encoder, tmp_path / "m", **none)
-    with pytest.raises(ModelError, match=r"`model\.dropout=0\.1`"):
-        opening(folder, "simcse")
-    assert opening(folder, "simcse", dropout=0.1).varies()
-    assert opening(folder, "tsdae").decodes()
+    assert opening(without, "tsdae").encoder.pooler is None
 
 
 DECODERS = {"bert", "roberta", "xlm-roberta", "camembert", "electra", "big_bird"}
@@ -257,7 +205,7 @@ def test_architectures_without_a_decoder_are_refused(name, tiny_encoder, tmp_pat
         return
     with pytest.raises(ModelError, match="decoder") as error:
         opening(folder, "tsdae")
-    assert "objective.name=simcse" in str(error.value)
+    assert "objective.name=mlm" in str(error.value)
 
 
 LAYOUT = [
@@ -314,7 +262,6 @@ def test_other_poolings_and_modules_are_refused(tmp_path):
         (["model.name=", "model.init=tiny"], "model.init"),
         (["adapter.kind=lora"], "adapter.kind"),
         (["objective.name=mlm", "model.pooling=cls"], "model.pooling"),
-        (["objective.name=simcse", "train.batch=1"], "train.batch"),
         (["objective.whole_word=true"], "objective.whole_word"),
     ],
 )

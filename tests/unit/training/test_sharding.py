@@ -55,7 +55,7 @@ def test_a_model_without_the_named_layers_is_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("group", "name", "value"),
     [
-        ("objective", "name", "simcse"),
+        ("objective", "name", "tsdae"),
         ("adapter", "kind", "pfeiffer"),
         ("train", "precision", "fp16"),
     ],

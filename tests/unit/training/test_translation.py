@@ -277,15 +277,6 @@ def test_settings_that_do_not_suit_are_refused(settings, named):
         plan.check()
 
 
-def test_new_settings_leave_earlier_digests_alone():
-    """A run without them is still the run that it was."""
-    settings = AdaptPlan().with_value("model.name", "x").decisive()
-    assert settings["train"].keys().isdisjoint({"pair_tokens", "patience", "adam_beta2"})
-    assert settings["objective"].keys() == {"name", "mask", "whole_word"}
-    other = AdaptPlan().with_value("train.patience", 3).decisive()
-    assert other["train"]["patience"] == 3
-
-
 @pytest.mark.parametrize(
     ("name", "tag"),
     [

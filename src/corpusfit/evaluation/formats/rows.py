@@ -109,7 +109,6 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
         quote=plan.quote,
         escape=plan.escape,
         columns=plan.columns,
-        query=plan.query,
     )
     sources = corpus.find(places, read, spool=Path(), role="task")
     rows: list[Row] = []

@@ -49,16 +49,13 @@ class LanguageModeling(TaskType):
     conversations = True
     usual = True
     group = "likelihood"
-    uses_train = False
     doing = "measure"
     metrics = ("neg_bits_per_byte",)
     unit = "bits per byte"
     default_metric = "neg_bits_per_byte"
     augmentations = ()
 
-    def open_model(
-        self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
-    ) -> Answering:
+    def open_model(self, task: Task, plan: EvaluatePlan, hardware: Hardware) -> Answering:
         """Measure each document by itself, in consecutive windows; nothing is drawn."""
         encode = _conversation_encoder(plan) if plan.task.loss_on else None
         if encode is not None:  # what is refused is said before the model is loaded

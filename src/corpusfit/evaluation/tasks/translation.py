@@ -53,7 +53,6 @@ class Translation(TaskType):
     forms = ("pairs",)
     usual = True
     group = "decode"
-    uses_train = False
     doing = "translate"
     truncation = "Texts longer than the model's limit are translated in part"
     wants = "a string that is not blank"
@@ -65,9 +64,7 @@ class Translation(TaskType):
     def numbers(self, labels: Sequence[Any], number: Mapping[str, int]) -> list[Any]:
         return list(labels)
 
-    def open_model(
-        self, task: Task, plan: EvaluatePlan, seed: int, hardware: Hardware
-    ) -> Answering:
+    def open_model(self, task: Task, plan: EvaluatePlan, hardware: Hardware) -> Answering:
         model, tokenizer = open_translator(MODEL_TO_EVALUATE, plan.model.name, hardware.precision)
         model.to(hardware.device)
         out_of_memory = TrainingError(

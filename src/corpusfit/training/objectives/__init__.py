@@ -7,10 +7,9 @@ import dataclasses
 from corpusfit.core.errors import ModelError
 from corpusfit.training.objectives.contract import Network, Objective
 from corpusfit.training.objectives.language_models import Causal, MaskedLM, MaskedPairs
-from corpusfit.training.objectives.simcse import SimCse
 from corpusfit.training.objectives.translation import Translation
 from corpusfit.training.objectives.tsdae import Tsdae
-from corpusfit.training.plan import SIMCSE, TRANSLATION, TSDAE, ObjectivePlan
+from corpusfit.training.plan import TRANSLATION, TSDAE, ObjectivePlan
 from corpusfit.training.special_tokens import SpecialTokens
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "MaskedPairs",
     "Network",
     "Objective",
-    "SimCse",
     "Translation",
     "Tsdae",
     "objective",
@@ -36,8 +34,6 @@ def objective(plan: ObjectivePlan, special: SpecialTokens, length: int = 0) -> O
         return Translation(special, plan.smoothing, length)
     if plan.name == TSDAE:
         return Tsdae(special, plan.delete)
-    if plan.name == SIMCSE:
-        return SimCse(special, plan.temperature)
     if plan.name == "causal":
         # texts end with that token already, and the parts of a text should not
         if special.end in special.suffix:

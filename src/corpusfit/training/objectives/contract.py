@@ -67,8 +67,6 @@ class Objective(ABC):
 
     special: SpecialTokens
     packs: ClassVar[bool] = True
-    whole_steps: ClassVar[bool] = False
-    """Whether the loss compares a step's rows, so that all of them (two or more) form one batch."""
     specials: ClassVar[int] = 1
     """How many times a chunk has the closing special tokens."""
 
