@@ -16,7 +16,7 @@ import pytest
 
 from adapting import Stopped, Stopping, chains, model_of, training_of, weights_of
 from corpusfit.core.artifacts import writing
-from corpusfit.core.errors import StorageError, TrainingError, UsageError
+from corpusfit.core.errors import ChangedInputError, StorageError, TrainingError, UsageError
 from corpusfit.training import trainer
 from corpusfit.training.batches import Feed
 from corpusfit.training.folder import Checkpoints, State, copied, save_weights
@@ -547,6 +547,43 @@ def test_an_incomplete_checkpoint_is_skipped(tmp_path, minutes, stopped, damage)
     assert "after step 5" in warning
     assert callback.records[0]["step"] == 6
     assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
+
+
+def stored_by_another(name, before, after):
+    """A change of a text in a file of a checkpoint, whose checksum is right."""
+
+    def change(folder):
+        file, mark = folder / name, folder / "state.json"
+        file.write_bytes(file.read_bytes().replace(before, after))
+        state = json.loads(mark.read_text())
+        if name in state.get("digests", {}):
+            state["digests"][name] = hashlib.sha256(file.read_bytes()).hexdigest()
+            mark.write_text(json.dumps(state))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        stored_by_another("state.json", b'"losses"', b'"sum"'),
+        stored_by_another("state.json", b'"digests"', b'"sha1"'),
+        stored_by_another("weights.safetensors", b"encoder.layer.1", b"encoder.block.1"),
+    ],
+)
+def test_a_checkpoint_of_another_version_is_refused_and_kept(tmp_path, minutes, change):
+    words = {"checkpoint_minutes": 1.0, "max_steps": 3, "checkpoints": 1, "heldout": False}
+    train(training_of(tmp_path, **words), TrainerCallback())
+    (folder,) = (tmp_path / "checkpoints").iterdir()
+    change(folder)
+    before = digests_of(folder)
+    with pytest.raises(ChangedInputError, match=f"{folder.name}.*`overwrite`"):
+        train(training_of(tmp_path, **words), TrainerCallback())
+    assert digests_of(folder) == before
+
+
+def digests_of(folder):
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir()}
 
 
 @pytest.mark.slow
