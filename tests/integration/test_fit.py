@@ -167,7 +167,8 @@ class _Shares(Listening):
 def test_replicates_that_do_not_fit_in_the_time_are_dropped(fit, few, monkeypatch, inline):
     """A replicate takes 120 s, so of twelve planned ones the fewest are made, and said why."""
     monkeypatch.setattr(schedule, "MOST", 12)
-    monkeypatch.setattr(fitting, "time", _Slow())
+    for module in (fitting, work, bar):
+        monkeypatch.setattr(module, "time", _Slow())
     heard = _Shares()
     run = fit(machine=type(inline)(progress=heard), time="7min")
     assert run.manifest["schedule"]["replicates"] == 3
@@ -185,14 +186,14 @@ def test_a_slow_selection_shortens_the_trainings_that_follow(tmp_path, monkeypat
     folder.schedule.write_text('{"seconds": 600}')
     stored = []
     for took in (60, 160):
-        planned_work = types.SimpleNamespace(
+        parts = types.SimpleNamespace(
             costs=costs,
             folder=folder,
             _seconds={"select": took},
             store=lambda found, *_, **__: stored.append(found),
         )
-        found = work.Work.shortened(planned_work, planned)
-        assert found.fits(planned_work.costs, 600)
+        found = work.Work.shortened(parts, planned)
+        assert found.fits(parts.costs, 600)
         assert found.tokens == planned.tokens
     assert stored == [found]
     assert found.max_steps < planned.max_steps
@@ -202,7 +203,7 @@ def test_the_share_is_the_time_that_has_passed_of_all_by_the_work_left(monkeypat
     """Closed form: a part of 100 s that is half done after 100 s, with one of 100 s behind it."""
     clock = _Slow()
     clock.perf_counter = clock.monotonic = lambda: clock.now
-    monkeypatch.setattr(fitting, "time", clock)
+    monkeypatch.setattr(bar, "time", clock)
     heard = _Shares()
     whole = bar.Whole(heard)
     whole.plan(200)
