@@ -712,21 +712,30 @@ def test_a_kill_while_a_checkpoint_is_written_loses_only_that(tmp_path, minutes,
 
 
 @pytest.mark.slow
-def test_a_full_disk_ends_the_training_with_a_sentence(tmp_path, minutes):
+@pytest.mark.parametrize("after", [0, 4])
+def test_a_full_disk_ends_the_training_with_a_sentence(tmp_path, minutes, after):
     """The thread that writes finds it; files may not grow, as if the disk were full."""
     resource = pytest.importorskip("resource")
-    words = {"checkpoint_minutes": 1.0, "max_steps": 6}
+    words = {"checkpoint_minutes": 1.0, "max_steps": 9}
     history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
-    work, callback = training_of(tmp_path / "full", **words), Stopping()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, limits[1]))
+
+    class Filling(Stopping):
+        def step(self, steps, tokens):
+            super().step(steps, tokens)
+            if self.made >= after:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, limits[1]))
+
+    callback, again = Filling(), Stopping()
     try:
         with pytest.raises(StorageError, match=r"Cannot write .*weights\.safetensors: File too"):
-            train(work, callback)
+            train(training_of(tmp_path / "full", **words), callback)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert callback.made <= 2
-    assert train(training_of(tmp_path / "full", **words), TrainerCallback()) == history
+    assert callback.made <= after + 2
+    assert train(training_of(tmp_path / "full", **words), again) == history
+    resumed_at = again.made - sum("loss" in record for record in again.records)
+    assert (resumed_at > 0) == (after > 0)  # an earlier checkpoint is still good
 
 
 def test_a_batch_has_a_sequence_for_every_process(tmp_path):
