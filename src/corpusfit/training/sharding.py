@@ -61,11 +61,11 @@ def launched_sharded() -> bool:
 @contextmanager
 def naming_lost_processes() -> Iterator[None]:
     """Replace the error of an exchange with a process that has ended by one for the user."""
-    import torch
-
     try:
         yield
     except RuntimeError as e:
+        import torch
+
         # gloo's are of no type of their own, but name the file that they come from
         if isinstance(e, torch.distributed.DistError) or "/gloo/" in str(e):
             raise TrainingError(
@@ -207,7 +207,7 @@ def save(folder: Path, parts: dict[str, Any], group: Any, *, main: bool) -> None
     The processes agree by `group`, which nothing else may use meanwhile.
     """
     from torch.distributed import barrier
-    from torch.distributed.checkpoint import CheckpointException
+    from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.state_dict_saver import save as save_parts
 
     if main:
