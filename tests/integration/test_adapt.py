@@ -23,6 +23,7 @@ from corpusfit.core.errors import (
 )
 from corpusfit.training import adapting, tokenising
 from corpusfit.training.objectives import MaskedLM
+from corpusfit.training.schedule import no_room_error
 from corpusfit.training.tokenising import TokeniseTexts
 from listening import StoppingTraining
 
@@ -400,6 +401,21 @@ def test_data_without_text(adapt, jsonl, rows):
     assert "empty.jsonl" in str(error.value) or "`data" in str(error.value)
 
 
+def test_a_device_without_room_for_the_model_is_named_and_the_same_call_goes_on(adapt, monkeypatch):
+    """As where another program has taken a GPU's memory."""
+    torch = pytest.importorskip("torch")
+
+    def moved(*_):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.nn.Module, "to", moved)
+        with pytest.raises(TrainingError, match=r"device cpu.*same command again"):
+            adapt(max_steps=1)
+    assert adapt(max_steps=1).manifest["kept_step"] == 1
+    assert "`train.device=cpu`" in str(no_room_error("cuda"))
+
+
 @pytest.mark.parametrize(
     ("selection", "words", "said"),
     [
@@ -414,6 +430,13 @@ def test_data_without_text(adapt, jsonl, rows):
             {"settings": ["trainer.learning_rate=1"]},
             r"trainer\.learning_rate.*Set `train\.learning_rate",
         ),
+        (
+            None,
+            {"settings": ["trainer.fsdp=full_shard"]},
+            r"fsdp.*Set `train\.shard=true`",
+        ),
+        (None, {"settings": ["trainer.deepspeed=a.json"]}, r"deepspeed.*Set `train\.shard=true`"),
+        (None, {"settings": ["trainer.adam_beta_1=0.8"]}, r"mean `trainer\.adam_beta1`"),
         (None, {"settings": ["trainer.push_to_hub=true"]}, r"trainer\.push_to_hub.*adam_beta1"),
         (None, {"settings": ["trainer.run_name=1"]}, r"trainer\.run_name.*str"),
         (None, {"settings": ["trainer.adam_beta1=1.5"]}, r"trainer\.adam_beta1.*below 1"),

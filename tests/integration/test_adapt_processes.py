@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -67,6 +68,24 @@ def started(processes, *arguments):
         text=True,
         env=environment,
     )
+
+
+def apart(processes, *arguments):
+    """`adapt` in so many processes that nothing watches, as on machines of their own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
+    place |= {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "WORLD_SIZE": str(processes)}
+    return [
+        subprocess.Popen(
+            [sys.executable, "-m", "corpusfit", "adapt", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+        )
+        for rank in range(processes)
+    ]
 
 
 def together(processes, *arguments):
@@ -186,3 +205,72 @@ def test_a_sharded_training_is_killed_and_resumed_by_more_processes(
     assert_same_losses(records_of(one.path), records_of(tmp_path / "parts"))
     shared = json.loads((tmp_path / "parts" / "config.json").read_text("utf-8"))
     assert shared["architectures"] == ["BertForMaskedLM"]
+
+
+@pytest.mark.long
+def test_a_killed_process_ends_the_other_with_a_sentence_and_the_same_command_resumes(
+    steady, jsonl, tmp_path
+):
+    data = jsonl("data.jsonl", prose("task", 60) + prose("market", 30))
+    words = {"max_steps": 60, "batch": 4, "length": LENGTH, "learning_rate": 1e-3}
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    command = [*("--model", steady, "--data", data), *as_options(words)]
+    done = together(2, *command, "--out", whole)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+    main, other = apart(2, *command, "--out", killed)
+    checkpoints = killed / ".corpusfit" / "checkpoints"
+    while main.poll() is None and not list(checkpoints.glob("step-*/state.json")):
+        time.sleep(0.02)
+    other.kill()
+    _, said = main.communicate(timeout=60)
+    other.communicate()
+    assert main.returncode == 1
+    assert "Another process of this training has ended" in said
+    assert "Traceback" not in said
+    assert not (killed / "model.safetensors").exists()
+    assert list(checkpoints.glob("step-*/state.json"))
+
+    done = together(2, *command, "--out", killed)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert records_of(killed) == records_of(whole)
+    ours, theirs = ((folder / "model.safetensors").read_bytes() for folder in (killed, whole))
+    assert ours == theirs
+
+
+SEEN = """
+import json, sys
+import accelerate, torch, transformers, corpusfit
+from torch.distributed.fsdp import FSDPModule
+
+class Seen(transformers.TrainerCallback):
+    def on_train_begin(self, args, state, control, model=None, **facts):
+        self.kind = str(accelerate.PartialState().distributed_type)
+        self.divided = isinstance(model, FSDPModule)
+
+seen = Seen()
+run = corpusfit.adapt(**json.loads(sys.argv[1]), callbacks=[seen])
+if accelerate.PartialState().is_main_process:
+    print(json.dumps([seen.kind, seen.divided, run.manifest["processes"]]))
+"""
+
+
+@pytest.mark.long
+def test_accelerate_launch_divides_the_weights_where_it_is_asked_for_fsdp(steady, jsonl, tmp_path):
+    """On a CPU accelerate itself ignores it: the processes are plain ones of several CPUs."""
+    data = jsonl("data.jsonl", prose("task", 60))
+    words = {"model": str(steady), "data": str(data), "out": str(tmp_path / "out")}
+    words |= {"max_steps": 2, "batch": 4, "length": LENGTH, "settings": SETTINGS}
+    script = tmp_path / "seen.py"
+    script.write_text(SEEN)
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--num_processes", "2"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    done = subprocess.run(
+        [*launch, "--use_fsdp", "--fsdp_version", "2", script, json.dumps(words)],
+        check=False,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert json.loads(done.stdout.splitlines()[-1]) == ["DistributedType.MULTI_CPU", True, 2]

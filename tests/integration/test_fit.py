@@ -10,7 +10,7 @@ from journeys import chats, digests, prose
 
 import corpusfit
 from corpusfit.core.errors import ChangedInputError, EmptyInputError
-from corpusfit.fitting import fitting, schedule
+from corpusfit.fitting import bar, fitting, schedule, work
 from listening import Listening
 
 pytestmark = pytest.mark.slow
@@ -38,7 +38,7 @@ def short(monkeypatch):
     monkeypatch.setattr(schedule, "ENOUGH_STEPS", 4)
     monkeypatch.setattr(schedule, "MOST_STEPS", 4)
     monkeypatch.setattr(schedule, "MOST", 3)
-    monkeypatch.setitem(fitting._BATCH, "cpu", (4, 32))
+    monkeypatch.setitem(work.BATCH, "cpu", (4, 32))
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def fit(tmp_path, inline, tiny_lm, labeled, pile):
 @pytest.fixture
 def few(monkeypatch):
     """No fine-tuning."""
-    monkeypatch.setattr(fitting._Work, "_answers", False)
+    monkeypatch.setattr(work.Work, "_answers", False)
 
 
 @pytest.mark.slow
@@ -167,7 +167,8 @@ class _Shares(Listening):
 def test_replicates_that_do_not_fit_in_the_time_are_dropped(fit, few, monkeypatch, inline):
     """A replicate takes 120 s, so of twelve planned ones the fewest are made, and said why."""
     monkeypatch.setattr(schedule, "MOST", 12)
-    monkeypatch.setattr(fitting, "time", _Slow())
+    for module in (fitting, work, bar):
+        monkeypatch.setattr(module, "time", _Slow())
     heard = _Shares()
     run = fit(machine=type(inline)(progress=heard), time="7min")
     assert run.manifest["schedule"]["replicates"] == 3
@@ -185,14 +186,14 @@ def test_a_slow_selection_shortens_the_trainings_that_follow(tmp_path, monkeypat
     folder.schedule.write_text('{"seconds": 600}')
     stored = []
     for took in (60, 160):
-        work = types.SimpleNamespace(
+        parts = types.SimpleNamespace(
             costs=costs,
             folder=folder,
             _seconds={"select": took},
             store=lambda found, *_, **__: stored.append(found),
         )
-        found = fitting._Work.shortened(work, planned)
-        assert found.fits(work.costs, 600)
+        found = work.Work.shortened(parts, planned)
+        assert found.fits(parts.costs, 600)
         assert found.tokens == planned.tokens
     assert stored == [found]
     assert found.max_steps < planned.max_steps
@@ -202,11 +203,11 @@ def test_the_share_is_the_time_that_has_passed_of_all_by_the_work_left(monkeypat
     """Closed form: a part of 100 s that is half done after 100 s, with one of 100 s behind it."""
     clock = _Slow()
     clock.perf_counter = clock.monotonic = lambda: clock.now
-    monkeypatch.setattr(fitting, "time", clock)
+    monkeypatch.setattr(bar, "time", clock)
     heard = _Shares()
-    whole = fitting._Whole(heard)
+    whole = bar.Whole(heard)
     whole.plan(200)
-    part = fitting._Part(whole, 100, set())
+    part = bar.Part(whole, 100, set())
     part.begin("adapt", 10)
     clock.now = 100
     part.advance(5)
@@ -215,7 +216,7 @@ def test_the_share_is_the_time_that_has_passed_of_all_by_the_work_left(monkeypat
     part.advance(4)
     assert heard.shares[-1] == pytest.approx(190 / (190 + 190 / 9 + 100))
     part.complete(was_there=False)
-    part = fitting._Part(whole, 100, set())
+    part = bar.Part(whole, 100, set())
     clock.now = 900  # far later than planned
     part.advance(0)
     assert heard.shares[-1] == pytest.approx(900 / (900 + 71))
@@ -238,7 +239,7 @@ def test_plain_texts_are_a_task_whose_loss_is_measured(fit, few, jsonl):
 def test_chats_are_selected_whole_and_all_is_measured_where_the_loss_is(
     fit, tiny_chat, jsonl, monkeypatch, loss_on
 ):
-    monkeypatch.setitem(fitting._BATCH_OF_CHATS, "cpu", (4, 256))
+    monkeypatch.setitem(work.BATCH_OF_CHATS, "cpu", (4, 256))
     known = chats("task", 40)
     corpus = [*chats("task", 150, 9), *chats("market", 150, 9)]
     run = fit(
@@ -368,7 +369,7 @@ def test_another_corpus_in_its_place_begins_anew_where_overwrite_is_asked_for(fi
     jsonl("own.jsonl", [*prose("task", 200, 5), *prose("market", 200, 6)])
     with pytest.raises(ChangedInputError, match=r"own\.jsonl"):
         fit(corpus=corpus)
-    train = fitting._Work._train
+    train = work.Work._train
 
     def stopping(self, schedule, out, *words, **others):
         if out.name == "random-2":
@@ -376,7 +377,7 @@ def test_another_corpus_in_its_place_begins_anew_where_overwrite_is_asked_for(fi
         return train(self, schedule, out, *words, **others)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting._Work, "_train", stopping)
+        patch.setattr(work.Work, "_train", stopping)
         with pytest.raises(KeyboardInterrupt):
             fit(corpus=corpus, overwrite=True)
     again, fresh = fit(corpus=corpus), fit("fresh", corpus=corpus)

@@ -17,7 +17,7 @@ from journeys import chats, prose
 import corpusfit
 from corpusfit.core.errors import ChangedInputError, ModelError, TrainingError, UsageError
 from corpusfit.core.languages import count_words
-from corpusfit.fitting import fitting
+from corpusfit.fitting import fitting, outside, work
 from corpusfit.fitting.program import require_model
 from corpusfit.training.models import fingerprint
 from listening import Listening
@@ -68,7 +68,7 @@ def plain(jsonl):
 @pytest.fixture(autouse=True)
 def short(monkeypatch):
     """Short sequences."""
-    monkeypatch.setitem(fitting._BATCH, "cpu", (4, 32))
+    monkeypatch.setitem(work.BATCH, "cpu", (4, 32))
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_models_of_a_program_are_measured_as_those_of_adapt(
         length=32,
         seed=1,
         machine=inline,
-        settings=fitting._MEASURED["settings"],
+        settings=work.MEASURED["settings"],
     )
     assert run.manifest["train_with"]["base"]["1"] == own.manifest["losses"]["before"]["task"]
     assert loss["examples"] == own.manifest["heldout"]["task"]
@@ -129,7 +129,7 @@ def test_models_of_a_program_are_measured_as_those_of_adapt(
 def test_no_measured_model_is_in_memory_while_the_program_runs(fit, copying, monkeypatch):
     """It may need the GPU for itself."""
     held = []
-    run = fitting.run_program
+    run = outside.run_program
 
     def models():
         return sum(
@@ -141,7 +141,7 @@ def test_no_measured_model_is_in_memory_while_the_program_runs(fit, copying, mon
         run(*given, **settings)
 
     known = models()
-    monkeypatch.setattr(fitting, "run_program", counted)
+    monkeypatch.setattr(outside, "run_program", counted)
     fit(copying())
     assert held == [known] * 6
 
@@ -222,7 +222,7 @@ def test_a_model_that_has_changed_is_refused_and_one_that_is_deleted_is_trained_
 
 def test_a_training_is_kept_where_its_measurement_is_stopped(fit, copying, calls, monkeypatch):
     """Unless its model cannot be opened: then another training may write a better one."""
-    measure = fitting._OutsideWork._loss
+    measure = outside.OutsideWork._loss
 
     def stopped(error):
         def loss(self, model, seed):
@@ -233,11 +233,11 @@ def test_a_training_is_kept_where_its_measurement_is_stopped(fit, copying, calls
         return loss
 
     for error, trainings in ((KeyboardInterrupt(), 2), (ModelError("no head"), 2)):
-        monkeypatch.setattr(fitting._OutsideWork, "_loss", stopped(error))
+        monkeypatch.setattr(outside.OutsideWork, "_loss", stopped(error))
         with pytest.raises(type(error)):
             fit(copying())
         assert len(calls()) == trainings
-    monkeypatch.setattr(fitting._OutsideWork, "_loss", measure)
+    monkeypatch.setattr(outside.OutsideWork, "_loss", measure)
     fit(copying())
     assert len(calls()) == 7
 
@@ -282,9 +282,9 @@ def test_labeled_tasks_are_probed_and_with_six_seeds_fine_tuned(fit, copying, js
         folder = jsonl(f"labeled/{split}.jsonl", rows).parent
     run = fit(copying(), task=folder, model=str(tiny_lm))
     assert [measure["name"] for measure in run.manifest["measures"]] == ["loss", "probe"]
-    request = fitting.Request(run_plan(tiny_lm), str(folder), (), "random", "text", seeds=6)
+    request = work.Request(run_plan(tiny_lm), str(folder), (), "random", "text", seeds=6)
     task, plan = fitting._read(request)
-    assert fitting._outside_schedule(request, plan, task).finetunings == 6
+    assert outside.schedule_of(request, plan, task).finetunings == 6
 
 
 def run_plan(model):
@@ -292,7 +292,7 @@ def run_plan(model):
 
 
 def test_conversations_are_written_as_they_are(fit, copying, tiny_chat, jsonl, monkeypatch):
-    monkeypatch.setitem(fitting._BATCH_OF_CHATS, "cpu", (4, 256))
+    monkeypatch.setitem(work.BATCH_OF_CHATS, "cpu", (4, 256))
     corpus = [*chats("task", 60, 9), *chats("market", 60, 9)]
     run = fit(
         copying(),

@@ -109,8 +109,9 @@ def demo(
         return
 
     from corpusfit.evaluation.plan import EvaluatePlan
-    from corpusfit.fitting.fitting import Request, fit
+    from corpusfit.fitting.fitting import fit
     from corpusfit.fitting.schedule import Costs, Schedule
+    from corpusfit.fitting.work import Request
 
     held = task / "test.jsonl"
     base = corpusfit.adapt(

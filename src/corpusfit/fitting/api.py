@@ -18,7 +18,8 @@ from corpusfit.training.plan import LANGUAGE_MODELS, TSDAE
 
 if TYPE_CHECKING:
     from corpusfit.core.typed_options import FitOptions
-    from corpusfit.fitting.fitting import Fitted, Request
+    from corpusfit.fitting.fitting import Fitted
+    from corpusfit.fitting.work import Request
     from corpusfit.text.context import Machine
 
 FIT = Offer(
@@ -64,9 +65,9 @@ def _resolve(
         cure = "For example `model.name=bert-base-uncased`."
         raise bad_setting("`model.name`", allowed, "nothing", cure)
     from corpusfit.core.where import parsed
-    from corpusfit.fitting.fitting import Request
     from corpusfit.fitting.program import Program
     from corpusfit.fitting.schedule import FEWEST
+    from corpusfit.fitting.work import Request
     from corpusfit.scoring.names import require
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs

@@ -84,8 +84,9 @@ from corpusfit.training.presets import (
     resolve_training,
     task_phase,
 )
+from corpusfit.training.schedule import naming_memory_errors, no_room_error
 from corpusfit.training.scratch import new_model
-from corpusfit.training.sharding import launched_sharded
+from corpusfit.training.sharding import launched_sharded, naming_lost_processes
 from corpusfit.training.special_tokens import add_tags, backend_tokenizer, source_prefix
 from corpusfit.training.trainer import (
     TrainerCallback,
@@ -104,6 +105,7 @@ class Adapted(Finished):
         return [json.loads(line) for line in lines]
 
 
+@naming_lost_processes()
 def adapt(
     plan: AdaptPlan,
     data: Sequence[str],
@@ -160,7 +162,8 @@ def adapt(
             hardware, accelerator, machine.progress, track, out, measuring, callbacks
         )
         try:
-            facts = runner.run(ready, folder)
+            with naming_memory_errors(no_room_error(hardware.device)):
+                facts = runner.run(ready, folder)
             # on task text alone, the command sets every setting of the preset
             on_task = list(data) == [TASK]
             texts = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corpusfit.core.artifacts import names_in, remove, write_bytes, writing
+from corpusfit.core.errors import ChangedInputError
 from corpusfit.core.manifest import OutFolder
 from corpusfit.embed.folders import POOLING
 from corpusfit.training.sharding import assign
@@ -116,7 +117,10 @@ class Checkpoints:
         from safetensors.torch import load_file
 
         mark = self._mark(step)
-        load_weights(mark.with_name("weights.safetensors"), parameters)
+        try:
+            load_weights(mark.with_name("weights.safetensors"), parameters)
+        except KeyError as e:  # transformers may name a weight differently
+            raise _of_another_version(mark.parent) from e
         moments = load_file(mark.with_name("moments.safetensors"))
         for name, parameter in parameters.items():
             if f"{name}/step" in moments:  # missing where a weight has no gradient
@@ -209,6 +213,14 @@ def load_weights(path: Path, parameters: Mapping[str, torch.nn.Parameter]) -> No
         assign(parameter, stored[name])
 
 
+def _of_another_version(folder: Path) -> ChangedInputError:
+    """The error for a complete checkpoint that this version does not know how to read."""
+    return ChangedInputError(
+        f"The checkpoint {folder} was written by another version of corpusfit or of transformers. "
+        "Resume with that version, or choose another `out`, or pass `overwrite` to begin again."
+    )
+
+
 def _digest(path: Path) -> str:
     """The SHA-256 of a file."""
     with path.open("rb") as f:
@@ -218,10 +230,13 @@ def _digest(path: Path) -> str:
 def _fault(folder: Path) -> str | None:
     """Why a checkpoint cannot be used; None if it can."""
     try:
-        digests = json.loads((folder / "state.json").read_text("utf-8"))["digests"]
-    except (OSError, ValueError, KeyError, TypeError):
+        stored = json.loads((folder / "state.json").read_text("utf-8"))
+        known = {"digests", *State.__dataclass_fields__} <= stored.keys()
+    except (OSError, ValueError, AttributeError):
         return "writing did not finish"
-    for name, digest in digests.items():
+    if not known:
+        raise _of_another_version(folder)
+    for name, digest in stored["digests"].items():
         try:
             actual = _digest(folder / name)
         except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -549,6 +550,9 @@ _OF_TRAINER = {
 _INSTEAD = {
     "bf16": "train.precision",
     "fp16": "train.precision",
+    "deepspeed": "train.shard=true",
+    "fsdp": "train.shard=true",
+    "fsdp_config": "train.shard=true",
     "eval_steps": "train.evaluations",
     "gradient_accumulation_steps": "train.micro_tokens",
     "gradient_checkpointing": "train.checkpointing",
@@ -591,11 +595,14 @@ class TrainerPlan(Group, group="trainer"):
         """Raise `UsageError` for an argument that `adapt` does not hand on, or of another type."""
         for name, value in self.options.items():
             setting = f"`trainer.{name}`"
-            if name not in _OF_TRAINER:
-                cure = f"Those that are handed on: {', '.join(_OF_TRAINER)}."
-                if name in _INSTEAD:
-                    cure = f"Set `{_INSTEAD[name]}` instead."
+            if name in _INSTEAD:
+                cure = f"Set `{_INSTEAD[name]}` instead."
                 raise bad_setting(setting, "left out, as `adapt` decides it", value, cure)
+            if name not in _OF_TRAINER:
+                near = difflib.get_close_matches(name, _OF_TRAINER, n=1)
+                cure = f"Did you mean `trainer.{near[0]}`?" if near else ""
+                allowed = f"an argument that is handed on: {', '.join(_OF_TRAINER)}"
+                raise bad_setting(setting, allowed, value, cure)
             kind, above, below = _OF_TRAINER[name]
             number = kind is float and type(value) is int
             if not (number or type(value) is kind):

@@ -198,6 +198,17 @@ def out_of_memory_error(
     )
 
 
+def no_room_error(device: str) -> TrainingError:
+    """The error for running out of memory outside of the steps, as where a model is moved."""
+    cure = "or adapt a smaller model."
+    if device != "cpu":
+        cure = "or take another device, such as `train.device=cpu`."
+    return TrainingError(
+        f"Out of memory on the device {device} outside of a training step, mostly as other "
+        f"programs use it. Run the same command again when they have ended, {cure}"
+    )
+
+
 @contextmanager
 def naming_memory_errors(error: TrainingError) -> Iterator[None]:
     """Replace any out-of-memory error, known by type or message, by `error`."""

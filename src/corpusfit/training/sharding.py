@@ -11,12 +11,20 @@ Reference: Zhao et al. (2023), PyTorch FSDP.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from corpusfit.core.artifacts import remove
-from corpusfit.core.errors import ModelError, UsageError, bad_setting
+from corpusfit.core.errors import (
+    ModelError,
+    StorageError,
+    TrainingError,
+    UsageError,
+    bad_setting,
+    machine_fault,
+)
 from corpusfit.embed.prediction import evaluation_mode
 
 if TYPE_CHECKING:
@@ -48,6 +56,24 @@ def launched_sharded() -> bool:
     if os.environ.get("FSDP_OFFLOAD_PARAMS", "").lower() == "true":
         raise bad_setting("`--fsdp_offload_params`", "false", "true", "It is not supported.")
     return True
+
+
+@contextmanager
+def naming_lost_processes() -> Iterator[None]:
+    """Replace the error of an exchange with a process that has ended by one for the user."""
+    try:
+        yield
+    except RuntimeError as e:
+        import torch
+
+        # gloo's are of no type of their own, but name the file that they come from
+        if isinstance(e, torch.distributed.DistError) or "/gloo/" in str(e):
+            raise TrainingError(
+                "Another process of this training has ended, or cannot be reached any more; its "
+                "own output says why. Run the same command again: it resumes from the last "
+                "checkpoint."
+            ) from e
+        raise
 
 
 def shard(model: Any, world: int, device: Any) -> None:
@@ -181,12 +207,23 @@ def save(folder: Path, parts: dict[str, Any], group: Any, *, main: bool) -> None
     The processes agree by `group`, which nothing else may use meanwhile.
     """
     from torch.distributed import barrier
+    from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.state_dict_saver import save as save_parts
 
     if main:
         remove(folder)
     barrier(group)
-    save_parts(parts, checkpoint_id=folder, process_group=group)
+    try:
+        save_parts(parts, checkpoint_id=folder, process_group=group)
+    except CheckpointException as e:  # on all processes, for a fault of one
+        error, _ = next(iter(e.failures.values()))
+        message = f"Cannot write {folder}"
+        # PyTorch's archive hides the system's error
+        hidden = (
+            f"{message}, perhaps as the disk is full: {str(error).strip()}. Make room on it, then "
+            "run the same command again; finished work is kept."
+        )
+        raise (machine_fault(error, message) or StorageError(hidden)) from e
 
 
 def load(folder: Path, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any) -> None:

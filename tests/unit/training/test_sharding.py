@@ -1,5 +1,6 @@
 """What is refused before a sharded training begins, and how a model is divided."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -7,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from corpusfit.core.errors import ModelError, UsageError
+from corpusfit.core.errors import ModelError, StorageError, TrainingError, UsageError
 from corpusfit.training.plan import AdaptPlan
-from corpusfit.training.sharding import launched_sharded, shard
+from corpusfit.training.sharding import launched_sharded, naming_lost_processes, save, shard
 
 torch = pytest.importorskip("torch", reason="the extra train is not installed")
 
@@ -39,6 +40,51 @@ def test_other_ways_to_launch_are_refused(monkeypatch, variables, named):
         monkeypatch.setenv(name, value)
     with pytest.raises(UsageError, match=named):
         launched_sharded()
+
+
+@pytest.fixture
+def group():
+    """Processes of which there is one."""
+    torch.distributed.init_process_group(
+        "gloo", store=torch.distributed.HashStore(), rank=0, world_size=1
+    )
+    yield torch.distributed.group.WORLD
+    torch.distributed.destroy_process_group()
+
+
+def test_a_full_disk_is_named_with_the_checkpoint_that_it_ends(tmp_path, group):
+    """Files may not grow, as if the disk were full."""
+    resource = pytest.importorskip("resource")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, limits[1]))
+    try:
+        with pytest.raises(StorageError, match="step-7/shards"):
+            save(tmp_path / "step-7/shards", {"a": torch.zeros(9_999)}, group, main=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_an_error_of_the_system_in_a_checkpoint_has_its_cure(tmp_path, group, monkeypatch):
+    def full(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("torch.distributed.checkpoint.filesystem._write_item", full)
+    with pytest.raises(StorageError, match=r"shards: No space left.*Make room"):
+        save(tmp_path / "shards", {"a": torch.zeros(9)}, group, main=True)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("[/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer"),
+        torch.distributed.DistBackendError("NCCL error: remote process exited"),
+    ],
+)
+def test_a_process_that_has_ended_is_told_apart_from_other_errors(error):
+    with pytest.raises(TrainingError, match="Another process"), naming_lost_processes():
+        raise error
+    with pytest.raises(RuntimeError, match="shape"), naming_lost_processes():
+        raise RuntimeError("shape mismatch")
 
 
 def test_one_process_has_nothing_to_share_with():

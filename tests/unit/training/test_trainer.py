@@ -16,7 +16,7 @@ import pytest
 
 from adapting import Stopped, Stopping, chains, model_of, training_of, weights_of
 from corpusfit.core.artifacts import writing
-from corpusfit.core.errors import StorageError, TrainingError, UsageError
+from corpusfit.core.errors import ChangedInputError, StorageError, TrainingError, UsageError
 from corpusfit.training import trainer
 from corpusfit.training.batches import Feed
 from corpusfit.training.folder import Checkpoints, State, copied, save_weights
@@ -645,6 +645,43 @@ def test_an_incomplete_checkpoint_is_skipped(tmp_path, minutes, stopped, damage)
     assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
 
 
+def stored_by_another(name, before, after):
+    """A change of a text in a file of a checkpoint, whose checksum is right."""
+
+    def change(folder):
+        file, mark = folder / name, folder / "state.json"
+        file.write_bytes(file.read_bytes().replace(before, after))
+        state = json.loads(mark.read_text())
+        if name in state.get("digests", {}):
+            state["digests"][name] = hashlib.sha256(file.read_bytes()).hexdigest()
+            mark.write_text(json.dumps(state))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        stored_by_another("state.json", b'"losses"', b'"sum"'),
+        stored_by_another("state.json", b'"digests"', b'"sha1"'),
+        stored_by_another("weights.safetensors", b"encoder.layer.1", b"encoder.block.1"),
+    ],
+)
+def test_a_checkpoint_of_another_version_is_refused_and_kept(tmp_path, minutes, change):
+    words = {"checkpoint_minutes": 1.0, "max_steps": 3, "checkpoints": 1, "heldout": False}
+    train(training_of(tmp_path, **words), TrainerCallback())
+    (folder,) = (tmp_path / "checkpoints").iterdir()
+    change(folder)
+    before = digests_of(folder)
+    with pytest.raises(ChangedInputError, match=f"{folder.name}.*`overwrite`"):
+        train(training_of(tmp_path, **words), TrainerCallback())
+    assert digests_of(folder) == before
+
+
+def digests_of(folder):
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in folder.iterdir()}
+
+
 @pytest.mark.slow
 def test_without_a_complete_checkpoint_training_restarts_with_a_warning(tmp_path, minutes):
     words = {"checkpoint_minutes": 1.0, "max_steps": 5}
@@ -771,21 +808,30 @@ def test_a_kill_while_a_checkpoint_is_written_loses_only_that(tmp_path, minutes,
 
 
 @pytest.mark.slow
-def test_a_full_disk_ends_the_training_with_a_sentence(tmp_path, minutes):
+@pytest.mark.parametrize("after", [0, 4])
+def test_a_full_disk_ends_the_training_with_a_sentence(tmp_path, minutes, after):
     """The thread that writes finds it; files may not grow, as if the disk were full."""
     resource = pytest.importorskip("resource")
-    words = {"checkpoint_minutes": 1.0, "max_steps": 6}
+    words = {"checkpoint_minutes": 1.0, "max_steps": 9}
     history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
-    work, callback = training_of(tmp_path / "full", **words), Stopping()
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, limits[1]))
+
+    class Filling(Stopping):
+        def step(self, steps, tokens):
+            super().step(steps, tokens)
+            if self.made >= after:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (5_000, limits[1]))
+
+    callback, again = Filling(), Stopping()
     try:
         with pytest.raises(StorageError, match=r"Cannot write .*weights\.safetensors: File too"):
-            train(work, callback)
+            train(training_of(tmp_path / "full", **words), callback)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert callback.made <= 2
-    assert train(training_of(tmp_path / "full", **words), TrainerCallback()) == history
+    assert callback.made <= after + 2
+    assert train(training_of(tmp_path / "full", **words), again) == history
+    resumed_at = again.made - sum("loss" in record for record in again.records)
+    assert (resumed_at > 0) == (after > 0)  # an earlier checkpoint is still good
 
 
 def test_a_batch_has_a_sequence_for_every_process(tmp_path):

@@ -1,0 +1,572 @@
+"""The parts of a fit, each by the public function of its own command."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+
+from corpusfit.core.artifacts import remove, write_bytes
+from corpusfit.core.engine import Progress
+from corpusfit.core.engine.pace import format_duration
+from corpusfit.core.errors import InputError, bad_setting
+from corpusfit.core.manifest import digest, read_object
+from corpusfit.core.plan import size_for
+from corpusfit.embed.folders import find
+from corpusfit.embed.hardware import resolve_device
+from corpusfit.evaluation.api import estimate_evaluation, evaluate
+from corpusfit.evaluation.evaluating import BASE, Evaluated
+from corpusfit.evaluation.formats.rows import row_of
+from corpusfit.evaluation.plan import EvaluatePlan, metric_of
+from corpusfit.evaluation.reading import read_task
+from corpusfit.evaluation.task import NOTABLE, Task
+from corpusfit.evaluation.tasks import load
+from corpusfit.fitting.bar import Part, Whole
+from corpusfit.fitting.folder import FitFolder
+from corpusfit.fitting.program import Program
+from corpusfit.fitting.schedule import (
+    FEWEST,
+    Costs,
+    Schedule,
+    first_schedule,
+    with_fewer,
+    with_replicates,
+)
+from corpusfit.fitting.verdict import POWER, Measure
+from corpusfit.selection.api import estimate, select
+from corpusfit.text.context import Machine
+from corpusfit.text.same_text import text_keys
+from corpusfit.training.api import adapt, estimate_adaptation
+from corpusfit.training.models import MODEL
+from corpusfit.training.plan import ALL, TSDAE
+
+PLAIN = "language_modeling"
+_CHARACTERS_PER_TOKEN = 4.5
+BATCH = {"cpu": (16, 128), "gpu": (64, 512)}
+"""Sequences per step and tokens per sequence."""
+BATCH_OF_CHATS = {"cpu": (4, 512), "gpu": (16, 2048)}
+"""The same, as a conversation is never divided among sequences."""
+SEQUENCES = 256
+"""Most held-out sequences of the task."""
+MEASURED = {
+    "settings": [
+        *("mix.heldout=64", f"mix.task_sequences={SEQUENCES}", "train.evaluations=2"),
+        "train.keep=last",  # the control is what its training gives, even a worse model
+    ]
+}
+_ANY_TOKENS = 1e15
+"""Tokens of a corpus that do not limit a schedule."""
+_CHANGED = 0.1
+"""Share of the test texts that two models answer differently, about, before it is known."""
+_HELD_OUT = 0.2
+"""Share of plain texts that is held out where there is no test split."""
+_LOWER, _TRIES = 1 / 3, 3
+"""Factor of the learning rate after a training whose loss rose, and most trainings until one
+falls."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for."""
+
+    plan: EvaluatePlan  # the model, the task and the seed
+    task: str
+    corpus: tuple[str, ...]
+    method: str
+    corpus_field: str
+    where: str = ""  # the rows of the corpus to use; empty for all
+    objective: str = ""  # of the training; empty for that of the model
+    program: Program | None = None  # of others, which trains in place of `adapt`
+    seeds: int = FEWEST  # replicates by a program
+    tokens: int = 0  # to select for a program; 0 for the usual share of the corpus
+
+
+class Work:
+    """The parts of a fit; each is done once, and its seconds are stored."""
+
+    def __init__(
+        self,
+        request: Request,
+        plan: EvaluatePlan,
+        task: Task,
+        folder: FitFolder,
+        machine: Machine,
+    ) -> None:
+        self.request, self.plan, self.task, self.folder = request, plan, task, folder
+        self.chats = bool(plan.task.loss_on)
+        self.target, self.heldout = _write_texts(task, folder.texts, plan, request.corpus_field)
+        self.machine, self.whole = machine, Whole(machine.progress)
+        self.type = load(task.kind)
+        self.objective = request.objective or objective_of(find(plan.model.name, setting=MODEL))
+        self.learning_rate: float | None = None
+        self.costs = self._planned = Costs(0, 0, 0, 0, 0, 0)
+        self.measuring = 0.0  # seconds in which the costs were measured
+        self._said: set[str] = set()
+        self._seconds = read_object(folder.clock) if folder.clock.exists() else {}
+
+    @property
+    def _training(self) -> dict[str, Any]:
+        return {
+            "model": self.plan.model.name,
+            "objective": self.objective,
+            "task": self.heldout,
+            "guard": self.heldout,
+            "learning_rate": self.learning_rate,
+            "text_field": self.request.corpus_field,
+            "loss_on": self.plan.task.loss_on or ALL,
+            **MEASURED,
+        }
+
+    @property
+    def _reading(self) -> dict[str, Any]:
+        """Arguments of every selection: what is read, and that chats stay whole."""
+        fields = dict.fromkeys(("text_field", "target_field"), self.request.corpus_field)
+        fields["where"] = self.request.where
+        return {**fields, "unit": "document"} if self.chats else fields
+
+    @property
+    def _evaluation(self) -> dict[str, Any]:
+        """Arguments of every evaluation: the task as it was read, or the held-out plain texts."""
+        plain = self.task.kind == PLAIN
+        where = str(self.heldout) if plain else self.request.task
+        overrides = (self._plain if plain else self.plan).overrides()
+        settings = [o for o in overrides if o.startswith("task.")]
+        return {"task": where, "settings": settings, "seed": self.plan.seed}
+
+    @property
+    def _plain(self) -> EvaluatePlan:
+        """The plan to measure the held-out plain texts or conversations by."""
+        plan = self.plan if self.chats else EvaluatePlan().with_value("task.kind", PLAIN)
+        return plan.with_value("task.text_field", self.request.corpus_field)
+
+    @property
+    def _answers(self) -> bool:
+        """Whether models are fine-tuned, or answer as they are, for a score of their own."""
+        return self.task.kind != PLAIN or self.objective == "causal"
+
+    def scheduled(self, seconds: float) -> tuple[Schedule, bool]:
+        """The stored schedule, with what more time adds, and whether its replicates are decided."""
+        stored = read_object(self.folder.schedule)
+        self.costs = self._planned = Costs(**stored["costs"])
+        self.learning_rate = stored["learning_rate"]
+        schedule = Schedule(**stored["schedule"])
+        if stored["decided"] and seconds > stored["seconds"]:
+            return self.revised(schedule, seconds, more=True), True
+        return schedule, stored["decided"]
+
+    def measured(self, seconds: float) -> Schedule:
+        """A schedule by measured costs."""
+        began = time.perf_counter()
+        sizes = BATCH_OF_CHATS if self.chats else BATCH
+        batch, length = size_for(resolve_device("auto", "train"), sizes)
+        progress = self.machine.progress
+        quiet = dataclasses.replace(self.machine, progress=Part(Whole(Progress()), 0.0, self._said))
+        with progress.showing("measure times", 3):
+            projected = estimate(
+                str(self.target),
+                list(self.request.corpus),
+                method=self.request.method,
+                machine=quiet,
+                **self._reading,
+            )
+            progress.advance(1)
+            training = estimate_adaptation(
+                data=list(self.request.corpus),
+                batch=batch,
+                length=length,
+                machine=quiet,
+                **self._training,
+            )
+            progress.advance(1)
+            probe, finetune = 0.0, 0.0
+            if self.type.probes:
+                probe = self._evaluation_seconds(quiet, frozen=True)
+            if self._answers and self.type.learns:
+                finetune = self._evaluation_seconds(quiet)
+            elif self._answers:
+                probe = self._evaluation_seconds(quiet)
+            progress.advance(1)
+        step = training["step_s"]
+        self.costs = Costs(
+            select=projected["seconds"],
+            random=projected["seconds"] / 3,
+            step=step,
+            around=training["around_s"],
+            probe=probe,
+            finetune=finetune,
+        )
+        tokens = 1e6 * projected["text_mb"] / _CHARACTERS_PER_TOKEN
+        length = training["length"]
+        self.measuring = time.perf_counter() - began
+        left = max(1.0, seconds - self.measuring)
+        return first_schedule(self.costs, left, tokens, batch=batch, length=length)
+
+    def require_time(self, schedule: Schedule, seconds: float) -> None:
+        """Raise an error if a schedule, then the shortest one, does not fit in the time."""
+        if not schedule.fits(self.costs, seconds - self.measuring):
+            needed = schedule.needed(self.costs, self.measuring)
+            parts = [("measure these times", self.measuring), *schedule.parts(self.costs)]
+            listed = ", ".join(f"{words} ({format_duration(s)})" for words, s in parts)
+            longest = max(parts, key=lambda part: part[1])[0]
+            less = "a part of the corpus" if longest.startswith("select") else "a smaller model"
+            raise bad_setting(
+                "`time`",
+                f"at least {format_duration(needed)} for this task, corpus and model: {listed}",
+                format_duration(seconds),
+                f"Or name {less}. Times are measured: beside other programs they are longer.",
+            )
+
+    def _evaluation_seconds(self, machine: Machine, **options: Any) -> float:
+        """Seconds of one evaluation, of several that run beside each other."""
+        model = self.plan.model.name
+        facts = estimate_evaluation(
+            model=model, base=model, seeds=1, machine=machine, **options, **self._evaluation
+        )
+        return float(facts["seconds"]) / 2
+
+    def shortened(self, schedule: Schedule) -> Schedule:
+        """The schedule by what selecting took, before a training decides on its steps."""
+        self.costs = dataclasses.replace(self.costs, select=self._seconds["select"])
+        seconds = read_object(self.folder.schedule)["seconds"]
+        left = max(1.0, seconds - self._seconds.get("measure", 0.0))
+        shape = {"batch": schedule.batch, "length": schedule.length}
+        now = first_schedule(self.costs, left, _ANY_TOKENS, **shape)
+        if now.max_steps < schedule.max_steps:
+            schedule = dataclasses.replace(now, tokens=schedule.tokens)
+            self.store(schedule, seconds, decided=False)
+        return schedule
+
+    def revised(self, schedule: Schedule, seconds: float, *, more: bool = False) -> Schedule:
+        """The schedule by what the replicates took; once decided it grows only with `more` time."""
+        took = {n: s for n, s in self._seconds.items() if n.startswith("adapt-")}
+        drawn = [s for name, s in self._seconds.items() if name.startswith("random-")]
+        # the first may have been repeated at another rate, which takes its time from the others
+        lost = 0.0
+        if self.learning_rate:
+            lost = took["adapt-selection-0"] - min(took.values())
+            took["adapt-selection-0"] -= lost
+        usual, planned = float(np.mean(list(took.values()))), self._planned
+        # what is not yet measured is as much slower, beside other programs
+        slower = max(1.0, usual / (planned.around + schedule.max_steps * planned.step))
+        tuned = {n.split("-")[1]: s for n, s in self._seconds.items() if n.startswith("tuned-")}
+        finetune = slower * planned.finetune
+        self.costs = dataclasses.replace(
+            self.costs,
+            probe=slower * planned.probe,
+            finetune=max((s / (3 * int(n)) for n, s in tuned.items()), default=finetune),
+            select=self._seconds["select"] + lost,
+            random=float(np.mean(drawn)),
+            around=max(1.0, usual - schedule.max_steps * self.costs.step),
+        )
+        stored = read_object(self.folder.schedule)
+        seconds = max(seconds, stored["seconds"])
+        left = seconds - self._seconds.get("measure", 0.0)
+        done = sum(name.startswith("adapt-random-") for name in self._seconds)
+        if not stored["decided"]:
+            least = dataclasses.replace(schedule, replicates=max(FEWEST, done), finetunings=0)
+            schedule = with_replicates(least, self.costs, left)
+        elif more:
+            schedule = with_replicates(schedule, self.costs, left)
+        else:
+            schedule = with_fewer(schedule, self.costs, left, done, max(map(int, tuned), default=0))
+        self.store(schedule, seconds, decided=True)
+        return schedule
+
+    def store(self, schedule: Schedule, seconds: float, *, decided: bool) -> None:
+        """Store the schedule, so that a resumed fit keeps it."""
+        stored = {
+            "seconds": seconds,
+            "schedule": dataclasses.asdict(schedule),
+            "costs": dataclasses.asdict(self.costs),
+            "learning_rate": self.learning_rate,
+            "decided": decided,
+        }
+        write_bytes(self.folder.schedule, json.dumps(stored).encode())
+
+    def described(self, schedule: Schedule) -> str:
+        """What is read and done, in a few lines."""
+        task = self.task
+        lines = [
+            f"Task {task.name} ({task.kind.replace('_', ' ')}): {len(task.train):,} training, "
+            f"{len(task.dev):,} dev and {len(task.test):,} test examples. No dev or test text is "
+            "used to select or to adapt.",
+        ]
+        if task.kind == "classification":
+            metric = metric_of(self.plan.task, task.kind)
+            examples: float = len(task.test)
+            if metric == "macro_f1":  # each class counts the same, as a mean over its own texts
+                counts = np.unique(task.test.flat, return_counts=True)[1]
+                examples = len(counts) ** 2 / float(np.sum(1 / counts))
+            least = POWER * math.sqrt(_CHANGED / examples)
+            lines.append(
+                f"With {len(task.test):,} test texts a gain in {metric.replace('_', ' ')} below "
+                f"about {100 * least:.1f} points mostly remains unseen (if one answer in ten "
+                "changes)."
+            )
+        known = set(text_keys(task.train.texts()).tolist())
+        copies = sum(key in known for key in text_keys(task.test.texts()).tolist())
+        if copies and copies >= NOTABLE * len(task.test):
+            lines.append(
+                f"{copies:,} of the test texts are training texts, too, so scores are too high: "
+                "`corpusfit split --near` makes a task without such copies."
+            )
+        if self.request.plan.task.kind == "auto" and task.kind == PLAIN:
+            lines.append("Nothing in it has a label, so the loss on held-out texts is compared.")
+        return "\n".join([*lines, *self._planned_work(schedule)])
+
+    def _planned_work(self, schedule: Schedule) -> list[str]:
+        """What is done, a part on a line, with its time."""
+        lines = []
+        parts = schedule.parts(self.costs)
+        if (measuring := self._seconds.get("measure", self.measuring)) >= 1:
+            parts.insert(0, ("measure these times", measuring))
+        width = max(len(words) for words, _ in parts)
+        lines += [f"  {words:{width}}  {format_duration(s):>8}" for words, s in parts]
+        lines.append(f"  {'all':{width}}  {format_duration(sum(s for _, s in parts)):>8}")
+        left_out = [f"{2 * FEWEST} replicates"] if schedule.replicates < 2 * FEWEST else []
+        left_out += ["fine-tuning"] if self.costs.finetune and not schedule.finetunings else []
+        if left_out:
+            lines.append(f"The time is too short for {' and '.join(left_out)}.")
+        if schedule.replicates == FEWEST:
+            lines.append(
+                f"A verdict needs {FEWEST} replicates: on a machine that becomes slower they take "
+                "longer."
+            )
+        return lines
+
+    def spent(self) -> float:
+        """Seconds of all parts so far."""
+        return float(sum(self._seconds.values()))
+
+    @contextlib.contextmanager
+    def _part(
+        self, name: str, expected: float, shares: tuple[float, ...] = (1.0,)
+    ) -> Iterator[Machine]:
+        """One part: its machine shows progress within the whole, and its seconds are stored.
+
+        Args:
+            name: of the part.
+            expected: its seconds.
+            shares: of its stages.
+        """
+        part = Part(self.whole, expected, self._said, shares)
+        began = time.perf_counter()
+        yield dataclasses.replace(self.machine, progress=part)
+        part.complete(was_there=name in self._seconds)
+        # a part that was there when it was asked for keeps the seconds of its first time
+        self.count(name, time.perf_counter() - began)
+
+    @contextlib.contextmanager
+    def showing(self) -> Iterator[None]:
+        """Show one bar for all parts."""
+        with self.machine.progress.showing("select, adapt and measure", 1.0):
+            yield
+
+    def facts(self) -> dict[str, Any]:
+        """More for the manifest."""
+        return {}
+
+    def count(self, name: str, seconds: float) -> None:
+        """Store the seconds of a part, the first time."""
+        self._seconds.setdefault(name, round(seconds, 3))
+        write_bytes(self.folder.clock, json.dumps(self._seconds).encode())
+
+    def _select(
+        self, out: Path, method: str, seed: int, tokens: int | None, machine: Machine
+    ) -> None:
+        select(
+            str(self.target),
+            list(self.request.corpus),
+            out=out,
+            method=method,
+            tokens=tokens,
+            seed=seed,
+            machine=machine,
+            **self._reading,
+        )
+
+    def select(self, schedule: Schedule) -> None:
+        """Select by the target's texts."""
+        with self._part("select", self.costs.select) as machine:
+            self._select(
+                self.folder.selection,
+                self.request.method,
+                self.plan.seed,
+                schedule.tokens or None,
+                machine,
+            )
+
+    def _draw(self, number: int, tokens: int) -> Path:
+        """Draw the random text of a replicate; returns its folder."""
+        drawn = self.folder.random / str(self.plan.seed + number)
+        # other text than `--method random` and fits with other seeds draw
+        chance = int(digest(["random text", self.plan.seed, number])[:7], 16)
+        with self._part(f"random-{number}", self.costs.random) as machine:
+            self._select(drawn, "random", chance, tokens, machine)
+        return drawn
+
+    def replicate(self, schedule: Schedule, number: int) -> bool:
+        """Draw random text, train on it and on the selection; returns whether both were there."""
+        seed = self.plan.seed + number
+        drawn = self._draw(number, schedule.tokens)
+        for name, data in (("selection", self.folder.selection), ("random", drawn)):
+            expected = self.costs.around + schedule.max_steps * self.costs.step
+            with self._part(f"adapt-{name}-{number}", expected) as machine:
+                again = number == 0 and name == "selection"
+                done = f"adapt-{name}-{number}" in self._seconds
+                out = self.folder.model(name, seed)
+                if not done or not (out / "manifest.json").exists():
+                    self._train(schedule, out, data, seed, machine, again=again and not done)
+        return done
+
+    def _train(
+        self,
+        schedule: Schedule,
+        out: Path,
+        data: Path,
+        seed: int,
+        machine: Machine,
+        *,
+        again: bool,
+    ) -> None:
+        """Train a model; perhaps again at lower rates while its loss on the task rises."""
+        for attempt in range(_TRIES):
+            model = adapt(
+                data=str(data),
+                out=out,
+                max_steps=schedule.max_steps,
+                batch=schedule.batch,
+                length=schedule.length,
+                seed=seed,
+                machine=machine,
+                **self._training,
+            )
+            losses = model.manifest["losses"]
+            fell = losses["after"]["task"] <= losses["before"]["task"]
+            if fell or not again or attempt == _TRIES - 1:
+                return
+            # all later trainings take the rate with which this one's loss falls
+            self.learning_rate = float(
+                f"{model.manifest['training']['learning_rate'] * _LOWER:.1g}"
+            )
+            machine.progress.warn(
+                f"The loss on the task's text rose: training again with a learning rate of "
+                f"{self.learning_rate:g}."
+            )
+            if isinstance(machine.progress, Part):
+                machine.progress.begin_again()
+            remove(out)
+            stored = read_object(self.folder.schedule)
+            self.store(schedule, stored["seconds"], decided=stored["decided"])
+
+    def measures(self, schedule: Schedule) -> list[Measure]:
+        """Every measure, from the cheapest to the one that counts most."""
+        measures = [self._losses(schedule)]
+        as_it_is = self._answers and not self.type.learns
+        if self.type.probes or as_it_is:
+            name, replicates = "score" if as_it_is else "probe", schedule.replicates
+            expected, models = schedule.measuring(self.costs), 2 * replicates
+            shares = models / (models + 1), 1 / (models + 1)
+            with self._part(f"{name}-{replicates}", expected, shares) as machine:
+                folder = self.folder.score if as_it_is else self.folder.probe
+                run = partial(self._evaluated, folder, machine, frozen=not as_it_is)
+                measures.append(self._scored(name, run, replicates))
+        if (tuned := schedule.finetunings) and self.type.learns:
+            expected = 3 * tuned * self.costs.finetune
+            with self._part(f"tuned-{tuned}", expected, (2 / 3, 1 / 3)) as machine:
+                run = partial(self._evaluated, self.folder.score, machine)
+                measures.append(self._scored("fine-tuned", run, tuned))
+        return measures
+
+    def _losses(self, schedule: Schedule) -> Measure:
+        """The loss on held-out text of the task, before and after each training."""
+        # the seed of a replicate draws the sequences that it measures, for both of its trainings
+        before: list[float] = []
+        after: dict[str, list[float]] = {"selection": [], "random": []}
+        measured = 0
+        for name, values in after.items():
+            for number in range(schedule.replicates):
+                first, last, measured = self._losses_of(name, number)
+                values.append(last)
+                if name == "selection":
+                    before.append(first)
+        # the decoder of tsdae is new, so its loss falls whatever is read
+        trained = self.objective != TSDAE
+        return Measure.of_losses(before, after, measured, of_base=trained)
+
+    def _losses_of(self, name: str, number: int) -> tuple[float, float, int]:
+        """The losses before and after a training, and the sequences they are measured on."""
+        manifest = read_object(self.folder.model(name, self.plan.seed + number) / "manifest.json")
+        losses = manifest["losses"]
+        return losses["before"]["task"], losses["after"]["task"], manifest["heldout"]["task"]
+
+    def _evaluated(
+        self, out: Path, machine: Machine, base: str, seeds: int, *, frozen: bool = False
+    ) -> Evaluated:
+        return evaluate(
+            model=str(self.folder.model("selection", "{seed}")),
+            base=base,
+            out=out,
+            seeds=seeds,
+            frozen=frozen or None,
+            machine=machine,
+            **self._evaluation,
+        )
+
+    def _scored(self, name: str, run: Any, replicates: int) -> Measure:
+        """A score of the models after the selection, after random text, and of the base."""
+        # both comparisons are in one folder, which keeps the answers of every model
+        random = run(str(self.folder.model("random", "{seed}")), replicates)
+        base = run(self.plan.model.name, replicates)
+        metric = metric_of(self.plan.task, self.task.kind)
+        task = self.task
+        if self.task.kind == PLAIN:
+            task = read_task(str(self.heldout), self._plain.task, seed=self.plan.seed)
+        outcomes = {
+            "selection": random.outcomes(),
+            "random": random.outcomes(BASE),
+            "base": base.outcomes(BASE),
+        }
+        return Measure.of_outcomes(name, self.type, metric, task, outcomes, self.plan.seed)
+
+
+def _write_texts(task: Task, folder: Path, plan: EvaluatePlan, field: str) -> tuple[Path, Path]:
+    """Write the texts to select by, and those that are held out; returns both files."""
+    target = task.train.texts()
+    held = [*task.dev.texts(), *task.test.texts()]
+    if not target:  # plain text without splits
+        order = np.random.default_rng(plan.seed).permutation(len(held)).tolist()
+        most = max(1, round(_HELD_OUT * len(held)))
+        target, held = [held[i] for i in order[most:]], [held[i] for i in order[:most]]
+    # splits often share texts; one that is held out is not selected by
+    keys = set(text_keys(held).tolist())
+    target = [t for t, k in zip(target, text_keys(target).tolist(), strict=True) if k not in keys]
+    if not target:
+        raise InputError(
+            "`task` must have texts to select by that are not the same as held-out ones. Add "
+            "texts, or remove copies with `corpusfit split`."
+        )
+    paths = folder / "target.jsonl", folder / "heldout.jsonl"
+    for path, texts in zip(paths, (target, held), strict=True):
+        rows = [row_of(text, plan.task, field) for text in texts]
+        write_bytes(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
+    return paths
+
+
+def objective_of(model: Path) -> str:
+    """The objective that a model was trained with, by its folder."""
+    if any((model / name).exists() for name in ("modules.json", "1_Pooling")):
+        return "tsdae"  # of sentence-transformers
+    names = read_object(model / "config.json").get("architectures") or ()
+    causal = any(n.endswith(("CausalLM", "LMHeadModel")) and "With" not in n for n in names)
+    return "causal" if causal else "mlm"
