@@ -14,9 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from corpusfit import text as corpus
 from corpusfit.core.errors import CorpusfitError, InputError, UsageError
+from corpusfit.core.manifest import versions
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
 from corpusfit.evaluation.overlap import split_input
@@ -77,6 +79,25 @@ def hub(folder, texts):
     return f"hub:{folder / 'box'}"
 
 
+def run(folder, texts):
+    """The folder of a selection of all texts, as far as a corpus needs it."""
+    names = ("text", "source", "row", "segment", "segments", "id")
+    rows = [(text, "a.jsonl", i, 0, 1, f"n{i}") for i, text in enumerate(texts)]
+    lines = b"".join(json.dumps(dict(zip(names, r, strict=True))).encode() + b"\n" for r in rows)
+    manifest = {
+        "command": "select",
+        "corpusfit": versions()["corpusfit"],
+        "plan": {"read": {"text_field": "text", "id_field": "id"}},
+        "corpus": [{"name": "a.jsonl"}],
+        "selected": {"segments": len(texts)},
+    }
+    written(folder / "run/manifest.json", json.dumps(manifest))
+    written(folder / "run/.corpusfit/run.json", json.dumps({"texts": texts}))
+    written(folder / "run/.corpusfit/parts.json", "[[0]]")
+    written(folder / "run/selected/part-00000.jsonl.zst", zstandard.compress(lines))
+    return f"run:{folder / 'run'}"
+
+
 def sqlite(folder, texts):
     Path(folder, "a.sqlite3").unlink(missing_ok=True)
     with contextlib.closing(sqlite3.connect(folder / "a.sqlite3")) as database:
@@ -102,6 +123,7 @@ EXAMPLES = {
     "jsonl": lambda folder, texts: written(folder / "a.jsonl", json_lines(texts)),
     "moses": moses,
     "parquet": parquet,
+    "run": run,
     "sqlite": sqlite,
     "tsv": lambda folder, texts: delimited(folder, texts, "tsv", "\t"),
     "txt": lambda folder, texts: written(folder / "a.txt", "\n\n".join(texts) + "\n"),
@@ -199,7 +221,7 @@ def test_columns_are_the_rows(form, example, max_row_mb):
 
 
 def test_bad_content_never_raises(form, example):
-    """A reject names it; only files of pairs with unequal lengths are an error."""
+    """A reject names it; only pairs of files of unequal lengths and damaged runs are errors."""
     (source,) = example(TEXTS)
     rng = np.random.default_rng(7)
     for size in (0, 1, 50, 5000):
@@ -208,7 +230,7 @@ def test_bad_content_never_raises(form, example):
         try:
             rows = read([replace(source, cells=None, blocks=None, size=size)])
         except InputError:
-            assert form.parallel
+            assert form.parallel or form.gathers
         else:
             assert all(isinstance(row, Reject) or row.text.strip() for row in rows)
 
