@@ -12,9 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import zstandard
 
 from corpusfit import text as corpus
 from corpusfit.core.errors import CorpusfitError, InputError, UsageError
+from corpusfit.core.manifest import versions
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
 from corpusfit.evaluation.overlap import split_input
@@ -75,6 +77,25 @@ def hub(folder, texts):
     return f"hub:{folder / 'box'}"
 
 
+def run(folder, texts):
+    """The folder of a selection of all texts, as far as a corpus needs it."""
+    names = ("text", "source", "row", "segment", "segments", "id")
+    rows = [(text, "a.jsonl", i, 0, 1, f"n{i}") for i, text in enumerate(texts)]
+    lines = b"".join(json.dumps(dict(zip(names, r, strict=True))).encode() + b"\n" for r in rows)
+    manifest = {
+        "command": "select",
+        "corpusfit": versions()["corpusfit"],
+        "plan": {"read": {"text_field": "text", "id_field": "id"}},
+        "corpus": [{"name": "a.jsonl"}],
+        "selected": {"segments": len(texts)},
+    }
+    written(folder / "run/manifest.json", json.dumps(manifest))
+    written(folder / "run/.corpusfit/run.json", json.dumps({"texts": texts}))
+    written(folder / "run/.corpusfit/parts.json", "[[0]]")
+    written(folder / "run/selected/part-00000.jsonl.zst", zstandard.compress(lines))
+    return f"run:{folder / 'run'}"
+
+
 def arrow(folder, texts):
     table = pa.table({"id": [f"n{i}" for i in range(len(texts))], "text": texts})
     with pa.ipc.new_file(folder / "a.arrow", table.schema) as out:
@@ -90,6 +111,7 @@ EXAMPLES = {
     "jsonl": lambda folder, texts: written(folder / "a.jsonl", json_lines(texts)),
     "moses": moses,
     "parquet": parquet,
+    "run": run,
     "tsv": lambda folder, texts: delimited(folder, texts, "tsv", "\t"),
     "txt": lambda folder, texts: written(folder / "a.txt", "\n\n".join(texts) + "\n"),
 }
@@ -186,7 +208,7 @@ def test_columns_are_the_rows(form, example, max_row_mb):
 
 
 def test_bad_content_never_raises(form, example):
-    """A reject names it; only files of pairs with unequal lengths are an error."""
+    """A reject names it; only pairs of files of unequal lengths and damaged runs are errors."""
     (source,) = example(TEXTS)
     rng = np.random.default_rng(7)
     for size in (0, 1, 50, 5000):
@@ -195,7 +217,7 @@ def test_bad_content_never_raises(form, example):
         try:
             rows = read([replace(source, cells=None, blocks=None, size=size)])
         except InputError:
-            assert form.parallel
+            assert form.parallel or form.gathers
         else:
             assert all(isinstance(row, Reject) or row.text.strip() for row in rows)
 

@@ -111,7 +111,7 @@ class Source:
     # byte ranges of its shards, if workers can read them directly
     cells: Cells | None = field(default=None, compare=False, repr=False)
     # for `moses` the path or URL of the other file; for `columns` the names of the two columns,
-    # joined by a comma, or empty for the first two
+    # joined by a comma, or empty for the first two; for `run` the digest of what decided the run
     translation: str = ""
     # its shards, if a stored file has to be read from its beginning for them
     blocks: Blocks | None = field(default=None, compare=False, repr=False)
@@ -130,6 +130,9 @@ class Nth:
     size: int  # bytes that it is cut by
     last: bool  # whether it is the last one
 
+
+BORDER = "\0"
+"""Between two texts of a row, of which an earlier run selected parts; no text has it."""
 
 FILE_BITS = 40
 """Low bits of a row's number in a shard; the high bits count sources from the shard's first."""
@@ -164,14 +167,11 @@ class Shard:
     span: Span | Nth | None = None  # where the raw rows and their rejects are, if not here
     # the sources of a shard of several, all of its format; None for one source
     parts: Parts | None = None
+    # number of sources from its first to its last; empty ones between them count
+    files: int = 1
 
     def __reduce__(self) -> tuple[type[Shard], tuple[Any, ...]]:  # as for `Span`
         return Shard, _fields_of(self)
-
-    @property
-    def files(self) -> int:
-        """Number of sources from its first to its last; empty ones between them count."""
-        return self.parts.sources[-1] - self.source + 1 if self.parts else 1
 
 
 _fields_of = attrgetter(*(each.name for each in fields(Shard)))
@@ -214,6 +214,8 @@ class Documents:
     texts: Texts  # [n], never empty
     # float64 [n, k], those of `read.numbers`; None without any
     numbers: NDArray[np.float64] | None = None
+    # whether a text may be several, with a `BORDER` between them
+    bordered: bool = False
 
     def __len__(self) -> int:
         return len(self.row)

@@ -110,7 +110,7 @@ def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine
         if truth != SOURCE:
             plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=truth))
         sources = [Source(**s) for s in manifest["corpus"]]
-        names = tuple(s.name for s in sources)
+        names = corpus.numbering(sources)[1]
         job = partial(_count_labels, folder.scores, plan.read, tuple(domain), names)
         with machine.running(folder.work) as context:
             context.engine.require_shared(folder.work, "DIR")

@@ -231,6 +231,7 @@ def _manifest(
     run: Run, folder: SelectionFolder, resolved: Resolved, scored: Scored
 ) -> dict[str, Any]:
     counts = count_rows(run, folder)
+    of_files = tuple(source.name for source in run.sources)
     return {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
@@ -249,6 +250,7 @@ def _manifest(
         "likeness": None if scored.likeness is None else dataclasses.asdict(scored.likeness),
         "target": [source_as_dict(s) for s in run.target],
         "corpus": [source_as_dict(s) for s in run.sources],
+        **({} if run.names == of_files else {"names": run.names}),
         "counts": counts,
         "warnings": run.all_warnings(),
         "seconds": run.seconds,

@@ -105,7 +105,7 @@ def write_keys(folder: Path, shard: int, units: Units, texts: Texts, cut: CutPla
 def _in_several(segment: NDArray[Any]) -> NDArray[np.bool_]:
     """Which segments of a part are of a document that is cut into several; of its column, [m]."""
     several = segment > 0
-    several[:-1] |= segment[1:] == 1
+    several[:-1] |= segment[1:] > 0
     return several
 
 

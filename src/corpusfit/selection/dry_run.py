@@ -99,15 +99,16 @@ def _measure(run: Run) -> tuple[int, int, int, list[str], int, int, float]:
             read_units(shard, run.plan.read, run.plan.cut, run.names)
         started = time.perf_counter()
         units_of_shard, cut, tally = read_units(shard, run.plan.read, run.plan.cut, run.names)
-        read = shard.position - (before if shard.source == source else 0)
+        if shard.source != source or shard.position < before:
+            before = 0
+        read = shard.position - before
         paces.append((time.perf_counter() - started) / max(1, read))
         reasons.add(tally.rejects)
         units, characters = units + len(units_of_shard), characters + tally.characters
         joined = join_units(units_of_shard, run.plan.cut.gamma)
         segments, tokens = segments + len(joined), tokens + int(joined.tokens.sum())
         texts += cut.to_pylist()[: _UNITS * run.engine.workers]
-        before = before if shard.source == source else 0
-        done, before, source = done + shard.position - before, shard.position, shard.source
+        done, before, source = done + read, shard.position, shard.source
         if units and done >= _ENOUGH:
             break
     if not units:

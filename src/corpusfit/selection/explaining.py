@@ -212,21 +212,22 @@ def _segment(
     """A segment's units and stored facts."""
     number, row, segment = _parsed(reference, run.names)
     shard, nth, places = _shard_of(run, folder, number, row)
-    columns = ("start", "end", "score", "stage", "selected", "copy")
-    values = table.read_columns(table.part_path(folder.scores, shard), *columns)
-    if segment >= len(places):
+    columns = ("start", "end", "score", "stage", "selected", "copy", "segment")
+    *values, segments = table.read_columns(table.part_path(folder.scores, shard), *columns)
+    places_of = dict(zip(segments[places].tolist(), places.tolist(), strict=True))
+    if segment not in places_of:
         raise bad_setting(
             "`row`",
-            f"SOURCE:ROW:SEGMENT with a segment from 0 to {len(places) - 1} for row {row}",
+            f"SOURCE:ROW:SEGMENT with a segment from 0 to {max(places_of)} for row {row}",
             reference,
         )
-    at = int(places[segment])
+    at = places_of[segment]
     start, end, score, stage, selected, copy = (column[at] for column in values)
     facts: dict[str, Any] = {
         "source": run.names[number],
         "row": row,
         "segment": segment,
-        "segments": len(places),
+        "segments": max(places_of) + 1,
         "selected": bool(selected),
         "copy": bool(copy),
         "repeat": bool(copy) and _is_repeat(folder, shard, at, len(values[0])),
@@ -238,7 +239,11 @@ def _segment(
         dropped = stages[int(stage) - 1]
         score = dropped_at(folder, dropped, shard, at)
         facts |= {"dropped": dropped.name, "score": score}
-    return _units(run, run.sources[number], nth, row, (int(start), int(end))), facts
+    numbers = corpus.numbering(run.sources)[0]
+    first = max(n for n in numbers if n <= number)  # of the source, or of the run that has it
+    sources = [s for s, n in zip(run.sources, numbers, strict=True) if n == first]
+    row += (number - first) << FILE_BITS
+    return _units(run, sources, nth, row, (int(start), int(end))), facts
 
 
 def _is_repeat(folder: SelectionFolder, shard: int, place: int, n: int) -> bool:
@@ -297,18 +302,20 @@ def _shard_of(
     raise UsageError(f"`row` must name a scored row; {has}; got {row}.")
 
 
-def _units(run: Run, source: Source, nth: int, row: int, between: tuple[int, int]) -> list[str]:
-    """Read a source's n-th shard again; the texts of a row's units between two characters."""
-    current, changed = corpus.current_sources([source], run.plan.read, run.engine, run.surveys)
+def _units(
+    run: Run, sources: Sequence[Source], nth: int, row: int, between: tuple[int, int]
+) -> list[str]:
+    """Read the n-th shard of some sources again; a row's units between two characters."""
+    current, changed = corpus.current_sources(sources, run.plan.read, run.engine, run.surveys)
     if changed:
         raise ChangedInputError(
-            f"{source.name} changed since it was scored. Restore the file, or score again with "
+            f"{changed[0]} changed since it was scored. Restore the file, or score again with "
             "another `out`."
         )
     read = dataclasses.replace(run.plan.read, strict=False)
     with run.stage("find the row"):
         shard = next(itertools.islice(corpus.shards(current, read), nth, None))
-    units, texts, _ = read_units(shard, read, run.plan.cut, (source.name,))
+    units, texts, _ = read_units(shard, read, run.plan.cut, run.names)
     inside = (units.row == row) & (units.start >= between[0]) & (units.end <= between[1])
     unit_texts: list[str] = take_texts(texts, np.flatnonzero(inside)).to_pylist()
     return unit_texts

@@ -223,7 +223,8 @@ def _firsts(taken: NDArray[np.int64], segment: NDArray[Any], joined: bool) -> ND
     """Where each text begins among k segments by their places, [k], of m with their numbers."""
     if not joined:
         return np.arange(len(taken))
-    return np.flatnonzero((np.diff(taken, prepend=-2) != 1) | (segment[taken] == 0))
+    apart = np.diff(taken, prepend=-2) != 1
+    return np.flatnonzero(apart | (np.diff(segment[taken], prepend=-2) != 1))
 
 
 def _nothing() -> dict[str, int]:

@@ -293,6 +293,8 @@ class RunContext:
                 stretch = math.ceil(len(source.blocks.rows) / wanted)
                 self._stretch[source.url] = min(stretch, _LONGEST)
         for shard in cut(sources, read):
+            if shard.position < positions[shard.source]:  # in the next file of a run
+                del positions[shard.source]
             self._weights.append(shard.position - positions[shard.source])
             positions[shard.source] = shard.position
             yield shard
@@ -439,8 +441,8 @@ class Run(RunContext):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The corpus's source names, by number."""
-        return tuple(s.name for s in self.sources)
+        """The names of the sources of the corpus's rows, by number."""
+        return corpus.numbering(self.sources)[1]
 
     @property
     def size(self) -> int:

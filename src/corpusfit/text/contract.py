@@ -62,6 +62,8 @@ class Format(ABC):
     """Whether rows have fields beside the text, by name."""
     parallel: ClassVar[bool] = False
     """Whether rows are aligned pairs; such a format is named by its prefix."""
+    gathers: ClassVar[bool] = False
+    """Whether a source's rows are of several sources, `names`; a row's number then holds which."""
     written: ClassVar[str] = ""
     """Suffix (no dot) of a file that holds `header` and rows unchanged; empty if none does."""
 
@@ -123,6 +125,10 @@ class Format(ABC):
         """Combine the fingerprints of a source's files."""
         del source
         return digests[0]
+
+    def names(self, source: Source) -> tuple[str, ...]:
+        """The names of the sources that its rows are of."""
+        return (source.name,)
 
     def sides(self, source: Source) -> tuple[str, str]:
         """Names of the two sides of aligned pairs, fit for file names."""
@@ -203,8 +209,8 @@ class Named(Format):
     """Beginning of its inputs, such as `hub:`; formats with the same one share `find`."""
 
     @abstractmethod
-    def find(self, input_name: str, setting: str) -> Source:
-        """The source that an input names. A source of stored files gets its own name later.
+    def find(self, input_name: str, setting: str) -> list[Source]:
+        """The sources that an input names. A source of stored files gets its own name later.
 
         Raises:
             UsageError: the input has none of the allowed forms; `setting` is what named it.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import StrictError
 from corpusfit.core.plan import CutPlan, ReadPlan
 from corpusfit.core.types import (
+    BORDER,
     Documents,
     Segments,
     Shard,
@@ -23,6 +24,7 @@ from corpusfit.core.types import (
     buffers,
     file_of,
     in_file,
+    take_texts,
 )
 from corpusfit.kernels import cut
 from corpusfit.text import Pick, documents, kind
@@ -135,20 +137,31 @@ def cut_units(usable: Documents, plan: CutPlan) -> tuple[Units, Texts]:
     """Cut n documents into k units, in reading order; no unit crosses a document.
 
     Units tile a document exactly (white space belongs to the unit before it), so offsets point into
-    the original text and no text is copied; units can end in spaces.
+    the original text and no text is copied; units can end in spaces. Of a row with several texts
+    they tile each text.
     """
     data, offsets = buffers(usable.texts)
+    # a border between two texts of a row becomes a unit, which is left out in the end
+    borders = np.flatnonzero(data == ord(BORDER)) if usable.bordered else offsets[:0]
+    apart = np.union1d(offsets, np.append(borders, borders + 1)) if len(borders) else offsets
     counts, ends, lengths, pieces = cut.cut_points(
-        data, offsets, cut.class_table(), _MODES[plan.unit], plan.most
+        data, apart, cut.class_table(), _MODES[plan.unit], plan.most
     )
+    if len(borders):
+        document = np.searchsorted(offsets, apart[:-1], side="right") - 1
+        counts = np.bincount(document, counts, len(usable)).astype(np.int64)
     through = np.concatenate(([0], np.cumsum(lengths)))
     before = np.repeat(through[np.cumsum(counts) - counts], counts)
     numbers = None if usable.numbers is None else np.repeat(usable.numbers, counts, axis=0)
     units = Units(
         np.repeat(usable.row, counts), through[:-1] - before, through[1:] - before, pieces, numbers
     )
-    borders = pa.py_buffer(np.concatenate((offsets[:1], ends)))
-    return units, pa.LargeStringArray.from_buffers(len(units), borders, pa.py_buffer(data))
+    bounds = pa.py_buffer(np.concatenate((offsets[:1], ends)))
+    texts = pa.LargeStringArray.from_buffers(len(units), bounds, pa.py_buffer(data))
+    if len(borders):
+        kept = np.flatnonzero(~np.isin(ends, borders + 1))
+        return units.take(kept), take_texts(texts, kept)
+    return units, texts
 
 
 def with_numbers(batch: Any, units: Units, read: ReadPlan, fields: Sequence[str]) -> Any:
@@ -165,21 +178,24 @@ def join_units(units: Units, gamma: int) -> Segments:
     """Join every `gamma` consecutive units of a document into a segment, in reading order.
 
     Segments never cross documents, so a short document is a segment of fewer units and its score is
-    noisier.
+    noisier. Nor do they cross the border between two texts of a row, where their numbers skip one.
 
     Reference: TADPOLE, section 3.2.
     """
     n = len(units)
     numbers = np.arange(n)
-    opens = np.ones(n, bool)
+    opens, begins = np.ones(n, bool), np.ones(n, bool)  # a document, a text
     opens[1:] = units.row[1:] != units.row[:-1]
-    first_of_document = np.maximum.accumulate(np.where(opens, numbers, 0)) if n else numbers
-    within = numbers - first_of_document
-    first = np.flatnonzero(within % gamma == 0)
+    begins[1:] = opens[1:] | (units.start[1:] != units.end[:-1])
+    first_of_text = np.maximum.accumulate(np.where(begins, numbers, 0)) if n else numbers
+    first = np.flatnonzero((numbers - first_of_text) % gamma == 0)
     count = np.diff(np.append(first, n))
+    number = np.arange(len(first)) + np.cumsum(begins[first])
+    of_document = np.flatnonzero(opens[first])
+    number -= np.repeat(number[of_document], np.diff(np.append(of_document, len(first))))
     return Segments(
         row=units.row[first],
-        segment=(within[first] // gamma).astype(np.int32),
+        segment=number.astype(np.int32),
         start=units.start[first],
         end=units.end[first + count - 1],
         units=count.astype(np.int32),

@@ -185,6 +185,25 @@ def _cells(scans: Sequence[ChunkScan], size: int, cell: int, max_row_bytes: int)
     return Cells(np.append(begins[first], size), np.cumsum(counts) - counts)
 
 
+def numbering(sources: Sequence[Source]) -> tuple[list[int], tuple[str, ...]]:
+    """The number of each source's first name among those of all, and these names.
+
+    Files of one run, which are of the same sources, share their names.
+    """
+    if not any(load(name).gathers for name in {source.format for source in sources}):
+        return list(range(len(sources))), tuple(source.name for source in sources)
+    numbers, names = list[int](), list[str]()
+    before, first = tuple[str, ...](), 0
+    for source in sources:
+        of_rows = load(source.format).names(source)
+        if of_rows is not before:
+            first = len(names)
+            names += of_rows
+        numbers.append(first)
+        before = of_rows
+    return numbers, tuple(names)
+
+
 def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     """Yield the whole corpus in reading order, as shards of a few MiB.
 
@@ -194,8 +213,8 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     of the hub, and of a source that was found with another plan, are read by this process.
     """
     index = 0
-    small_files = are_small_files(sources, plan)
-    for number, (source, small) in enumerate(zip(sources, small_files, strict=True)):
+    small_files, numbers = are_small_files(sources, plan), numbering(sources)[0]
+    for number, source, small in zip(numbers, sources, small_files, strict=True):
         if small:
             yield _whole_file(number, source.url, source.size, source.format, index=index)
             index += 1
@@ -220,8 +239,8 @@ def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     limit, held = int(plan.shard_mb * MIB), 0
     # The sources of a shard are kept as columns: an object for each costs more than its parsing.
     pack, first, form = Parts([], [], [], []), 0, ""
-    small_files = are_small_files(sources, plan)
-    for number, (source, small) in enumerate(zip(sources, small_files, strict=True)):
+    small_files, numbers = are_small_files(sources, plan), numbering(sources)[0]
+    for number, source, small in zip(numbers, sources, small_files, strict=True):
         begin: list[Shard] = []
         size, url, together = source.size, source.url, True
         if not small:
@@ -230,6 +249,7 @@ def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
             if not begin:
                 continue
             together = len(begin) == 1 and not isinstance(begin[0].span, Span)
+            together = together and not load(source.format).gathers
             size, url = len(begin[0].data), ""
             if source.blocks and begin[0].span:
                 size = int(source.blocks.sizes[0])
@@ -263,7 +283,8 @@ def _together(parts: Parts, form: str) -> Shard:
         return parts.shards[0] or _whole_file(first, parts.urls[0], parts.sizes[0], form)
     stored = zip(parts.shards, parts.sizes, strict=True)
     position = sum(shard.position if shard else size for shard, size in stored)
-    return Shard(0, first, form, 0, 0, b"", (), position, None, parts)
+    files = parts.sources[-1] - first + 1
+    return Shard(0, first, form, 0, 0, b"", (), position, None, parts, files)
 
 
 def _whole_file(
@@ -288,6 +309,7 @@ def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
 
 def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
     """The shards of a source that is no small file, without their numbers."""
+    files = len(load(source.format).names(source))
     blocks: Iterator[Block]
     if source.cells:
         borders = itertools.pairwise(source.cells.begins.tolist())
@@ -318,6 +340,7 @@ def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
             rejects=block.rejects,
             position=block.position,
             span=block.span,
+            files=files,
         )
 
 

@@ -60,6 +60,7 @@ from corpusfit.text.files import (
     unpacked_name,
 )
 from corpusfit.text.formats.hub import with_prefix
+from corpusfit.text.formats.run import as_run
 from corpusfit.text.shards import fingerprint
 from corpusfit.text.surveyed import Kept, surveyed
 
@@ -98,6 +99,8 @@ def find(
     with no_collection():
         plan.check()
         names = [registered(with_prefix(str(each))) for each in inputs]
+        if role == "corpus":
+            names = list(map(as_run, names))
         unlike = [name for name in names if not is_pair(name)]
         if unlike and len(unlike) < len(names):
             cure = "Use a separate command for the other inputs."
@@ -111,14 +114,17 @@ def find(
             # inputs with a prefix, such as hub: and pair:
             form = named(name)
             if form:
-                source = form.find(name, setting)
-                if form.files(source):
-                    path, folder = source.url, posixpath.dirname(source.url) or "."
-                    kind = (source.format, source.compression, source.translation)
-                    file = _Found(path, path, folder, "", *kind, real=path)
-                    files.setdefault((path, source.translation), file)
-                else:
-                    others[source.url] = source
+                if form.gathers and role != "corpus":
+                    cure = f"Name its text: {name.removeprefix(form.prefix)}/selected"
+                    raise bad_setting(setting, "given without a run, which is a corpus", name, cure)
+                for source in form.find(name, setting):
+                    if form.files(source):
+                        path, folder = source.url, posixpath.dirname(source.url) or "."
+                        kind = (source.format, source.compression, source.translation)
+                        file = _Found(path, path, folder, "", *kind, real=path)
+                        files.setdefault((path, source.translation), file)
+                    else:
+                        others[source.url] = source
             elif name == "-" or _is_pipe(name):
                 if name not in others:
                     others[name] = _spool(name, spool, role)
@@ -174,8 +180,8 @@ def current_sources(
     current = []
     for source in sources:
         form = named(source.url)
-        digest = form.find(source.url, "`corpus`").fingerprint if form else source.fingerprint
-        current.append(replace(source, fingerprint=digest) if form else source)
+        found = form.find(source.url, "`corpus`") if form else [source]
+        current.append(replace(source, fingerprint=found[0].fingerprint))
     now = _survey(current, plan, engine, kept)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
     return with_blocks(now, plan, engine, kept.folder if kept else None), changed

@@ -3,7 +3,7 @@
 import numpy as np
 
 from corpusfit.core.plan import CutPlan
-from corpusfit.core.types import Documents, text_array
+from corpusfit.core.types import BORDER, Documents, text_array
 from corpusfit.text.reading import cut_units, join_units, joined_scores
 
 
@@ -19,6 +19,20 @@ def test_offsets_count_characters_not_bytes():
     assert units.row.tolist() == [7, 7, 7, 7, 9, 9]
     assert (units.end - units.start).tolist() == [len(t) for t in texts]
     assert units.start.tolist()[4:] == [0, 4]
+
+
+def test_no_unit_crosses_a_border_between_texts_of_a_row():
+    rows = [f"Ab. Bc{BORDER}Cd.", "De.", f"Ef.{BORDER}Fg. Gh. Hi.{BORDER}Ij."]
+    documents = Documents(np.arange(3), text_array(rows), bordered=True)
+    units, parts = cut_units(documents, CutPlan(unit="sentence"))
+    assert parts.to_pylist() == ["Ab. ", "Bc", "Cd.", "De.", "Ef.", "Fg. ", "Gh. ", "Hi.", "Ij."]
+    assert units.row.tolist() == [0, 0, 0, 1, 2, 2, 2, 2, 2]
+    assert units.start.tolist() == [0, 4, 7, 0, 0, 4, 8, 12, 16]
+    segments = join_units(units, 2)
+    assert segments.units.tolist() == [2, 1, 1, 1, 2, 1, 1]
+    # a number is left out where text is
+    assert segments.row.tolist() == [0, 0, 1, 2, 2, 2, 2]
+    assert segments.segment.tolist() == [0, 2, 0, 0, 2, 3, 5]
 
 
 def test_no_documents_no_units_no_segments():

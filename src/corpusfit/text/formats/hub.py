@@ -80,7 +80,7 @@ class Hub(Named, JsonLines):
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         return cut(_JsonLines(source, plan), Lines(), plan)
 
-    def find(self, input_name: str, setting: str) -> Source:
+    def find(self, input_name: str, setting: str) -> list[Source]:
         """Describe a dataset split as a source; the path of a local folder becomes absolute."""
         dataset, files = _found(input_name, setting)
         split = dataset.split or (next(iter(files)) if len(files) == 1 else "train")
@@ -99,7 +99,7 @@ class Hub(Named, JsonLines):
         parts = [dataset.config or "", split] if Path(dataset.name).is_dir() else [full]
         parts += [file if is_url(file) else fingerprint(file)[0] for file in files[split]]
         digest = hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
-        return Source(f"{name}@{split}", full, "hub", "", 0, digest)
+        return [Source(f"{name}@{split}", full, "hub", "", 0, digest)]
 
     def files(self, source: Source) -> list[str]:
         """None: `find` asks the hub again."""

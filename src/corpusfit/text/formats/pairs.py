@@ -51,9 +51,9 @@ class _Pairs(Named):
     parallel = True
     named_fields = False
 
-    def find(self, input_name: str, setting: str) -> Source:
+    def find(self, input_name: str, setting: str) -> list[Source]:
         """Parse an input into a source without name, size and fingerprint."""
-        return self._parsed(input_name, setting, Path())[0]
+        return [self._parsed(input_name, setting, Path())[0]]
 
     def located(self, input_name: str, home: Path) -> str:
         """The same input with absolute paths; raises as `find` does."""
