@@ -30,7 +30,6 @@ CLAIMS = {
         r"precision (?P<less>[\d.]+) %(.|\n)*?precision (?P<more>[\d.]+) %",
         r"\ndsir +– +(?P<less>[\d.]+)(.|\n)*?\nrandom +– +(?P<more>[\d.]+)",
     ],
-    "encoder": [r"body +base +(?P<less>[\d.]+)(.|\n)*?body +encoder +(?P<more>[\d.]+)"],
     "large": [r"network\.jsonl +[\d,]+ +(?P<less>[\d.]+) %.* (?P<more>[\d.]+) %"],
     "multilingual": [r"task +(?P<more>[\d.]+) +(?P<less>[\d.]+)"],
 }
