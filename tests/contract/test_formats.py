@@ -16,7 +16,7 @@ import zstandard
 
 from corpusfit import text as corpus
 from corpusfit.core.errors import CorpusfitError, InputError, UsageError
-from corpusfit.core.manifest import versions
+from corpusfit.core.manifest import FORMAT
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
 from corpusfit.evaluation.overlap import split_input
@@ -84,13 +84,12 @@ def run(folder, texts):
     lines = b"".join(json.dumps(dict(zip(names, r, strict=True))).encode() + b"\n" for r in rows)
     manifest = {
         "command": "select",
-        "corpusfit": versions()["corpusfit"],
         "plan": {"read": {"text_field": "text", "id_field": "id"}},
         "corpus": [{"name": "a.jsonl"}],
         "selected": {"segments": len(texts)},
     }
     written(folder / "run/manifest.json", json.dumps(manifest))
-    written(folder / "run/.corpusfit/run.json", json.dumps({"texts": texts}))
+    written(folder / "run/.corpusfit/run.json", json.dumps({"format": FORMAT, "texts": texts}))
     written(folder / "run/.corpusfit/parts.json", "[[0]]")
     written(folder / "run/selected/part-00000.jsonl.zst", zstandard.compress(lines))
     return f"run:{folder / 'run'}"

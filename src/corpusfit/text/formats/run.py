@@ -20,7 +20,7 @@ import orjson
 
 from corpusfit.core.artifacts import folder_path, names_in, user_path
 from corpusfit.core.errors import EmptyInputError, InputError, bad_setting, near_name
-from corpusfit.core.manifest import OutFolder, digest, read_object, undamaged, versions
+from corpusfit.core.manifest import OutFolder, digest, read_object, undamaged
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import BORDER, FILE_BITS, Document, Documents, Reject, Shard, Source
 from corpusfit.text.contract import Named
@@ -84,18 +84,14 @@ class Run(Named):
                 "Repeat the `corpusfit select` that writes it, or for a scored corpus run "
                 f"`corpusfit choose {path}`."
             )
-        if (theirs := manifest.get("corpusfit")) != versions()["corpusfit"]:
-            raise InputError(
-                f"{setting} must name a run of this version of corpusfit; {path} is of {theirs}. "
-                "Repeat its command, with another `out`."
-            )
+        identity = folder.identity()  # refuses a run of another version
         with undamaged(path / "manifest.json"):
             if manifest["selected"].get("aligned"):
                 sides = ",".join(str(path / name) for name in manifest["selected"]["aligned"])
                 cure = f"Read its two files: pair:{sides}"
                 raise bad_setting(setting, "a run on texts, not on aligned pairs", input_name, cure)
         # a run of the same identity has written the same, unless `choose` has selected again
-        decided = digest([folder.identity(), manifest["selected"]])
+        decided = digest([identity, manifest["selected"]])
         home = str(path) if is_url(place) else str(path.absolute())
         with undamaged(folder.work / "parts.json"):
             parts = len(orjson.loads((folder.work / "parts.json").read_bytes()))
