@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import corpusfit
-from corpusfit.cli.options import COMMANDS
+from corpusfit.cli.app import COMMANDS
 from corpusfit.core.errors import UsageError
 from corpusfit.core.gone import GONE, gone
 from corpusfit.core.manifest import Finished
