@@ -239,17 +239,6 @@ def test_without_a_cut_there_is_none_of_its_own(task, pile, tmp_path, inline):
         assert {s["name"]: s["selected"] for s in shown["sources"]} == taken
 
 
-def test_what_a_cascade_dropped_has_no_effects_of_its_last_stage(task, pile, tmp_path, inline):
-    run = corpusfit.select(
-        target=task, corpus=pile, out=tmp_path / "out", cascade="random:0.5>moore_lewis",
-        fraction=0.1, machine=inline,
-    )  # fmt: skip
-    examples = data_of(corpusfit.report(run.path))["runs"]["selection-1"]["examples"]
-    assert {e["stage"] for e in examples} == {1, 2}
-    assert not any(e["effects"] for e in examples if e["stage"] == 1)
-    assert any(e["effects"] for e in examples if e["stage"] == 2)
-
-
 def test_choosing_again_needs_no_encoder(task, pile, tmp_path, inline, tiny_static):
     """Where it has gone, examples go by their words, with a warning."""
     encoder = tmp_path / "encoder"

@@ -46,6 +46,7 @@ from corpusfit.core.errors import (
     tokenizing,
 )
 from corpusfit.core.escaping import harmless
+from corpusfit.core.gone import gone
 from corpusfit.core.settings import RENAMED
 
 _MODULES = {
@@ -188,6 +189,8 @@ def _harmless_usage() -> Iterator[None]:
         other = _OTHER_NAME.get(str(getattr(e, "option_name", "")))
         if other and any(other in p.opts for p in vars(e)["ctx"].command.params):
             vars(e)["possibilities"] = [other]
+        if sentence := gone(str(getattr(e, "option_name", "")).lstrip("-")):
+            vars(e).update(message=sentence, possibilities=[])
         raise
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Self, TypeVar
 
 from corpusfit.core.errors import InputError, UsageError, bad_setting
+from corpusfit.core.gone import gone
 from corpusfit.core.languages import code_of
 from corpusfit.core.options import Option
 from corpusfit.core.settings import SEED, Group, Settings
@@ -434,105 +435,6 @@ class MethodPlan(Group, group="method"):
 
 
 @dataclass(frozen=True)
-class StageText:
-    """One stage of a cascade: `NAME[@EMBEDDER][:SHARE]`."""
-
-    name: str  # a method, or an embedder
-    embedder: str = ""  # embedder of a method; "" is the run's
-    share: float | None = None  # share of all segments of the corpus that the stage passes on
-
-    @classmethod
-    def of(cls, text: str) -> StageText:
-        """Parse one; a last part that is not a number belongs to the name, as in `pyod:ECOD`."""
-        rest, _, last = text.strip().rpartition(":")
-        try:
-            share = float(last) if rest else None
-        except ValueError:
-            share = None
-        whole = (rest if share is not None else text).strip()
-        name, _, embedder = whole.partition("@")
-        # no method has a slash in its name: OWNER/NAME@REVISION is one embedder
-        if "/" in name:
-            return cls(whole, "", share)
-        return cls(name.strip(), embedder.strip(), share)
-
-    def __str__(self) -> str:
-        """The form that `of` parses."""
-        embedder = f"@{self.embedder}" if self.embedder else ""
-        return f"{self.name}{embedder}" + ("" if self.share is None else f":{self.share!r}")
-
-
-@dataclass(frozen=True)
-class CascadePlan(Group, group="cascade"):
-    """Methods that score one after the other, each the segments that the one before passes on."""
-
-    stages: Annotated[
-        str,
-        Option(
-            "Score in stages joined by >, cheapest first, such as 'dsir>static>knn@minilm'; each "
-            "stage scores what the one before passes on. Write a stage as "
-            "`NAME[@EMBEDDER][:SHARE]`, where SHARE is the share of the whole corpus that it "
-            "passes on",
-            "cascade",
-            default="none",
-            more="Without shares, every stage passes on the same proportion of what it gets, so "
-            "that the last one ends at the share to select",
-            metavar="STAGES",
-        ),
-    ] = ""
-    sample: Annotated[
-        int,
-        Option(
-            "Segments that the last stage scores to estimate the recall, at most half the corpus",
-            minimum=20,
-        ),
-    ] = 2_000
-
-    def _check_together(self) -> None:
-        if self.stages:
-            self.stage_texts()
-
-    def stage_texts(self) -> tuple[StageText, ...]:
-        """The stages, in order; their names are not checked."""
-        stages = tuple(StageText.of(part) for part in self.stages.split(">"))
-        if len(stages) < 2 or not all(stage.name for stage in stages):
-            allowed = "two or more stages NAME[@EMBEDDER][:SHARE] joined by >"
-            cure = f"For example {_STAGES}, or {_SHARES}."
-            raise bad_setting("`cascade.stages`", allowed, self.stages, cure)
-        *earlier, last = stages
-        if last.share is not None:
-            raise bad_setting(
-                "The last stage of `cascade.stages`",
-                "given without a share: nothing comes after it",
-                str(last),
-                f"Write {dataclasses.replace(last, share=None)}; set the size of the selection by "
-                "`choose.fraction`.",
-            )
-        shares = [stage.share for stage in earlier]
-        known = [share for share in shares if share is not None]
-        if 0 < len(known) < len(shares):
-            allowed = "given with a share for every stage but the last, or with no shares"
-            raise bad_setting("`cascade.stages`", allowed, self.stages, f"For example {_SHARES}.")
-        # shares are of the whole corpus, so they must not rise
-        for stage, before in zip(earlier, [1.0, *known], strict=False):
-            if stage.share is not None and not 0 < stage.share <= before:
-                limit = f"{before:g}, the share of the stage before"
-                if stage is stages[0]:
-                    limit = "1"
-                raise bad_setting(
-                    f"The share of {stage.name} in `cascade.stages`",
-                    f"above 0 and at most {limit} (it is of the whole corpus)",
-                    stage.share,
-                    f"For example {_SHARES}.",
-                )
-        return stages
-
-
-_STAGES = "`cascade.stages=dsir>knn`"
-_SHARES = "`cascade.stages=dsir:0.3>static:0.12>knn`"
-
-
-@dataclass(frozen=True)
 class ChoosePlan(Group, group="choose"):
     """The segments to select, and their weights.
 
@@ -693,8 +595,11 @@ class ChoosePlan(Group, group="choose"):
             raise bad_setting("`choose.clusters`", allowed, self.clusters, cure)
 
 
-_LEFT = {"recall": None, "confidence": 0.95}
-"""Settings that cascades had, which set the shares by a sample, with their defaults."""
+_LEFT = {
+    "auto": {"budget": ""},
+    "cascade": {"recall": None, "confidence": 0.95, "stages": "", "sample": 2_000},
+}
+"""Groups of settings that left, with their defaults."""
 
 
 @dataclass(frozen=True)
@@ -706,23 +611,20 @@ class Plan(Settings):
     embed: EmbedPlan = EmbedPlan()
     fit: FitPlan = FitPlan()
     method: MethodPlan = MethodPlan()
-    cascade: CascadePlan = CascadePlan()
     choose: ChoosePlan = ChoosePlan()
     seed: Annotated[int, SEED] = 0
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """A plan from stored values; settings that left are dropped where they decided nothing."""
-        stored = {group: value for group, value in values.items() if group != "auto"}
+        stored = {group: value for group, value in values.items() if group not in _LEFT}
         if values.get("auto", {}).get("budget"):
             raise InputError(
                 "This run chose its method by --budget, which this version of corpusfit no longer "
                 "has. Score the corpus again, with `method.name`."
             )
-        if "cascade" in stored:
-            stored["cascade"] = {
-                name: value for name, value in stored["cascade"].items() if name not in _LEFT
-            }
+        if values.get("cascade", {}).get("stages"):
+            raise InputError(f"This run is of a cascade. {gone('cascade')}")
         if stored.get("choose", {}).get("fraction") == "auto":  # the scores do not depend on it
             stored["choose"] = {**stored["choose"], "fraction": None}
         return super().from_dict(stored)
@@ -731,21 +633,10 @@ class Plan(Settings):
         """All settings, plus removed ones at their defaults, so that older runs still match."""
         settings = self.as_dict()
         settings["embed"]["device"] = kind_of(self.embed.device)
-        return {
-            **settings,
-            "auto": {"budget": ""},
-            "cascade": {**_LEFT, **dataclasses.asdict(self.cascade)},
-        }
+        return {**settings, **_LEFT}
 
     @property
     def target_read(self) -> ReadPlan:
         """How rows of the target become texts; what is asked of the corpus's rows is not."""
         field = self.fit.target_field or self.read.text_field
         return dataclasses.replace(self.read, text_field=field, where="", numbers="")
-
-    def _check_together(self) -> None:
-        stages, choose = self.cascade.stages, self.choose
-        why = "with `cascade.stages`, as the stages' scores cannot be compared"
-        if stages and choose.policy != "top":
-            cure = "Leave out `cascade.stages` to score the whole corpus by one method."
-            raise bad_setting("`choose.policy`", f"top {why}", choose.policy, cure)

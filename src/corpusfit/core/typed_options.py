@@ -19,7 +19,6 @@ class ScoreOptions(MachineOptions, total=False):
 
     method: str | None
     embedder: str | Path | None
-    cascade: str | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
     where: str | None

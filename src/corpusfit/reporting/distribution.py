@@ -91,7 +91,6 @@ def selection_data(folder: SelectionFolder, manifest: dict[str, Any], limit: int
         "last": chosen[_SHOWN:][-_SHOWN:],
         "below": [] if threshold is None else others[:_SHOWN],
         "lengths": spread.quantiles(LENGTH_SHARES),
-        "stages": len((manifest["cascade"] or {"stages": [1]})["stages"]),
         "cuts": _cuts(spread, groups, threshold),
         "higher": registry.higher(manifest["method"]["name"]),
         "scores": _scores(spread, groups, examples),

@@ -22,7 +22,6 @@ from corpusfit.reporting.part import Part, Sheet
 from corpusfit.scoring import registry
 from corpusfit.selection.copies import copies_in_words
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.recall import recall_in_words
 
 COLORS = {"target": "#d55e00", "selected": "#0072b2", "not selected": "#8a8a8a"}
 """From the palette of Okabe and Ito, safe for color-blind readers."""
@@ -155,7 +154,7 @@ def selected_part(name: str, title: str, path: Path, manifest: dict[str, Any], l
     charts = {"scores": scores_chart(data), "composition": composition_chart(data)}
     if data["examples"]:
         charts["map"] = map_chart(data)
-    all_sheets = {**_counts(manifest), **_stages(manifest), **_lists(data)}
+    all_sheets = {**_counts(manifest), **_lists(data)}
     sheets = {name: sheet for name, sheet in all_sheets.items() if sheet.rows}
     return Part(
         "selection",
@@ -288,23 +287,6 @@ def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
                 (groups[i], n["segments"], round(quota, 4), n["selected"], n["tokens"])
                 for i, (n, quota) in enumerate(clusters)
             ],
-        ),
-    }
-
-
-def _stages(manifest: dict[str, Any]) -> dict[str, Sheet]:
-    """What each stage of a cascade passed on."""
-    cascade = manifest["cascade"]
-    columns = ("stage", "segments", "passed", "units")
-    return {
-        "cascade": Sheet(
-            "Stages of the cascade",
-            ["stage", "segments", "passed on", "units", "worker seconds", "units per second"],
-            [
-                (*(s[k] for k in columns), round(s["seconds"], 1), round(s["units_per_second"]))
-                for s in (cascade or {}).get("stages", [])
-            ],
-            [recall_in_words(cascade)] if cascade else [],
         ),
     }
 

@@ -29,7 +29,6 @@ from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import LabelMethod, Method
 from corpusfit.selection.balance import clusters_fingerprint
-from corpusfit.selection.cascade import score_cascade
 from corpusfit.selection.copies import copies_of
 from corpusfit.selection.counting import count_rows
 from corpusfit.selection.embedding import add_vectors
@@ -37,7 +36,6 @@ from corpusfit.selection.fit import Sample, commits_of, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.publishing import write_selection_card
 from corpusfit.selection.ranking import Ranking, rank_methods
-from corpusfit.selection.recall import cascade_of
 from corpusfit.selection.resolving import (
     Resolved,
     by_size,
@@ -58,7 +56,6 @@ from corpusfit.selection.samples import background_texts, target_texts
 from corpusfit.selection.scoring import Scored, require_strict, score_corpus
 from corpusfit.selection.writing import (
     choose_segments,
-    segments_above,
     warn_of_amount,
     write_aligned,
     write_selected,
@@ -86,7 +83,7 @@ def select(
     with contextlib.ExitStack() as stack, machine.running(folder.work) as context:
         run = open_run(plan, target, corpus_inputs, context)
         stack.enter_context(locked(folder.work, "select" if selecting else "score", make=True))
-        resolved = resolve(run, cascade=selecting)
+        resolved = resolve(run)
         run = prepared(run, resolved)
         folder.begin(_identity(run), overwrite=overwrite)
         run = dataclasses.replace(run, warnings_file=folder.warnings)
@@ -105,9 +102,8 @@ def select(
             # a number, are about as large as the text.
             size = run.size * (run.plan.choose.share + resolved.method.encodes)
             warn_if_disk_is_small(folder, size, run.progress)
-            score_all = score_cascade if resolved.stages else score_corpus
             with on_compile(functools.cache(lambda: _compile_aside(run))):
-                scored = score_all(run, folder, resolved)
+                scored = score_corpus(run, folder, resolved)
             require_strict(run, folder)
             if not selecting:  # else once, when the selected text is written
                 run.require_unchanged()
@@ -134,7 +130,7 @@ def choose(
         plan = dataclasses.replace(resolved.plan, choose=amount).check()
         target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
         sources = context.find_again(sources, plan.read, folder.path)
-        fingerprints = {name: manifest[name] for name in ("encoder", "encoders", "files")}
+        fingerprints = {name: manifest[name] for name in ("encoder", "files")}
         run = Run.of(context, plan, target, sources, **fingerprints)
         run.engine.require_shared(folder.work, "DIR")
         require_texts_for_near(plan, sources)
@@ -168,7 +164,7 @@ def rank(
         encoding = [name for name in names if registry.build(name, options).encodes]
         if encoding:  # all of them read the embedder of the first
             plan = dataclasses.replace(plan, method=MethodPlan(encoding[0], options))
-            plan, _, _ = by_size(plan, run.sources, workers=run.engine.workers, cascade=False)
+            plan, _, _ = by_size(plan, run.sources, workers=run.engine.workers)
         # one cut for all that is compared: that of methods on words, as of the default
         methods = [registry.build(name, options) for name in names]
         words = [method for method in methods if reads_words(method)] or methods
@@ -211,7 +207,7 @@ def _identity(run: Run) -> dict[str, Any]:
         "corpus": source_identity(run.sources),
         **corpus.layout(run.sources, run.plan.read),
         "encoder": run.encoder,
-        "encoders": run.encoders,
+        "encoders": {},  # as in older runs
         "files": run.files,
         "versions": {"corpusfit": versions()["corpusfit"], "tokens": TOKENS},
     }
@@ -235,7 +231,6 @@ def _manifest(
         "plan": run.plan.as_dict(),
         "method": dataclasses.asdict(run.plan.method),
         "encoder": run.encoder,
-        "encoders": run.encoders,
         **({"precision": run.precision} if run.precision else {}),
         **({"commits": run.commits} if run.commits else {}),
         "embedder_reason": resolved.embedder_reason,
@@ -264,11 +259,10 @@ def _finish(
 ) -> Selection:
     """Select and write; the manifest comes last and marks the run as finished."""
     plan = run.plan
-    selected = recall_at = None
+    selected = None
     if selecting:
         copies = copies_of(run, folder)
         chosen = choose_segments(run, folder, resolved.method, copies)
-        recall_at = segments_above(run, folder, chosen) if resolved.stages else None
         write_selected(run, folder, resolved, chosen, copies)
         run.require_unchanged()
         aligned = write_aligned(run, folder)
@@ -287,7 +281,6 @@ def _finish(
         "command": command,
         "repeat": command_words(command, inputs, {}, overrides),
         "plan": plan.as_dict(),
-        "cascade": cascade_of(folder, plan.choose, recall_at),
         "selected": selected,
         "warnings": list(dict.fromkeys([*manifest["warnings"], *run.all_warnings()])),
         "seconds": {**manifest["seconds"], **run.seconds},

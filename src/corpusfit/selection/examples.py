@@ -112,8 +112,6 @@ def write_examples(run: Run, folder: SelectionFolder, resolved: Resolved, parts:
     for i, (row, effects) in enumerate(zip(rows, described.effects, strict=True)):
         strongest = [e for e in effects[:_EFFECTS] if e.effect > 0.0]
         strongest += [e for e in effects[-_EFFECTS:] if e.effect < 0.0]
-        if row["stage"] < len(resolved.stages):  # its score is from an earlier stage
-            strongest = []
         example = {name: row[name] for name in _OF_ROW}
         example["kind"] = "corpus"
         example["id"] = None if row["id"] is None else str(row["id"])[:_ID_CHARACTERS]

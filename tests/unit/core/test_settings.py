@@ -6,12 +6,13 @@ import pytest
 import typer
 
 from corpusfit.cli.app import app
-from corpusfit.core.errors import UsageError
+from corpusfit.core.errors import InputError, UsageError
 from corpusfit.core.options import settings_of
 from corpusfit.core.plan import Plan
 from corpusfit.core.settings import Settings
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.evaluation.plan import EvaluatePlan, SplitPlan
+from corpusfit.selection.api import SELECT
 from corpusfit.training.plan import AdaptPlan
 from corpusfit.tuning.plan import TunePlan
 
@@ -30,12 +31,6 @@ TOGETHER = [
     ("select", ["choose.balance=cluster"], "nothing"),
     ("select", ["choose.clusters=c"], "'c'"),
     ("select", ["choose.balance=cluster", "choose.clusters=c", "choose.threshold=1.5"], "1.5"),
-    ("select", ["cascade.stages=dsir"], "'dsir'"),
-    ("select", ["cascade.stages=dsir:2>knn"], "2.0"),
-    ("select", ["cascade.stages=dsir:0.2>tfidf:0.3>knn"], "0.3"),
-    ("select", ["cascade.stages=dsir:0.2>tfidf>knn"], "dsir:0.2>tfidf>knn"),
-    ("select", ["cascade.stages=dsir>knn:0.2"], "knn:0.2"),
-    ("select", ["cascade.stages=dsir>knn", "choose.policy=continuous"], "continuous"),
     ("select", ["fit.shares=a"], "'a'"),
     ("select", ["cut=5"], "5"),
     ("select", ["cut.gama=5"], "cut.gama"),
@@ -112,3 +107,17 @@ def test_settings_of_version_0_1_may_have_their_british_names():
     plan = Plan().with_overrides([f"fit.{fit}=false", f"method.{method}=true"])
     assert not plan.fit.normalize
     assert plan.method.options == {"centered": True}
+
+
+def test_what_left_is_refused_with_what_to_do_instead():
+    """As a setting, a keyword, and in the plan of an older run that used it."""
+    cure = "cascade.*run:OUT"
+    with pytest.raises(UsageError, match=cure):
+        Plan().with_overrides(["cascade.stages=dsir>knn"])
+    with pytest.raises(UsageError, match=cure):
+        SELECT.build(None, (), {"cascade": "dsir>knn"})
+    stored = {"cascade": {"stages": "", "sample": 2_000}, "seed": 3}
+    assert Plan.from_dict(stored) == Plan(seed=3)
+    stored["cascade"]["stages"] = "dsir>knn"
+    with pytest.raises(InputError, match=cure):
+        Plan.from_dict(stored)

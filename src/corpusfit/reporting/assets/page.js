@@ -78,10 +78,8 @@ function marked(text, effects) {
 
 function card(run, example) {
   const place = `${example.source}, row ${example.row}, segment ${example.segment}`;
-  const dropped = run.stages > example.stage
-    ? `dropped at stage ${example.stage} of ${run.stages}, ranked by the score of that stage · ` : "";
   const head = node("p", { class: "soft" }, node("strong", {}, score(example.score)), " · ",
-    example.selected ? "selected" : "not selected", " · ", dropped, node("bdi", {}, harmless(place)));
+    example.selected ? "selected" : "not selected", " · ", node("bdi", {}, harmless(place)));
   const text = marked(example.text, example.effects || []);
   const shown = node("article", {}, head, text);
   if (example.characters > [...example.text].length) {
