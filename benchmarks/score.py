@@ -13,7 +13,7 @@ Run: .venv/bin/python benchmarks/score.py DATA MODELS WORK [--cells FOLDER] [--s
 or benchmarks/score.py --table [--cells FOLDER] [--out FOLDER], which writes score.md and score.json
 from the cells, or --power, which prints what each measure can show for its cost.
 DATA has pile/, tasks/, ner/ and parallel/; MODELS has bert-mini-wiki; WORK keeps corpora,
-selections and models. A column is a method's name or a cascade, with settings after @ and the
+selections and models. A column is a method's name, with settings after @ and the
 share of general text after +, such as cynical@method.rounds=80+0.25. --again selects again what
 other commits selected: where the text is the same, nothing else is computed again. --small tries
 the program in minutes.

@@ -628,7 +628,7 @@ class Study:
         }
 
     def _best(self, piece: Piece, column: str, words: int) -> tuple[list[str], np.ndarray]:
-        """The best texts by a method or a cascade, and their sources."""
+        """The best texts by a method, and their sources."""
         work = self.inputs(piece)
         method, *settings = column.split("@")
         place = work.folder / "scores" / f"{piece.task}-{column}-{piece.seed}"
@@ -636,7 +636,7 @@ class Study:
             target=work.target(piece.task, piece.seed).train,
             corpus=work.corpus(piece.seed),
             out=place,
-            **({"cascade": method} if ">" in method else {"method": method}),
+            method=method,
             settings=settings,
             embedder="static",
             seed=piece.seed,

@@ -94,7 +94,6 @@ COMMANDS = {
             *("textgram", "cluster_ratio", "consensus"),
         )
     },
-    "cascade": Command(f"{_SELECT} --fraction 0.2 --cascade dsir>static --method knn", _SCORED),
     "near": Command(f"{_SELECT} --tokens 2000 --method dsir --dedup near", _SCORED),
     "clusters": Command(
         "clusters --corpus {w}/corpus --k 3 --embedder static --out {out}",

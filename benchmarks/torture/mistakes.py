@@ -191,8 +191,7 @@ MISTAKES = {
     "an encoder without files": Mistake(
         f"{_WHOLE} --method knn --embedder {{w}}/folder", 1, "folder", {"folder": None}
     ),
-    "a cascade of one stage": Mistake(f"{_WHOLE} --cascade dsir", 2, "cascade"),
-    "a cascade of unknown stages": Mistake(f"{_WHOLE} --cascade dsir>bert", 2, "bert"),
+    "a cascade, which is gone": Mistake(f"{_WHOLE} --cascade dsir>knn", 2, "run:OUT"),
     "a balance of nothing": Mistake(f"{_WHOLE} --balance cluster", 2, "--clusters"),
     "clusters that are none": Mistake(
         f"{_WHOLE} --balance cluster --clusters {{w}}/split", 1, "split"

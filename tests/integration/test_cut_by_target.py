@@ -57,8 +57,6 @@ def test_it_does_not_follow_where_it_is_named_or_of_no_use(select, words, pieces
 def test_embeddings_have_long_units(select, tiny_static):
     run = select(prose("task", 30), method="knn", embedder=str(tiny_static))
     assert cut_of(run)["pieces"] == 256
-    stages = select(prose("task", 30), "s", method="knn", cascade=f"dsir>knn@{tiny_static}")
-    assert cut_of(stages)["pieces"] == 256
 
 
 @pytest.mark.parametrize(("size", "pieces"), [(10**9, 64), (2 * 10**11, 128), (2 * 10**12, 256)])

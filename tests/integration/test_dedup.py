@@ -201,13 +201,6 @@ def test_every_kind_of_method(select, rows, method, tiny_static):
     assert kept["score"] == max(row["score"] for row in planted)
 
 
-def test_a_cascade(select, tiny_static):
-    run = select(method="knn", embedder=str(tiny_static), cascade="dsir:0.9>knn", fraction=0.2)
-    assert texts(run).count(PLANTED) <= 1
-    assert run.manifest["selected"]["copies"]["exact"] == 60
-    assert 0 < run.manifest["cascade"]["recall"]["estimate"] <= 1
-
-
 def test_of_copies_with_several_labels_the_wanted_one_is_kept(select):
     labeled = [{"text": f"text number {i}", "topic": "other"} for i in range(40)]
     labeled += [{"text": "text number 7", "topic": "wanted"}]

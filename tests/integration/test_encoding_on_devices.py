@@ -119,17 +119,15 @@ def test_texts_encoded_on_devices_are_those_of_one_worker(engine, tiny_encoder, 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("cascade", [None, "static>{}"], ids=["whole", "cascade"])
-def test_a_selection_on_devices_is_that_of_one_worker(cascade, tiny_encoder, tmp_path, monkeypatch):
+def test_a_selection_on_devices_is_that_of_one_worker(tiny_encoder, tmp_path, monkeypatch):
     target, corpus = tmp_path / "target.txt", tmp_path / "corpus.txt"
     target.write_text("\n\n".join(f"the cat sat on mat {i}" for i in range(20)))
     corpus.write_text("\n\n".join(f"a dog ran {i} times. the cat sat." for i in range(300)))
-    stages = {"cascade": cascade.format(f"knn@{tiny_encoder}")} if cascade else {}
 
     def scores(engine):
         folder = tmp_path / engine
         machine = Machine(engine, workers=2, cache=folder / "cache")
-        options = {"method": "knn", "embedder": str(tiny_encoder), "machine": machine, **stages}
+        options = {"method": "knn", "embedder": str(tiny_encoder), "machine": machine}
         settings = ["read.shard_mb=0.004"]
         run = select(target, corpus, out=folder / "out", settings=settings, **options)
         assert run.manifest["precision"] == resolve(EmbedPlan()).precision
@@ -141,7 +139,6 @@ def test_a_selection_on_devices_is_that_of_one_worker(cascade, tiny_encoder, tmp
     assert len(expected) > 2
     assert scores("local") == expected
     assert asked
-    if not cascade:
-        machine = Machine(workers=2, cache=tmp_path / "local" / "cache")
-        words = {"method": "knn", "embedder": str(tiny_encoder), "machine": machine}
-        assert estimate(target=target, corpus=corpus, **words)["devices"] == 2
+    machine = Machine(workers=2, cache=tmp_path / "local" / "cache")
+    words = {"method": "knn", "embedder": str(tiny_encoder), "machine": machine}
+    assert estimate(target=target, corpus=corpus, **words)["devices"] == 2

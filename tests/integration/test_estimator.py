@@ -22,7 +22,6 @@ from sklearn.utils.validation import check_is_fitted
 import corpusfit
 from corpusfit.core.errors import (
     CorpusfitError,
-    CorpusfitWarning,
     EmptyInputError,
     ModelError,
     UsageError,
@@ -363,13 +362,6 @@ def test_a_saved_scorer_has_the_same_scores(method, tiny_static, tmp_path):
     twice = saved(clone(scorer).fit(TARGET, BACKGROUND), tmp_path / "twice")
     for file in folder.iterdir():
         assert (twice / file.name).read_bytes() == file.read_bytes()
-
-
-def test_the_folder_of_a_cascade_is_its_last_stage_and_says_so(jsonl, tmp_path, inline):
-    out = of_files(jsonl, tmp_path, inline, TEXTS, cascade="dsir:0.5>moore_lewis").path
-    with pytest.warns(CorpusfitWarning, match="last stage, moore_lewis"):
-        scorer = corpusfit.Scorer.from_pretrained(out)
-    assert np.isfinite(scorer.score_samples(TEXTS)).all()
 
 
 def test_a_scorer_of_the_hub_is_a_function_for_workers(fitted, hub, tmp_path):

@@ -4,8 +4,6 @@ import pytest
 
 import corpusfit
 
-CASCADE = {"cascade": "dsir:0.5>tfidf"}
-
 
 @pytest.fixture
 def foreign(jsonl):
@@ -14,7 +12,7 @@ def foreign(jsonl):
     return jsonl("foreign.jsonl", texts)
 
 
-@pytest.mark.parametrize("settings", [{}, {"method": "domain_cosine"}, CASCADE])
+@pytest.mark.parametrize("settings", [{}, {"method": "domain_cosine"}])
 def test_a_selection_warns_of_a_foreign_target(
     settings, foreign, task, pile, inline, tiny_static, tmp_path
 ):

@@ -8,7 +8,7 @@ from journeys import prose
 import corpusfit
 from corpusfit.core.errors import ChangedInputError, UsageError
 from corpusfit.scoring.registry import build
-from corpusfit.selection import cascade, embedding
+from corpusfit.selection import embedding
 from fake_hub import Hub, commit
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
@@ -114,13 +114,12 @@ def test_scores_are_explained_by_the_commit_that_made_them(model, jsonl, tmp_pat
 def loaded(monkeypatch):
     """The names by which workers load embedders."""
     names = []
-    for module in (embedding, cascade):
 
-        def load(plan, cache, load=module.load):
-            names.append(plan.embedder)
-            return load(plan, cache)
+    def load(plan, cache, load=embedding.load):
+        names.append(plan.embedder)
+        return load(plan, cache)
 
-        monkeypatch.setattr(module, "load", load)
+    monkeypatch.setattr(embedding, "load", load)
     return names
 
 
@@ -129,18 +128,6 @@ def texts(jsonl):
     """A target and a corpus, as arguments."""
     corpus = prose("task", 20) + prose("market", 20)
     return {"target": jsonl("target.jsonl", prose("task", 20)), "corpus": jsonl("c.jsonl", corpus)}
-
-
-def test_workers_load_the_commit_that_a_cascade_prepared(model, texts, tmp_path, inline, loaded):
-    corpusfit.select(
-        **texts,
-        out=tmp_path / "out",
-        embedder=f"{NAME}@v1",
-        settings=["cascade.stages=dsir:0.5>knn"],
-        fraction=0.5,
-        machine=inline,
-    )
-    assert set(loaded) == {f"{NAME}@{commit(model['revisions']['v1'])}"}
 
 
 def test_clusters_divide_by_the_commit_that_found_them(model, texts, tmp_path, inline, loaded):

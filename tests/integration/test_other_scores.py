@@ -144,20 +144,14 @@ def test_plain_text_has_no_fields(files, tmp_path):
         select(files, tmp_path / "out", tmp_path / "a.txt", where="score > 3", method="random")
 
 
-def test_fields_in_a_blend_a_cascade_and_a_ranking(files, tmp_path):
-    """A blend of one field has its order; a stage before it drops the lowest."""
-    settings = ("method.methods=field:edu,field:edu", "cascade.sample=20")
+def test_fields_in_a_blend_and_a_ranking(files, tmp_path):
+    """A blend of one field has its order."""
+    settings = ("method.methods=field:edu,field:edu",)
     blended = select(files, tmp_path / "blend", method="blend", settings=settings)
     assert [r["row"] for r in blended] == best(range(N))
     both = ("method.methods=field:edu,tfidf", "method.weights=1,0")
     mixed = select(files, tmp_path / "mixed", method="blend", settings=both)
     assert [r["row"] for r in mixed] == best(range(N))
-    staged = select(
-        files, tmp_path / "stages", cascade="field:edu:0.5>tfidf", settings=settings[1:]
-    )
-    assert {r["row"] for r in staged} <= set(best(range(N), N // 2))
-    last = select(files, tmp_path / "last", cascade="random:0.9>field:edu", settings=settings[1:])
-    assert last.manifest["method"]["name"] == "field:edu"
     ranked = corpusfit.rank(
         target=str(files / "t.jsonl"),
         corpus=str(files / "c.jsonl"),
@@ -221,10 +215,6 @@ def test_a_classifier_of_transformers(files, tmp_path, classifiers):
     assert blended.manifest["files"].keys() == single.manifest["files"].keys()
     logits = answers(one, [r["text"] for r in single])[:, 0]
     assert [r["score"] for r in single] == pytest.approx(logits.tolist(), abs=1e-4)
-    small = ("cascade.sample=20",)
-    last = select(files, tmp_path / "e", cascade=f"random:0.5>model:{one}", settings=small)
-    first = select(files, tmp_path / "f", cascade=f"model:{one}:0.5>dsir", settings=small)
-    assert len(last) == len(first) == 7
 
 
 @pytest.mark.parametrize(
@@ -306,13 +296,6 @@ def test_a_fasttext_filter_scores_as_fasttext_does(files, tmp_path, filters, nam
     lowest = sorted(r["score"] for r in run)[:7]
     assert sorted(-r["score"] for r in low) == pytest.approx(lowest)
     assert "probability of hq" in corpusfit.explain(low, row=low[0]).meaning
-    staged = select(
-        files,
-        tmp_path / "stages",
-        cascade=f"fasttext:{filters / name}#hq:0.5>tfidf",
-        settings=("cascade.sample=20",),
-    )
-    assert len(staged) == 7
 
 
 @pytest.mark.parametrize(

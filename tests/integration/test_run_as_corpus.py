@@ -147,6 +147,13 @@ def test_rank_takes_a_run(folder, first, inline):
     assert {"dsir", "moore_lewis"} <= {each.method for each in ranking.methods}
 
 
+@pytest.mark.slow
+def test_clusters_are_found_in_runs(first, second, tmp_path, inline, tiny_static):
+    words = {"k": 2, "embedder": str(tiny_static), "machine": inline}
+    found = corpusfit.clusters(corpus=[first, second], out=tmp_path / "out", **words)
+    assert len(found.manifest["clusters"]) == 2
+
+
 def unfinished(path):
     (path / "manifest.json").unlink()
 

@@ -420,7 +420,6 @@ def test_a_model_that_changed_under_its_name_is_noticed(run, tiny_static, tmp_pa
         ({"method": "dsir"}, "commands._manifest"),
         ({"method": "dsir"}, "commands._finish"),
         ({"method": "dsir", "segments": 10**6}, "commands.write_selection_card"),
-        ({"cascade": "dsir>moore_lewis"}, "cascade._encode"),
         ({}, "scoring.score_in_rounds"),
     ],
 )

@@ -53,7 +53,7 @@ def explain(explanation: Explanation) -> None:
             rows = [[e.part, f"{e.effect:+.{decimals}f}"] for e in parts]
             table(title, ["words", "effect on the score"], rows)
     shown = explanation.raised or explanation.lowered or explanation.meaning
-    if not shown and explanation.dropped is None:
+    if not shown:
         by_words = explanation.nearest_by == "words"
         why = "knows none of the words of this text" if by_words else "does not score by words"
         say(f"{explanation.method} {why}.")

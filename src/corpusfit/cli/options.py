@@ -35,7 +35,7 @@ RUN = "Run"
 """The heading in `--help` of how a command runs, and of what it does beside its result."""
 
 _HEADINGS = {
-    "Scoring": ("method", "embed", "cascade"),
+    "Scoring": ("method", "embed"),
     "Selection": ("choose", "search", "split"),
     "Clusters": ("mixture", "draw"),
     "Model": ("model", "adapter"),

@@ -136,8 +136,6 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
     say(f"Method: {method}.{_default_amount(manifest)}")
     if manifest.get("remark"):
         say(manifest["remark"])
-    if manifest["cascade"]:
-        show_cascade(manifest["cascade"])
     selected = manifest["selected"]
     show_composition(selected)
     say(f"Selected text: {out / 'selected'}. All scores: {out / 'scores'}.")
@@ -154,29 +152,6 @@ def _default_amount(manifest: Mapping[str, Any]) -> str:
         return ""
     share = percent(amount.share, 1)
     return f" No amount (`choose.fraction`) was given: {share} of the words without copies."
-
-
-def show_cascade(cascade: Mapping[str, Any]) -> None:
-    """Print each stage's input, output and cost, and the recall of the cascade."""
-    from corpusfit.selection.recall import recall_in_words
-
-    stages = cascade["stages"]
-    total = stages[0]["segments"]
-    rows = [
-        [
-            s["stage"],
-            f"{s['segments']:,}",
-            *(("–", "–") if s["passed"] is None else (f"{s['passed']:,}", percent(s["share"], 1))),
-            f"{s['units']:,}",
-            f"{s['seconds']:,.1f}",
-            f"{s['units_per_second']:,.0f}",
-        ]
-        for s in stages
-    ]
-    columns = ["stage", "segments scored", "segments passed on", "share of corpus", "units"]
-    columns += ["worker seconds", "units per second"]
-    table(f"Cascade over {total:,} segments", columns, rows)
-    say(recall_in_words(cascade))
 
 
 def show_composition(selected: Mapping[str, Any]) -> None:

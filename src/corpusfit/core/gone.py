@@ -1,5 +1,9 @@
 """Names that corpusfit had and no longer has, each with what to do instead."""
 
+_TWO_COMMANDS = (
+    "Select twice: by a cheap method first, then by the other one with `corpus=run:OUT` "
+    "(--corpus run:OUT), OUT being the folder of the first."
+)
 _UPLOAD = (
     "For a selection, run `hf upload NAME out/ . --repo-type dataset --private --include README.md "
     "--include 'selected/*'`; for a model, run `hf upload NAME adapted/ . --private --exclude "
@@ -29,6 +33,7 @@ GONE = {
 """Commands, options and public names."""
 
 SETTINGS = {
+    **dict.fromkeys(("cascade", "cascade.stages", "cascade.sample"), _TWO_COMMANDS),
     "objective=simcse": "Use `objective=tsdae`.",
     "objective.name=simcse": "Use `objective.name=tsdae`.",
     "task.kind=few_shot": "Run `lm_eval` on the model's folder: docs/evaluating-generative.md.",

@@ -20,7 +20,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from corpusfit.core.errors import bad_setting
+from corpusfit.core.errors import UsageError, bad_setting
+from corpusfit.core.gone import gone
 from corpusfit.core.options import Setting, settings_of
 from corpusfit.core.settings import Settings, renamed
 
@@ -84,8 +85,10 @@ class Offer(Generic[_S]):
             UsageError: a keyword or a setting does not exist, or its value has the wrong type.
         """
         for word in options.keys() - self.settings.keys() - MACHINE.keys():
-            if gone := renamed(word, self.settings):
-                raise gone
+            if sentence := gone(word):
+                raise UsageError(sentence)
+            if error := renamed(word, self.settings):
+                raise error
             similar = difflib.get_close_matches(word, self.settings, n=1)
             other = "Other settings: settings=['a.b=VALUE']."
             cure = f"Perhaps {similar[0]}?" if similar else other

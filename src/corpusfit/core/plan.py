@@ -405,105 +405,6 @@ class MethodPlan(Group, group="method"):
 
 
 @dataclass(frozen=True)
-class StageText:
-    """One stage of a cascade: `NAME[@EMBEDDER][:SHARE]`."""
-
-    name: str  # a method, or an embedder
-    embedder: str = ""  # embedder of a method; "" is the run's
-    share: float | None = None  # share of all segments of the corpus that the stage passes on
-
-    @classmethod
-    def of(cls, text: str) -> StageText:
-        """Parse one; a last part that is not a number belongs to the name, as in `pyod:ECOD`."""
-        rest, _, last = text.strip().rpartition(":")
-        try:
-            share = float(last) if rest else None
-        except ValueError:
-            share = None
-        whole = (rest if share is not None else text).strip()
-        name, _, embedder = whole.partition("@")
-        # no method has a slash in its name: OWNER/NAME@REVISION is one embedder
-        if "/" in name:
-            return cls(whole, "", share)
-        return cls(name.strip(), embedder.strip(), share)
-
-    def __str__(self) -> str:
-        """The form that `of` parses."""
-        embedder = f"@{self.embedder}" if self.embedder else ""
-        return f"{self.name}{embedder}" + ("" if self.share is None else f":{self.share!r}")
-
-
-@dataclass(frozen=True)
-class CascadePlan(Group, group="cascade"):
-    """Methods that score one after the other, each the segments that the one before passes on."""
-
-    stages: Annotated[
-        str,
-        Option(
-            "Score in stages joined by >, cheapest first, such as 'dsir>static>knn@minilm'; each "
-            "stage scores what the one before passes on. Write a stage as "
-            "`NAME[@EMBEDDER][:SHARE]`, where SHARE is the share of the whole corpus that it "
-            "passes on",
-            "cascade",
-            default="none",
-            more="Without shares, every stage passes on the same proportion of what it gets, so "
-            "that the last one ends at the share to select",
-            metavar="STAGES",
-        ),
-    ] = ""
-    sample: Annotated[
-        int,
-        Option(
-            "Segments that the last stage scores to estimate the recall, at most half the corpus",
-            minimum=20,
-        ),
-    ] = 2_000
-
-    def _check_together(self) -> None:
-        if self.stages:
-            self.stage_texts()
-
-    def stage_texts(self) -> tuple[StageText, ...]:
-        """The stages, in order; their names are not checked."""
-        stages = tuple(StageText.of(part) for part in self.stages.split(">"))
-        if len(stages) < 2 or not all(stage.name for stage in stages):
-            allowed = "two or more stages NAME[@EMBEDDER][:SHARE] joined by >"
-            cure = f"For example {_STAGES}, or {_SHARES}."
-            raise bad_setting("`cascade.stages`", allowed, self.stages, cure)
-        *earlier, last = stages
-        if last.share is not None:
-            raise bad_setting(
-                "The last stage of `cascade.stages`",
-                "given without a share: nothing comes after it",
-                str(last),
-                f"Write {dataclasses.replace(last, share=None)}; set the size of the selection by "
-                "`choose.fraction`.",
-            )
-        shares = [stage.share for stage in earlier]
-        known = [share for share in shares if share is not None]
-        if 0 < len(known) < len(shares):
-            allowed = "given with a share for every stage but the last, or with no shares"
-            raise bad_setting("`cascade.stages`", allowed, self.stages, f"For example {_SHARES}.")
-        # shares are of the whole corpus, so they must not rise
-        for stage, before in zip(earlier, [1.0, *known], strict=False):
-            if stage.share is not None and not 0 < stage.share <= before:
-                limit = f"{before:g}, the share of the stage before"
-                if stage is stages[0]:
-                    limit = "1"
-                raise bad_setting(
-                    f"The share of {stage.name} in `cascade.stages`",
-                    f"above 0 and at most {limit} (it is of the whole corpus)",
-                    stage.share,
-                    f"For example {_SHARES}.",
-                )
-        return stages
-
-
-_STAGES = "`cascade.stages=dsir>knn`"
-_SHARES = "`cascade.stages=dsir:0.3>static:0.12>knn`"
-
-
-@dataclass(frozen=True)
 class ChoosePlan(Group, group="choose"):
     """The segments to select, and their weights.
 
@@ -655,9 +556,6 @@ class ChoosePlan(Group, group="choose"):
             raise bad_setting("`choose.clusters`", allowed, self.clusters, cure)
 
 
-"""Settings that cascades had, which set the shares by a sample, with their defaults."""
-
-
 @dataclass(frozen=True)
 class Plan(Settings):
     """Every setting of a selection that can change its result."""
@@ -667,7 +565,6 @@ class Plan(Settings):
     embed: EmbedPlan = EmbedPlan()
     fit: FitPlan = FitPlan()
     method: MethodPlan = MethodPlan()
-    cascade: CascadePlan = CascadePlan()
     choose: ChoosePlan = ChoosePlan()
     seed: Annotated[int, SEED] = 0
 
@@ -682,10 +579,3 @@ class Plan(Settings):
         """How rows of the target become texts; what is asked of the corpus's rows is not."""
         field = self.fit.target_field or self.read.text_field
         return dataclasses.replace(self.read, text_field=field, where="", numbers="")
-
-    def _check_together(self) -> None:
-        stages, choose = self.cascade.stages, self.choose
-        why = "with `cascade.stages`, as the stages' scores cannot be compared"
-        if stages and choose.policy != "top":
-            cure = "Leave out `cascade.stages` to score the whole corpus by one method."
-            raise bad_setting("`choose.policy`", f"top {why}", choose.policy, cure)

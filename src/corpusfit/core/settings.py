@@ -211,6 +211,8 @@ def _read_toml(what: str, path: Path) -> dict[str, Any]:
 
 def unknown(path: str, allowed: list[str], *, of_plan: bool = False, table: str = "") -> UsageError:
     """The error for a setting that does not exist, with a similar one."""
+    if sentence := gone(path):
+        return UsageError(sentence)
     group, dot, name = path.partition(".")
     similar = difflib.get_close_matches(group if of_plan else path, allowed, n=1)
     if of_plan:
@@ -222,8 +224,8 @@ def unknown(path: str, allowed: list[str], *, of_plan: bool = False, table: str 
             f"{where} must name a setting in one of the sections {sections}, or seed; got "
             f"{table + path!r}. {guess}docs/settings.md lists all settings."
         )
-    if gone := renamed(path, allowed, table):
-        return gone
+    if error := renamed(path, allowed, table):
+        return error
     cure = f"Perhaps {table}{similar[0]}?" if similar else ""
     names = ", ".join(f"{table}{name}" for name in allowed)
     return bad_setting("A setting", f"one of {names}", f"{table}{path}", cure)

@@ -33,7 +33,6 @@ class SelectOptions(ChooseOptions, total=False):
 
     method: str | None
     embedder: str | Path | None
-    cascade: str | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
     where: str | None

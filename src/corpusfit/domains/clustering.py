@@ -280,7 +280,9 @@ def _draw_units(
         return {group: merge(parts, k) for group, parts in groups.items()}, rejected
 
     # keys are uniform, so a bound by size draws about as many units as wanted
-    sizes = {i: s.size if by_source else run.size for i, s in enumerate(run.sources)}
+    sizes = dict.fromkeys(corpus.numbering(run.sources)[0], 0 if by_source else run.size)
+    for i, source in zip(corpus.numbering(run.sources)[0], run.sources, strict=True):
+        sizes[i] += source.size if by_source else 0
     bounds = {i: first_bound(size, k, plan.cut) for i, size in sizes.items()}
     by_group, rejected = draw(bounds)
     groups = {i: by_group.get(i if by_source else 0, []) for i in bounds}

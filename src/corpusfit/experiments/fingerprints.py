@@ -55,9 +55,9 @@ def _settled(plan: TrainPlan | FinetunePlan, group: str) -> dict[str, str]:
     return {"device": hardware.device, "precision": hardware.precision}
 
 
-def methods_of(plan: Plan) -> list[AnyMethod]:
-    """The methods of a selection."""
-    return [registry.build(m.name, m.options) for m in Resolved.of(plan).methods]
+def method_of(plan: Plan) -> AnyMethod:
+    """The method of a selection, with the embedder that it reads."""
+    return Resolved.of(plan).method
 
 
 def encoders_of(plan: Plan) -> list[EmbedPlan]:
@@ -67,7 +67,7 @@ def encoders_of(plan: Plan) -> list[EmbedPlan]:
 
 def sampled(plan: Plan) -> bool:
     """Whether a selection keeps a sample of the corpus; a method that reads labels draws none."""
-    return not any(isinstance(method, LabelMethod) for method in methods_of(plan))
+    return not isinstance(method_of(plan), LabelMethod)
 
 
 def scoring(
@@ -82,8 +82,8 @@ def scoring(
     # a selection by labels and by number reads no text, of either side of pairs
     sideless = not sampled(plan) and counts and plan.choose.dedup != "near"
     settings["read"] = (plan.read.sides()[0] if sideless else plan.read).identity()
-    settings["methods"] = [by_content(method, files) for method in resolved.methods]
-    if any(registry.build(m.name, m.options).reads != "embedding" for m in resolved.methods):
+    settings["methods"] = [by_content(resolved.plan.method, files)]
+    if resolved.method.reads != "embedding":
         settings["tokens"] = TOKENS
     return settings | {"encoders": [encoders[embed] for embed in resolved.embeds]}
 

@@ -254,8 +254,8 @@ def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int
 
 
 def _ignores_task(selector: Selector) -> bool:
-    """Whether a selector reads no text of the task; the stages of a cascade do."""
-    return selector.strategy in (RANDOM, ORACLE) and not selector.select.cascade.stages
+    """Whether a selector reads no text of the task."""
+    return selector.strategy in (RANDOM, ORACLE)
 
 
 def _model_text(cell: Cell) -> str:

@@ -20,7 +20,7 @@ from corpusfit.experiments.config import (
     Selector,
     in_table,
 )
-from corpusfit.experiments.fingerprints import methods_of
+from corpusfit.experiments.fingerprints import method_of
 from corpusfit.training.plan import AdapterPlan, AdaptPlan
 
 RESERVED = ("dataset", "metric")
@@ -101,7 +101,7 @@ def check_plans(recipe: Recipe) -> None:
         if selector.selects:
             training_task = recipe.training_task(selector, cell.task)
             with in_table("select"):
-                methods_of(select_plan(recipe, selector, cell, training_task, 0).check())
+                method_of(select_plan(recipe, selector, cell, training_task, 0).check())
         if selector.strategy != BASE:
             with in_table("adapt"):
                 adapt_plan(recipe, selector, cell, tasks[cell.task], 0).check()

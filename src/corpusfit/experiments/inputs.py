@@ -32,7 +32,7 @@ from corpusfit.experiments.config import (
     RecipeTask,
     Selector,
 )
-from corpusfit.experiments.fingerprints import encoders_of, methods_of, translators
+from corpusfit.experiments.fingerprints import encoders_of, method_of, translators
 from corpusfit.experiments.folder import RecipeFolder
 from corpusfit.experiments.grid import task_plan
 from corpusfit.mixing.plan import CompositionPlan
@@ -125,7 +125,7 @@ def load_inputs(
     }
     files = {
         file: corpus.fingerprint(file)[0]
-        for file in dict.fromkeys(f for p in plans for m in methods_of(p) for f in m.files)
+        for file in dict.fromkeys(f for p in plans for f in method_of(p).files)
     }
     tasks = {}
     for entry in recipe.tasks:
@@ -155,7 +155,7 @@ def _composition(file: str, folder: RecipeFolder) -> tuple[CompositionPlan, str]
 def _with_embedders(recipe: Recipe, sources: Sequence[Source]) -> tuple[Selector, ...]:
     """The selectors, with embedder `auto` resolved."""
     return tuple(
-        dataclasses.replace(s, select=by_size(s.select, sources, workers=1, cascade=False)[0])
+        dataclasses.replace(s, select=by_size(s.select, sources, workers=1)[0])
         if s.selects and s.strategy != ORACLE
         else s
         for s in recipe.selectors

@@ -229,23 +229,17 @@ def _control(name: str, table: Mapping[str, Any], selectors: Mapping[str, Select
 
 def _require_method(name: str, table: Mapping[str, Any]) -> None:
     """Raise `UsageError` unless exactly one setting names a selector's method."""
-    groups = {group: table.get(group, {}) for group in ("method", "cascade")}
-    method_settings = {
-        g: v[k]
-        for (g, v), k in zip(groups.items(), ("name", "stages"), strict=True)
-        if isinstance(v, Mapping) and k in v
-    }
+    method = table.get("method", {})
+    named = method["name"] if isinstance(method, Mapping) and "name" in method else ""
     if name in WITHOUT_SELECTION or _is_method(name):
         if "sources" in table:
             cure = "Give the selector a name that is no method, such as law."
             got = table["sources"]
             raise bad_setting(f"selector.{name}.sources", "left out with a method", got, cure)
-        if method_settings.get("method", name) != name:
+        if named and named != name:
             cure = "Give the selector another name."
-            raise bad_setting(
-                f"selector.{name}.method.name", "left out", method_settings["method"], cure
-            )
-    elif not method_settings and not {"model", "compose", "sources"} & table.keys():
+            raise bad_setting(f"selector.{name}.method.name", "left out", named, cure)
+    elif not named and not {"model", "compose", "sources"} & table.keys():
         setting = "A selector without method.name in its table"
         if name == "auto":
             require(name, setting)
@@ -270,12 +264,7 @@ def _selector(
         _list(f"selector.{name}.{key}", settings.pop(key, []), "str") for key in ("sources", "dev")
     )
     # a selector that only names another model: no method, no selection of its own
-    plain = not (
-        sources
-        or name in WITHOUT_SELECTION
-        or _is_method(name)
-        or {"method", "cascade"} & settings.keys()
-    )
+    plain = not (sources or name in WITHOUT_SELECTION or _is_method(name) or "method" in settings)
     # a selector's own columns, else the recipe's, else the defaults
     columns: dict[str, Any] = {
         key: _list(f"selector.{name}.{key}", settings.pop(key), kind)

@@ -16,7 +16,6 @@ from corpusfit.scoring import registry
 from corpusfit.scoring.table import columns_of
 from corpusfit.selection.copies import copies_in_words
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.recall import recall_in_words
 from corpusfit.selection.spread import Spread, read_spread
 
 _STRATA = 9
@@ -49,7 +48,7 @@ def selected_part(path: Path, manifest: dict[str, Any]) -> Part:
     by_score = choose["policy"] == "top" and not choose.get("balance")
     # a drawn or balanced selection has no single threshold to show
     threshold = manifest["selected"]["threshold"] if by_score else None
-    sheets = {**_counts(manifest), **_stages(manifest)}
+    sheets = _counts(manifest)
     charts = {"shares": (shares_chart(_shares(manifest["selected"])), _OF_SHARES)}
     if spread is not None and len(spread.thresholds):
         sheets["lengths"] = _lengths(spread)
@@ -280,23 +279,6 @@ def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
                 (groups[i], n["segments"], round(quota, 4), n["selected"], n["tokens"])
                 for i, (n, quota) in enumerate(clusters)
             ],
-        ),
-    }
-
-
-def _stages(manifest: dict[str, Any]) -> dict[str, Sheet]:
-    """What each stage of a cascade passed on."""
-    cascade = manifest["cascade"]
-    columns = ("stage", "segments", "passed", "units")
-    return {
-        "cascade": Sheet(
-            "Stages of the cascade",
-            ["stage", "segments", "passed on", "units", "worker seconds", "units per second"],
-            [
-                (*(s[k] for k in columns), round(s["seconds"], 1), round(s["units_per_second"]))
-                for s in (cascade or {}).get("stages", [])
-            ],
-            [recall_in_words(cascade)] if cascade else [],
         ),
     }
 

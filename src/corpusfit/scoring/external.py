@@ -31,7 +31,7 @@ class Classifier(NamedTuple):
             return 0
         if self.label not in labels:
             some = ", ".join(labels[:_LISTED]) + ", …" * (len(labels) > _LISTED)
-            cure = f"In a blend or a cascade: {method}:{self.model}#{labels[0]}."
+            cure = f"In a blend: {method}:{self.model}#{labels[0]}."
             allowed = f"one of the labels of {self.model}: {some}"
             raise bad_setting("`method.label`", allowed, self.label or "nothing", cure)
         return list(labels).index(self.label)

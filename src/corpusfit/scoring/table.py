@@ -57,7 +57,7 @@ def write(
     scores: NDArray[np.float32],
 ) -> None:
     """Write a shard's m segments with their scores [m]; no segment is selected yet."""
-    # All segments have stage 1; a cascade rewrites those that reach later stages.
+    # All segments have stage 1, as in older runs, whose cascades had more.
     m = len(segments)
     values: tuple[NDArray[Any], ...] = (
         in_file(segments.row),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CHOOSE = Offer(Plan, ("choose",), example="choose.alpha=-1")
 SELECT = Offer(
     Plan,
-    ("method", "embed", "cascade", "choose", "cut", "read", "fit.target_field", "seed"),
+    ("method", "embed", "choose", "cut", "read", "fit.target_field", "seed"),
     example="cut.gamma=5",
 )
 RANK = Offer(
@@ -99,8 +99,9 @@ def select(
 
     Args:
         target: files, folders, globs, URLs or `hub:NAME` datasets with texts of the task.
-        corpus: texts to choose from, in the same forms, or a parallel corpus such as
-            `pair:a.de,a.en`, which is selected by one side (`side`) and written with both.
+        corpus: texts to choose from, in the same forms; a parallel corpus such as `pair:a.de,a.en`,
+            which is selected by one side (`side`) and written with both; or what an earlier run
+            selected: `run:OUT`, its folder, or its `Selection`.
         out: folder or URL that is new, empty, or of the same run, which resumes.
 
     Returns:
@@ -128,8 +129,7 @@ def estimate(
     """Dry run of `select`, measured on a sample; takes `select`'s arguments.
 
     Returns:
-        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb; for a cascade also
-        the shares that its stages pass on.
+        sources, stored_mb, text_mb, units, seconds, workers, memory_mb, disk_mb.
     """
     built = build_plan(SELECT, plan, settings, options)
     from corpusfit.selection import dry_run as measured

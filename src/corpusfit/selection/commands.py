@@ -29,7 +29,6 @@ from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import LabelMethod, Method
 from corpusfit.selection.balance import clusters_fingerprint
-from corpusfit.selection.cascade import score_cascade
 from corpusfit.selection.copies import copies_of
 from corpusfit.selection.counting import count_rows
 from corpusfit.selection.embedding import add_vectors
@@ -37,7 +36,6 @@ from corpusfit.selection.fit import Sample, commits_of, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.publishing import write_selection_card
 from corpusfit.selection.ranking import Ranking, rank_methods
-from corpusfit.selection.recall import cascade_of
 from corpusfit.selection.resolving import (
     Resolved,
     by_size,
@@ -58,7 +56,6 @@ from corpusfit.selection.samples import background_texts, target_texts
 from corpusfit.selection.scoring import Scored, require_strict, score_corpus
 from corpusfit.selection.writing import (
     choose_segments,
-    segments_above,
     warn_of_amount,
     write_aligned,
     write_selected,
@@ -89,7 +86,7 @@ def select(
     with contextlib.ExitStack() as stack, machine.running(folder.work) as context:
         run = open_run(plan, target, corpus_inputs, context)
         stack.enter_context(locked(folder.work, "select", make=True))
-        resolved = resolve(run, cascade=selecting)
+        resolved = resolve(run)
         run = prepared(run, resolved)
         folder.begin(_identity(run), overwrite=overwrite)
         run = dataclasses.replace(run, warnings_file=folder.warnings)
@@ -109,9 +106,8 @@ def select(
             # a number, are about as large as the text.
             size = run.size * (run.plan.choose.share + resolved.method.encodes)
             warn_if_disk_is_small(folder, size, run.progress)
-            score_all = score_cascade if resolved.stages else score_corpus
             with on_compile(functools.cache(lambda: _compile_aside(run))):
-                scored = score_all(run, folder, resolved)
+                scored = score_corpus(run, folder, resolved)
             require_strict(run, folder)
             if not selecting:  # else once, when the selected text is written
                 run.require_unchanged()
@@ -140,7 +136,7 @@ def choose(
         plan = dataclasses.replace(resolved.plan, choose=amount).check()
         target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
         sources = context.find_again(sources, plan.read, folder.path)
-        fingerprints = {name: manifest[name] for name in ("encoder", "encoders", "files")}
+        fingerprints = {name: manifest[name] for name in ("encoder", "files")}
         run = Run.of(context, plan, target, sources, **fingerprints)
         run.engine.require_shared(folder.work, "DIR")
         require_texts_for_near(plan, sources)
@@ -174,7 +170,7 @@ def rank(
         encoding = [name for name in names if registry.build(name, options).encodes]
         if encoding:  # all of them read the embedder of the first
             plan = dataclasses.replace(plan, method=MethodPlan(encoding[0], options))
-            plan, _, _ = by_size(plan, run.sources, workers=run.engine.workers, cascade=False)
+            plan, _, _ = by_size(plan, run.sources, workers=run.engine.workers)
         # one cut for all that is compared: that of methods on words, as of the default
         methods = [registry.build(name, options) for name in names]
         words = [method for method in methods if reads_words(method)] or methods
@@ -215,7 +211,7 @@ def _identity(run: Run) -> dict[str, Any]:
         "corpus": source_identity(run.sources),
         **corpus.layout(run.sources, run.plan.read),
         "encoder": run.encoder,
-        "encoders": run.encoders,
+        "encoders": {},  # as in older runs
         "files": run.files,
         "versions": {"corpusfit": versions()["corpusfit"], "tokens": TOKENS},
     }
@@ -239,7 +235,6 @@ def _manifest(
         "plan": run.plan.as_dict(),
         "method": dataclasses.asdict(run.plan.method),
         "encoder": run.encoder,
-        "encoders": run.encoders,
         **({"precision": run.precision} if run.precision else {}),
         **({"commits": run.commits} if run.commits else {}),
         "embedder_reason": resolved.embedder_reason,
@@ -265,9 +260,6 @@ def _finish(
     plan = run.plan
     copies = copies_of(run, folder)
     chosen = choose_segments(run, folder, resolved.method, copies)
-    cascade = None
-    if resolved.stages:
-        cascade = cascade_of(folder, plan.choose, segments_above(run, folder, chosen))
     write_selected(run, folder, resolved, chosen, copies)
     run.require_unchanged()
     aligned = write_aligned(run, folder)
@@ -283,7 +275,6 @@ def _finish(
         "command": "select",
         "repeat": command_words("select", manifest["given"], {}, overrides),
         "plan": plan.as_dict(),
-        "cascade": cascade,
         "selected": selected,
         "warnings": list(dict.fromkeys([*manifest["warnings"], *run.all_warnings()])),
         "seconds": {**manifest["seconds"], **run.seconds},

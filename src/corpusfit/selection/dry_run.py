@@ -15,10 +15,10 @@ from corpusfit.scoring.contract import CorpusMethod
 from corpusfit.scoring.rounds import RoundMethod
 from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.fit import Sample, commits_of, prepare_encoder
-from corpusfit.selection.resolving import checked, open_run, resolve, shares_of
+from corpusfit.selection.resolving import checked, open_run, resolve
 from corpusfit.selection.samples import target_texts
 from corpusfit.text.context import Machine, Run, at_commit, peak
-from corpusfit.text.reading import Reasons, join_units, read_units
+from corpusfit.text.reading import Reasons, read_units
 
 _UNITS = 128  # units that each worker encodes
 _ENOUGH = 4 << 20  # stored bytes to measure
@@ -40,28 +40,18 @@ def estimate(
     ):
         workers = context.engine.workers
         run = open_run(plan, target, corpus_inputs, context)
-        resolved = resolve(run, cascade=True)
+        resolved = resolve(run)
         plan, method = resolved.plan, resolved.method
         run = dataclasses.replace(run, plan=plan)
         target_texts(run, Sample(context.work, "target"))
-        units, segments, tokens, texts, characters, read_bytes, reading = _measure(run)
+        units, texts, characters, read_bytes, reading = _measure(run)
         stored = run.size
         times = max(1.0, stored / max(1, read_bytes))
-        seconds, width, devices, networks = 2 * reading * times, 0, 0, False
+        seconds, width, devices = 2 * reading * times, 0, 0
         in_rounds = isinstance(method, RoundMethod)
         whole = method if isinstance(method, CorpusMethod) and not in_rounds else None
         timed = texts[: _UNITS * workers]
-        shares: list[float] = []
-        if resolved.stages:
-            shares = shares_of(resolved, segments=segments * times, tokens=tokens * times)
-            sampled = plan.fit.background + plan.cascade.sample * units / segments
-            seconds *= (2 + len(resolved.stages)) / 2 / workers
-            for stage, share in zip(resolved.stages, [1.0, *shares], strict=True):
-                if stage.embed is not None:
-                    rate, _, fed = _encoding_rate(run, stage.embed, timed)
-                    seconds, networks = seconds + (units * times * share + sampled) / rate, True
-                    devices = max(devices, fed)
-        elif method.encodes:
+        if method.encodes:
             rate, width, devices = _encoding_rate(run, plan.embed, timed)
             seconds = 1.5 * seconds + units * times / rate  # it is read once more for a sample
         elif whole is not None:
@@ -81,17 +71,16 @@ def estimate(
             "memory_mb": round(
                 peak()
                 + workers * _WORKER_MB
-                + (devices or workers) * _ENCODER_MB * (width > 0 or networks)
+                + (devices or workers) * _ENCODER_MB * (width > 0)
                 + (whole.memory_mb(text_mb, total) if whole is not None else 0.0)
             ),
             "disk_mb": total * (2 * width + 28 + _ROW_BYTES) / 1e6,
-            **({"shares": shares} if resolved.stages else {}),
         }
 
 
-def _measure(run: Run) -> tuple[int, int, int, list[str], int, int, float]:
-    """The first few shards: units, segments, tokens, texts, characters, stored bytes, seconds."""
-    units, segments, tokens, texts, characters, done, reasons = 0, 0, 0, [], 0, 0, Reasons()
+def _measure(run: Run) -> tuple[int, list[str], int, int, float]:
+    """The first few shards: units, texts, characters, stored bytes, seconds."""
+    units, texts, characters, done, reasons = 0, list[str](), 0, 0, Reasons()
     before, source = 0, -1
     paces: list[float] = []  # seconds per stored byte
     for shard in run.shards():
@@ -105,8 +94,6 @@ def _measure(run: Run) -> tuple[int, int, int, list[str], int, int, float]:
         paces.append((time.perf_counter() - started) / max(1, read))
         reasons.add(tally.rejects)
         units, characters = units + len(units_of_shard), characters + tally.characters
-        joined = join_units(units_of_shard, run.plan.cut.gamma)
-        segments, tokens = segments + len(joined), tokens + int(joined.tokens.sum())
         texts += cut.to_pylist()[: _UNITS * run.engine.workers]
         done, before, source = done + read, shard.position, shard.source
         if units and done >= _ENOUGH:
@@ -115,7 +102,7 @@ def _measure(run: Run) -> tuple[int, int, int, list[str], int, int, float]:
         raise run.nothing_read(reasons)
     # text of another script compiles a kernel of its own, once on a machine: the lower median
     # leaves such a shard out
-    return units, segments, tokens, texts, characters, done, done * statistics.median_low(paces)
+    return units, texts, characters, done, done * statistics.median_low(paces)
 
 
 def _encoding_rate(run: Run, embed: EmbedPlan, texts: list[str]) -> tuple[float, int, int]:

@@ -225,11 +225,6 @@ class Scorer:
         run = SelectionFolder(path)
         is_run = run.scored_so_far() is not None
         fitted, request = Fitted.of_run(run, cache) if is_run else Fitted.load(path, cache)
-        if is_run and run.require_scored()["plan"]["cascade"]["stages"]:
-            used.progress.warn(
-                f"{folder} is of a cascade. Its Scorer is the last stage, {fitted.method.name}: it "
-                "also scores texts that earlier stages leave out."
-            )
         scorer = cls(**request, machine=machine)
         scorer.fitted_ = fitted
         return scorer

@@ -35,7 +35,6 @@ from corpusfit.core.types import (
 from corpusfit.embed import load
 from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import Effect, Scorer, sum_by_part
-from corpusfit.selection.cascade import dropped_at
 from corpusfit.selection.copies import repeats_kind, stored_copies
 from corpusfit.selection.fit import Sample, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder, tallies
@@ -57,8 +56,7 @@ class Explanation:
         selected: whether the segment is selected; None also before a selection.
         copy: whether the segment was left out, as its row is a copy of another or as a repeat.
         repeat: whether it was left out as the words of other segments, of which three stay.
-        dropped: the stage of a cascade that dropped the segment; None if none did.
-        score: the stored score, or that of the text; of a dropped segment, the score of `dropped`.
+        score: the stored score, or that of the text.
         threshold: the lowest selected score; None if nothing is selected.
         text: the full text.
         raised: n-grams that raised the score, strongest first.
@@ -77,7 +75,6 @@ class Explanation:
     selected: bool | None
     copy: bool | None
     repeat: bool | None
-    dropped: str | None
     score: float
     threshold: float | None
     text: str
@@ -99,11 +96,6 @@ class Explanation:
             selected += ", as a repeat of other segments"
         elif self.copy:
             selected += ", as a copy of another row"
-        if self.dropped is not None:
-            return (
-                f"{where}: dropped out of the cascade at the stage {self.dropped}, with the score "
-                f"{self.score:.4g}{selected}."
-            )
         notes = f"higher: {registry.higher(self.method)}"
         if self.threshold is not None:
             notes += f"; lowest selected score: {self.threshold:.4g}"
@@ -150,7 +142,7 @@ def explain(
                 units: list[str] = cut_units(document, plan.cut)[1].to_pylist()
                 facts: dict[str, Any] = dict.fromkeys(_OF_SEGMENT)
             else:
-                units, facts = _segment(run, folder, resolved, str(row))
+                units, facts = _segment(run, folder, str(row))
             fingerprint = manifest["encoder"]
             context.engine.needs_gpu = plan.embed.needs_gpu
             embed = run.pinned(plan.embed)
@@ -167,8 +159,7 @@ def explain(
         threshold = selected and selected["threshold"]
     if selected is None:
         facts["selected"] = None
-    # a dropped segment has a score of another stage, which these effects do not explain
-    effects = explained.effects if facts["dropped"] is None else []
+    effects = explained.effects
     return Explanation(
         method=used.name,
         threshold=threshold,
@@ -178,12 +169,12 @@ def explain(
         nearest=explained.nearest,
         nearest_by=explained.nearest_by,
         learned_from=explained.learned_from,
-        meaning=explained.meaning if facts["dropped"] is None else "",
+        meaning=explained.meaning,
         **{"score": explained.score, **facts},
     )
 
 
-_OF_SEGMENT = ("source", "row", "segment", "segments", "selected", "copy", "repeat", "dropped")
+_OF_SEGMENT = ("source", "row", "segment", "segments", "selected", "copy", "repeat")
 """What is stored of a segment and not of another text."""
 
 
@@ -206,13 +197,11 @@ def _check(row: str | None, text: str | None, top: int, used: MethodPlan) -> Non
         raise bad_setting("`top`", "1 or more", top)
 
 
-def _segment(
-    run: Run, folder: SelectionFolder, resolved: Resolved, reference: str
-) -> tuple[list[str], dict[str, Any]]:
+def _segment(run: Run, folder: SelectionFolder, reference: str) -> tuple[list[str], dict[str, Any]]:
     """A segment's units and stored facts."""
     number, row, segment = _parsed(reference, run.names)
     shard, nth, places = _shard_of(run, folder, number, row)
-    columns = ("start", "end", "score", "stage", "selected", "copy", "segment")
+    columns = ("start", "end", "score", "selected", "copy", "segment")
     *values, segments = table.read_columns(table.part_path(folder.scores, shard), *columns)
     places_of = dict(zip(segments[places].tolist(), places.tolist(), strict=True))
     if segment not in places_of:
@@ -222,7 +211,7 @@ def _segment(
             reference,
         )
     at = places_of[segment]
-    start, end, score, stage, selected, copy = (column[at] for column in values)
+    start, end, score, selected, copy = (column[at] for column in values)
     facts: dict[str, Any] = {
         "source": run.names[number],
         "row": row,
@@ -232,13 +221,7 @@ def _segment(
         "copy": bool(copy),
         "repeat": bool(copy) and _is_repeat(folder, shard, at, len(values[0])),
         "score": float(score),
-        "dropped": None,
     }
-    stages = resolved.stages
-    if int(stage) < len(stages):
-        dropped = stages[int(stage) - 1]
-        score = dropped_at(folder, dropped, shard, at)
-        facts |= {"dropped": dropped.name, "score": score}
     numbers = corpus.numbering(run.sources)[0]
     first = max(n for n in numbers if n <= number)  # of the source, or of the run that has it
     sources = [s for s, n in zip(run.sources, numbers, strict=True) if n == first]

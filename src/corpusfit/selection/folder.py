@@ -41,7 +41,6 @@ class SelectionFolder(OutFolder):
         self.fit = self.work / "fit"
         self.scorer = self.fit / "scorer.safetensors"
         self.warnings = self.work / "warnings.json"
-        self.stages = self.work / "stages"
         self.rounds = self.work / "rounds"
         self.example_texts = self.work / "examples"
         self.balanced = self.work / "clusters"
@@ -62,13 +61,12 @@ class SelectionFolder(OutFolder):
         return super()._cure(differing)
 
     def _has_work(self) -> bool:
-        marks = (self.scored.glob("part-*.json"), self.stages.glob("*/part-*.safetensors"))
-        return self.scored_so_far() is not None or any(map(any, marks))
+        return self.scored_so_far() is not None or any(self.scored.glob("part-*.json"))
 
     def _clear(self) -> None:
         super()._clear()
         remove(self.work / "scored.json", self.work / "chosen.json", self.parts, self.warnings)
-        remove(self.scored, self.stages, self.scores, self.selected, self.fit)
+        remove(self.scored, self.scores, self.selected, self.fit)
         remove(self.rounds, self.example_texts, self.balanced, self.keys, self.near, self.copies)
         remove(self.pieces, self.gathered, self.spread)
         self.remove_written()
@@ -79,7 +77,7 @@ class SelectionFolder(OutFolder):
         # Local files are hard-linked, as none is ever changed in place.
         scored = self.require_scored()
         last = self.work / "scored.json"
-        needed = [self.scores, self.scored, self.fit, self.stages, self.balanced]
+        needed = [self.scores, self.scored, self.fit, self.balanced]
         needed += [self.keys, self.near, self.copies]
         files = [file for folder in needed if folder.is_dir() for file in sorted(folder.rglob("*"))]
         other = SelectionFolder(into)

@@ -108,12 +108,6 @@ def _do_step(
     return number, step(number, (p.without_copies(weighted_by) for p in read))
 
 
-def count_copies(gathered: Path, score: float, parts: tuple[int, ...]) -> int:
-    """Count the copies with a score or a higher one."""
-    read = read_gathered(gathered, parts)
-    return sum(int(np.sum(part.scores[part.copy] >= score)) for part in read)
-
-
 def over_runs(
     run: Run, gathered: Path, runs: Sequence[tuple[int, ...]], weighted_by: Balance | None = None
 ) -> OverRuns:

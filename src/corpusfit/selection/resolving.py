@@ -1,4 +1,4 @@
-"""Decides a plan before anything runs (stages, embedder, side of pairs) and checks its inputs."""
+"""Decides a plan before anything runs (embedder, cut, side of pairs) and checks its inputs."""
 
 from __future__ import annotations
 
@@ -15,22 +15,16 @@ from typing import Any
 import numpy as np
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import user_path
 from corpusfit.core.engine import Call
 from corpusfit.core.engine.pace import format_duration
-from corpusfit.core.errors import UnknownMethodError, bad_setting
+from corpusfit.core.errors import bad_setting
 from corpusfit.core.languages import can_identify, identifier
 from corpusfit.core.plan import (
     AUTO,
-    DEFAULT_METHOD,
-    CascadePlan,
-    ChoosePlan,
     CutPlan,
     EmbedPlan,
-    MethodPlan,
     Plan,
     ReadPlan,
-    StageText,
 )
 from corpusfit.core.types import Document, Reject, Source
 from corpusfit.core.where import parsed
@@ -38,8 +32,7 @@ from corpusfit.embed import precision_of, reads_whole
 from corpusfit.embed.folders import default_embedder
 from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device, to_feed
 from corpusfit.scoring import registry
-from corpusfit.scoring.contract import SOURCE, AnyMethod, LabelMethod, Method
-from corpusfit.scoring.names import names as method_names
+from corpusfit.scoring.contract import SOURCE, AnyMethod, LabelMethod
 from corpusfit.selection.balance import clusters_fingerprint
 from corpusfit.selection.fit import commits_of, prepare_encoder
 from corpusfit.selection.labels import different_shards
@@ -54,42 +47,24 @@ EMBEDDERS = ("minilm", "static")
 
 
 @dataclass(frozen=True)
-class Stage:
-    """One stage of a cascade, numbered from 1."""
-
-    number: int
-    name: str  # as written, without its share
-    share: float | None  # of the corpus that it passes on, if the plan says so
-    method: MethodPlan | None  # None for a surrogate of the last stage
-    embed: EmbedPlan | None  # None if the stage reads only text
-
-
-@dataclass(frozen=True)
 class Resolved:
     """What is decided before a command runs; the steps read it instead of the plan's texts."""
 
     plan: Plan  # final, as the manifest states it
-    stages: tuple[Stage, ...]  # those of a cascade
     embedder_reason: str = ""  # why `embed.embedder=auto` became this model; empty for a named one
     cut_reason: str = ""  # why units have so many word pieces; empty if the plan says how many
 
     @classmethod
     def of(cls, plan: Plan, embedder_reason: str = "") -> Resolved:
-        """Check the plan's stages, and give stages and method the embedders they are without."""
-        stages: Sequence[StageText] = ()
-        if plan.cascade.stages:
-            plan, stages = _spelled_out(plan)
+        """Give the method the embedder that it is without."""
         method = registry.with_embedder(plan.method, plan.embed.embedder)
-        plan = dataclasses.replace(plan, method=method)
-        return cls(plan, _stages(plan, stages), embedder_reason)
+        return cls(dataclasses.replace(plan, method=method), embedder_reason)
 
     @classmethod
     def stored(cls, manifest: Mapping[str, Any]) -> Resolved:
         """Restore the decisions of a run from its manifest."""
         plan = Plan.from_dict(manifest["plan"])
-        stages = plan.cascade.stage_texts() if plan.cascade.stages else ()
-        reasons = manifest.get("embedder_reason", ""), manifest.get("cut_reason", "")
-        return cls(plan, _stages(plan, stages), *reasons)
+        return cls(plan, manifest.get("embedder_reason", ""), manifest.get("cut_reason", ""))
 
     @cached_property
     def method(self) -> AnyMethod:
@@ -97,141 +72,9 @@ class Resolved:
         return registry.build(self.plan.method.name, self.plan.method.options)
 
     @property
-    def methods(self) -> list[MethodPlan]:
-        """The methods of all stages; without a cascade the one method."""
-        return [s.method for s in self.stages if s.method is not None] or [self.plan.method]
-
-    @property
     def embeds(self) -> list[EmbedPlan]:
-        """The settings of the encoders that the stages or the method read."""
-        if self.stages:
-            return [s.embed for s in self.stages if s.embed is not None]
+        """The settings of the encoder that the method reads; none if it reads none."""
         return [self.plan.embed] if self.method.encodes else []
-
-
-def _spelled_out(plan: Plan) -> tuple[Plan, list[StageText]]:
-    """The plan with the last stage's method and embedder, and its stages with theirs."""
-    # Earlier stages use their method's default settings; only those of the last stage can be set.
-    *earlier, last = plan.cascade.stage_texts()
-    stages = []
-    for text in earlier:
-        method = _unit_method(MethodPlan(text.name)) if _is_method(text.name) else None
-        stages.append(_with_embedder(text, method, plan.embed.embedder))
-    if _is_method(last.name):
-        if plan.method.name not in (DEFAULT_METHOD, last.name):
-            raise bad_setting(
-                "`method.name`",
-                f"left out or {last.name}, the last stage of `cascade.stages`",
-                plan.method.name,
-            )
-        plan = dataclasses.replace(plan, method=MethodPlan(last.name, plan.method.options))
-        last = _with_embedder(last, _unit_method(plan.method), plan.embed.embedder)
-        embedder = last.embedder or plan.embed.embedder
-    else:
-        last = _with_embedder(last, None, "")
-        embedder = last.name
-        scores = registry.build(plan.method.name, plan.method.options)
-        if not (isinstance(scores, Method) and scores.encodes):
-            raise bad_setting(
-                "`method.name`",
-                f"a method that scores each unit by its embedding, as the last stage is {last}",
-                plan.method.name,
-                "For example `method.name=domain_classifier`.",
-            )
-    stages.append(last)
-    embed = dataclasses.replace(plan.embed, embedder=embedder)
-    cascade = dataclasses.replace(plan.cascade, stages=">".join(map(str, stages)))
-    return dataclasses.replace(plan, embed=embed, cascade=cascade), stages
-
-
-def _with_embedder(text: StageText, method: Method[Any] | None, embedder: str) -> StageText:
-    """A stage with an embedder if its method takes one; without a method it is an embedder."""
-    if method is not None and (method.encodes or hasattr(method, "embedder")):
-        return dataclasses.replace(text, embedder=text.embedder or embedder)
-    written = f"{text.name}@{text.embedder}"
-    if text.embedder and method is None:
-        allowed = "METHOD@EMBEDDER or one embedder"
-        raise bad_setting("A stage of `cascade.stages`", allowed, written)
-    if text.embedder:
-        raise bad_setting(
-            f"The stage {text.name} of `cascade.stages`",
-            f"written without an embedder, because {text.name} reads text",
-            written,
-        )
-    return text
-
-
-def _stages(plan: Plan, texts: Sequence[StageText]) -> tuple[Stage, ...]:
-    """The stages of a plan by their texts; none without texts."""
-    stages = []
-    for number, text in enumerate(texts, start=1):
-        method, embed = None, plan.embed
-        if number == len(texts):
-            method = registry.with_embedder(plan.method, plan.embed.embedder)
-        elif _is_method(text.name):
-            method = registry.with_embedder(MethodPlan(text.name), text.embedder)
-            embed = dataclasses.replace(embed, embedder=text.embedder)
-        else:
-            embed = dataclasses.replace(embed, embedder=text.name)
-        encodes = method is None or _unit_method(method).encodes
-        name = str(dataclasses.replace(text, share=None))
-        stages.append(Stage(number, name, text.share, method, embed if encodes else None))
-    return tuple(stages)
-
-
-def _is_method(name: str) -> bool:
-    """Whether a stage names a method; raises `UnknownMethodError` if not an embedder either."""
-    base, colon, _ = name.partition(":")
-    if base in method_names():
-        if colon and not registry.load(base).argument:
-            raise bad_setting(
-                "A stage of `cascade.stages`",
-                "NAME[@EMBEDDER][:SHARE] with a number for SHARE",
-                name,
-            )
-        return True
-    if base in EMBEDDERS or "/" in name or user_path(name).is_dir():
-        return False
-    allowed = [*EMBEDDERS, *method_names()]
-    closest = difflib.get_close_matches(base, allowed, n=1, cutoff=0.0)[0]
-    raise UnknownMethodError(
-        f"A stage of `cascade.stages` must be one of {', '.join(allowed)}, a model folder or a hub "
-        f"id OWNER/NAME, with :SHARE above 0 and at most 1; got {name!r}. Did you mean "
-        f"{closest!r}? Write a hub id without an owner as METHOD@ID."
-    )
-
-
-def _unit_method(plan: MethodPlan) -> Method[Any]:
-    """The method of a stage, which scores each unit on its own."""
-    if not issubclass(registry.load(plan.name), Method):
-        raise bad_setting(
-            "A stage of `cascade.stages`",
-            "a method that scores each unit on its own",
-            plan.name,
-            "Use this method without `cascade.stages`.",
-        )
-    return registry.unit_method(plan.name, plan.options)
-
-
-def shares_of(resolved: Resolved, *, segments: float, tokens: float) -> list[float]:
-    """The share of the corpus that each stage but the last passes on.
-
-    Shares that the plan leaves out fall geometrically from the whole corpus to the selected share.
-    """
-    earlier = resolved.stages[:-1]
-    explicit = [stage.share for stage in earlier if stage.share is not None]
-    if explicit:
-        return explicit
-    amount = resolved.plan.choose
-    selected = amount.share
-    if amount.segments is not None:
-        selected = amount.segments / max(1.0, segments)
-    elif amount.tokens is not None:
-        selected = amount.tokens / max(1.0, tokens)
-    # every stage passes on at least one segment
-    selected = min(1.0, max(selected, 1 / max(1.0, segments)))
-    ratio = selected ** (1 / (len(earlier) + 1))
-    return [ratio**number for number in range(1, len(earlier) + 1)]
 
 
 def checked(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
@@ -241,8 +84,8 @@ def checked(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
     method = resolved.method
     if isinstance(method, LabelMethod) and method.truth != SOURCE:  # a label is read as the id
         plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=method.truth))
-    methods = [registry.usable(each.name, each.options) for each in resolved.methods]
-    return with_numbers(plan, methods)
+    usable = registry.usable(resolved.plan.method.name, resolved.plan.method.options)
+    return with_numbers(plan, [usable])
 
 
 def with_numbers(plan: Plan, methods: Iterable[AnyMethod]) -> Plan:
@@ -340,22 +183,15 @@ def check_shares(names: tuple[str, ...], plan: Plan) -> None:
         raise bad_setting("`fit.shares`", f"one for each of {', '.join(names)}", plan.fit.shares)
 
 
-def resolve(run: Run, *, cascade: bool = False) -> Resolved:
-    """Resolve what the plan leaves open, given the inputs, and check both together.
-
-    `cascade` allows a cascade of embedders.
-    """
-    plan, reason, outlook = by_size(
-        run.plan, run.sources, workers=run.engine.workers, cascade=cascade
-    )
+def resolve(run: Run) -> Resolved:
+    """Resolve what the plan leaves open, given the inputs, and check both together."""
+    plan, reason, outlook = by_size(run.plan, run.sources, workers=run.engine.workers)
     if outlook:
         run.progress.note(f"{reason} {outlook}")
     resolved = Resolved.of(plan, reason)
     plan = with_scored_side(run, resolved.plan)
     require_texts_for_near(plan, run.sources)
-    plan, cut_reason = with_cut(
-        run, plan, [registry.build(m.name, m.options) for m in resolved.methods]
-    )
+    plan, cut_reason = with_cut(run, plan, [resolved.method])
     if cut_reason:
         run.progress.note(cut_reason)
     return dataclasses.replace(resolved, plan=plan, cut_reason=cut_reason)
@@ -425,42 +261,32 @@ def prepared(run: Run, resolved: Resolved) -> Run:
     A model can change under its name, and `auto` can choose another precision on another machine.
     """
     plan = resolved.plan
-    methods = [registry.build(m.name, m.options) for m in resolved.methods]
-    files = sorted({file for method in methods for file in method.files})
+    method = resolved.method
     encoder = None
     precision = ""
     commits: dict[str, str] = {}
-    encoders = {}  # of the earlier stages of a cascade
-    encodes = resolved.method.encodes
-    earlier = {s.embed.embedder: s.embed for s in resolved.stages[:-1] if s.embed is not None}
-    if encodes or earlier:
+    if method.encodes:
         run.engine.require_shared(run.cache, "`cache`")
         with run.stage("prepare encoder"):
-            if encodes:
-                encoder = prepare_encoder(run, plan.embed)
-                job = Call(partial(precision_of, cache=run.cache), encodes=True)
-                (precision,) = run.engine.map(job, [plan.embed])
-                is_external = plan.embed.embedder not in EMBEDDERS
-                if is_external and run.one(partial(reads_whole, cache=run.cache), plan.embed):
-                    run.warn(
-                        f"The tokenizer of {plan.embed.embedder} does not cut texts at words as "
-                        "BERT's does, so it reads every text whole: embedding takes up to ten "
-                        "times as long as with other static models."
-                    )
-            for name, embed in earlier.items():
-                encoders[name] = prepare_encoder(run, embed)
-            commits = commits_of(
-                run.engine, [plan.embed.embedder, *earlier] if encoder else earlier
-            )
-    commits |= commits_of(run.engine, [model for method in methods for model in method.models])
+            encoder = prepare_encoder(run, plan.embed)
+            job = Call(partial(precision_of, cache=run.cache), encodes=True)
+            (precision,) = run.engine.map(job, [plan.embed])
+            is_external = plan.embed.embedder not in EMBEDDERS
+            if is_external and run.one(partial(reads_whole, cache=run.cache), plan.embed):
+                run.warn(
+                    f"The tokenizer of {plan.embed.embedder} does not cut texts at words as "
+                    "BERT's does, so it reads every text whole: embedding takes up to ten times "
+                    "as long as with other static models."
+                )
+            commits = commits_of(run.engine, [plan.embed.embedder])
+    commits |= commits_of(run.engine, method.models)
     return dataclasses.replace(
         run,
         plan=plan,
         encoder=encoder,
         precision=precision,
-        encoders=encoders,
         commits=commits,
-        files={file: corpus.fingerprint(file)[0] for file in files},
+        files={file: corpus.fingerprint(file)[0] for file in sorted(set(method.files))},
         clusters=clusters_fingerprint(run, plan.choose),
     )
 
@@ -489,21 +315,8 @@ def require_texts_for_near(plan: Plan, sources: Sequence[Source]) -> None:
 WHOLE = {"cpu": 4e6, "cuda": 4e8}
 """Bytes of text up to which `minilm` encodes every unit: about 3 minutes on two cores."""
 
-STAGE = {"cpu": 3e7, "cuda": 1e9}
-"""Most bytes of text in the `minilm` stage of a cascade: 5 to 17 minutes on two cores."""
-
-PASSED = 1.5
-"""Least share of the text in that stage, per share that is selected: 1.22 was enough for a recall
-of 0.95 (docs/benchmarks.md)."""
-
-HALF = 0.5
-"""Share of a smaller corpus in that stage, unless more is needed."""
-
 UNPACKED = 4
 """Bytes of text per stored byte of a compressed file."""
-
-SAMPLED = 1.2e7
-"""Bytes of the units of target and samples that a cascade embeds."""
 
 FIXED = 20.0
 """Seconds of a `select` that do not grow with the corpus."""
@@ -525,20 +338,16 @@ def by_size(
     sources: Sequence[Source],
     *,
     workers: int,
-    cascade: bool,
 ) -> tuple[Plan, str, str]:
     """Resolve embedder `auto` by the size of the corpus; returns the plan, the reason, a note."""
-    # `minilm` for a small corpus. For a larger one `static`; if the method scores each unit by its
-    # embedding, `static` passes on what `minilm` then scores, as long as that is bounded. `static`
-    # for all where `minilm` is not installed.
+    # `minilm` for a small corpus, `static` for a larger one and where `minilm` is not installed
     if plan.embed.embedder != AUTO:
         return plan, "", ""
     text = _text_bytes(sources)
     method = registry.build(plan.method.name, plan.method.options)
-    cascaded = bool(plan.cascade.stages)
-    best = default_embedder() if method.encodes or cascaded else "minilm"
-    if not method.encodes or cascaded:
-        return _embedding(plan, best), "", ""
+    if not method.encodes:
+        return _embedding(plan, "minilm"), "", ""
+    best = default_embedder()
     if best == "static":
         why = "The embedder is static, as minilm is not here: `embed.embedder=minilm` downloads it."
         return _embedding(plan, best), why, ""
@@ -547,35 +356,17 @@ def by_size(
     if text > WHOLE["cpu"] and plan.embed.device != "cpu" and may_have_cuda():
         device = resolve_device("auto", "embed")
     gpus = len(to_feed("auto")) if device == "cuda" else 0
-    times = _Times(text, text, device, workers, max(1, min(gpus, workers)))
+    times = _Times(text, device, workers, max(1, min(gpus, workers)))
     if text <= WHOLE[device]:
         why = f"The embedder is minilm, because the corpus has only {_size(text)} of text."
         short = times.seconds(device) < SHORT
         estimate = times.describe(device, {_STATIC: times.seconds("static")})
         return _embedding(plan, "minilm"), why, "" if short else estimate
-    # a medium corpus: `static` scores everything, and `minilm` the best part
-    staging = cascade and isinstance(method, Method)
-    needed = PASSED * _selected(plan.choose) if staging else float("inf")
-    if needed * text <= STAGE[device]:
-        share = min(1.0, max(needed, min(HALF, STAGE[device] / text)))
-        staged = dataclasses.replace(times, encoded=share * text + SAMPLED)
-        others = {_STATIC: times.seconds("static")}
-        if staged.encoded >= text:  # it embeds samples too
-            why = f"The embedder is minilm: a cascade would embed as much of {_size(text)}."
-            return _embedding(plan, "minilm"), why, times.describe(device, others)
-        why = f"static passes {100 * share:.2g} % of the corpus on to minilm."
-        stages = CascadePlan(f"static:{share:.2g}>minilm")
-        plan = dataclasses.replace(_embedding(plan, "minilm"), cascade=stages)
-        others = {_MINILM: times.seconds(device), **others}
-        return plan, why, staged.describe(device, others)
     why = (
         f"The embedder is static, because the corpus has {_size(text)} of text; minilm is for up "
         f"to {_size(WHOLE[device])}."
     )
     others = {_MINILM: times.seconds(device)}
-    if needed < 1:
-        staged = dataclasses.replace(times, encoded=needed * text + SAMPLED)
-        others = {"`cascade.stages=static>minilm`": staged.seconds(device), **others}
     return _embedding(plan, "static"), why, times.describe("static", others)
 
 
@@ -583,8 +374,7 @@ def by_size(
 class _Times:
     """Rough durations of a run."""
 
-    text: float
-    encoded: float  # bytes to embed
+    text: float  # bytes
     device: str  # device of `minilm`
     workers: int
     gpus: int
@@ -592,7 +382,7 @@ class _Times:
     def seconds(self, way: str) -> float:
         """Estimated seconds with an embedder of `PER_BYTE`."""
         way = "bf16" if way == "cpu" and cpu_has_bf16() else way
-        encoding = PER_BYTE[way] * self.encoded
+        encoding = PER_BYTE[way] * self.text
         encoders = self.gpus if way == "cuda" else self.workers
         return FIXED + PER_BYTE["text"] * self.text / self.workers + encoding / encoders
 
@@ -603,13 +393,6 @@ class _Times:
         alternatives = [f"{other} takes about {format_duration(s)}" for other, s in others.items()]
         duration = format_duration(self.seconds(way))
         return f"About {duration} on an idle machine; instead, {', '.join(alternatives)}."
-
-
-def _selected(amount: ChoosePlan) -> float:
-    """The share of the corpus that is selected; 1 if it is not known in advance."""
-    is_share = amount.segments is None and amount.tokens is None and amount.threshold is None
-    plain = amount.policy == "top" and not amount.balance
-    return amount.share if is_share and plain else 1.0
 
 
 def _embedding(plan: Plan, embedder: str) -> Plan:

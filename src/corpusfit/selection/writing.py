@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from corpusfit.selection.copies import Copies
 from corpusfit.selection.examples import draw_examples, example_path, write_examples
 from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_parts
 from corpusfit.selection.gathering import (
-    count_copies,
     gather,
     marked_path,
     over_runs,
@@ -118,15 +116,9 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
         for _ in run.engine.map(partial(gather, folder.scores, folder.gathered, copies, by), runs):
             pass
         weighted_by = by if plan.policy != "top" else None
-        amount = plan
-        cascade = folder.fit / "cascade.json"
-        if plan.threshold is not None and cascade.exists():
-            # What an earlier stage dropped has a place below these scores, and no such score.
-            lowest = json.loads(cascade.read_bytes()).get("lowest", -math.inf)
-            amount = replace(plan, threshold=max(plan.threshold, lowest))
         decision = choose(
             over_runs(run, folder.gathered, runs, weighted_by),
-            amount,
+            plan,
             seed=run.plan.seed,
             log_weights=method.log_weights,
             quota=by.quota if by is not None else None,
@@ -248,14 +240,6 @@ def _count(
         counter["of_tokens"] += int(words[number])
         counter["selected"] += int(chosen[number])
         counter["tokens"] += int(pieces[number])
-
-
-def segments_above(run: Run, folder: SelectionFolder, chosen: Chosen) -> int:
-    """Number of segments with the lowest selected score or a higher one, copies included."""
-    if chosen.threshold is None:
-        return chosen.segments
-    job = partial(count_copies, folder.gathered, chosen.threshold)
-    return chosen.segments + sum(run.engine.map(job, runs_of_parts(folder)))
 
 
 def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:

@@ -407,7 +407,6 @@ class Run(RunContext):
     # fingerprints of what decides the scores beside plan and sources
     encoder: str | None = None
     precision: str = ""  # what a transformer computes in, a part of its fingerprint
-    encoders: dict[str, str] = field(default_factory=dict)  # those of a cascade's earlier stages
     commits: dict[str, str] = field(default_factory=dict)  # of encoders of the hub, by name
     files: dict[str, str] = field(default_factory=dict)  # those that methods read
     clusters: str = ""  # that balance the selection

@@ -273,9 +273,6 @@ def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
         cure = "Name the folder of a `corpusfit select` as `data`."
         raise bad_setting("`weights.policy`", "off for data that is no selection", policy, cure)
     chosen = texts.selection["plan"]["choose"]
-    if texts.selection.get("cascade"):
-        cure = "Select with one method, as scores of different stages are not comparable."
-        raise bad_setting("`weights.policy`", "off for the selection of a cascade", policy, cure)
     named = shlex.quote(str(texts.folder))
     # masks are for selections of a part; weights alone for those of everything
     everything = chosen["policy"] == "continuous"

@@ -35,17 +35,6 @@ SHOWN = {
             "quota": [1.0],
         }
     ],
-    "select.show_cascade": [
-        {
-            "stages": [
-                {"stage": f"domain_moore_lewis@{PATH}", "passed": passed, "share": 0.5}
-                | {"segments": MANY, "units": MANY, "seconds": 1234567.8, "units_per_second": MANY}
-                for passed in (MANY, None)
-            ],
-            "shares_from_sample": True,
-            "recall": None,
-        }
-    ],
     "select.show_ranking": [
         [
             {

@@ -139,7 +139,7 @@ def test_a_name_that_fits_is_not_folded_for_a_heading(capsys, monkeypatch):
 
 FLAGS = {
     "choose.fraction": "--fraction",
-    "cascade.stages": "--cascade",
+    "read.where": "--where",
     "read.strict": "--strict",
     "out": "--out",
     "train_sizes": "--train-size",
@@ -152,7 +152,7 @@ FLAGS = {
     [
         ("`choose.fraction=0.1`", "`choose.fraction=0.1` (--fraction 0.1)"),
         ("`choose.fraction`", "`choose.fraction` (--fraction)"),
-        ("`cascade.stages=dsir>minilm`", "`cascade.stages=dsir>minilm` (--cascade 'dsir>minilm')"),
+        ("`read.where=score > 2`", "`read.where=score > 2` (--where 'score > 2')"),
         ("`read.strict=true`", "`read.strict=true` (--strict)"),
         ("`read.strict=false`", "`read.strict=false` (--set read.strict=false)"),
         ("`choose.c=2.0`", "`choose.c=2.0` (--set choose.c=2.0)"),

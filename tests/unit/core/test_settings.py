@@ -12,6 +12,7 @@ from corpusfit.core.plan import Plan
 from corpusfit.core.settings import Settings
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.evaluation.plan import EvaluatePlan, SplitPlan
+from corpusfit.selection.api import SELECT
 from corpusfit.training.plan import AdaptPlan
 
 PLANS = {
@@ -28,12 +29,6 @@ TOGETHER = [
     ("select", ["choose.balance=cluster"], "nothing"),
     ("select", ["choose.clusters=c"], "'c'"),
     ("select", ["choose.balance=cluster", "choose.clusters=c", "choose.threshold=1.5"], "1.5"),
-    ("select", ["cascade.stages=dsir"], "'dsir'"),
-    ("select", ["cascade.stages=dsir:2>knn"], "2.0"),
-    ("select", ["cascade.stages=dsir:0.2>tfidf:0.3>knn"], "0.3"),
-    ("select", ["cascade.stages=dsir:0.2>tfidf>knn"], "dsir:0.2>tfidf>knn"),
-    ("select", ["cascade.stages=dsir>knn:0.2"], "knn:0.2"),
-    ("select", ["cascade.stages=dsir>knn", "choose.policy=continuous"], "continuous"),
     ("select", ["fit.shares=a"], "'a'"),
     ("select", ["cut=5"], "5"),
     ("select", ["cut.gama=5"], "cut.gama"),
@@ -97,3 +92,11 @@ def test_the_list_of_commands_cuts_no_sentence():
     group = typer.main.get_command(app) if isinstance(app, typer.Typer) else app
     context = group.make_context("corpusfit", ["methods"], resilient_parsing=True)
     assert "..." not in group.get_help(context).split("Select text:")[1]
+
+
+def test_a_setting_that_left_is_refused_with_what_to_do_instead():
+    cure = "cascade.*run:OUT"
+    with pytest.raises(UsageError, match=cure):
+        Plan().with_overrides(["cascade.stages=dsir>knn"])
+    with pytest.raises(UsageError, match=cure):
+        SELECT.build(None, (), {"cascade": "dsir>knn"})

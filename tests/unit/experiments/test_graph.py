@@ -438,10 +438,6 @@ def test_settings_that_a_cell_cannot_have_are_rejected_before_reading():
         match=r"\[evaluate\].*`augment\.mt` and `augment\.mt_back` must",
     ):
         check_plans(recipe(both, compare="knn"))
-    cascade = Plan().with_value("cascade.stages", "dsir>knn")
-    asked = dataclasses.replace(selector("knn", weights=("lambda",)), select=cascade)
-    with pytest.raises(UsageError, match=r"\[select\].*choose\.policy.*cascade\.stages"):
-        check_plans(recipe(asked, compare="knn"))
 
 
 MONO = RecipeTask("a", "a", models={"mono": "de", "specific": "bio"})

@@ -8,7 +8,7 @@ Why: Moore-Lewis with the user's own network in place of n-gram models: what is 
 cancels, and what the model would learn from the target remains. With `steps=1` it is, to first
 order, an influence score: the inner product of the text's gradient with the change of the weights,
 found by finite difference, which needs forward passes alone.
-Trade-off: two passes through the network per text: the last stage of a cascade. The change is
+Trade-off: two passes through the network per text: best after a cheap method. The change is
 Adam's, whose first step is nearly the sign of the target's mean gradient; LESS normalizes and
 projects gradients instead. Differences of losses are smaller than bf16 resolves, so texts are
 scored in float32; only the adaptation computes in bf16 where the hardware supports it. Dropout is

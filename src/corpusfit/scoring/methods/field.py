@@ -3,7 +3,7 @@
 What: a row's number is the score of each of its units; with `-` before the name the lowest number
 is the best.
 Why: corpora come with scores of others, such as FineWeb-Edu's, so that a selection by them needs no
-model, and a blend, a cascade or `rank` can set them beside scores of likeness to a target.
+model, and a blend or `rank` can set them beside scores of likeness to a target.
 Trade-off: it knows nothing of the target, and all segments of a row have one score. A row without a
 finite number is rejected, as any number in its place would be a judgment.
 Reference: Penedo et al. (2024), The FineWeb Datasets, section 4.

@@ -5,7 +5,7 @@ several the log odds of one label among them, or, with `method.raw` and for a mo
 not exclude each other, that label's output.
 Why: FineWeb-Edu's classifier and QuRating's raters are such models.
 Trade-off: it knows nothing of the target, and every text needs a pass through the network, so it is
-best the last stage of a cascade. Log odds stand for probabilities, many of which are rounded to 1.
+best after a cheap method. Log odds stand for probabilities, many of which are rounded to 1.
 The scorer holds the name of the model, with its commit, not its weights.
 Reference: Penedo et al. (2024), The FineWeb Datasets, section 4; Wettig et al. (2024), QuRating.
 """
