@@ -27,7 +27,7 @@ from corpusfit.training.plan import (
     without_newer,
 )
 
-CONTENDERS = ("dsir", "moore_lewis", "cynical", "bm25", "betr", "domain_classifier", "knn")
+CONTENDERS = ("dsir", "moore_lewis", "cynical", "domain_classifier", "knn")
 """The methods that are ranked if none is named: cheap ones, on words and on embeddings."""
 _SECOND = 4
 """One step in so many of a trial is in its second phase."""
