@@ -59,9 +59,7 @@ if __name__ == "__main__":  # not in a worker
 INLINE = "--engine inline"
 SELECT = f"select --target target.jsonl --corpus pile --fraction 0.2 {INLINE} --out"
 TRAIN = "--set train.max_steps=1 --length 32 --set mix.heldout=8 --set train.device=cpu"
-TUNE = (
-    "--set train.device=cpu --budget 40 --methods dsir,tfidf --fractions 0.2 --batch 4 --length 32"
-)
+TUNE = "--set train.device=cpu --budget 40 --methods dsir,knn --fractions 0.2 --batch 4 --length 32"
 FINETUNE = "--seeds 1 --epochs 1 --set finetune.device=cpu"
 
 FIRST = f"{SELECT} words --method dsir"  # its folder is that of other lines
@@ -71,16 +69,14 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     ((), "doctor"),
     ((), "cache"),
     ((), FIRST),
-    ((), f"{SELECT} vectors --method consensus"),
+    ((), f"{SELECT} vectors --method domain_classifier"),
     (("models",), f"{SELECT} by_minilm --method knn --embedder minilm"),
     (("models",), f"{SELECT} network --method knn --embedder lm"),
-    (("models",), f"{SELECT} tuned --method domain_finetune --set method.epochs=1"),
-    (("pyod",), f"{SELECT} pyod --method pyod:ECOD"),
     (("fasttext",), f"{SELECT} filter --method fasttext:target.jsonl#hq"),
     (("ray",), f"{SELECT} ray --method dsir --engine ray"),
     (("hub",), f"select --target target.jsonl --corpus hub:me/none --out hub {INLINE}"),
     (("hub",), f"select --target target.jsonl --corpus hf://datasets/me/a --out hf {INLINE}"),
-    ((), f"score --target target.jsonl --corpus pile --method tfidf --out scored {INLINE}"),
+    ((), f"score --target target.jsonl --corpus pile --method moore_lewis --out scored {INLINE}"),
     ((), "choose scored --fraction 0.1 --out chosen"),
     ((), "rank --target target.jsonl --corpus pile --method dsir --method isolation_forest"),
     ((), "explain words --text kinase"),

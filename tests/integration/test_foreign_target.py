@@ -4,7 +4,7 @@ import pytest
 
 import corpusfit
 
-CASCADE = {"cascade": "dsir:0.5>tfidf"}
+CASCADE = {"cascade": "dsir:0.5>moore_lewis"}
 
 
 @pytest.fixture

@@ -159,11 +159,11 @@ def test_fields_in_a_blend_a_cascade_and_a_ranking(files, tmp_path):
     settings = ("method.methods=field:edu,field:edu", "cascade.sample=20")
     blended = select(files, tmp_path / "blend", method="blend", settings=settings)
     assert [r["row"] for r in blended] == best(range(N))
-    both = ("method.methods=field:edu,tfidf", "method.weights=1,0")
+    both = ("method.methods=field:edu,moore_lewis", "method.weights=1,0")
     mixed = select(files, tmp_path / "mixed", method="blend", settings=both)
     assert [r["row"] for r in mixed] == best(range(N))
     staged = select(
-        files, tmp_path / "stages", cascade="field:edu:0.5>tfidf", settings=settings[1:]
+        files, tmp_path / "stages", cascade="field:edu:0.5>moore_lewis", settings=settings[1:]
     )
     assert {r["row"] for r in staged} <= set(best(range(N), N // 2))
     last = select(files, tmp_path / "last", cascade="random:0.9>field:edu", settings=settings[1:])
@@ -319,7 +319,7 @@ def test_a_fasttext_filter_scores_as_fasttext_does(files, tmp_path, filters, nam
     staged = select(
         files,
         tmp_path / "stages",
-        cascade=f"fasttext:{filters / name}#hq:0.5>tfidf",
+        cascade=f"fasttext:{filters / name}#hq:0.5>moore_lewis",
         settings=("cascade.sample=20",),
     )
     assert len(staged) == 7

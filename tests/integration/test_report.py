@@ -166,7 +166,7 @@ def test_sources_are_told_in_words(task, pile, tmp_path, inline):
 
 
 def test_the_same_page_twice(chosen):
-    folder = chosen("moore_lewis", "tfidf")
+    folder = chosen("moore_lewis", "dsir")
     first = corpusfit.report(folder).read_bytes()
     assert corpusfit.report(folder).read_bytes() == first
 
@@ -215,7 +215,7 @@ def test_a_page_stays_under_its_size(jsonl, tmp_path, inline):
     jsonl(f"pile/{name}.jsonl", texts)
     corpusfit.select(
         target=jsonl("task.jsonl", texts[:300]), corpus=tmp_path / "pile",
-        out=tmp_path / "runs" / name, method="tfidf", fraction=0.3, machine=inline,
+        out=tmp_path / "runs" / name, method="dsir", fraction=0.3, machine=inline,
     )  # fmt: skip
     for copies, shown in ((1, 1), (45, 40)):
         for i in range(1, copies):

@@ -47,7 +47,7 @@ SHORT = "--set train.length=32 --set train.batch=4"
 LINES = {
     "select": "--target target.jsonl --corpus corpus --corpus {url} --method dsir --fraction 0.2 "
     "--dedup near --out {out}/select",
-    "score": "--target target.jsonl --corpus corpus --method tfidf --out {out}/score",
+    "score": "--target target.jsonl --corpus corpus --method moore_lewis --out {out}/score",
     "choose": "{out}/score --fraction 0.1 --out {out}/choose",
     "rank": "--target target.jsonl --corpus corpus --method dsir --method random",
     "explain": "{out}/select --text 'the kinase binds'",
