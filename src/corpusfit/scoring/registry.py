@@ -50,7 +50,7 @@ def _method_of(module: ModuleType) -> type[AnyMethod]:
 
 
 def with_argument() -> list[str]:
-    """The methods whose names have a colon, as `pyod:DETECTOR`."""
+    """The methods whose names have a colon, as `fasttext:FILE`."""
     classes = ((name, load(name).argument) for name in names())
     return [f"{name}:{argument.upper()}" for name, argument in classes if argument]
 
