@@ -25,10 +25,10 @@ install: .venv/installed
 
 # pip compiles Python's files one after the other, half of its processor time; so all cores do it
 # afterwards. It fails on files that packages keep for other versions of Python.
-.venv/installed: pyproject.toml requirements-dev.txt
+.venv/installed: pyproject.toml papers/pyproject.toml requirements-dev.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -r requirements-dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --editable . --editable ./papers
 	$(BIN)/python -m compileall -qq -j 0 -x /tests/ .venv/lib || true
 	touch $@
 
@@ -86,4 +86,4 @@ torture: install
 	$(BIN)/python benchmarks/torture --minutes $(MINUTES)
 
 clean:
-	rm -rf .venv demo-out build dist src/*.egg-info
+	rm -rf .venv demo-out build dist src/*.egg-info papers/src/*.egg-info

@@ -114,7 +114,7 @@ def strings(file: Path) -> Iterator[tuple[int, str]]:
 
 def files() -> Iterator[str]:
     """Complaints about the strings of every module, and about every page."""
-    for file in sorted((ROOT / "src/corpusfit").rglob("*.py")):
+    for file in sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "papers/src").rglob("*.py")]):
         for line, text in strings(file):
             yield from complaints(f"{file.relative_to(ROOT)}:{line}", text, "string")
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "papers").rglob("*.md")]

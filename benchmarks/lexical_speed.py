@@ -3,7 +3,7 @@
 TF-IDF cosines to the target's mean and to the nearest of 4,000 target texts, and n-gram coverage.
 Reports MB of text per second and the difference of the scores. scikit-learn finds words by a
 regular expression that splits some non-ASCII words differently, so scores differ by more than
-rounding; on equal tokens they do not (`tests/unit/scoring/methods/test_tfidf.py`).
+rounding; on equal tokens they do not (`papers/tests/test_tfidf.py`).
 
 Run: python benchmarks/lexical_speed.py TASK PILE
 TASK is a .jsonl.zst with a target's texts, PILE a folder of .jsonl files.

@@ -38,10 +38,10 @@ from corpusfit import text as corpus_text
 from corpusfit.core.plan import Plan
 from corpusfit.core.types import Documents, Paired, text_array
 from corpusfit.embed import load, prepare
-from corpusfit.scoring.methods.textgram import TextGram
 from corpusfit.selection.samples import ALL, merge, sample_texts
 from corpusfit.text.context import default_cache
 from corpusfit.text.reading import cut_units, read_shard
+from corpusfit_papers.methods.textgram import TextGram
 from harness import paired, seconds
 
 TARGET_TEXTS = 500

@@ -18,7 +18,7 @@ from corpusfit.core.settings import Settings
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.evaluation.plan import EvaluatePlan, SplitPlan
 from corpusfit.scoring import registry
-from corpusfit.scoring.names import names as method_names
+from corpusfit.scoring.names import CORE, found
 from corpusfit.training.plan import AdaptPlan
 
 ROOMS = ("selection", "training", "evaluation", "domains", "fitting")
@@ -29,7 +29,7 @@ OFTEN = {
     "choose.fraction": "How much to select: 0.1 is a tenth of the corpus's words",
     "read.text_field": "The field that holds the text; `--target-field` if the target's differs",
     "read.where": "Read only some rows of the corpus, by their other fields",
-    "method.name": "`consensus` finds all texts of a domain; `corpusfit rank` compares methods",
+    "method.name": "`corpusfit rank` compares methods",
     "embed.embedder": "Another encoder, perhaps multilingual, for methods that read embeddings",
     "cut.unit": "`document` scores and selects whole rows, such as conversations",
     "objective.name": "`causal` for a decoder; others for translation and sentence encoders",
@@ -110,7 +110,8 @@ def page() -> str:
                 )
             lines += _folded(group.name, about, ("setting", "default", "meaning"), rows)
         if command == "select":
-            rows = [row for name in method_names() for row in _of_method(name)]
+            ours = [name for name, where in found().items() if where.package == CORE]
+            rows = [row for name in ours for row in _of_method(name)]
             heads = ("method", "setting", "default", "meaning")
             about = "`method.name`, default `cynical`, and the settings of each method."
             lines += [

@@ -22,6 +22,7 @@ INCLUDED = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
+    "papers/README.md": "corpusfit-papers.md",
 }
 """Files beside docs/, and the pages that show them."""
 
@@ -166,9 +167,9 @@ def references() -> str:
         f" The papers and their formulas: [the papers]({REPOSITORY}papers/docs/papers.md).",
         "",
     ]
-    source = ROOT / "src" / "corpusfit"
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    for file in sorted(source.rglob("*.py")):
+    sources = [ROOT / "src" / "corpusfit", ROOT / "papers" / "src" / "corpusfit_papers"]
+    for source, file in ((top, file) for top in sources for file in sorted(top.rglob("*.py"))):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             doc = ast.get_docstring(node) if isinstance(node, documented) else None
             for found in re.findall(r"^Reference: (.+?)(?=\n\n|\Z)", doc or "", re.M | re.S):

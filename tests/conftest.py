@@ -246,6 +246,42 @@ def tiny_classifier(tmp_path_factory, word_pieces):
 
 
 @pytest.fixture(scope="session")
+def tiny_gpt2(tmp_path_factory):
+    """A folder with a random two-layer GPT-2: no padding token, no cls token."""
+    import torch
+    from tokenizers import ByteLevelBPETokenizer
+    from transformers import GPT2Config, GPT2Model, GPT2TokenizerFast
+
+    folder = tmp_path_factory.mktemp("models") / "gpt2"
+    folder.mkdir()
+    trained = ByteLevelBPETokenizer()
+    trained.train_from_iterator(SENTENCES, vocab_size=300, special_tokens=["<|endoftext|>"])
+    trained.save(str(folder / "trained.json"))
+    tokenizer = GPT2TokenizerFast(
+        tokenizer_file=str(folder / "trained.json"),
+        eos_token="<|endoftext|>",
+        bos_token="<|endoftext|>",
+        unk_token="<|endoftext|>",
+        model_max_length=64,
+    )
+    (folder / "trained.json").unlink()
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=len(tokenizer),
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        n_positions=64,
+        initializer_range=0.3,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    GPT2Model(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def tiny_gpt(tmp_path_factory):
     """A folder with a random two-layer GPT-2 of byte-level BPE; its logits differ widely."""
     import torch

@@ -204,7 +204,7 @@ def _fitted(data: bytes) -> None:
     name, own = _stored()[data[0] % len(_stored())]
     at = int.from_bytes(data[1:3], "little") % len(own)
     patched = own[:at] + data[3:] + own[at + len(data) - 3 :]
-    scorer = methods.from_array(np.frombuffer(patched, np.uint8))
+    scorer = methods.unpack_scorer(np.frombuffer(patched, np.uint8))
     rows = np.ones((2, 3), np.float32)
     batch = text_array(["the kinase of shares", ""]) if methods.load(name).reads == "text" else rows
     scorer.score(batch)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 import data
-from corpusfit.kernels.neighbors import fixed_point, nearest, strongest_pairs
 from corpusfit.scoring.blocks import plain_rows
-from corpusfit.scoring.methods.textgram import TextGram
-from corpusfit.scoring.similarity import EXACT
+from corpusfit_papers.methods.textgram import TextGram
+from corpusfit_papers.neighbors import fixed_point, nearest, strongest_pairs
+from corpusfit_papers.similarity import EXACT
 from data import TARGETS, Setting
 from measure import best
 from report import Report, cell, of_seeds, spread, table

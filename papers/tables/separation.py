@@ -35,8 +35,7 @@ from corpusfit.core.manifest import source_identity, versions
 from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan
 from corpusfit.core.settings import recipe_values
 from corpusfit.core.types import Documents, Paired, Source, read_as, take_units, text_array
-from corpusfit.embed import has_network, transformer
-from corpusfit.embed.finetune import Tuning, finetune, open_tuned
+from corpusfit.embed import has_network
 from corpusfit.evaluation.plan import EvaluatePlan, settled
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.significance import spread
@@ -50,6 +49,7 @@ from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.samples import ALL, Drawn, Unit, first_bound, merge, sample_texts
 from corpusfit.text.context import RunContext
 from corpusfit.text.reading import cut_units
+from corpusfit_papers.finetune import Tuning, encoder_folder, finetune, open_tuned
 
 KEYS = ("name", "model", "corpus", "seeds", "seed", "fractions", "selectors", "select", "selector")
 BATCH = 128  # texts that are encoded together
@@ -386,7 +386,7 @@ def fine_tuned(
         name: getattr(plan, name) for name in ("epochs", "learning_rate", "batch")
     }
     tuning = Tuning(**settings, seed=seed)
-    tuned = finetune(transformer(embed.embedder), good, bad, 1.0, tuning)
+    tuned = finetune(encoder_folder(embed.embedder), good, bad, 1.0, tuning)
     vectors = [open_tuned(tuned).encode(texts) for texts in (target.texts, units)]
     answers = vectors[0][split.test] @ tuned.head[:-1] + tuned.head[-1] > 0
     accuracy = float(np.mean(answers == (labels[split.test] == 1)))

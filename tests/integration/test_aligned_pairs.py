@@ -41,7 +41,7 @@ def run(task, pairs, tmp_path, inline):
     """`select` by words over the pairs, in this process."""
 
     def run(out="out", shard_mb=0.01, **words):
-        given = {"target": task, "corpus": pairs, "method": "tfidf", "fraction": 0.2, **words}
+        given = {"target": task, "corpus": pairs, "method": "moore_lewis", "fraction": 0.2, **words}
         settings = [f"read.shard_mb={shard_mb}"]
         return corpusfit.select(
             out=tmp_path / out, **{"machine": inline, "settings": settings} | given
@@ -167,7 +167,15 @@ def test_any_number_of_workers_and_a_kill_give_the_same_bytes(run, task, pairs, 
     two = run("with 2", shard_mb=0.002, machine=Machine(workers=2))
     assert digests(two.path, *FILES) == whole
     out = tmp_path / "killed"
-    words = ("--method", "tfidf", "--fraction", 0.2, "--set", "read.shard_mb=0.002", "--no-report")
+    words = (
+        "--method",
+        "moore_lewis",
+        "--fraction",
+        0.2,
+        "--set",
+        "read.shard_mb=0.002",
+        "--no-report",
+    )
     process = start(
         "select", "--target", task, "--corpus", pairs, "--out", out, "--workers", 1, *words
     )

@@ -75,7 +75,7 @@ def select(task, tmp_path, inline):
             out=tmp_path / out,
             settings=(*SMALL, *settings),
             machine=inline,
-            **{"method": "tfidf", **words},
+            **{"method": "moore_lewis", **words},
         )
 
     return select
@@ -154,7 +154,7 @@ def test_by_source(pile, select, inline):
 def test_without_a_domain_there_are_counts_only(pile, select, inline):
     run = select(pile)
     found = corpusfit.audit(run.path, machine=inline)
-    assert (found.truth, found.method, found.finding) == ("source", "tfidf", None)
+    assert (found.truth, found.method, found.finding) == ("source", "moore_lewis", None)
     assert {n.sought for n in found.domains.values()} == {None}
     assert next(iter(found.domains)) == "task.jsonl"
 
@@ -194,7 +194,7 @@ def test_through_the_command_line(pile, select, cli):
     assert done.code == 0, done.err
     assert "task.jsonl *" in done.out
     assert "precision" in done.out
-    assert "tfidf" in done.out
+    assert "moore_lewis" in done.out
     done = cli("audit", run.path, "--domain", "task*", "--json")
     assert done.out.count("\n") == 1
     found = json.loads(done.out, parse_constant=pytest.fail)

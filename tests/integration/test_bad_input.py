@@ -524,7 +524,7 @@ def test_a_manifest_of_other_types_is_named(jsonl, pile, tmp_path, inline):
             commands[command](folder)
 
 
-@pytest.mark.parametrize("method", ["dsir", "moore_lewis", "cynical", "bm25", "tfidf"])
+@pytest.mark.parametrize("method", ["dsir", "moore_lewis", "cynical"])
 @pytest.mark.parametrize("texts", [["😀", "👍🏽"], ["...", "!!!"], ["\u200b\u200d", "—"]])
 def test_a_target_without_words_is_refused(random_run, jsonl, method, texts):
     target, corpus = jsonl("odd.jsonl", texts), jsonl("corpus.jsonl", prose("market", 40))

@@ -13,7 +13,9 @@ from journeys import WORDS, prose
 import corpusfit
 from corpusfit.cli import demo, main
 from corpusfit.cli.app import app
+from corpusfit.core.errors import InputError, UsageError
 from corpusfit.core.plan import DEFAULT_FRACTION
+from corpusfit.scoring.methods import dsir
 from corpusfit.scoring.names import names as method_names
 from corpusfit.selection import ranking
 
@@ -384,28 +386,32 @@ def test_a_method_in_full(cli, name):
         assert line.removeprefix(shown).strip()  # what it means
 
 
-def test_rank_leaves_out_what_cannot_be_fitted(cli, pile, jsonl):
+def test_rank_leaves_out_what_cannot_be_fitted(cli, pile, jsonl, monkeypatch):
+    def fit(*_, **__):
+        raise InputError("the target has too few words")
+
+    monkeypatch.setattr(dsir.Dsir, "fit", fit)
     words = jsonl("words.jsonl", WORDS["task"])
     arguments = ("rank", "--target", words, "--corpus", pile)
-    named = ("--method", "tfidf", "--method", "ngram_coverage", "--method", "random")
+    named = ("--method", "moore_lewis", "--method", "dsir", "--method", "random")
     done = cli(*arguments, *named, "--json")
-    assert {v["method"] for v in only_json(done)["ranking"]} == {"tfidf", "random"}
-    assert "Warning: ngram_coverage is left out of the ranking: `method.order` must be" in done.err
-    failed = cli(*arguments, "--method", "ngram_coverage")
+    assert {v["method"] for v in only_json(done)["ranking"]} == {"moore_lewis", "random"}
+    assert "Warning: dsir is left out of the ranking: the target has" in done.err
+    failed = cli(*arguments, "--method", "dsir")
     assert (failed.code, failed.out) == (1, "")
-    assert "Error: `method.order` must be at most the number of words" in failed.err
+    assert "Error: the target has too few words" in failed.err
 
 
 @pytest.mark.parametrize("target", [["one text alone"], prose("task", 9, seed=1)])
 def test_rank_refuses_a_target_without_two_texts_to_hold_out(cli, pile, jsonl, target):
     """One text; texts of the corpus. Others beside them are enough."""
     path = jsonl("few.jsonl", target)
-    arguments = ("rank", "--target", path, "--corpus", pile, "--method", "tfidf", "--json")
+    arguments = ("rank", "--target", path, "--corpus", pile, "--method", "moore_lewis", "--json")
     failed = cli(*arguments)
     assert (failed.code, failed.out) == (1, "")
     assert "Add other texts" in failed.err
     jsonl("few.jsonl", [*target, *prose("task", 2)])
-    assert {v["method"] for v in only_json(cli(*arguments))["ranking"]} == {"tfidf", "random"}
+    assert {v["method"] for v in only_json(cli(*arguments))["ranking"]} == {"moore_lewis", "random"}
 
 
 def test_rank(cli, inputs, tiny_static, tmp_path):
@@ -447,25 +453,28 @@ def test_rank(cli, inputs, tiny_static, tmp_path):
 def test_rank_leaves_out_what_cannot_be_used_unless_it_was_named(
     cli, inputs, tiny_static, monkeypatch
 ):
+    def fit(*_, **__):
+        raise UsageError("`method.order` has no file")
+
+    monkeypatch.setattr(dsir.Dsir, "fit", fit)
     arguments = ("rank", *inputs, "--embedder", tiny_static)
-    failed = cli(*arguments, "--method", "random", "--method", "domain_finetune")
+    failed = cli(*arguments, "--method", "random", "--method", "dsir")
     assert (failed.code, failed.out) == (2, "")
-    assert "Error: `method.embedder` must be a transformer" in failed.err
-    monkeypatch.setattr(ranking, "candidates", lambda: ["random", "domain_finetune"])
+    assert "Error: `method.order` has no file" in failed.err
+    monkeypatch.setattr(ranking, "candidates", lambda: ["random", "dsir"])
     done = cli(*arguments, "--json")
     assert [v["method"] for v in only_json(done)["ranking"]] == ["random"]
-    assert "Warning: domain_finetune is left out of the ranking: `method.embedder`" in done.err
+    assert "Warning: dsir is left out of the ranking: `method.order`" in done.err
 
 
 def test_the_methods_that_rank_compares_by_default():
     tried = ranking.candidates()
-    assert {"knn", "tfidf", "cluster_ratio", "domain_classifier", "blend", "random"} <= {*tried}
-    assert {"textrank", "textgram", "ngram_coverage_unseen"} <= {*tried}
-    assert not {"pyod", "domain_finetune", "conditional_loss", "oracle"} & {*tried}
+    assert {"knn", "moore_lewis", "domain_classifier", "blend", "cynical", "random"} <= {*tried}
+    assert not {"fasttext", "field", "model", "oracle"} & {*tried}
 
 
 def test_rank_compares_methods_that_score_the_corpus_as_a_whole(cli, inputs, tiny_static):
-    named = ("textrank", "ngram_coverage_unseen", "tfidf")
+    named = ("cynical", "moore_lewis")
     arguments = (a for name in named for a in ("--method", name))
     found = cli("rank", *inputs, "--embedder", tiny_static, *arguments, "--json")
     ranking = {v["method"]: v for v in only_json(found)["ranking"]}

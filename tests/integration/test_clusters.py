@@ -96,7 +96,7 @@ def test_the_same_for_any_number_of_workers(cli, command, pile, tiny_static, tmp
 def test_every_segment_is_assigned_as_a_selection_cuts_it(find, pile, task, tiny_encoder, tmp_path, inline):  # fmt: skip  # noqa: E501
     found = find(assign=True)
     run = corpusfit.select(
-        target=task, corpus=pile, out=tmp_path / "out", method="centroid_distance",
+        target=task, corpus=pile, out=tmp_path / "out", method="domain_cosine",
         embedder=tiny_encoder, settings=SMALL[:3], machine=inline,
     )  # fmt: skip
     parts = sorted((found.path / "assigned").iterdir())

@@ -76,7 +76,7 @@ def stored(run):
         ("dsir", {}),
         ("knn", {"k": 3}),
         ("isolation_forest", {"trees": 20}),
-        ("domain_moore_lewis", {}),
+        ("blend", {}),
     ],
 )
 def test_scores_are_those_of_score(method, settings, jsonl, tmp_path, inline, tiny_static):
@@ -100,7 +100,7 @@ def test_scores_are_those_of_score(method, settings, jsonl, tmp_path, inline, ti
         with pytest.raises(TypeError, match=r"not texts.*Scorer\.load"):
             own.score(TARGET)
         few = load(EmbedPlan(embedder), tmp_path).encode(few).astype(np.float16).astype(np.float32)
-    if method != "domain_moore_lewis":
+    if method != "blend":
         np.testing.assert_array_equal(scorer.score_samples(short), own.score(few))
 
 
@@ -213,7 +213,6 @@ def test_a_background_that_fits_no_target_is_refused(scorer, background):
         ({"method": "moore_lewis", "ordre": 3}, "ordre.*|.*order"),
         ({"method": "knn", "k": "x"}, r"`method\.k`"),
         ({"method": "nix"}, "nix"),
-        ({"method": "textrank"}, "textrank"),
         ({"method": "oracle"}, "oracle"),
         ({"method": "auto"}, "corpusfit rank"),
         ({"k": 3}, "cynical"),
@@ -249,10 +248,10 @@ def test_parameters_are_the_settings_of_the_method_too(scorer):
 
 
 def test_the_embedder_of_a_method_is_that_of_the_scorer():
-    own = corpusfit.Scorer("domain_finetune", embedder="x", epochs=2)
+    own = corpusfit.Scorer("blend", embedder="x", weights="1,2,3")
     assert own.get_params() == corpusfit.Scorer(**own.get_params()).get_params()
     assert own.get_params()["embedder"] == "x"
-    assert repr(own) == "Scorer(method='domain_finetune', embedder='x', epochs=2)"
+    assert repr(own) == "Scorer(method='blend', embedder='x', weights='1,2,3')"
 
 
 def test_a_clone_has_the_parameters_and_no_fit(fitted):
@@ -399,7 +398,7 @@ def test_numbers_of_numpy_are_settings_too(scorer, tmp_path):
 
 
 def test_a_scorer_that_scored_is_pickled(tiny_static):
-    one = corpusfit.Scorer("centroid_distance", embedder=str(tiny_static)).fit(TARGET, BACKGROUND)
+    one = corpusfit.Scorer("domain_cosine", embedder=str(tiny_static)).fit(TARGET, BACKGROUND)
     scores = one.score_samples(TEXTS)
     again = pickle.loads(pickle.dumps(one))
     np.testing.assert_array_equal(again.score_samples(TEXTS), scores)

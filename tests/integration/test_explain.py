@@ -41,9 +41,8 @@ def run(tmp_path_factory, inline):
     return select
 
 
-@pytest.mark.parametrize("method", ["tfidf", "ngram_coverage"])
-def test_every_row_is_found_and_its_effects_are_those_of_its_units(run, method, inline):
-    done = run(method)
+def test_every_row_is_found_and_its_effects_are_those_of_its_units(run, inline):
+    done = run("moore_lewis")
     stored = scores(done)
     by_place = {(s["source"], s["row"], s["segment"]): s for s in stored}
     for place in list(by_place)[::97] + [k for k in by_place if k[:2] == ("a:3.jsonl", 120)]:
@@ -57,13 +56,12 @@ def test_every_row_is_found_and_its_effects_are_those_of_its_units(run, method, 
         assert found.selected == want["selected"]
         assert found.threshold == done.manifest["selected"]["threshold"]
         assert len(found.text) == want["end"] - want["start"]
-        if method == "ngram_coverage":
-            total = sum(e.effect for e in [*found.raised, *found.lowered])
-            assert total == pytest.approx(found.score, rel=1e-4, abs=1e-7)
+        total = sum(e.effect for e in [*found.raised, *found.lowered])
+        assert total == pytest.approx(found.score, rel=1e-4, abs=1e-5)
 
 
 def test_words_of_the_task_raise_and_others_lower(run, inline):
-    done = run("tfidf")
+    done = run("moore_lewis")
     found = corpusfit.explain(
         done.path, text="The kinase binds garlic butter.", top=1, machine=inline
     )
@@ -75,14 +73,14 @@ def test_words_of_the_task_raise_and_others_lower(run, inline):
 
 
 def test_a_row_without_a_segment_is_its_first(run, inline):
-    done = run("tfidf")
+    done = run("moore_lewis")
     found = corpusfit.explain(done.path, row="a:3.jsonl:120", machine=inline)
     assert found.segment == 0
     assert found.segments > 10
 
 
 def test_a_row_of_a_selection(run, inline):
-    done = run("tfidf")
+    done = run("moore_lewis")
     row = next(row for row in reversed(list(done)) if row["segments"] == 1)
     found = corpusfit.explain(done, row=row, machine=inline)
     assert {name: row[name] for name in ("source", "row", "segment", "text")} == {
@@ -95,13 +93,16 @@ def test_a_row_of_a_selection(run, inline):
 
 def test_a_text_cannot_steer_the_terminal_of_who_prints_an_explanation(run, inline):
     hostile = "The enzyme \x1b]0;binds\x07."
-    why = corpusfit.explain(run("tfidf"), text=hostile, machine=inline)
+    why = corpusfit.explain(run("moore_lewis"), text=hostile, machine=inline)
     assert why.headline in str(why)
     assert "\x1b" not in str(why)
 
 
 def test_a_score_is_described_as_by_its_method(run, inline):
-    for method, higher in {"cynical": "selected earlier", "tfidf": "more like the target"}.items():
+    for method, higher in {
+        "cynical": "selected earlier",
+        "moore_lewis": "more like the target",
+    }.items():
         done = run(method)
         why = corpusfit.explain(done, row=done[0], machine=inline)
         assert f"(higher: {higher};" in why.headline
@@ -120,16 +121,6 @@ def test_a_method_on_embeddings_shows_the_nearest_target_texts(run, inline, tiny
     assert own.nearest[0].text == found.nearest[0].text
 
 
-def test_what_auto_takes_tells_the_words_and_what_it_learned_from(run, inline, tiny_static):
-    done = run("domain_moore_lewis", embedder=str(tiny_static))
-    found = corpusfit.explain(done.path, row="task.jsonl:4", top=3, machine=inline)
-    assert found.raised
-    assert len(found.learned_from) == 3
-    of_task = [s["selected"] for s in scores(done) if s["source"] == "task.jsonl"]
-    assert sum(of_task) > 0.95 * len(of_task)
-    assert done.manifest["remark"]
-
-
 def test_a_method_that_says_nothing_shows_what_is_alike_in_words(run, cli):
     done = run("random")
     said = cli("explain", done.path, "--row", "task.jsonl:4")
@@ -139,7 +130,7 @@ def test_a_method_that_says_nothing_shows_what_is_alike_in_words(run, cli):
 
 
 def test_through_the_command_line(run, cli):
-    done = run("tfidf")
+    done = run("moore_lewis")
     said = cli("explain", done.path, "--row", "kitchen.jsonl:5", "--top", "2")
     assert said.code == 0, said.err
     assert said.out.startswith("kitchen.jsonl, row 5, segment 0 ")
@@ -154,7 +145,7 @@ def test_through_the_command_line(run, cli):
 
 
 def test_a_text_cannot_steer_the_terminal(run, cli):
-    said = cli("explain", run("tfidf").path, "--text", "kinase \x1b[2J\x07 receptor")
+    said = cli("explain", run("moore_lewis").path, "--text", "kinase \x1b[2J\x07 receptor")
     assert said.code == 0
     assert "\n  kinase [2J receptor\n" in said.out
     assert "\x1b" not in said.out
@@ -162,7 +153,7 @@ def test_a_text_cannot_steer_the_terminal(run, cli):
 
 def test_a_run_in_a_store(cli, task, pile, inline):
     out = f"memory://bucket/{uuid.uuid4().hex}"
-    corpusfit.select(target=task, corpus=pile, out=out, method="tfidf", machine=inline)
+    corpusfit.select(target=task, corpus=pile, out=out, method="moore_lewis", machine=inline)
     found = json.loads(cli("explain", out, "--row", "task.jsonl:1", "--json").out)
     assert found["score"] > 0
     assert found["raised"]
@@ -181,7 +172,7 @@ def test_rows_of_plain_text_are_lines_with_gaps(task, tmp_path, inline):
 
 def test_before_anything_is_chosen(task, pile, tmp_path, inline):
     out = tmp_path / "out"
-    corpusfit.select(target=task, corpus=pile, out=out, method="tfidf", machine=inline)
+    corpusfit.select(target=task, corpus=pile, out=out, method="moore_lewis", machine=inline)
     (out / "manifest.json").unlink()  # as of a run that was killed once all was scored
     found = corpusfit.explain(out, row="task.jsonl:1", machine=inline)
     assert (found.selected, found.threshold) == (None, None)
@@ -207,14 +198,14 @@ def test_before_anything_is_chosen(task, pile, tmp_path, inline):
     ],
 )
 def test_what_cannot_be_explained_is_worded(run, inline, words, error, says):
-    done = run("tfidf")
+    done = run("moore_lewis")
     with pytest.raises(error, match=says):
         corpusfit.explain(done.path, **words, machine=inline)
 
 
 def test_a_changed_source_is_noticed_and_another_is_no_matter(task, pile, tmp_path, inline):
     out = tmp_path / "out"
-    words = {"target": task, "corpus": pile, "method": "tfidf", "machine": inline}
+    words = {"target": task, "corpus": pile, "method": "moore_lewis", "machine": inline}
     done = corpusfit.select(out=out, fraction=0.3, **words)
     (pile / "market.jsonl").write_text('{"text": "other"}\n')
     assert corpusfit.explain(done.path, row="task.jsonl:1", machine=inline).score
@@ -236,7 +227,7 @@ def test_another_model_under_the_name_is_noticed(run, inline, monkeypatch, tiny_
 
 
 def test_a_manifest_that_lacks_its_threshold_is_named(run, inline, tmp_path):
-    folder = shutil.copytree(run("tfidf").path, tmp_path / "run")
+    folder = shutil.copytree(run("moore_lewis").path, tmp_path / "run")
     manifest = json.loads((folder / "manifest.json").read_bytes())
     manifest["selected"] = {"a": 1}
     (folder / "manifest.json").write_text(json.dumps(manifest), "utf-8")

@@ -159,6 +159,6 @@ def test_retrieval_loads_the_commit_that_it_prepared(model, tmp_path, inline, lo
 
 
 def test_the_files_of_a_method_are_of_the_named_commit(model):
-    method = build("conditional_loss", {"model": f"{NAME}@v1"})
+    method = build(f"model:{NAME}@v1", {})
     works = commit(model["revisions"]["v1"])
     assert all(f"/snapshots/{works}/" in file for file in method.files)

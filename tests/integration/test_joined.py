@@ -23,7 +23,7 @@ def select(tmp_path, rows, inline):
     corpus = write_rows(tmp_path / "corpus.jsonl", rows)
 
     def select(out="out", settings=(), **words):
-        words = {"method": "perplexity", "machine": inline, **words}
+        words = {"method": "moore_lewis", "machine": inline, **words}
         settings = (*CUT, *settings)
         return corpusfit.select(
             target=target, corpus=corpus, out=tmp_path / out, settings=settings, **words

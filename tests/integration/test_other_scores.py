@@ -149,7 +149,7 @@ def test_fields_in_a_blend_and_a_ranking(files, tmp_path):
     settings = ("method.methods=field:edu,field:edu",)
     blended = select(files, tmp_path / "blend", method="blend", settings=settings)
     assert [r["row"] for r in blended] == best(range(N))
-    both = ("method.methods=field:edu,tfidf", "method.weights=1,0")
+    both = ("method.methods=field:edu,moore_lewis", "method.weights=1,0")
     mixed = select(files, tmp_path / "mixed", method="blend", settings=both)
     assert [r["row"] for r in mixed] == best(range(N))
     ranked = corpusfit.rank(

@@ -78,7 +78,7 @@ def read(task, tmp_path, inline, tiny_static):
             out=tmp_path / "out",
             machine=inline,
             fraction=1.0,
-            **{"method": "centroid_distance", "embedder": str(tiny_static), **words},
+            **{"method": "domain_cosine", "embedder": str(tiny_static), **words},
         )
 
     return read
@@ -96,7 +96,7 @@ def expected(tmp_path_factory, inline, tiny_static):
         out=folder / "out",
         machine=inline,
         fraction=1.0,
-        method="centroid_distance",
+        method="domain_cosine",
         embedder=str(tiny_static),
     )
     found = [(s["text"], s["score"]) for s in run]

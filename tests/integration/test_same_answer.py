@@ -132,7 +132,7 @@ def test_embeddings_in_the_cache_are_used_and_change_nothing(run, tmp_path, tiny
     again = run("again", machine=machine, **words)
     assert stamps(tmp_path / "cache/embeddings", "*/*") == before
     assert digests(first.path) == digests(again.path)
-    other = run("other", machine=machine, **{**words, "method": "centroid_distance"})
+    other = run("other", machine=machine, **{**words, "method": "domain_cosine"})
     assert stamps(tmp_path / "cache/embeddings", "*/*") == before
     assert digests(other.path, "scores") != digests(first.path, "scores")
 
@@ -377,7 +377,9 @@ def test_a_command_that_failed_early_may_be_mended(task, pile, tmp_path, inline)
     (tmp_path / "bad.arpa").write_text("nonsense")
     with pytest.raises(ModelError):
         corpusfit.select(
-            **words, method="perplexity", settings=[f"method.arpa_in={tmp_path}/bad.arpa"]
+            **words,
+            method="moore_lewis",
+            settings=[f"method.arpa_{side}={tmp_path}/bad.arpa" for side in ("in", "general")],
         )
     done = corpusfit.select(**words, method="dsir")
     with pytest.raises(UsageError, match=r"fit\.shares"):
@@ -390,7 +392,8 @@ def test_an_arpa_file_that_changed_under_its_name_is_noticed(task, pile, tmp_pat
     lines = (Path(__file__).parents[1] / "golden/kneser_ney/order1.arpa").read_text("utf-8")
     arpa.write_text(lines, "utf-8")
     words = {"target": task, "corpus": pile, "out": tmp_path / "out", "machine": inline}
-    words |= {"method": "perplexity", "settings": [f"method.arpa_in={arpa}"]}
+    both = [f"method.arpa_{side}={arpa}" for side in ("in", "general")]
+    words |= {"method": "moore_lewis", "settings": both}
     first = corpusfit.select(**words)
     assert corpusfit.select(**words).manifest == first.manifest
     arpa.write_text(lines.replace("-1.", "-2."), "utf-8")

@@ -42,7 +42,7 @@ def run(task, pairs, tmp_path, inline):
     """`select` by words over the pairs, in this process."""
 
     def run(out="out", **words):
-        given = {"target": task, "corpus": pairs, "method": "tfidf", "segments": 20, **words}
+        given = {"target": task, "corpus": pairs, "method": "moore_lewis", "segments": 20, **words}
         return corpusfit.select(out=tmp_path / out, machine=inline, **given)
 
     return run
@@ -128,11 +128,11 @@ def tongues(tmp_path):
 @pytest.mark.parametrize(
     ("method", "target", "side"),
     [
-        ("centroid_distance", "pairs", "second"),  # the encoder's
-        ("tfidf", "pairs", "first"),  # no language decides
-        ("tfidf", "en", "second"),
-        ("tfidf", "de", "first"),
-        ("centroid_distance", "de", "first"),  # no encoder can compare it with the other side
+        ("domain_cosine", "pairs", "second"),  # the encoder's
+        ("moore_lewis", "pairs", "first"),  # no language decides
+        ("moore_lewis", "en", "second"),
+        ("moore_lewis", "de", "first"),
+        ("domain_cosine", "de", "first"),  # no encoder can compare it with the other side
     ],
 )
 def test_auto_is_the_side_in_the_known_language(run, tongues, tmp_path, method, target, side):
@@ -148,7 +148,7 @@ def test_auto_is_the_side_in_the_known_language(run, tongues, tmp_path, method, 
     )
     assert found.manifest["plan"]["read"]["side"] == side
     unknown = any("other languages than English" in text for text in found.manifest["warnings"])
-    assert unknown == (method == "centroid_distance" and side == "first")
+    assert unknown == (method == "domain_cosine" and side == "first")
 
 
 def test_pairs_in_the_other_order_are_found_by_their_languages(run, tongues, tmp_path):

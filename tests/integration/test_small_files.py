@@ -26,7 +26,7 @@ def small(tmp_path, jsonl):
 
 @pytest.fixture
 def run(task, small, tmp_path, inline):
-    def select(out="out", *settings, machine=inline, method="ngram_coverage"):
+    def select(out="out", *settings, machine=inline, method="moore_lewis"):
         settings = ("cut.pieces=16", "cut.gamma=2", *settings)
         return corpusfit.select(
             target=task, corpus=small, out=tmp_path / out, method=method, fraction=0.3,

@@ -56,7 +56,7 @@ def test_a_corpus_that_changed_while_it_was_encoded_leaves_no_vectors(
     words = {
         "target": task,
         "corpus": one.parent,
-        "method": "centroid_distance",
+        "method": "domain_cosine",
         "embedder": str(tiny_static),
         "machine": inline,
     }

@@ -8,8 +8,14 @@ from hypothesis import strategies as st
 
 from corpusfit.core.types import buffers, text_array
 from corpusfit.kernels.characters import table
-from corpusfit.kernels.grams import count_each, find_each, grams_in, grams_of, table_of
+from corpusfit.kernels.grams import count_each, find_each, gram_at, grams_of, table_of
 from corpusfit.scoring.tokens import written_tokens
+
+
+def grams_in(ids, order):
+    """The n-grams of one text of some tokens."""
+    return np.array([gram_at(ids, i, order) for i in range(len(ids) - order + 1)], np.uint64)
+
 
 TEXTS = st.lists(st.text("aB .é日", max_size=20), max_size=6)
 

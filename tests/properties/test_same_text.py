@@ -298,7 +298,7 @@ def test_unicode_forms_through_the_commands(tmp_path, inline):
         corpus=str(data),
         out=tmp_path / "s",
         fraction=1.0,
-        method="ngram_coverage",
+        method="moore_lewis",
         machine=inline,
     )
     assert run.manifest["selected"]["copies"]["exact"] == len(rows)

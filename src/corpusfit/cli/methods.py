@@ -53,10 +53,13 @@ def methods(name: str | None = None, *, json: bool = False) -> None:
             typer.echo(f"  {key} = {value!r}".ljust(23) + " " + meanings.get(key, ""))
     else:
         rows = [
-            [m["name"], m["family"], m["reads"], m["needs"] or "–", m["cost"], m["what"]]
+            [
+                *(m["name"], m["package"], m["family"], m["reads"]),
+                *(m["needs"] or "–", m["cost"], m["what"]),
+            ]
             for m in described
         ]
-        columns = ["method", "family", "reads", "extra", "speed per core", "description"]
+        columns = ["method", "package", "family", "reads", "extra", "speed per core", "description"]
         table("Scoring methods (speed in units per second)", columns, rows, words=columns)
         say("extra: install it with pip install 'corpusfit[NAME]'")
         say("To see one method's settings: corpusfit methods NAME")
@@ -66,6 +69,7 @@ def methods(name: str | None = None, *, json: bool = False) -> None:
 def _described(name: str) -> dict[str, Any]:
     from corpusfit.scoring import registry
     from corpusfit.scoring.contract import CorpusMethod, LabelMethod
+    from corpusfit.scoring.names import found
 
     cls = registry.load(name)
     if issubclass(cls, LabelMethod):
@@ -74,6 +78,7 @@ def _described(name: str) -> dict[str, Any]:
         reads = "corpus" if issubclass(cls, CorpusMethod) else cls.reads
     return {
         "name": name,
+        "package": found()[name.partition(":")[0]].package,
         "family": cls.family,
         "reads": reads,
         "needs": cls.needs,

@@ -101,9 +101,9 @@ def rank(ranking: Ranking) -> None:
     the seconds to fit and score the sample, on one thread. Always includes the method `random`.
     Writes nothing.
 
-    Without --method, ranks every method that scores texts, with three exceptions: PyOD's detectors
-    (name one, such as pyod:ECOD), your own methods (field:NAME, model:MODEL, fasttext:FILE), and
-    domain_finetune and conditional_loss, which train a network for minutes.
+    Without --method, ranks every method that scores texts, with two exceptions: those that are
+    named behind a colon (field:NAME, model:MODEL, fasttext:FILE), and those that train a network
+    for minutes.
 
     Example:
       corpusfit rank --target task.jsonl --corpus corpus/ --fraction 0.05

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.engine.worker import on_device
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.hub import HubName
 from corpusfit.core.plan import AUTO, EmbedPlan
 from corpusfit.embed.contract import Encoder
@@ -20,8 +19,6 @@ from corpusfit.embed.folders import (
     find,
     is_static,
     minilm_folder,
-    model_files,
-    transformer_folder,
 )
 from corpusfit.embed.hardware import resolve, to_feed
 from corpusfit.embed.static import PACKAGED, distilled_folder, load_static, static_fingerprint
@@ -102,27 +99,6 @@ def has_network(embedder: str) -> bool:
     named = user_path(embedder)
     static = embedder.partition(":")[0] == "static" or (named.is_dir() and is_static(named))
     return not static
-
-
-def transformer(embedder: str) -> Path:
-    """The folder of a transformer that can be fine-tuned; a hub id is downloaded."""
-    static = embedder.partition(":")[0] == "static"
-    folder = Path() if static else _named(embedder, once=True)
-    if static or is_static(folder):
-        raise bad_setting(
-            "`method.embedder`",
-            "a transformer: minilm, a model folder or a Hugging Face hub id",
-            embedder,
-            "A static embedder has no network to fine-tune; use `method.embedder=minilm`.",
-        )
-    return transformer_folder(folder)
-
-
-def transformer_files(embedder: str) -> tuple[str, ...]:
-    """Files of a transformer's fingerprint; none for `minilm`, whose bytes are fixed."""
-    if embedder == "minilm":
-        return ()
-    return tuple(str(path) for path in model_files(transformer(embedder)))
 
 
 def _named(embedder: str, *, check_hub: bool = True, once: bool = False) -> Path:

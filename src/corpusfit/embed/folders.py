@@ -36,7 +36,6 @@ MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9d
 LIBRARIES = {
     "models": "torch",
     "train": "accelerate",
-    "pyod": "pyod",
     "fasttext": "fasttext",
 }
 """By extra, a module whose absence means that the extra is not installed."""

@@ -21,7 +21,7 @@ from corpusfit.embed.prediction import Predictor
 from corpusfit.kernels import characters, grams, hashed
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.scoring.methods.dsir import Dsir
-from corpusfit.scoring.tokens import word_buffers
+from corpusfit.scoring.tokens import ngrams, word_buffers
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import Machine, RunContext
@@ -119,8 +119,8 @@ class TaskNgrams:
     def seen_in(self, texts: Texts) -> NDArray[np.bool_]:
         """Which of the n-grams occur in these texts, bool [n]."""
         seen = np.zeros(len(self.times), np.bool_)
-        for ngrams in _ngrams_by_order(texts):
-            places = grams.find_each(self.keys, self.places, ngrams)
+        for each in _ngrams_by_order(texts):
+            places = grams.find_each(self.keys, self.places, each)
             seen[places[places >= 0]] = True
         return seen
 
@@ -131,9 +131,7 @@ class TaskNgrams:
 
 def _ngrams_by_order(texts: Texts) -> list[NDArray[np.uint64]]:
     """Ids of the n-grams of texts, uint64 [m], for each order from 1."""
-    data, offsets = word_buffers(texts)
-    orders = range(1, FEATURES.order + 1)
-    return [grams.grams_of(data, offsets, characters.table(), order)[0] for order in orders]
+    return [ngrams(texts, order)[0] for order in range(1, FEATURES.order + 1)]
 
 
 @dataclass(frozen=True)

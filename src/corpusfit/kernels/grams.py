@@ -106,18 +106,6 @@ def within(values: NDArray[Any], least: int, end: int) -> bool:
     return not values.size or (least <= values.min() and values.max() < end)
 
 
-def fits(keys: NDArray[np.uint64], places: NDArray[np.int32], v: int) -> bool:
-    """Whether `find` ends in a table, and finds indices below v."""
-    slots = len(keys)
-    return (
-        keys.shape == places.shape == (slots,)
-        and slots > 0
-        and slots & (slots - 1) == 0
-        and bool((keys == _EMPTY).any())
-        and within(places, -1, v)
-    )
-
-
 @njit(cache=True, nogil=True, inline="always")
 def find(keys: NDArray[np.uint64], places: NDArray[np.int32], gram: Word) -> Any:
     """The index of an identity in the input of `table_of`; -1 if it is not there."""
@@ -160,12 +148,3 @@ def find_each(
     for i in range(len(grams)):
         indices[i] = find(keys, places, grams[i])
     return indices
-
-
-@njit(cache=True, nogil=True)
-def grams_in(ids: NDArray[np.uint64], order: int) -> NDArray[np.uint64]:
-    """uint64 [t - order + 1], or none: the n-grams of one text of t tokens."""
-    grams = np.empty(max(0, len(ids) - order + 1), np.uint64)
-    for i in range(len(grams)):
-        grams[i] = gram_at(ids, i, order)
-    return grams

@@ -15,7 +15,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from corpusfit.kernels.grams import longest
-from corpusfit.kernels.machine_words import Word, twice
+from corpusfit.kernels.machine_words import Word
 from corpusfit.kernels.tokens import follow, tokenise
 
 MAX_ORDER = 5
@@ -135,52 +135,3 @@ def grams(
             first[at], length[at], weight[at] = j, k - j + 1, table[_bucket(gram, size)]
             at += 1
     return first, length, weight
-
-
-@njit(cache=True, nogil=True)
-def shares(
-    data: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    characters: NDArray[np.uint32],
-    signs: bool,
-    order: int,
-    buckets: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]:
-    """Each text's shares of n-grams by bucket, as sparse rows.
-
-    Takes texts as `count` does, and the number of buckets, at most 2^31.
-
-    Returns:
-        ends: int64 [n + 1]; text i has the entries `[ends[i] : ends[i + 1]]`.
-        columns: int32 [e], the buckets, increasing within a text.
-        values: float32 [e], their shares of the text's n-grams, which add up to 1.
-    """
-    texts, size = len(offsets) - 1, np.uint64(buckets)
-    ends = np.zeros(texts + 1, np.int64)
-    columns = np.empty(1024, np.int32)
-    values = np.empty(1024, np.float32)
-    ids = np.empty(longest(offsets), np.uint64)
-    buckets_of = np.empty(order * len(ids), np.int32)
-    e = 0
-    for i in range(texts):
-        n = tokenise(data, offsets[i], offsets[i + 1], characters, signs, ids, None, None)
-        m = 0
-        for j in range(n):
-            gram = ids[j]
-            for k in range(j, min(n, j + order)):
-                if k > j:
-                    gram = follow(gram, ids[k])
-                buckets_of[m] = np.int32(_bucket(gram, size))
-                m += 1
-        while e + m > len(columns):
-            columns, values = twice(columns), twice(values)
-        # equal buckets are adjacent after sorting: merge them into one entry
-        ordered, first = np.sort(buckets_of[:m]), e
-        for j in range(m):
-            if e > first and columns[e - 1] == ordered[j]:
-                values[e - 1] += np.float32(1 / m)
-            else:
-                columns[e], values[e] = ordered[j], 1 / m
-                e += 1
-        ends[i + 1] = e
-    return ends, columns[:e].copy(), values[:e].copy()

@@ -1,24 +1,20 @@
-"""Distances and products of rows with the same bits in any batch, k-means, mixtures of Gaussians.
+"""Distances and products of rows with the same bits in any batch, mixtures of Gaussians.
 
-What: all pairs of two matrices' rows: squared Euclidean distances, inner products; rows' lengths;
-k directions such that every row is near one of them by cosine. One EM step of a mixture of
-Gaussians with full covariance, over one block of rows.
+What: all pairs of two matrices' rows: squared Euclidean distances, inner products; rows' lengths.
+One EM step of a mixture of Gaussians with full covariance, over one block of rows.
 Why: a text's score must depend only on the text. BLAS breaks that: even with one fixed shape the
 last bits of a row's product change with its position in the block (observed with OpenBLAS from 50
-columns on), and with the number of threads. Here every pair runs the same instructions. Clusters
-must be the same for any number of threads, too; scikit-learn adds up each thread's share of a
-cluster. An EM step over a million rows is mostly a few products; blocks that stay in the cache save
-the time that scikit-learn spends on matrices of all rows.
+columns on), and with the number of threads. Here every pair runs the same instructions. An EM step
+over a million rows is mostly a few products; blocks that stay in the cache save the time that
+scikit-learn spends on matrices of all rows.
 Trade-off: sums are reordered into vector lanes once, at compile time, so results are bitwise
 repeatable on one kind of processor and agree to rounding on another. Four partners at a time
 share the loads of one row, eight stay in the first-level cache: within a third of BLAS's speed,
-and distances are sums of squared differences, without the cancellation of |x|² + |y|² - 2xy.
-Clusters come from plain Lloyd steps from one start, without restarts and without bounds that skip
-distances: 10,000 rows of 768 dimensions to 256 clusters take seconds. EM is in single precision
-within a block (sums are added in double), so rows must be centered and of about unit variance.
-Reference: Goto and van de Geijn (2008), Anatomy of High-Performance Matrix Multiplication; Dhillon
-and Modha (2001), Concept Decompositions for Large Sparse Text Data; Arthur and Vassilvitskii
-(2007), k-means++; Dempster, Laird and Rubin (1977), EM; Bishop (2006), section 9.2.2.
+and distances are sums of squared differences, without the cancellation of |x|² + |y|² - 2xy. EM is
+in single precision within a block (sums are added in double), so rows must be centered and of about
+unit variance.
+Reference: Goto and van de Geijn (2008), Anatomy of High-Performance Matrix Multiplication;
+Dempster, Laird and Rubin (1977), EM; Bishop (2006), section 9.2.2.
 """
 
 from __future__ import annotations
@@ -29,8 +25,6 @@ import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
-# most steps of k-means
-_STEPS = 15
 _TILE = 8
 _FAST = {"contract", "reassoc", "nsz"}
 F32 = NDArray[np.float32]
@@ -112,44 +106,6 @@ def lengths(x: NDArray[np.float32]) -> NDArray[np.float32]:
     )
     norms[norms == 0.0] = 1.0
     return norms
-
-
-def spherical_k_means(
-    x: NDArray[np.float32], k: int, rng: np.random.Generator
-) -> NDArray[np.float32]:
-    """The directions of k clusters.
-
-    Args:
-        x: float32 [n, d], rows of length 1 (or zero); n at least 1.
-        k: clusters, at least 1; fewer if there are fewer different rows.
-        rng: draws the start.
-
-    Returns:
-        float32 [at most k, d], each the mean of its rows, scaled to length 1. At most 15 steps.
-    """
-    # draw rows far from each other, in proportion to 1 - cosine to the nearest drawn row
-    drawn = [int(rng.integers(len(x)))]
-    far = np.full(len(x), np.inf)
-    while len(drawn) < k:
-        last = 1.0 - products(x, x[drawn[-1:]])[:, 0].astype(np.float64)
-        far = np.minimum(far, np.where(last > 1e-6, last, 0.0))
-        if not far.any():
-            break
-        up_to = np.cumsum(far)
-        drawn.append(int(np.searchsorted(up_to, rng.random() * up_to[-1], side="right")))
-    centers = x[drawn].copy()
-    before = np.full(len(x), -1)
-    for _ in range(_STEPS):
-        cluster_of = products(x, centers).argmax(axis=1)
-        if (cluster_of == before).all():
-            break
-        # the sum of each cluster's rows, in the rows' order
-        order = np.argsort(cluster_of, kind="stable")
-        clusters, first = np.unique(cluster_of[order], return_index=True)
-        centers[clusters] = np.add.reduceat(x[order], first, axis=0, dtype=np.float64)
-        centers /= lengths(centers)
-        before = cluster_of
-    return centers
 
 
 @dataclass(frozen=True)

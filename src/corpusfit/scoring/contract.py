@@ -33,7 +33,7 @@ Family = Literal[
     "baseline",
     "external",
 ]
-"""Methods of one family make similar errors, so a family has one vote in `consensus`."""
+"""Methods of one family make similar errors."""
 
 
 def require_fit(*conditions: Any) -> None:
@@ -142,8 +142,9 @@ class AnyMethod(ABC):
     To add a method, add one file to `scoring/methods/`, named like the method, with one `Method`
     and one `Scorer`, one `CorpusMethod`, one `RoundMethod` (`scoring/rounds.py`), or one
     `LabelMethod`, all frozen dataclasses. The command line, the reference, the stored form and the
-    contract tests find it there. One that ignores the target has the family `baseline` or
-    `external`.
+    contract tests find it there. Another package names its module under the entry-point group
+    `corpusfit.methods` and builds on `corpusfit.contracts`. One that ignores the target has the
+    family `baseline` or `external`.
     """
 
     reads: ClassVar[Reads]
@@ -170,7 +171,7 @@ The machine was an EPYC with AVX-512; `corpusfit rank` measures this machine.
     ignores_target: ClassVar[bool] = False
     """Whether scores do not depend on the target, so that its words and language do not matter."""
     argument: ClassVar[str] = ""
-    """The setting that stands in the method's name behind a colon, as in `pyod:ECOD`; or empty."""
+    """The setting behind a colon in the method's name, as in `fasttext:FILE`; or empty."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

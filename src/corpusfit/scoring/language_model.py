@@ -14,7 +14,7 @@ from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.kernels.tokens import END
 from corpusfit.scoring.contract import Effect, Scorer, require_fit, sum_by_part
-from corpusfit.scoring.tokens import OWN, in_words, word_buffers, written_tokens
+from corpusfit.scoring.tokens import word_buffers, written_tokens
 
 _BITS = float(np.log2(10.0))
 
@@ -22,7 +22,7 @@ WORDLESS = -32.0
 """Score of a text without tokens, in bits per token; its end token alone would score high."""
 
 
-def train(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[np.uint64]]:
+def train_models(samples: Sequence[Texts], order: int, *, signs: bool) -> list[NDArray[np.uint64]]:
     """Estimate one model per sample, all over one vocabulary: the words of all samples."""
     # A word that a sample lacks gets the probability of an unknown word from its model. In each
     # model the unknown words share the probability that discounting removed from the known words,
@@ -62,10 +62,10 @@ def _lengths(texts: Texts, signs: bool) -> NDArray[np.int64]:
 
 
 def bits_of_tokens(
-    table: NDArray[np.uint64], order: int, text: str, *, signs: bool, words: str = OWN
+    table: NDArray[np.uint64], order: int, text: str, *, signs: bool
 ) -> tuple[list[str], NDArray[np.float64]]:
     """The contribution of each token of one text to its negative entropy."""
-    ids, written = written_tokens(text, signs=signs, words=words)
+    ids, written = written_tokens(text, signs=signs)
     log10, matched = token_probabilities(table, order, ids)
     written = ["<s>", *written, "</s>"]
     grams = [" ".join(written[i + 2 - max(m, 1) : i + 2]) for i, m in enumerate(matched.tolist())]
@@ -89,7 +89,6 @@ class PredictableScorer(Scorer[Texts]):
     table: NDArray[np.uint64]  # [slots, 2], see `kernels/backoff.py`
     order: int
     signs: bool  # whether runs of punctuation are tokens
-    words: str = OWN  # whose tokens, `own` or `nltk`
 
     def __post_init__(self) -> None:
         require_fit(fits(self.table, self.order))
@@ -97,11 +96,9 @@ class PredictableScorer(Scorer[Texts]):
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts: float32 [n], negative bits per token; 2^-score is the perplexity."""
         # A text without tokens gets `WORDLESS`.
-        batch = in_words(batch, self.words)
         bits, tokens = entropy(self.table, self.order, batch, signs=self.signs)
         return np.where(tokens > 1, -bits, WORDLESS).astype(np.float32)
 
     def explain(self, text: str) -> list[Effect]:
         """How much each n-gram lowered the score; the effects add up to the score."""
-        model = (self.table, self.order)
-        return sum_effects(*bits_of_tokens(*model, text, signs=self.signs, words=self.words))
+        return sum_effects(*bits_of_tokens(self.table, self.order, text, signs=self.signs))

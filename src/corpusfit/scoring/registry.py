@@ -21,14 +21,14 @@ from corpusfit.core.plan import MethodPlan
 from corpusfit.core.settings import renamed
 from corpusfit.embed.folders import require_extra
 from corpusfit.scoring.contract import AnyMethod, Method, Scorer
-from corpusfit.scoring.names import modules, names, require
+from corpusfit.scoring.names import found, names, require
 
 
 def load(name: str, setting: str = "`method.name`") -> type[AnyMethod]:
     """The class of a method; only its own module is imported."""
     base = name.split(":", 1)[0]
     require(name, setting)
-    return _method_of(importlib.import_module(modules()[base]))
+    return _method_of(importlib.import_module(found()[base].module))
 
 
 def higher(name: str) -> str:
@@ -50,7 +50,7 @@ def _method_of(module: ModuleType) -> type[AnyMethod]:
 
 
 def with_argument() -> list[str]:
-    """The methods whose names have a colon, as `pyod:DETECTOR`."""
+    """The methods whose names have a colon, as `fasttext:FILE`."""
     classes = ((name, load(name).argument) for name in names())
     return [f"{name}:{argument.upper()}" for name, argument in classes if argument]
 
@@ -119,13 +119,13 @@ def scorer_class(name: str) -> type[Scorer[Any]]:
     return cls
 
 
-def as_array(name: str, scorer: Scorer[Any]) -> NDArray[np.uint8]:
+def pack_scorer(name: str, scorer: Scorer[Any]) -> NDArray[np.uint8]:
     """A scorer as stored bytes, uint8, for a scorer that contains other scorers."""
     return np.frombuffer(serialize(name, scorer), np.uint8)
 
 
-def from_array(stored: NDArray[np.uint8]) -> Scorer[Any]:
-    """Restore the scorer that `as_array` stored."""
+def unpack_scorer(stored: NDArray[np.uint8]) -> Scorer[Any]:
+    """Restore the scorer that `pack_scorer` stored."""
     try:
         return deserialise(stored.tobytes(), scorer_class)
     except (SafetensorError, AttributeError, LookupError, TypeError, ValueError) as e:

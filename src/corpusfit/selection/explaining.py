@@ -35,6 +35,7 @@ from corpusfit.core.types import (
 from corpusfit.embed import load
 from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import Effect, Scorer, sum_by_part
+from corpusfit.scoring.tokens import word_cosines
 from corpusfit.selection.copies import repeats_kind, stored_copies
 from corpusfit.selection.fit import Sample, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder, tallies
@@ -332,7 +333,7 @@ class Explained:
 class Explain:
     """Explain the score of a segment, given as its units' texts.
 
-    Similarity is the cosine of `tfidf`, or of `domain_cosine` on the run's embeddings.
+    Similarity is the cosine of TF-IDF vectors, or of `domain_cosine` on the run's embeddings.
     """
 
     method: MethodPlan
@@ -368,13 +369,12 @@ class Explain:
         return Explained(score, effects, nearest, by, examples, scorer.meaning())
 
     def _nearest(self, batch: Any, by: str) -> list[Neighbor]:
-        plain = ("domain_cosine", {"centered": False}) if by == "embedding" else ("tfidf", {})
-        similarity = registry.unit_method(*plain)
-        target = self.target.batch("embedding" if by == "embedding" else "text")
-        try:
-            cosines = similarity.fit(batch, target, seed=0).score(target)
-        except InputError:  # the units have no word
-            return []
+        if by == "embedding":
+            target = self.target.batch("embedding")
+            similarity = registry.unit_method("domain_cosine", {"centered": False})
+            cosines: NDArray[Any] = similarity.fit(batch, target, seed=0).score(target)
+        else:
+            cosines = word_cosines(batch, self.target.batch("text"))
         texts = self.target.read_texts()
         best = np.argsort(-cosines, kind="stable")[: self.top]
         return [Neighbor(texts[i], float(cosines[i])) for i in best if cosines[i] > 0.0]

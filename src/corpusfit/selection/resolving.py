@@ -471,7 +471,7 @@ def warn_language_mismatch(run: Run, method: AnyMethod) -> None:
         f"({', '.join(code for code, _ in other_counts.most_common(3))}) than the target "
         f"({', '.join(sorted(target_languages))}), and {run.plan.method.name} {why}, so scores "
         "across languages are unreliable. Use a multilingual encoder with `embed.embedder=PATH` "
-        "and a method that reads only embeddings, for instance `method.name=centroid_distance`."
+        "and a method that reads only embeddings, for instance `method.name=domain_cosine`."
     )
 
 

@@ -9,7 +9,6 @@ from corpusfit.core.errors import UsageError
 from corpusfit.core.options import settings_of
 from corpusfit.core.settings import RENAMED
 from corpusfit.evaluation.plan import EvaluatePlan
-from corpusfit.scoring.registry import build
 from corpusfit.training.plan import AdaptPlan
 
 PLANS = {"train": AdaptPlan, "then_task": AdaptPlan, "finetune": EvaluatePlan}
@@ -59,15 +58,6 @@ def test_a_former_keyword_is_refused_with_the_new_one(function, given):
     old = next(word for word in given if word in RENAMED)
     with pytest.raises(UsageError, match=f"^`{old}` is called `{RENAMED[old]}` now"):
         getattr(corpusfit, function)(**given)
-
-
-@pytest.mark.parametrize(
-    ("method", "old"),
-    [("conditional_loss", "rate"), ("conditional_loss", "steps"), ("domain_finetune", "rate")],
-)
-def test_a_former_setting_of_a_method_is_refused_with_the_new_one(method, old):
-    with pytest.raises(UsageError, match=rf"`method\.{old}` .*`method\.{RENAMED[old]}`"):
-        build(method, {old: 1})
 
 
 def test_a_rate_that_stays_has_the_name_of_what_it_does():

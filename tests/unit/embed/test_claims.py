@@ -11,7 +11,6 @@ import pytest
 from corpusfit.core.errors import ModelError
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load
-from corpusfit.embed.finetune import Tuned, open_tuned
 from corpusfit.embed.folders import EMBEDDER, read_pooling, transformer_folder
 
 
@@ -49,13 +48,6 @@ def test_code_of_the_hub_is_refused(folder, values):
 def test_the_usual_implementations_are_taken(folder):
     changed(folder / "config.json", attn_implementation="eager", quantization_config=None)
     assert transformer_folder(folder) == folder
-
-
-def test_an_encoder_of_a_run_asks_for_no_code_of_the_hub():
-    config = json.dumps({"model_type": "bert", "attn_implementation": "org/kernel"})
-    none = dict.fromkeys(("weights", "tokenizer", "head", "length"))
-    with pytest.raises(ModelError, match="org/kernel"):
-        open_tuned(Tuned(config=config, **none))
 
 
 @pytest.mark.parametrize("name", ["../other/model.safetensors", "/etc/passwd", "C:\\a", "a\0b", 1])

@@ -185,7 +185,7 @@ def test_bad_columns_are_refused(loaded, change, named):
 
 
 def test_selections_read_the_scored_side_and_trainings_both(loaded, tmp_path):
-    both = RECIPE.replace('["random", "law", "it"]', '["general", "random", "law", "tfidf"]')
+    both = RECIPE.replace('["random", "law", "it"]', '["general", "random", "law", "dsir"]')
     both = both.replace("[adapt]", '[adapt]\nobjective.name = "translation"')
     both = both.partition("[selector.it]")[0] + "[[tasks]]" + both.split("[[tasks]]", 1)[1]
     both += '\n[select.choose]\nfraction_of = "segments"\ndedup = "none"\n'
@@ -208,7 +208,7 @@ def test_selections_read_the_scored_side_and_trainings_both(loaded, tmp_path):
     for task in ("law", "it"):
         for name in ("general", "law"):  # of all pairs, and of a domain's
             assert models["first"][name, task] == models["en"][name, task]
-        for name in ("random", "tfidf"):
+        for name in ("random", "dsir"):
             assert not models["first"][name, task] & models["en"][name, task]
 
 

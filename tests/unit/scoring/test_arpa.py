@@ -5,8 +5,8 @@ import pytest
 
 from corpusfit.core.errors import ModelError
 from corpusfit.core.types import text_array
-from corpusfit.scoring import registry
 from corpusfit.scoring.arpa import read_arpa
+from corpusfit.scoring.language_model import PredictableScorer
 
 SOUND = r"""
 \data\
@@ -39,9 +39,8 @@ def arpa(tmp_path):
     return write
 
 
-def score(path, *texts, **settings):
-    method = registry.build("perplexity", {"arpa_in": path, **settings})
-    return method.fit(text_array(["a"]), text_array(["a"]), seed=0).score(text_array(texts))
+def score(path, *texts, signs=False):
+    return PredictableScorer(*read_arpa(path), signs).score(text_array(texts))
 
 
 def test_scores_by_backing_off(arpa):

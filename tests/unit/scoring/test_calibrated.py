@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from corpusfit.kernels.scores import balanced, logistic, loss, platt, sigmoid
+from corpusfit.kernels.scores import balanced, logistic, loss, mid_ranks, platt, sigmoid
 from corpusfit.scoring.classifiers import assign_folds, calibrated_classifier
 
 
@@ -138,3 +138,10 @@ def test_equal_rows_are_held_out_together():
     fold = assign_folds(near, rng.standard_normal((20, 3)), 0)[:42].reshape(7, 6)
     assert (fold == fold[:, :1]).all()
     assert assign_folds(np.ones((30, 3)), rng.standard_normal((20, 3)), 0) is None
+
+
+def test_mid_ranks_are_scipys_average_ranks():
+    from scipy.stats import rankdata
+
+    scores = np.random.default_rng(0).integers(0, 20, 300).astype(np.float32)
+    assert mid_ranks(scores) == pytest.approx((rankdata(scores) - 0.5) / 300)

@@ -8,9 +8,16 @@ from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.core.types import text_array
 from corpusfit.kernels.backoff import MAX_BYTES
 from corpusfit.scoring import registry
-from corpusfit.scoring.language_model import WORDLESS, bits_of_tokens, entropy, equal_sample, train
+from corpusfit.scoring.language_model import (
+    WORDLESS,
+    PredictableScorer,
+    bits_of_tokens,
+    entropy,
+    equal_sample,
+    train_models,
+)
 
-METHODS = ["moore_lewis", "perplexity", "cross_entropy"]
+METHODS = ["moore_lewis", "predictable"]
 TARGET = text_array(["The kinase binds ATP.", "a kinase inhibitor binds", "the inhibitor of ATP"])
 CORPUS = text_array(["shares fell, sharply", "the market fell", "investors sold", "a share rose"])
 ODD = [
@@ -21,6 +28,10 @@ ODD = [
 
 
 def fitted(name, target=TARGET, background=CORPUS, **settings):
+    if name == "predictable":
+        order, signs = settings["order"], settings.get("signs", False)
+        (table,) = train_models([target], order, signs=signs)
+        return PredictableScorer(table, order, signs)
     return registry.build(name, settings).fit(target, background, seed=0)
 
 
@@ -30,7 +41,7 @@ def test_two_texts_have_the_probabilities_worked_out_by_hand():
     Words before: a 1, b 1, end 2. Left over: (0.5 + 0.5 + 1) / 4 to each of 4 words, so the
     probabilities are a 1/4, b 1/4, end 3/8, unknown 1/8.
     """
-    (table,) = train([text_array(["a b", "a"])], 2, signs=False)
+    (table,) = train_models([text_array(["a b", "a"])], 2, signs=False)
     start = (2 - 1) / 2 + 1 / 2 * 1 / 4
     b_after_a, end_after_a = (0.5 + 0.5 * 2 * 1 / 4) / 2, (0.5 + 0.5 * 2 * 3 / 8) / 2
     end_after_b = 0.5 + 0.5 * 3 / 8
@@ -44,7 +55,7 @@ def test_two_texts_have_the_probabilities_worked_out_by_hand():
 
 
 def test_perplexity_is_two_to_minus_the_score():
-    scorer = fitted("perplexity", text_array(["a b", "a"]), order=2)
+    scorer = fitted("predictable", text_array(["a b", "a"]), order=2)
     perplexity = 2.0 ** -scorer.score(text_array(["a"]))[0]
     assert perplexity == pytest.approx((0.625 * 0.4375) ** -0.5, rel=1e-6)
 
@@ -80,7 +91,7 @@ def test_as_published_with_order_5_against_models_trained_one_by_one():
     scorer = fitted("moore_lewis", order=5, signs=True, **PUBLISHED)
     sample = equal_sample(CORPUS, TARGET, seed=0, signs=True, by_tokens=False)
     assert len(sample) == len(TARGET)
-    models = [train([some], 5, signs=True)[0] for some in (TARGET, sample)]
+    models = [train_models([some], 5, signs=True)[0] for some in (TARGET, sample)]
     for text, score in zip(texts, scorer.score(text_array(texts)), strict=True):
         near, far = (bits_of_tokens(model, 5, text, signs=True)[1] for model in models)
         total = sum(float(n) - float(f) for n, f in zip(near, far, strict=True)) * len(near)
@@ -101,7 +112,7 @@ def test_effects_add_up_to_the_score(name, order):
 
 
 def test_an_explanation_names_the_ngrams_that_were_known():
-    parts = {e.part for e in fitted("perplexity", order=3).explain("The kinase binds gold")}
+    parts = {e.part for e in fitted("predictable", order=3).explain("The kinase binds gold")}
     assert parts == {"<s> the", "<s> the kinase", "the kinase binds", "gold", "</s>"}
 
 
@@ -116,13 +127,13 @@ def test_any_text_has_a_finite_score(name, signs):
         text_array(["a"] * 99),
     ):
         for background in (CORPUS, text_array([""]), target):
-            scores = fitted(name, target, background, signs=signs).score(text_array(ODD))
+            scores = fitted(name, target, background, order=3, signs=signs).score(text_array(ODD))
             assert np.isfinite(scores).all()
 
 
 def test_a_long_text_is_scored_as_its_tokens_are_wherever_it_is_cut():
     """The stretches that a long text is read in leave no trace: shift it byte by byte."""
-    scorer = fitted("perplexity", order=3)
+    scorer = fitted("predictable", order=3)
     body = "the kinase, naïvely 日本, binds of "
     long = body * (2 * MAX_BYTES // len(body.encode()) + 2)
     want = scorer.score(text_array([long]))
@@ -158,8 +169,6 @@ def test_wrong_settings_are_named(tmp_path):
     both = dict.fromkeys(("arpa_in", "arpa_general"), str(tmp_path / "none.arpa"))
     with pytest.raises(ModelError, match=r"none.arpa"):
         fitted("moore_lewis", **both)
-    with pytest.raises(ModelError, match=r"none.arpa"):
-        fitted("cross_entropy", arpa_general=both["arpa_general"])
 
 
 def test_models_from_files_are_used_for_both_sides(tmp_path):

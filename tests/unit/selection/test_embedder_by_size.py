@@ -38,14 +38,14 @@ def decided(sources, *settings):
     return plan.embed.embedder
 
 
-@pytest.mark.parametrize("method", ["knn", "betr", "consensus"])
+@pytest.mark.parametrize("method", ["knn", "domain_classifier"])
 def test_minilm_encodes_a_small_corpus(method):
     assert decided(corpus(1, 2), f"method.name={method}") == "minilm"
 
 
-@pytest.mark.parametrize("method", ["cynical", "knn", "consensus", "ngram_coverage_unseen"])
+@pytest.mark.parametrize("method", ["cynical", "knn", "domain_classifier"])
 def test_static_encodes_a_large_one(method):
-    reads_words = method in ("cynical", "ngram_coverage_unseen")
+    reads_words = method == "cynical"
     embedder = "minilm" if reads_words else "static"
     assert decided(corpus(100, 200), f"method.name={method}") == embedder
 

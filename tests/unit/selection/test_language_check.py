@@ -42,7 +42,7 @@ def test_a_method_on_words_across_languages(warnings):
         "(en)",
         "dsir",
         "embed.embedder=PATH",
-        "method.name=centroid_distance",
+        "method.name=domain_cosine",
     ):
         assert part in warning
 
@@ -55,7 +55,7 @@ def test_languages_count_by_the_length_of_their_texts(warnings, pile, warned):
 
 def test_an_encoder_of_unknown_languages(warnings, tiny_static):
     """The languages of an encoder's folder are unknown, so there is no warning."""
-    settings = {"method": "centroid_distance"}
+    settings = {"method": "domain_cosine"}
     assert not warnings(ENGLISH, GERMAN, embedder=str(tiny_static), **settings)
 
 
@@ -77,16 +77,14 @@ def test_nothing_to_warn_of(warnings, target, pile, method):
     [
         ("cynical", "minilm", True, False),
         ("dsir", "minilm", True, False),
-        ("centroid_distance", "minilm", False, True),
-        ("centroid_distance", "static", False, True),
-        ("centroid_distance", "some/folder", False, False),
-        ("domain_finetune", "some/folder", False, False),
-        ("domain_moore_lewis", "some/folder", True, False),
-        ("textgram", "minilm", False, True),
-        ("centroid_distance", "static:minilm", False, True),
-        ("centroid_distance", "distilbert/distilbert-base-cased", False, True),
-        ("centroid_distance", "distilbert-base-multilingual-cased", False, False),
-        ("centroid_distance", "bert-base-german-cased", False, False),
+        ("domain_cosine", "minilm", False, True),
+        ("domain_cosine", "static", False, True),
+        ("domain_cosine", "some/folder", False, False),
+        ("blend", "some/folder", True, False),
+        ("domain_cosine", "static:minilm", False, True),
+        ("domain_cosine", "distilbert/distilbert-base-cased", False, True),
+        ("domain_cosine", "distilbert-base-multilingual-cased", False, False),
+        ("domain_cosine", "bert-base-german-cased", False, False),
     ],
 )
 def test_what_a_method_goes_by(method, embedder, words, english):

@@ -46,12 +46,12 @@ def ranking(bits, noise=0.0):
 
 @pytest.mark.parametrize(("noise", "first"), [(0.5, "cynical"), (0.0, "dsir")])
 def test_the_default_is_first_among_equals_only(noise, first):
-    found = ranking({"dsir": 8.0, "bm25": 8.01, "cynical": 8.02, "random": 12.0}, noise)
+    found = ranking({"dsir": 8.0, "moore_lewis": 8.01, "cynical": 8.02, "random": 12.0}, noise)
     names = [each.method for each in found]
     assert names[0] == first
     assert names[-1] == "random"
     assert {each.method for each in found if each.equal} == (
-        {"dsir"} if noise == 0.0 else {"dsir", "bm25", "cynical"}
+        {"dsir"} if noise == 0.0 else {"dsir", "moore_lewis", "cynical"}
     )
     others = [each.bits for each in found[1:]]
     assert others == sorted(others)
@@ -61,7 +61,7 @@ def test_the_default_is_first_among_equals_only(noise, first):
 
 
 def test_the_default_is_said_to_be_unbeaten_or_to_be_beaten():
-    others = {"bm25": 9.0, "random": 12.0}
+    others = {"moore_lewis": 9.0, "random": 12.0}
     assert ranking({"dsir": 8.5, "cynical": 8.0} | others).findings() == [NONE_BETTER]
     (said,) = ranking({"dsir": 8.0, "cynical": 8.5} | others).findings()
     assert said.startswith("dsir ")

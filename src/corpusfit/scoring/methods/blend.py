@@ -57,7 +57,7 @@ class BlendScorer(Scorer[Any]):
     @cached_property
     def members(self) -> list[Scorer[Any]]:
         """The members' scorers, opened once per process."""
-        return [registry.from_array(self.scorers[part]) for part in _parts(self.ends)]
+        return [registry.unpack_scorer(self.scorers[part]) for part in _parts(self.ends)]
 
     def score(self, batch: Any) -> NDArray[np.float32]:
         """Score n texts, or float32 [n, d], or both: the mean rank, float32 [n] in [0, 1]."""
@@ -103,7 +103,7 @@ class Blend(Method[Any]):
 
     Attributes:
         methods: Names of the member methods, separated by commas; each uses its own defaults
-            (default: domain_classifier,cluster_ratio,tfidf).
+            (default: domain_classifier,knn,moore_lewis).
         weights: Weights of the members, separated by commas (default: equal weights).
         embedder: Embedder for members that fine-tune one (default: --embedder).
     """
@@ -112,7 +112,7 @@ class Blend(Method[Any]):
     family: ClassVar[Family] = "ensemble"
     scorer: ClassVar[type] = BlendScorer
 
-    methods: str = "domain_classifier,cluster_ratio,tfidf"
+    methods: str = "domain_classifier,knn,moore_lewis"
     weights: str = ""
     embedder: str = "minilm"
 
@@ -179,7 +179,7 @@ class Blend(Method[Any]):
         for name, member in zip(self._names(), members, strict=True):
             parts = (read_as(part, member.fits_on) for part in (target, background))
             scorer = member.fit(*parts, seed=seed)
-            stored.append(registry.as_array(name, scorer))
+            stored.append(registry.pack_scorer(name, scorer))
             # the distinct scores of the background, increasing, and their mid-ranks
             scores = scorer.score(read_as(background, member.reads))
             known, at = np.unique(scores, return_index=True)

@@ -25,7 +25,6 @@ from corpusfit.core.errors import MissingDependencyError, ModelError, bad_settin
 from corpusfit.core.hub import pinned
 from corpusfit.core.plan import size_for
 from corpusfit.core.types import Reads, Texts, as_texts
-from corpusfit.embed.finetune import BATCH_TOKENS
 from corpusfit.embed.folders import (
     ModelSetting,
     commit_of,
@@ -52,6 +51,8 @@ MODEL = ModelSetting(
 )
 _ROWS = 4_096
 """Texts scored at once: enough to pack batches by length."""
+_BATCH_TOKENS = {"cpu": 1_024, "gpu": 8_192}
+"""Tokens per batch."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class ModelScorer(Scorer[Texts]):
         network, tokenizer, length = self._opened
         texts, out = as_texts(batch), np.empty(len(batch), np.float32)
         fill, device = network.config.pad_token_id, network.device
-        budget = size_for(device.type, BATCH_TOKENS)
+        budget = size_for(device.type, _BATCH_TOKENS)
         for first in range(0, len(texts), _ROWS):
             some = [t[: CHARACTERS * length] for t in texts[first : first + _ROWS].to_pylist()]
             encoded = tokenizer(some, truncation=True, max_length=length)["input_ids"]

@@ -33,7 +33,7 @@ from corpusfit.scoring.language_model import (
     entropy,
     equal_sample,
     sum_effects,
-    train,
+    train_models,
 )
 
 
@@ -127,6 +127,6 @@ class MooreLewis(Method[Texts]):
         )
         together = [[target, sample]] if self.shared_vocabulary else [[target], [sample]]
         inside, outside = (
-            m for samples in together for m in train(samples, self.order, signs=self.signs)
+            m for samples in together for m in train_models(samples, self.order, signs=self.signs)
         )
         return MooreLewisScorer(inside, outside, self.order, self.order, self.signs, self.per_token)

@@ -1,0 +1,1 @@
+"""The systems, baselines and tables of five papers, as methods of corpusfit."""

@@ -1,0 +1,1 @@
+"""One file per scoring method, named like the method."""

@@ -1,0 +1,13 @@
+"""Every method of this package that scores a corpus as a whole meets the contract."""
+
+import pytest
+
+from corpus_method_promises import *  # noqa: F403
+from corpusfit.scoring import registry
+from corpusfit.scoring.contract import CorpusMethod
+from corpusfit.scoring.names import PAPERS, found
+
+pytestmark = pytest.mark.slow
+
+OURS = [name for name, where in found().items() if where.package == PAPERS]
+NAMES = [name for name in OURS if issubclass(registry.load(name), CorpusMethod)]
