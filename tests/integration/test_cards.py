@@ -107,10 +107,9 @@ def test_a_model_has_what_was_left_out_in_its_card(tmp_path, holders, said):
 
 
 def test_a_sentence_encoder_names_its_library(tmp_path):
-    cards.write_model_card(tmp_path, model(tmp_path, "simcse").manifest)
+    cards.write_model_card(tmp_path, model(tmp_path, "tsdae").manifest)
     card = (tmp_path / "README.md").read_text("utf-8")
     assert "library_name: sentence-transformers" in card
-    assert "nats per text" in card
 
 
 @pytest.mark.parametrize(

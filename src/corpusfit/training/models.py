@@ -18,6 +18,7 @@ from typing import Any
 
 from corpusfit.core.artifacts import is_local, remove, writing
 from corpusfit.core.errors import (
+    CorpusfitError,
     ModelError,
     StorageError,
     bad_setting,
@@ -262,7 +263,7 @@ def _loading(name: str, objective: str, seed: int) -> Iterator[None]:
     try:
         with quiet(), seeded(seed):
             yield
-    except ModelError:
+    except CorpusfitError:
         raise
     except Exception as e:  # a broken folder raises many kinds of exceptions
         raise_machine_fault(e, f"`model.name`: {name} cannot be loaded")
