@@ -7,30 +7,13 @@ at once.
 from __future__ import annotations
 
 import difflib
-from functools import cache
-from importlib.metadata import entry_points
-from pathlib import Path
 
 from corpusfit.core.errors import UnknownMethodError
 from corpusfit.core.plan import DEFAULT_METHOD
+from corpusfit.core.registry import Registry
 
-GROUP = "corpusfit.methods"
-"""The entry-point group in which other packages name modules with a method."""
-
-_FOLDER = Path(__file__).parent / "methods"
-
-
-@cache
-def modules() -> dict[str, str]:
-    """The module of each method, by sorted name; other packages can override ours."""
-    ours = {p.stem: f"corpusfit.scoring.methods.{p.stem}" for p in _FOLDER.glob("[!_]*.py")}
-    theirs = {e.name: e.module for e in entry_points(group=GROUP)}
-    return dict(sorted((ours | theirs).items()))
-
-
-def names() -> list[str]:
-    """All method names, sorted."""
-    return list(modules())
+METHODS = Registry("corpusfit.methods", "corpusfit.scoring.methods")
+names = METHODS.names
 
 
 def require(name: str, setting: str = "`method.name`") -> None:

@@ -2,7 +2,8 @@
 
 from importlib.metadata import EntryPoint
 
-from corpusfit.scoring import names
+from corpusfit.core import registry
+from corpusfit.scoring.names import METHODS, names
 from corpusfit.scoring.registry import load
 
 PLUG_IN = '''"""Longer texts first."""
@@ -15,14 +16,10 @@ class Length(Random):
 
 def test_a_method_of_another_package(tmp_path, monkeypatch):
     """An entry point names its module; with a name of ours it replaces our method."""
-    ours = names.names()
+    ours = names()
     (tmp_path / "a_package.py").write_text(PLUG_IN)
     monkeypatch.syspath_prepend(tmp_path)
-    entries = [EntryPoint(name, "a_package", names.GROUP) for name in ("length", "random")]
-    monkeypatch.setattr(names, "entry_points", lambda group: entries)
-    names.modules.cache_clear()
-    try:
-        assert names.names() == sorted([*ours, "length"])
-        assert load("length").__name__ == load("random").__name__ == "Length"
-    finally:
-        names.modules.cache_clear()
+    entries = [EntryPoint(name, "a_package", METHODS.group) for name in ("length", "random")]
+    monkeypatch.setattr(registry, "_entries", lambda group: {e.name: e for e in entries})
+    assert names() == sorted([*ours, "length"])
+    assert load("length").__name__ == load("random").__name__ == "Length"
