@@ -60,8 +60,8 @@ class Registry:
         except Exception as e:  # a module raises any kind of exception
             raise self.broken(name, f"cannot be imported ({type(e).__name__}: {e})") from e
 
-    def classes(self, name: str, contract: type, most: int = 99) -> list[Any]:
-        """The classes of a contract that a module defines, from 1 to `most`."""
+    def classes(self, name: str, contract: type) -> list[Any]:
+        """The classes of a contract that a module defines; raises `PackageError` without one."""
         module = self.imported(name)
         found = [
             cls
@@ -69,14 +69,16 @@ class Registry:
             if issubclass(cls, contract) and cls.__module__ == module.__name__
             if not isabstract(cls)
         ]
-        if not 1 <= len(found) <= most:
-            wanted = "one" if most == 1 else "at least one"
-            raise self.broken(name, f"must define {wanted} {contract.__name__}, not {len(found)}")
+        if not found:
+            raise self.broken(name, f"defines no {contract.__name__}")
         return found
 
     def load(self, name: str, contract: type) -> Any:
         """The class of a contract that a module defines; raises `PackageError` unless it is one."""
-        return self.classes(name, contract, 1)[0]
+        found = self.classes(name, contract)
+        if len(found) > 1:
+            raise self.broken(name, f"defines {len(found)} of {contract.__name__}, not one")
+        return found[0]
 
     def package_of(self, name: str) -> str:
         """The package, as pip names it, that a name is of."""
