@@ -67,7 +67,7 @@ class AdaptOptions(MachineOptions, total=False):
     add_tokens: int | None
     then_task: bool | None
     replay_share: float | None
-    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae"] | None
+    objective: str | None
     whole_word: bool | None
     tag_domains: bool | None
     loss_on: Literal["all", "assistant", "completion"] | None
@@ -92,18 +92,7 @@ class EvaluateOptions(MachineOptions, total=False):
     model: str | Path | None
     adapter: Literal["pfeiffer", "lora"] | None
     frozen: bool | None
-    kind: (
-        Literal[
-            "auto",
-            "classification",
-            "language_modeling",
-            "multilabel",
-            "regression",
-            "tagging",
-            "translation",
-        ]
-        | None
-    )
+    kind: str | None
     metric: str | None
     text_field: str | None
     loss_on: Literal["all", "assistant", "completion"] | None
@@ -125,7 +114,7 @@ class ForecastOptions(MachineOptions, total=False):
     """Keywords of `forecast`."""
 
     model: str | Path | None
-    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae"] | None
+    objective: str | None
     length: int | None
     seed: int | None
 
@@ -191,18 +180,7 @@ class FitOptions(MachineOptions, total=False):
     """Keywords of `fit`."""
 
     model: str | Path | None
-    kind: (
-        Literal[
-            "auto",
-            "classification",
-            "language_modeling",
-            "multilabel",
-            "regression",
-            "tagging",
-            "translation",
-        ]
-        | None
-    )
+    kind: str | None
     metric: str | None
     text_field: str | None
     label_field: str | None

@@ -25,12 +25,13 @@ from corpusfit.scoring.tokens import ngrams, word_buffers
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import Machine, RunContext
+from corpusfit.training.contract import Network
 from corpusfit.training.data import cut_chunks, split_heldout
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import TrainingInputs, find_training_inputs
 from corpusfit.training.models import open_model
-from corpusfit.training.objectives import Network, objective
-from corpusfit.training.plan import LANGUAGE_MODELS, TASK, AdaptPlan
+from corpusfit.training.objectives import objective
+from corpusfit.training.plan import TASK, AdaptPlan
 from corpusfit.training.presets import length_of
 from corpusfit.training.special_tokens import backend_tokenizer
 from corpusfit.training.tokenising import Range, Tokenising, ranges_of, read_selected
@@ -317,7 +318,7 @@ def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forec
         raise bad_setting(
             "`model.name`", "a trained model", f"init = {plan.model.init}", "Leave init out."
         )
-    if plan.objective.name not in LANGUAGE_MODELS:
+    if not plan.objective.kind.language_model:
         cure = "Leave out `objective.name`: the predictors are of language models."
         raise bad_setting("`objective.name`", "mlm, mlm+nsp or causal", plan.objective.name, cure)
     require_extra("corpusfit forecast", "models")
@@ -436,7 +437,7 @@ def _loss_meter(
     model = opened.model.to(hardware.device)
     backend = backend_tokenizer(opened.tokenizer, opened.name)
     write_bytes(folder.tokenizer, backend.to_str().encode())
-    end = opened.special.end if plan.objective.name == "causal" else None
+    end = opened.special.end if plan.objective.kind.causal else None
     # token ids are memory-mapped, so they must be local
     token_cache = (context.cache if is_local(context.cache) else folder.work) / "tokens"
     length = length_of(plan, opened.max_length, hardware.device)

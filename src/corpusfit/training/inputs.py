@@ -209,7 +209,7 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> tuple[TrainingIn
     aligned = {"data": pairs, "task": corpus.is_parallel(texts.task)}
     aligned["replay"] = corpus.is_parallel(texts.replay)
     for role in (role for role, is_aligned in aligned.items() if not is_aligned):
-        allowed = "aligned pairs, or a selection of them, with `objective.name=translation`"
+        allowed = "aligned pairs, or a selection of them, for a translation"
         cure = f"Name two line-aligned files: `{role}=pair:all.de,all.en`."
         raise bad_setting(f"`{role}`", allowed, "texts", cure)
     return texts, check_sources(texts.data, texts.read, "`data`", progress.warn)
@@ -274,7 +274,7 @@ def with_conversations(
         UsageError: the data has not what `objective.loss_on` asks for.
         ModelError: the model has no chat template, and `objective.loss_on` needs one.
     """
-    if plan.objective.name != "causal":
+    if not plan.objective.kind.causal:
         return texts, False
     loss_on, read = plan.objective.loss_on, rows_read(texts)
     chats = holds_conversations(texts.data or texts.task, read)
