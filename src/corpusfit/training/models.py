@@ -44,7 +44,12 @@ from corpusfit.embed.transformer import (
 )
 from corpusfit.training.objectives import load
 from corpusfit.training.plan import ModelPlan
-from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer
+from corpusfit.training.special_tokens import (
+    SpecialTokens,
+    backend_tokenizer,
+    special_tokens_of,
+    special_tokens_of_translator,
+)
 
 MODEL = ModelSetting(
     name="`model.name`",
@@ -175,7 +180,10 @@ def checked_model(
 ) -> LoadedModel:
     """Check a model against its objective, and collect what training needs."""
     kind = load(objective)
-    special = kind.special_tokens(model, tokenizer, name)
+    if kind.pairs:
+        special = special_tokens_of_translator(model, tokenizer, name)
+    else:
+        special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
     if unfit := kind.unfit(model, special):
         raise _unfit(name, objective, *unfit)
     return LoadedModel(model, tokenizer, special, position_limit(model), name, fingerprint)
