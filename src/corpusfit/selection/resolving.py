@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import orjson
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import user_path
@@ -32,7 +34,7 @@ from corpusfit.core.plan import (
     ReadPlan,
     StageText,
 )
-from corpusfit.core.types import Document, Reject, Source
+from corpusfit.core.types import Document, Reject, Source, in_file
 from corpusfit.core.where import parsed
 from corpusfit.embed import precision_of, reads_whole
 from corpusfit.embed.folders import default_embedder
@@ -267,6 +269,7 @@ def open_run(
     group = plan.choose.balance.partition("field:")[2]
     require_fields(sources, plan.read, [group] if group else [], "choose.balance")
     require_groups(sources, plan.read, group)
+    require_kept(sources, plan)
     run = Run.of(context, plan, targets, sources, seconds=seconds, usage=usage)
     require_target(run)
     return run
@@ -324,6 +327,24 @@ def require_groups(sources: Sequence[Source], read: ReadPlan, field: str) -> Non
             f"{'Some' if decimals else 'None'} of its first {_LOOKED_AT:,} rows "
             f"{'have a decimal number' if decimals else 'has such a value'}.",
         )
+
+
+def require_kept(sources: Sequence[Source], plan: Plan) -> None:
+    """Check that the corpus has the fields to keep, with values that JSON can hold."""
+    names = plan.choose.kept_fields()
+    require_fields(sources, plan.read, names, "choose.keep")
+    for row in _first_rows(sources, plan.read.keeping(names)) if names else ():
+        carried = (row.fields or {}) if isinstance(row, Document) else {}
+        for name in names:
+            # also within an object or a list, such as the bytes of an image
+            if match := _FOREIGN.search(orjson.dumps(carried.get(name))):
+                allowed = "fields with text, numbers, or objects and lists of them"
+                what = match[1].decode()
+                cure = f"Row {in_file(row.row):,} has something else there ({what})."
+                raise bad_setting("`choose.keep`", allowed, name, cure)
+
+
+_FOREIGN = re.compile(rb'\{"%s":"([^"]*)"\}' % rejects.FOREIGN.encode())
 
 
 def _first_rows(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Row]:
