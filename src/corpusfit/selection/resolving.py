@@ -277,6 +277,8 @@ def open_run(
 
 _LOOKED_AT = 1_000
 """Rows of a source that a field is looked for in."""
+_NAMED = 20
+"""Most fields that a message names."""
 
 
 def require_fields(
@@ -291,20 +293,22 @@ def require_fields(
     for field in fields:
         # a row without its text field says which fields it has
         plan = dataclasses.replace(read, text_field=field, where="", numbers="", strict=False)
-        seen = ""
+        seen = dict[str, None]()
         for row in _first_rows(sources, plan):
             reason = row.reason if isinstance(row, Reject) else ""
             if reason.startswith(rejects.MISSING_FIELD):
-                seen = seen or reason.partition(": ")[2]
+                seen[reason.partition(" are ")[2].partition(";")[0]] = None
             elif not reason or rejects.of_field(reason):
                 break
         else:
-            if seen:
-                names = seen.partition(" are ")[2].partition(";")[0].split(", ")
+            # rows may have different fields
+            names = [*dict.fromkeys(n for each in seen for n in each.split(", ") if n.strip("…"))]
+            if names:
+                shown = ", ".join(names[:_NAMED]) + ", …" * (len(names) > _NAMED)
                 near = [f" Did you mean {n!r}?" for n in difflib.get_close_matches(field, names, 1)]
                 raise bad_setting(
                     f"`{setting}`",
-                    f"one that reads fields of the corpus (its {seen})",
+                    f"one that reads fields of the corpus (its fields are {shown})",
                     field,
                     f"None of its first {_LOOKED_AT:,} rows has this field.{''.join(near)}",
                 )
