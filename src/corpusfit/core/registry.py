@@ -52,12 +52,11 @@ class Registry:
 
     def imported(self, name: str) -> ModuleType:
         """The module of a name; raises `PackageError` if that of another package is broken."""
-        entry = self.theirs().get(name)
-        if entry is None:
-            return importlib.import_module(self.ours()[name])
         try:
-            return importlib.import_module(entry.module)
+            return importlib.import_module(self.modules()[name])
         except Exception as e:  # a module raises any kind of exception
+            if name not in self.theirs():
+                raise
             raise self.broken(name, f"cannot be imported ({type(e).__name__}: {e})") from e
 
     def classes(self, name: str, contract: type) -> list[Any]:
@@ -82,10 +81,8 @@ class Registry:
 
     def package_of(self, name: str) -> str:
         """The package, as pip names it, that a name is of."""
-        entry = self.theirs().get(name)
-        if entry is not None and entry.dist is not None:
-            return entry.dist.name
-        return self.modules()[name].partition(".")[0]
+        distribution = self.theirs()[name].dist if name in self.theirs() else None
+        return distribution.name if distribution else self.modules()[name].partition(".")[0]
 
     def broken(self, name: str, why: str) -> PackageError:
         """The error for a module of a package that cannot be used."""
