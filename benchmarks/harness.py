@@ -25,20 +25,15 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 LIBRARIES = (
     "corpusfit",
-    "kenlm",
     "numpy",
     "numba",
     "pyarrow",
     "scikit-learn",
     "isotree",
-    "pyod",
     "torch",
     "transformers",
     "accelerate",
     "sentence-transformers",
-    "networkx",
-    "usearch",
-    "igraph",
 )
 
 
