@@ -5,10 +5,9 @@ windows of about 250 word pieces. Reports texts per second and the cosine betwee
 both sides, computed on equally many tokens. Times are those of each side's defaults: sentence-
 transformers reads 256 tokens of a text in fp32, corpusfit 512. corpusfit in fp32 is timed too,
 which shows the share of bf16, and on one thread both sides in bf16 with 512 tokens of a text, the
-peer in small batches. With `cuda` both sides encode 20,000 docstrings and 2,000 windows on
-a GPU in bf16, 512 tokens of a text, the peer in batches of 256.
+peer in small batches.
 
-Run: python benchmarks/encode.py [THREADS | cuda]
+Run: python benchmarks/encode.py [THREADS]
 """
 
 from __future__ import annotations
@@ -125,34 +124,6 @@ def in_bf16(texts: dict[str, list[str]], cache: Path) -> None:
         )
 
 
-def on_gpu(texts: list[str], cache: Path) -> None:
-    """MiniLM in bf16 on a CUDA device, both sides at their best."""
-    import torch
-    from sentence_transformers import SentenceTransformer
-
-    from corpusfit.core.plan import EmbedPlan
-    from corpusfit.embed import load
-    from corpusfit.embed.folders import minilm_folder
-
-    kwargs = {"dtype": torch.bfloat16}
-    peer = SentenceTransformer(str(minilm_folder()), device="cuda", model_kwargs=kwargs)
-    peer.max_seq_length = 512
-    ours = load(EmbedPlan(device="cuda", precision="bf16"), cache)
-    sets = {"docstrings": (texts * 2)[:20_000], "windows": windows(texts, 2_000)}
-    for name, some in sets.items():
-        paired(
-            f"encode_minilm_{name}_cuda",
-            lambda some=some: ours.encode(some),
-            lambda some=some: peer.encode(some, batch_size=256),
-            runs=5,
-            work=len(some),
-            unit="texts",
-            note=f"all-MiniLM-L6-v2, {len(some)} {name}, {torch.cuda.get_device_name()}, bf16 on "
-            "both sides, 512 tokens",
-            extra={"mean_cosine": mean_cosine(ours.encode(some), peer.encode(some))},
-        )
-
-
 def as_run(texts: dict[str, list[str]], cache: Path) -> None:
     """Encoding as in a run, in single-threaded workers, and the peer with all threads."""
     from sentence_transformers import SentenceTransformer
@@ -203,13 +174,9 @@ def against_model2vec(texts: list[str], cache: Path, threads: int) -> None:
 
 
 def main() -> None:
-    """Run all measurements with the given number of threads, or those on a GPU."""
+    """Run all measurements with the given number of threads."""
     import torch
 
-    if sys.argv[1:] == ["cuda"]:
-        with tempfile.TemporaryDirectory() as folder:
-            on_gpu(docstrings(), Path(folder))
-        return
     if len(sys.argv) > 1:
         torch.set_num_threads(int(sys.argv[1]))
     threads = torch.get_num_threads()
