@@ -22,12 +22,10 @@ from foes import foe
 from fuzz import fuzz
 from kills import kill
 from ledger import Ledger
-from stores import store
 
 CAMPAIGNS = {
     "kills": kill,
     "faults": fault,
-    "stores": store,
     "foes": foe,
     "fuzz": fuzz,
 }
