@@ -306,8 +306,6 @@ def tables(
             *replays(found),
             *predictions(found),
             *choices(found),
-            "## What it shows by now",
-            reached(found, records),
             made_by(records),
         ],
         "score_tasks": [
@@ -604,63 +602,6 @@ def choices(found: dict[tuple[Key, str], Record]) -> list[str]:
         "| setting | score | column chosen | regret | largest | over |\n|---|---|---|---|---|---|\n"
         + "\n".join(lines),
     ]
-
-
-def pooled(groups: Iterable[Sequence[float]]) -> float:
-    """Standard deviation within groups, all with one variance."""
-    kept = [g for g in groups if len(g) > 1]
-    freedom = sum(len(g) - 1 for g in kept)
-    squares = sum((len(g) - 1) * statistics.variance(g) for g in kept)
-    return math.sqrt(squares / freedom) if freedom else math.nan
-
-
-def reached(found: dict[tuple[Key, str], Record], records: list[Record]) -> str:
-    """What the finished cells' deviations say of the same."""
-    costs: dict[tuple[str, str], list[float]] = {}
-    for r in records:
-        if not r["result"].get("shared"):
-            costs.setdefault((r["setting"], r["rung"]), []).append(r["cpu_seconds"] / 60)
-    lines = []
-    for setting, name in itertools.product(SETTINGS, MEASURES):
-        if name == "general loss":
-            continue
-        values = values_of(found, name)
-        columns = {key[2] for key in values if key[0] == setting} - {RANDOM, BASE}
-        gains = [Gains.of(values, setting, column, RANDOM) for column in sorted(columns)]
-        gains = [g for g in gains if g.tasks]
-        if not gains:
-            continue
-        digits = MEASURES[name].digits + 1
-        rows = [
-            (row[~np.isnan(row)], d)
-            for g in gains
-            for row, d in zip(g.gain, g.resampled, strict=True)
-        ]
-        adaptations = pooled([row.tolist() for row, _ in rows])
-        examples = math.sqrt(statistics.fmean(float(d.mean(0).var()) for _, d in rows))
-        a = statistics.fmean(len(row) for row, _ in rows)
-        tasks = len({t for g in gains for t in g.tasks})
-        inner = 0.0 if math.isnan(adaptations) else adaptations**2 / a
-        error = math.sqrt(inner + examples**2)
-        unknown = math.isnan(adaptations)
-        if not error:
-            continue
-        cost = costs.get((setting, MEASURES[name].rung), [math.nan])
-        lines.append(
-            f"| {setting} | {name} | {'–' if unknown else f'{adaptations:.{digits}f}'} "
-            f"| {examples:.{digits}f} | {a:.1f} | {tasks} "
-            f"| {'at least ' if unknown else ''}{SHOWN * error:.{digits}f} "
-            f"| {'–' if math.isnan(cost[0]) else f'{statistics.fmean(cost):.1f}'} |"
-        )
-    if not lines:
-        return "No column has a cell beside `random` yet."
-    return (
-        "Standard deviations of a difference to `random`: between adaptations, and by test "
-        "examples (of the mean over a task's adaptations); the smallest difference that is shown "
-        "on one task; minutes of a core per measurement, without those below it.\n\n"
-        "| setting | measure | adaptations | examples | adaptations a task | tasks | one task "
-        "| cost |\n|---|---|---|---|---|---|---|---|\n" + "\n".join(lines)
-    )
 
 
 def made_by(records: list[Record]) -> str:
