@@ -28,7 +28,7 @@ class MaskedLM(RowObjective):
     auto = "AutoModelForMaskedLM"
     instead = "causal"
     language_model = True
-    takes = (
+    takes: ClassVar[tuple[str, ...]] = (
         *("objective.mask", "objective.whole_word", "model.add_tokens", "adapter.kind"),
         *("train.shard", "train.compile"),
     )
