@@ -1,12 +1,10 @@
-"""Speed and losses of `corpusfit adapt` and of Hugging Face's `run_mlm.py` recipe.
+"""Speed of `corpusfit adapt` and of Hugging Face's `run_mlm.py` and `run_clm.py` recipes.
 
-Measures training tokens per second of both in turn, each in its own process; losses of both on
-the same rows with the same masks; and the held-out loss after equally many steps with separate
-rows and masks, for several seeds. The part `decoder` measures the speed and peak memory of random
-decoders of Qwen2.5's shape beside the recipe of `run_clm.py`: half a billion weights by LoRA, and
-four layers of it with all weights trained.
+Measures training tokens per second of both in turn, each in its own process. The part `decoder`
+measures the speed and peak memory of random decoders of Qwen2.5's shape: half a billion weights by
+LoRA, and four layers of it with all weights trained.
 
-The script `run_mlm.py` is not in the transformers package, so this file repeats its documented
+The recipes' scripts are not in the transformers package, so this file repeats their documented
 steps: texts with special tokens, concatenated and cut into blocks (the remainder is dropped),
 masks by `DataCollatorForLanguageModeling`, and `Trainer` with its defaults. Blocks are prepared
 in advance as lists, which are faster than a `datasets` table. Weights are float32 on both sides;
@@ -15,33 +13,32 @@ transformers 5 opens some models in bf16, and trains bf16 weights, unless config
 A timed step includes rows, masks, forward, backward, clipping and AdamW. Both sides exclude
 tokenising, loading and the first block of steps. Tokens include special tokens, not padding.
 
-Run: python benchmarks/adapt.py --model DIR [--text FILE.jsonl] [--threads N] [--device cuda]
-     [--parts speed,same,own,decoder]
+Run: python benchmarks/adapt.py --model DIR [--text FILE.jsonl] [--threads N]
+     [--parts speed,decoder] [--precision fp32]
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import resource
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from harness import RESULTS, Side, machine, paired
+from harness import Side, paired, store
 
 ROUNDS = 7
 MASK = 0.15
 RATE = 5e-5  # of TrainingArguments, and of run_mlm.py
+SHAPES = ((16, 128, "bf16", 4), (16, 512, "bf16", 1), (16, 128, "fp32", 2))
+"""Timed cases: sequences, tokens in each, precision, steps of a block."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +51,8 @@ class Case:
     batch: int
     length: int
     precision: str
-    device: str
     threads: int
     block: int  # steps timed together
-    seed: int = 0
     objective: str = "mlm"
     adapter: str = ""
     rounds: int = ROUNDS
@@ -71,7 +66,7 @@ class Case:
 # ------------------------------------------------------------------ both sides of one training
 
 
-def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: Path | None) -> Any:
+def ours(case: Case, on_step: Callable[[], None], out: Path) -> Any:
     """`corpusfit adapt` with its defaults, except for the settings of the case."""
     from accelerate.state import AcceleratorState
 
@@ -102,12 +97,12 @@ def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: P
 
     AcceleratorState._reset_state(reset_partial_state=True)  # state of an earlier `Trainer`
     train = TrainPlan(
-        max_steps=steps,
+        max_steps=case.steps,
         batch=case.batch,
         length=case.length,
         learning_rate=RATE,
         precision=case.precision,
-        device=case.device,
+        device="cpu",
         evaluations=1,
     )
     plan = AdaptPlan(
@@ -116,14 +111,12 @@ def ours(case: Case, steps: int, on_step: Callable[[], None], out: Path, task: P
         train=train,
         adapter=AdapterPlan(case.adapter),
         mix=MixPlan(heldout=100 if case.objective == "mlm" else 4),
-        seed=case.seed,
     )
-    given = [str(task)] if task else []
     where = Machine(workers=1, progress=Steps())
-    return adapt(plan, [str(case.text)], out, task=given, machine=where, overwrite=True)
+    return adapt(plan, [str(case.text)], out, machine=where)
 
 
-def recipe(case: Case, steps: int, on_step: Callable[[], None], **more: Any) -> Any:
+def recipe(case: Case, on_step: Callable[[], None]) -> Any:
     """`run_mlm.py` or `run_clm.py`: blocks, the collator and `Trainer`; returns the trainer."""
     import torch
     from accelerate.state import AcceleratorState
@@ -145,41 +138,30 @@ def recipe(case: Case, steps: int, on_step: Callable[[], None], **more: Any) -> 
     tokenizer = AutoTokenizer.from_pretrained(case.model)
     arguments = TrainingArguments(
         output_dir=tempfile.mkdtemp(),
-        max_steps=steps,
+        max_steps=case.steps,
         per_device_train_batch_size=case.batch,
         bf16=case.precision == "bf16",
-        use_cpu=case.device == "cpu",
+        use_cpu=True,
         save_strategy="no",
         report_to="none",
         disable_tqdm=True,
-        seed=case.seed,
         learning_rate=RATE,
     )
     masked = case.objective == "mlm"
     auto = AutoModelForMaskedLM if masked else AutoModelForCausalLM
-    how = {}
-    if case.device == "cuda" and find_spec("flash_attn"):
-        how["attn_implementation"] = "flash_attention_2"  # the Trainer's autocast gives it bf16
-    model = auto.from_pretrained(case.model, dtype=torch.float32, **how)
+    model = auto.from_pretrained(case.model, dtype=torch.float32)
     if case.adapter:
         import peft
 
         model = peft.get_peft_model(
             model, peft.LoraConfig(target_modules="all-linear", lora_alpha=16)
         )
-    trainer = more.pop("kind", Trainer)(
+    trainer = Trainer(
         model=model,
         args=arguments,
         callbacks=[Steps()],
-        **(
-            more
-            or {
-                "train_dataset": blocks(tokenizer, texts(case.text), case.length),
-                "data_collator": DataCollatorForLanguageModeling(
-                    tokenizer, mlm=masked, mlm_probability=MASK
-                ),
-            }
-        ),
+        train_dataset=blocks(tokenizer, texts(case.text), case.length),
+        data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=masked, mlm_probability=MASK),
     )
     trainer.train()
     return trainer
@@ -216,8 +198,6 @@ def side(name: str, case: Case, pipe: Connection) -> None:
         made += 1
         if made % case.block:
             return
-        if case.device == "cuda":
-            torch.cuda.synchronize()
         pipe.send((time.perf_counter() - since, time.process_time() - busy))
         if made < case.steps:
             pipe.recv()
@@ -227,15 +207,14 @@ def side(name: str, case: Case, pipe: Connection) -> None:
     tokens = float(case.batch * case.length)
     if name == "ours":
         with tempfile.TemporaryDirectory() as folder:
-            done = ours(case, case.steps, on_step, Path(folder) / "out", None).manifest
+            done = ours(case, on_step, Path(folder) / "out").manifest
         tokens *= done["fill"] or 1.0
-        seen = {name: done[name] for name in ("precision", "device", "packed", "fill")}
+        seen = {name: done[name] for name in ("precision", "packed", "fill")}
     else:
-        trainer = recipe(case, case.steps, on_step)
+        trainer = recipe(case, on_step)
         seen = {
             "optim": str(trainer.args.optim.value),
             "attention": trainer.model.config._attn_implementation,
-            "device": trainer.args.device.type,
         }
     seen["peak_gb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
     pipe.send({"tokens": tokens, "seen": seen})
@@ -251,7 +230,7 @@ def speed(case: Case) -> None:
         runs=case.rounds,
         work=case.batch * case.length * case.block,
         unit="tokens",
-        note=f"{case.batch} x {case.length} tokens, {case.precision}, {case.device}, "
+        note=f"{case.batch} x {case.length} tokens, {case.precision}, cpu, "
         f"torch threads a side: {case.threads}; blocks of {case.block} steps; the peer is "
         "transformers.Trainer as run_mlm.py (run_clm.py, peft) sets it up",
     )
@@ -269,179 +248,10 @@ def speed(case: Case) -> None:
         "min": min(busy),
         "max": max(busy),
     }
-    write(result)
-
-
-# --------------------------------------------------------------------- the same loss curve
-
-
-@contextmanager
-def watched(seen: list[Any]) -> Iterator[None]:
-    """Every batch of corpusfit's training, in order; held-out batches first."""
-    from corpusfit.training.contract import RowObjective
-
-    make = RowObjective.micro_batch
-
-    def micro_batch(self: Any, *given: Any) -> Any:
-        made = make(self, *given)
-        seen.append(made)
-        return made
-
-    RowObjective.micro_batch = micro_batch
-    try:
-        yield
-    finally:
-        RowObjective.micro_batch = make
-
-
-def row(micro: Any, i: int, packing: Any) -> dict[str, Any]:
-    """A row as input of a transformers model: pairwise attention mask, positions and all labels."""
-    import torch
-
-    labels = torch.full((micro.ids.numel(),), -100)
-    labels[micro.at] = micro.labels
-    one = slice(i, i + 1)
-    inputs = packing.inputs(micro.ids[one], micro.chunk[one], torch.float32)
-    labels = labels.reshape(micro.ids.shape)
-    return {"labels": labels[i]} | {k: v[0] for k, v in inputs.items()}
-
-
-def same(case: Case, folder: Path, steps: int) -> None:
-    """Largest difference of a loss between corpusfit and `Trainer` on the same rows and masks."""
-    import torch
-    from torch.utils.data import SequentialSampler, default_collate
-    from transformers import AutoModelForMaskedLM, AutoTokenizer, Trainer
-
-    from corpusfit.embed.prediction import Predictor
-    from corpusfit.training.packing import find_packing
-    from corpusfit.training.special_tokens import special_tokens_of
-
-    model = AutoModelForMaskedLM.from_pretrained(case.model, dtype=torch.float32)
-    special = special_tokens_of(AutoTokenizer.from_pretrained(case.model), "model", 10**9)
-    packing = find_packing(Predictor(model), special, case.length, causal=False)
-    seen: list[Any] = []
-    with watched(seen):
-        done = ours(case, steps, lambda: None, folder / "same", None)
-    mine = [record["loss"] for record in done.history() if "loss" in record]
-    micros = [m for m in seen if m.ids.shape == (case.batch, case.length)][-steps:]
-    theirs: list[float] = []
-
-    class InOrder(Trainer):
-        def _get_train_sampler(self, data: Any = None) -> Any:
-            return SequentialSampler(self.train_dataset)
-
-        def create_scheduler(self, *_: Any, **__: Any) -> Any:
-            return self._like_ours()
-
-        def _like_ours(self) -> Any:
-            from transformers import get_linear_schedule_with_warmup
-
-            first = -(-steps // 100)
-            self.lr_scheduler = get_linear_schedule_with_warmup(self.optimizer, first, steps)
-            return self.lr_scheduler
-
-        def training_step(self, *given: Any, **named: Any) -> Any:
-            loss = super().training_step(*given, **named)
-            theirs.append(float(loss))
-            return loss
-
-    kept = [row(micro, i, packing) for micro in micros for i in range(case.batch)]
-    recipe(
-        case, steps, lambda: None, kind=InOrder, train_dataset=kept, data_collator=default_collate
-    )
-    apart = [abs(a - b) for a, b in zip(mine, theirs, strict=True)]
-    write(
-        {
-            "name": "adapt_same_masks",
-            "note": f"{steps} steps of {case.batch} x {case.length} tokens, {case.precision}: the "
-            "loss of each step, ours and Trainer's over the same rows with the same masks",
-            "largest_difference": max(apart),
-            "median_difference": statistics.median(apart),
-            "first": [mine[0], theirs[0]],
-            "last": [mine[-1], theirs[-1]],
-            "machine": machine(),
-        }
-    )
-
-
-def own(case: Case, folder: Path, task: Path, steps: int, seeds: Sequence[int]) -> None:
-    """Loss of both on the same held-out text after separate rows and masks, by seed."""
-    seen: list[Any] = []
-    found: dict[str, list[float]] = {"ours": [], "peer": []}
-    before = 0.0
-    for seed in seeds:
-        now, out = dataclasses.replace(case, seed=seed), folder / f"own-{seed}"
-        with watched(seen):
-            ours(now, steps, lambda: None, out, task)
-        if seed == seeds[0]:
-            fixed = _of_task(seen, out)
-            before = loss_on(fixed, case.model)
-        found["ours"].append(loss_on(fixed, out))
-        theirs = folder / f"recipe-{seed}"
-        recipe(now, steps, lambda: None).save_model(str(theirs))
-        found["peer"].append(loss_on(fixed, theirs))
-    write(
-        {
-            "name": "adapt_own_masks",
-            "note": f"loss in nats on held-out task text after {steps} steps of "
-            f"{case.batch} x {case.length} tokens, {case.precision}, rate {RATE:g}",
-            "before": before,
-            **found,
-            "mean": {name: statistics.mean(losses) for name, losses in found.items()},
-            "deviation_of_seeds": {n: statistics.stdev(losses) for n, losses in found.items()},
-            "machine": machine(),
-        }
-    )
-
-
-def _of_task(seen: Sequence[Any], out: Path) -> list[Any]:
-    """The batches of held-out task text; they come before those of training."""
-    kinds = json.loads((out / "manifest.json").read_text("utf-8"))["heldout"]
-    first = 0
-    for name, rows in kinds.items():
-        laid, last = 0, first
-        while laid < rows:
-            laid, last = laid + len(seen[last].ids), last + 1
-        if name == "task":
-            break
-        first = last
-    return list(seen[first:last])
-
-
-def loss_on(micros: Sequence[Any], model: Path) -> float:
-    """A model's mean loss per masked token, computed with transformers only."""
-    import torch
-    from transformers import AutoModelForMaskedLM
-
-    opened = AutoModelForMaskedLM.from_pretrained(model, dtype=torch.float32).eval()
-    total, count = 0.0, 0
-    for micro in micros:
-        with torch.no_grad():
-            out = opened(input_ids=micro.ids, attention_mask=(micro.chunk >= 0).long())
-            logits = out.logits.flatten(0, 1)[micro.at]
-        loss = torch.nn.functional.cross_entropy(logits, micro.labels, reduction="sum")
-        total, count = total + float(loss), count + len(micro.at)
-    return total / count
+    store(result)
 
 
 # --------------------------------------------------------------------------------- command line
-
-
-def write(result: dict[str, Any]) -> None:
-    """Write the result to its file and print a summary."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{result['name']}.json"
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps({k: v for k, v in result.items() if k not in ("machine", "note")}))
-
-
-def bert_base(tokenizer_of: Path, folder: Path) -> Path:
-    """An untrained BERT of base size, with the tokenizer of another model."""
-    from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
-
-    BertForMaskedLM(BertConfig()).save_pretrained(folder)
-    AutoTokenizer.from_pretrained(tokenizer_of).save_pretrained(folder)
-    return folder
 
 
 def decoder(tokenizer_of: Path, folder: Path, layers: int) -> Path:
@@ -455,35 +265,14 @@ def decoder(tokenizer_of: Path, folder: Path, layers: int) -> Path:
     return folder
 
 
-def demo_text(folder: Path) -> tuple[Path, Path]:
-    """Docstrings of the standard library as one file, and a task's file."""
+def demo_text(folder: Path) -> Path:
+    """Docstrings of the standard library as one file."""
     from corpusfit.demo import write_demo_text
 
-    task, corpus = write_demo_text(folder, seed=0)
+    _, corpus = write_demo_text(folder, seed=0)
     text = folder / "text.jsonl"
     text.write_bytes(b"".join(p.read_bytes() for p in sorted(corpus.iterdir())))
-    return text, task / "train.jsonl"
-
-
-def cases(given: argparse.Namespace, model: Path, text: Path) -> list[Case]:
-    """Timed cases: (sequences, tokens in each, precision, steps of a block)."""
-    shapes = [(16, 128, "bf16", 4), (16, 512, "bf16", 1), (16, 128, "fp32", 2)]
-    if given.device == "cuda":
-        shapes = [(32, 512, "bf16", 20), (256, 128, "bf16", 10)]
-    return [
-        Case(
-            f"adapt_{b}x{n}_{p}_{given.device}_{given.threads}t",
-            model,
-            text,
-            b,
-            n,
-            p,
-            given.device,
-            given.threads,
-            block,
-        )
-        for b, n, p, block in shapes
-    ]
+    return text
 
 
 def main() -> None:
@@ -492,40 +281,28 @@ def main() -> None:
     words.add_argument("--model", type=Path, required=True)
     words.add_argument("--text", type=Path)
     words.add_argument("--threads", type=int, default=2)
-    words.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    words.add_argument("--parts", default="speed,same,own")
+    words.add_argument("--parts", default="speed")
     words.add_argument("--precision", choices=("bf16", "fp32"), default="bf16", help="of a decoder")
     given = words.parse_args()
     if not (given.model / "config.json").exists():
         print(f"Skipped: no model in {given.model}; set --model to the folder of one.")
         return
-    import torch
-
-    torch.set_num_threads(given.threads)
     parts = given.parts.split(",")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        text, task = demo_text(folder)
-        model = given.model.resolve()
-        if given.device == "cuda":
-            model = bert_base(model, folder / "base")
-        all_cases = cases(given, model, (given.text or text).resolve())
+        text = (given.text or demo_text(folder)).resolve()
         if "speed" in parts:
-            for case in all_cases:
-                speed(case)
+            for batch, length, precision, block in SHAPES:
+                kind = f"adapt_{batch}x{length}_{precision}_cpu_{given.threads}t"
+                shape = given.model.resolve(), text, batch, length, precision
+                speed(Case(kind, *shape, given.threads, block))
         if "decoder" in parts:
             # with all weights trained, only four layers of both sides fit in 24 GB
             for adapter, layers in (("lora", 24), ("", 4)):
                 made = decoder(given.model, folder / f"decoder{layers}", layers)
-                shape = made, (given.text or text).resolve(), 2, 512, given.precision, given.device
-                kind = f"adapt_decoder_{adapter or 'all'}_{given.precision}_{given.device}"
+                kind = f"adapt_decoder_{adapter or 'all'}_{given.precision}_cpu"
                 causal = {"objective": "causal", "adapter": adapter, "rounds": 4}
-                speed(Case(kind, *shape, given.threads, 1, **causal))
-        on_cpu = dataclasses.replace(all_cases[0], device="cpu", model=given.model.resolve())
-        if "same" in parts:
-            same(dataclasses.replace(on_cpu, precision="fp32"), folder, 50)
-        if "own" in parts:
-            own(on_cpu, folder, task, 50, (0, 1, 2))
+                speed(Case(kind, made, text, 2, 512, given.precision, given.threads, 1, **causal))
 
 
 if __name__ == "__main__":

@@ -23,8 +23,6 @@ from corpusfit.core.errors import (
     OutputFolderError,
     StorageError,
     StrictError,
-    UnknownMethodError,
-    UsageError,
 )
 
 GOOD = [json.dumps({"text": t}).encode() for t in prose("market", 6)]
@@ -303,31 +301,6 @@ def test_inputs_that_are_not_there(cli, task, pile, tmp_path, role):
         assert why in done.err
         assert str(given) in done.err
         assert done.out == ""
-
-
-def test_an_unknown_method_is_answered_with_the_nearest(cli, random_run, task, pile, tmp_path):
-    with pytest.raises(UnknownMethodError, match=r"got 'isolationforest'.*'isolation_forest'\?"):
-        random_run(pile, method="isolationforest")
-    done = cli(
-        *("select", "--target", task, "--corpus", pile, "--out", tmp_path / "o"),
-        *("--method", "randon"),
-    )
-    assert done.code == 2
-    assert "'random'" in done.err
-    assert not (tmp_path / "o").exists()
-
-
-@pytest.mark.parametrize("fraction", [0, -0.1, 1.5, float("nan")])
-def test_a_fraction_outside_its_range(cli, random_run, task, pile, tmp_path, fraction):
-    with pytest.raises(UsageError, match=r"`choose\.fraction.*\(0, 1\].*got "):
-        random_run(pile, fraction=fraction)
-    done = cli(
-        *("select", "--target", task, "--corpus", pile, "--out", tmp_path / "o"),
-        *("--method", "random", "--fraction", fraction),
-    )
-    assert done.code == 2
-    assert "--fraction" in done.err
-    assert "(0, 1]" in done.err
 
 
 def test_a_whole_fraction_takes_everything(random_run, pile):

@@ -336,7 +336,9 @@ def command(**settings: Any) -> Callable[[_F], _F]:
 
 def _argument(parameter: inspect.Parameter, entry: _Entry) -> tuple[Any, Any]:
     """The annotation and the default of a function's own parameter, for Typer."""
-    kind, default = str(parameter.annotation), parameter.default
+    kind, default = parameter.annotation, parameter.default
+    if not isinstance(kind, str):  # of a module that does not postpone its annotations
+        kind = inspect.formatannotation(kind)
     # repeatable options are marked in their help
     several = ("Inputs" in kind or "Sequence[str]" in kind) and (
         "repeat" in entry.text or not entry.flags

@@ -26,6 +26,7 @@ class ChooseOptions(MachineOptions, total=False):
     balance: str | None
     clusters: str | Path | None
     dedup: Literal["exact", "near", "none"] | None
+    keep: str | Sequence[str] | None
 
 
 class SelectOptions(ChooseOptions, total=False):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,13 +24,14 @@ from corpusfit.embed.prediction import Predictor
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_out
 from corpusfit.training.packing import Packing
 from corpusfit.training.plan import ObjectivePlan
-from corpusfit.training.special_tokens import SpecialTokens, special_tokens_of
+from corpusfit.training.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:
     import torch
 
 Rows = Sequence[NDArray[np.int64]]
 Keys = NDArray[np.uint64]
+Sizes = tuple[int, int, int]  # layers, width and vocabulary
 Targets = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -67,8 +68,10 @@ class Objective(ABC):
     """A training objective for the tokens of one model.
 
     To add an objective, add one file to `training/objectives/` with one `Objective`, named like the
-    file (with `+` for `_`); other packages name a module by an entry point of the group
-    `corpusfit.objectives`. The command line, `fit` and recipes find it.
+    file, with `+` for `_`. In another package: entry point group `corpusfit.objectives`.
+
+    Raises:
+        ModelError: the tokenizer has not what a setting needs.
     """
 
     special: SpecialTokens
@@ -91,10 +94,10 @@ class Objective(ABC):
     """Whether several chunks may share a row."""
     specials: ClassVar[int] = 1
     """How many times a chunk has the closing special tokens."""
-    takes: ClassVar[frozenset[str]] = frozenset()
+    takes: ClassVar[tuple[str, ...]] = ()
     """Which settings of `plan.OF_SOME` it goes with."""
-    sizes: ClassVar[Mapping[str, tuple[int, int, int]]] = {}
-    """Layers, width and vocabulary of an untrained model, by `model.init`; see `untrained`."""
+    sizes: ClassVar[Mapping[str, Sizes]] = {}
+    """Those of an untrained model, by `model.init`; see `untrained`."""
     batch: ClassVar[Mapping[str, int]] = {"cpu": 16, "gpu": 256}
     """The default of `train.batch`."""
     lengths: ClassVar[Mapping[str, int]] = {"cpu": 128, "gpu": 512}
@@ -103,36 +106,14 @@ class Objective(ABC):
     """The default of `train.learning_rate`; None for that of the model's size."""
 
     @classmethod
-    def build(cls, special: SpecialTokens, plan: ObjectivePlan, length: int = 0) -> Self:
-        """The objective of a plan.
-
-        Raises:
-            ModelError: the tokenizer has not what a setting needs.
-        """
-        return cls(special, plan, length)
-
-    @classmethod
-    def special_tokens(cls, model: Any, tokenizer: Any, name: str) -> SpecialTokens:
-        """The special tokens of a model; raises `ModelError` if model and tokenizer do not fit."""
-        return special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
-
-    @classmethod
     def unfit(cls, model: Any, special: SpecialTokens) -> tuple[str, str] | None:
         """Why a model cannot be trained, and the objective to take instead; None if it can."""
         del model, special
         return None
 
     @classmethod
-    def untrained(
-        cls, texts: Sequence[str], size: tuple[int, int, int], tags: Sequence[str]
-    ) -> tuple[Any, Any]:
-        """A tokenizer of texts, and the configuration of an untrained model of one of `sizes`.
-
-        Args:
-            texts: the texts to learn the tokenizer from.
-            size: layers, width and vocabulary.
-            tags: special tokens to add.
-        """
+    def untrained(cls, texts: Sequence[str], size: Sizes, tags: Sequence[str]) -> tuple[Any, Any]:
+        """A tokenizer that is learned from texts, with tags, and a model's configuration."""
         raise NotImplementedError(f"{cls.__name__} has no sizes")
 
     @staticmethod

@@ -26,7 +26,7 @@ from corpusfit.core.errors import (
 )
 from corpusfit.core.languages import code_of
 from corpusfit.core.manifest import OutFolder, undamaged
-from corpusfit.core.plan import SECOND, ChoosePlan, Plan, ReadPlan
+from corpusfit.core.plan import OF_A_TEXT, SECOND, ChoosePlan, Plan, ReadPlan
 from corpusfit.core.types import Parts, Source, file_of
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.chance import keys_at, uniform
@@ -251,16 +251,12 @@ def choose_side(
     return dataclasses.replace(plan, read=read), texts
 
 
-_SELECTED = ("text", "translation", "source", "row", "segment", "score", "weight", "id")
-"""Fields of a selected segment; a field of its row of such a name is stored as `row_NAME`."""
-
-
 def rows_read(texts: TrainingInputs) -> ReadPlan:
     """How the data's rows are read; of a selection not the segments, but the rows they are of."""
     if texts.selection is None:
         return texts.read
     field = texts.selection["plan"]["read"]["text_field"]
-    names = {name: f"row_{name}" if name in _SELECTED else name for name in fields_in(field)}
+    names = {name: f"row_{name}" if name in OF_A_TEXT else name for name in fields_in(field)}
     field = names.get(field) or _FIELD.sub(lambda match: f"{{{names[match[1]]}}}", field)
     return dataclasses.replace(texts.read, text_field=field)
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from corpusfit.core.artifacts import is_local, remove, writing
 from corpusfit.core.errors import (
+    CorpusfitError,
     ModelError,
     StorageError,
     bad_setting,
@@ -43,7 +44,12 @@ from corpusfit.embed.transformer import (
 )
 from corpusfit.training.objectives import load
 from corpusfit.training.plan import ModelPlan
-from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer
+from corpusfit.training.special_tokens import (
+    SpecialTokens,
+    backend_tokenizer,
+    special_tokens_of,
+    special_tokens_of_translator,
+)
 
 MODEL = ModelSetting(
     name="`model.name`",
@@ -174,7 +180,10 @@ def checked_model(
 ) -> LoadedModel:
     """Check a model against its objective, and collect what training needs."""
     kind = load(objective)
-    special = kind.special_tokens(model, tokenizer, name)
+    if kind.pairs:
+        special = special_tokens_of_translator(model, tokenizer, name)
+    else:
+        special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
     if unfit := kind.unfit(model, special):
         raise _unfit(name, objective, *unfit)
     return LoadedModel(model, tokenizer, special, position_limit(model), name, fingerprint)
@@ -228,7 +237,7 @@ def _loading(name: str, objective: str, seed: int) -> Iterator[None]:
     try:
         with quiet(), seeded(seed):
             yield
-    except ModelError:
+    except CorpusfitError:
         raise
     except Exception as e:  # a broken folder raises many kinds of exceptions
         raise_machine_fault(e, f"`model.name`: {name} cannot be loaded")

@@ -25,5 +25,5 @@ def load(name: str) -> type[Objective]:
 
 
 def objective(plan: ObjectivePlan, special: SpecialTokens, length: int = 0) -> Objective:
-    """The objective that a plan names, for sequences of at most `length` tokens; see `build`."""
-    return load(plan.name).build(special, plan, length)
+    """The objective that a plan names, for sequences of at most `length` tokens."""
+    return load(plan.name)(special, plan, length)

@@ -8,14 +8,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from corpusfit.embed.prediction import reads_ahead
 from corpusfit.training.batches import PADDING, TokenRows
-from corpusfit.training.contract import Keys, RowObjective, Targets
-from corpusfit.training.plan import ObjectivePlan
+from corpusfit.training.contract import Keys, RowObjective, Sizes, Targets
 from corpusfit.training.scratch import END, HEAD, POSITIONS, SIZES, trained_bpe
 from corpusfit.training.special_tokens import SpecialTokens
 
@@ -27,28 +26,21 @@ class Causal(RowObjective):
     auto = "AutoModelForCausalLM"
     language_model = True
     causal = True
-    takes = frozenset({"objective.loss_on", "adapter.kind", "train.shard", "train.compile"})
+    takes = ("objective.loss_on", "adapter.kind", "train.shard", "train.compile")
     sizes = SIZES
 
-    @classmethod
-    def build(cls, special: SpecialTokens, plan: ObjectivePlan, length: int = 0) -> Self:
-        """See `Objective.build`."""
+    def __post_init__(self) -> None:
         # texts end with that token already, and the parts of a text should not
-        if special.end in special.suffix:
-            special = dataclasses.replace(special, suffix=())
-        return cls(special, plan, length)
+        if self.special.end in self.special.suffix:
+            vars(self)["special"] = dataclasses.replace(self.special, suffix=())
 
     @classmethod
     def unfit(cls, model: Any, special: SpecialTokens) -> tuple[str, str] | None:
-        """See `Objective.unfit`."""
         ahead = model.device.type != "meta" and reads_ahead(model)
         return ("its attention is not causal", "mlm") if ahead else None
 
     @classmethod
-    def untrained(
-        cls, texts: Sequence[str], size: tuple[int, int, int], tags: Sequence[str]
-    ) -> tuple[Any, Any]:
-        """A GPT-2; see `Objective.untrained`."""
+    def untrained(cls, texts: Sequence[str], size: Sizes, tags: Sequence[str]) -> tuple[Any, Any]:
         import transformers
         from tokenizers import decoders, processors
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import ModelError
 from corpusfit.kernels.batches import masked
 from corpusfit.training.batches import PADDING, TokenRows
-from corpusfit.training.contract import Keys, RowObjective, Targets
-from corpusfit.training.plan import ObjectivePlan
+from corpusfit.training.contract import Keys, RowObjective, Sizes, Targets
 from corpusfit.training.scratch import HEAD, POSITIONS, SIZES, word_pieces
 from corpusfit.training.special_tokens import SpecialTokens
 
@@ -29,37 +28,28 @@ class MaskedLM(RowObjective):
     auto = "AutoModelForMaskedLM"
     instead = "causal"
     language_model = True
-    takes = frozenset(
-        {
-            *("objective.mask", "objective.whole_word", "model.add_tokens", "adapter.kind"),
-            *("train.shard", "train.compile"),
-        }
+    takes = (
+        *("objective.mask", "objective.whole_word", "model.add_tokens", "adapter.kind"),
+        *("train.shard", "train.compile"),
     )
     sizes = SIZES
 
-    @classmethod
-    def build(cls, special: SpecialTokens, plan: ObjectivePlan, length: int = 0) -> Self:
-        """See `Objective.build`."""
-        if plan.whole_word and special.begins is None:
+    def __post_init__(self) -> None:
+        if self.plan.whole_word and self.special.begins is None:
             raise ModelError(
                 "`objective.whole_word` needs a tokenizer that marks where words begin (WordPiece, "
                 "byte-level BPE or SentencePiece); this model's tokenizer does not. Leave out "
                 "`objective.whole_word`."
             )
-        return cls(special, plan, length)
 
     @classmethod
     def unfit(cls, model: Any, special: SpecialTokens) -> tuple[str, str] | None:
-        """See `Objective.unfit`."""
         if getattr(model.config, "is_decoder", False):
             return "its config.json makes it a decoder (is_decoder)", "causal"
         return ("its tokenizer has no mask token", "causal") if special.mask is None else None
 
     @classmethod
-    def untrained(
-        cls, texts: Sequence[str], size: tuple[int, int, int], tags: Sequence[str]
-    ) -> tuple[Any, Any]:
-        """A BERT; see `Objective.untrained`."""
+    def untrained(cls, texts: Sequence[str], size: Sizes, tags: Sequence[str]) -> tuple[Any, Any]:
         import transformers
 
         layers, width, vocabulary = size
@@ -78,7 +68,7 @@ class MaskedLM(RowObjective):
         """Which tokens begin a unit of masking, bool [vocabulary]; ids of random replacements."""
         special = self.special
         begins = special.begins if self.plan.whole_word else np.ones(special.vocabulary, np.bool_)
-        assert begins is not None  # noqa: S101  checked by `build`
+        assert begins is not None  # noqa: S101  checked by `__post_init__`
         return begins, np.flatnonzero(special.ordinary)
 
     def _targets(self, token_rows: TokenRows, keys: Keys) -> Targets:

@@ -26,13 +26,12 @@ class MaskedPairs(MaskedLM):
 
     auto = "AutoModelForPreTraining"
     instead = "mlm"
-    takes = MaskedLM.takes - {"train.shard", "train.compile"}
+    takes = tuple(s for s in MaskedLM.takes if s not in ("train.shard", "train.compile"))
     packs = False
     specials = 2
 
     @classmethod
     def unfit(cls, model: Any, special: SpecialTokens) -> tuple[str, str] | None:
-        """See `Objective.unfit`."""
         if not hasattr(getattr(model, "cls", None), "seq_relationship"):
             return f"{type(model).__name__} does not predict the next sentence", "mlm"
         if getattr(model.config, "type_vocab_size", 2) < 2:
@@ -44,7 +43,6 @@ class MaskedPairs(MaskedLM):
         return lay_pairs(chunk_tokens, rows, self.special, draws)
 
     def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
-        """See `Objective.losses`."""
         inputs = {**network.inputs(micro.ids, micro.chunk), "token_type_ids": micro.kind}
         logits, pairs = network.predictor.pair(network.call, inputs, micro.at)
         tokens = weighted_sum(logits, micro.labels, micro.scale)

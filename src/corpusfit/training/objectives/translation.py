@@ -21,9 +21,8 @@ from numpy.typing import NDArray
 from corpusfit.embed.losses import weighted_sum
 from corpusfit.kernels.batches import cut_batches
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch
-from corpusfit.training.contract import Keys, Network, Objective, Rows
+from corpusfit.training.contract import Keys, Network, Objective, Rows, Sizes
 from corpusfit.training.scratch import HEAD, POSITIONS, joint_tokenizer
-from corpusfit.training.special_tokens import SpecialTokens, special_tokens_of_translator
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,34 +32,22 @@ class Translation(Objective):
     auto = "AutoModelForSeq2SeqLM"
     pairs = True
     packs = False
-    takes = frozenset({"objective.smoothing", "objective.tag_domains", "train.best_by"})
+    takes = ("objective.smoothing", "objective.tag_domains", "train.best_by")
     sizes: ClassVar = {
         "tiny": (2, 128, 8_192),
         "small": (3, 256, 8_192),
-        # Transformer base; merges, bytes and special tokens
+        # Transformer base (Vaswani et al. 2017, Table 3); merges, bytes and special tokens
         "base": (6, 512, 32_000 + 256 + 3),
     }
     batch: ClassVar = {"cpu": 1, "gpu": 8}  # batches of pairs
 
     @classmethod
-    def special_tokens(cls, model: Any, tokenizer: Any, name: str) -> SpecialTokens:
-        """See `Objective.special_tokens`."""
-        return special_tokens_of_translator(model, tokenizer, name)
-
-    @classmethod
-    def untrained(
-        cls, texts: Sequence[str], size: tuple[int, int, int], tags: Sequence[str]
-    ) -> tuple[Any, Any]:
-        """A Transformer; see `Objective.untrained`.
-
-        Reference: Vaswani et al. (2017), Table 3 (`base`); Aharoni and Goldberg (2020), appendix
-        A.1; Press and Wolf (2017), Using the Output Embedding to Improve Language Models.
-        """
+    def untrained(cls, texts: Sequence[str], size: Sizes, tags: Sequence[str]) -> tuple[Any, Any]:
         import transformers
 
         layers, width, vocabulary = size
         tokenizer = joint_tokenizer(texts, vocabulary, tags)
-        # all embeddings are shared
+        # all embeddings are shared (Press and Wolf 2017)
         parts = {"layers": layers, "attention_heads": width // HEAD, "ffn_dim": 4 * width}
         sides = {f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in parts.items()}
         return tokenizer, transformers.MarianConfig(
@@ -76,10 +63,6 @@ class Translation(Objective):
             forced_eos_token_id=None,
             decoder_start_token_id=tokenizer.pad_token_id,
         )
-
-    def overhead(self) -> int:
-        """0: the stored tokens of both sides hold their special tokens."""
-        return 0
 
     def micro_batches(
         self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, max_rows: int, width: int = 0
@@ -124,7 +107,6 @@ class Translation(Objective):
         )
 
     def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
-        """See `Objective.losses`."""
         inputs = {**network.inputs(micro.ids, micro.chunk), "decoder_input_ids": micro.decoder}
         logits = network.predictor.logits(network.call, inputs, micro.at)
         # held-out losses are plain cross-entropies, whose exponential is the perplexity

@@ -32,14 +32,13 @@ class Tsdae(Objective):
     auto = "AutoModel"
     embeds = True
     packs = False
-    takes = frozenset({"objective.delete", "model.pooling"})
+    takes = ("objective.delete", "model.pooling")
     batch: ClassVar = {"cpu": 16, "gpu": 64}
     lengths: ClassVar = {"cpu": 128, "gpu": 128}
     learning_rate = 3e-5  # that of sentence-transformers' recipe
 
     @classmethod
     def unfit(cls, model: Any, special: SpecialTokens) -> tuple[str, str] | None:
-        """See `Objective.unfit`."""
         if not special.prefix:
             return "its tokenizer has no token before a text", "mlm"
         if not model.decodes():
@@ -48,7 +47,6 @@ class Tsdae(Objective):
 
     @staticmethod
     def identity(model: Any) -> dict[str, Any]:
-        """The way in which an embedding is pooled."""
         return {"pooling": model.pooling.mode}
 
     @cached_property
@@ -95,7 +93,6 @@ class Tsdae(Objective):
         return dataclasses.replace(micro, decoder=decoder)
 
     def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
-        """See `Objective.losses`."""
         inputs = {**network.inputs(micro.ids, micro.chunk), "decoder_input_ids": micro.decoder}
         logits = network.predictor.logits(network.call, inputs, micro.at)
         return weighted_sum(logits, micro.labels, micro.scale), 0.0
