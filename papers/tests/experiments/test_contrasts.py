@@ -8,9 +8,10 @@ from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import Plan
 from corpusfit.evaluation.significance import Comparison
 from corpusfit.evaluation.tables import plain
-from corpusfit.experiments.config import Recipe, RecipeTask, Selector
-from corpusfit.experiments.grid import columns_of, grid
-from corpusfit.experiments.scoring import (
+from corpusfit.training.plan import AdaptPlan
+from corpusfit_papers.experiments.config import Recipe, RecipeTask, Selector
+from corpusfit_papers.experiments.grid import columns_of, grid
+from corpusfit_papers.experiments.scoring import (
     Result,
     ScoredCells,
     adjusted_pairs,
@@ -18,8 +19,7 @@ from corpusfit.experiments.scoring import (
     average_gains,
     comparison_pairs,
 )
-from corpusfit.experiments.tables import augmented_table
-from corpusfit.training.plan import AdaptPlan
+from corpusfit_papers.experiments.tables import augmented_table
 
 
 def selector(name, **more):

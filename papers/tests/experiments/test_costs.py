@@ -11,11 +11,11 @@ from test_graph import inputs, recipe, selector
 import corpusfit
 from corpusfit.core.engine import WarningCollector
 from corpusfit.core.errors import StorageError, UsageError
-from corpusfit.experiments.costs import ALL, costs_of
-from corpusfit.experiments.folder import RecipeFolder
-from corpusfit.experiments.graph import build_graph
-from corpusfit.experiments.steps import Step, run_step
 from corpusfit.text.context import Machine
+from corpusfit_papers.experiments.costs import ALL, costs_of
+from corpusfit_papers.experiments.folder import RecipeFolder
+from corpusfit_papers.experiments.graph import build_graph
+from corpusfit_papers.experiments.steps import Step, run_step
 
 
 def record(folder, key, seconds, **more):

@@ -9,16 +9,16 @@ from corpusfit.core.manifest import digest
 from corpusfit.core.plan import DEFAULT_METHOD, Plan
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.task import Outcome
-from corpusfit.experiments.config import Recipe, RecipeTask, Search, Selector
-from corpusfit.experiments.fingerprints import on_machine, tuning
-from corpusfit.experiments.folder import RecipeFolder
-from corpusfit.experiments.graph import build_graph, with_found
-from corpusfit.experiments.grid import check_plans, columns_of, grid
-from corpusfit.experiments.inputs import RecipeInputs, StoredTask
-from corpusfit.mixing.plan import CompositionPlan, TextSource
 from corpusfit.scoring.names import names as method_names
 from corpusfit.text.context import Machine
 from corpusfit.training.plan import AdaptPlan
+from corpusfit_papers.experiments.config import Recipe, RecipeTask, Search, Selector
+from corpusfit_papers.experiments.fingerprints import on_machine, tuning
+from corpusfit_papers.experiments.folder import RecipeFolder
+from corpusfit_papers.experiments.graph import build_graph, with_found
+from corpusfit_papers.experiments.grid import check_plans, columns_of, grid
+from corpusfit_papers.experiments.inputs import RecipeInputs, StoredTask
+from corpusfit_papers.mixing.plan import CompositionPlan, TextSource
 
 
 def selector(name, **words):

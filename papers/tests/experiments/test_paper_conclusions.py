@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corpusfit.experiments.loader import read_recipe
+from corpusfit_papers.experiments.loader import read_recipe
 
 ROOT = Path(__file__).parents[3]
 RECIPES = ROOT / "papers" / "recipes"

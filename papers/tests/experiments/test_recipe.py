@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from corpusfit.core.errors import StorageError, UsageError
-from corpusfit.experiments.grid import task_plan
-from corpusfit.experiments.loader import read_recipe
+from corpusfit_papers.experiments.grid import task_plan
+from corpusfit_papers.experiments.loader import read_recipe
 
 STEPS = "adapt = { train.max_steps = 100 }\n"
 PLAIN = """

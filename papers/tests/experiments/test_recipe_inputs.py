@@ -6,11 +6,11 @@ import pytest
 
 from corpusfit.core.plan import EmbedPlan, Plan
 from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan
-from corpusfit.experiments.config import Recipe, RecipeTask, Selector
-from corpusfit.experiments.folder import RecipeFolder
-from corpusfit.experiments.inputs import load_inputs
 from corpusfit.text.context import Machine
 from corpusfit.training.plan import AdaptPlan
+from corpusfit_papers.experiments.config import Recipe, RecipeTask, Selector
+from corpusfit_papers.experiments.folder import RecipeFolder
+from corpusfit_papers.experiments.inputs import load_inputs
 from listening import Listening
 
 pytest.importorskip("transformers", reason="the extra train is not installed")

@@ -10,19 +10,19 @@ from test_graph import inputs
 
 from corpusfit.core.errors import ChangedInputError
 from corpusfit.evaluation.tables import csv, plain, records
-from corpusfit.experiments import steps
-from corpusfit.experiments.costs import Cost
-from corpusfit.experiments.graph import build_graph
-from corpusfit.experiments.grid import columns_of, grid
-from corpusfit.experiments.scoring import Result, ScoredCells, adjusted_pairs
-from corpusfit.experiments.tables import (
+from corpusfit.training.adapting import Adapted
+from corpusfit_papers.experiments import steps
+from corpusfit_papers.experiments.costs import Cost
+from corpusfit_papers.experiments.graph import build_graph
+from corpusfit_papers.experiments.grid import columns_of, grid
+from corpusfit_papers.experiments.scoring import Result, ScoredCells, adjusted_pairs
+from corpusfit_papers.experiments.tables import (
     adapted_table,
     all_cells,
     data_table,
     main_table,
     write_tables,
 )
-from corpusfit.training.adapting import Adapted
 
 SIZES = {"a": (0,), "b": (0,)}
 

@@ -8,11 +8,11 @@ from test_graph import inputs, recipe, selector
 
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import UsageError
-from corpusfit.experiments.folder import RecipeFolder
-from corpusfit.experiments.graph import build_graph
-from corpusfit.experiments.inputs import load_inputs
-from corpusfit.experiments.loader import read_recipe
 from corpusfit.text.context import Machine
+from corpusfit_papers.experiments.folder import RecipeFolder
+from corpusfit_papers.experiments.graph import build_graph
+from corpusfit_papers.experiments.inputs import load_inputs
+from corpusfit_papers.experiments.loader import read_recipe
 from translating import write_pairs
 
 RECIPE = """
@@ -178,7 +178,7 @@ def test_only_the_search_decides_a_translation(tmp_path):
     ],
 )
 def test_bad_columns_are_refused(loaded, change, named):
-    from corpusfit.experiments.grid import check_plans
+    from corpusfit_papers.experiments.grid import check_plans
 
     with pytest.raises(UsageError, match=named):
         check_plans(loaded(RECIPE.replace(*change)).recipe)

@@ -16,6 +16,7 @@ from journeys import digests, rejects, stamps
 pytest.importorskip("sentencex", reason="the extra languages is not installed")
 
 import corpusfit
+import corpusfit_papers
 from corpusfit import text as corpus
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, EmptyInputError, InputError, UsageError
@@ -87,7 +88,7 @@ def compose(tmp_path, inline):
 
     def compose(recipe, out="out", **words):
         given = {"machine": inline, **words}
-        return corpusfit.compose(recipe, out=tmp_path / out, **given)
+        return corpusfit_papers.compose(recipe, out=tmp_path / out, **given)
 
     return compose
 
@@ -466,7 +467,7 @@ def test_the_text_of_small_files_is_that_of_shards_of_their_own(
     specific = text[text.index("[[") :].replace(chosen, 'kind = "specific"')
     text += specific.replace('"small"', '"own"', 1).replace('"small"', '"small/0/004.jsonl"')
     together = compose(recipe(text))
-    monkeypatch.setattr("corpusfit.mixing.surveying.packed", corpus.shards)
+    monkeypatch.setattr("corpusfit_papers.mixing.surveying.packed", corpus.shards)
     alone = compose(recipe(text), "alone")
     assert len(list((alone.path / "composed").iterdir())) > 100
     one, other = ({(d["source"], d["row"], d["text"]) for d in lines(r)} for r in (together, alone))
@@ -482,7 +483,7 @@ def test_the_number_of_workers_does_not_change_small_files(compose, recipe, smal
     def smaller(sources, read):
         return corpus.packed(sources, dataclasses.replace(read, shard_mb=0.01))
 
-    monkeypatch.setattr("corpusfit.mixing.surveying.packed", smaller)
+    monkeypatch.setattr("corpusfit_papers.mixing.surveying.packed", smaller)
     one = compose(recipe(SMALL))
     two = compose(recipe(SMALL), "two", machine=corpusfit.Machine(workers=2))
     assert len(list((one.path / "composed").iterdir())) > 5

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-import corpusfit
+import corpusfit_papers
 from corpusfit.training.decoding import translate
 from corpusfit.training.plan import DecodePlan
 from translating import WORDS, taught
@@ -78,7 +78,7 @@ def test_training_stops_on_dev_of_the_domain(tmp_path, inline):
     taught(tmp_path / "base", 40)
     (tmp_path / "recipe.toml").write_text(RECIPE)
 
-    ran = corpusfit.run(tmp_path / "recipe.toml", out=tmp_path / "out", machine=inline)
+    ran = corpusfit_papers.run(tmp_path / "recipe.toml", out=tmp_path / "out", machine=inline)
 
     results = json.loads((ran.path / "table.json").read_text())["results"]
     assert [r["error"] for r in results if r["error"]] == []

@@ -21,14 +21,15 @@ import zstandard
 from journeys import prose
 
 import corpusfit
-from corpusfit import experiments
-from corpusfit.mixing.plan import read_recipe as read_composition
+import corpusfit_papers
+from corpusfit_papers import experiments
+from corpusfit_papers.mixing.plan import read_recipe as read_composition
 from translating import built
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 pytest.importorskip("datasets", reason="the extra hub is not installed")
 pytest.importorskip("sacremoses", reason="the extra languages is not installed")
-PAPERS = Path(__file__).parents[2] / "papers" / "recipes"
+PAPERS = Path(__file__).parents[2] / "recipes"
 FILES = sorted(PAPERS.glob("*.toml"))
 RECIPES = [file for file in FILES if "[separation]" not in file.read_text("utf-8")]
 ALWAYS_RUN = ("textgram_table3_paper",)
@@ -315,7 +316,7 @@ def test_a_paper_recipe_runs_to_its_end(recipe, at_hand, tmp_path, inline):
     read = tomllib.loads(text)
     names = [task["name"] for task in read["tasks"]]
     only = [n for n in names if n in {names[0], *FORMATS}]
-    ran = corpusfit.run(path, out=tmp_path / "out", only=only, machine=inline)
+    ran = corpusfit_papers.run(path, out=tmp_path / "out", only=only, machine=inline)
     table = json.loads((ran.path / "table.json").read_text("utf-8"))
     results = table["results"]
     assert [r["error"] for r in results if r["error"]] == []

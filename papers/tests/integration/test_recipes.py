@@ -13,9 +13,10 @@ import safetensors.numpy
 from journeys import chats, killed, prose, write_rows
 
 import corpusfit
-from corpusfit import experiments
+import corpusfit_papers
 from corpusfit.core.errors import ChangedInputError, InputError
-from corpusfit.experiments.folder import RecipeFolder
+from corpusfit_papers import experiments
+from corpusfit_papers.experiments.folder import RecipeFolder
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +97,7 @@ def recipe(data, tiny_lm):
 def inline_steps(inline):
     """What steps give to workers of their own is done in this process too."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("corpusfit.experiments.steps.Machine", type(inline))
+        patch.setattr("corpusfit_papers.experiments.steps.Machine", type(inline))
         yield
 
 
@@ -105,7 +106,7 @@ def run(inline, tmp_path):
     """Run a recipe in this process."""
 
     def run(path, out="out", **words):
-        return corpusfit.run(path, out=tmp_path / out, machine=inline, **words)
+        return corpusfit_papers.run(path, out=tmp_path / out, machine=inline, **words)
 
     return run
 
@@ -114,8 +115,8 @@ def run(inline, tmp_path):
 def done(recipe, inline, tmp_path_factory):
     """Folders of two runs that are finished: the recipe, and one of base and dsir alone."""
     folder = tmp_path_factory.mktemp("done")
-    corpusfit.run(recipe(), out=folder / "small", machine=inline)
-    corpusfit.run(recipe(**BASE_AND_DSIR), out=folder / "two", machine=inline)
+    corpusfit_papers.run(recipe(), out=folder / "small", machine=inline)
+    corpusfit_papers.run(recipe(**BASE_AND_DSIR), out=folder / "two", machine=inline)
     return folder
 
 
@@ -498,7 +499,7 @@ def test_on_ray_it_gives_the_same(recipe, run, own_ray, tmp_path):
     """Adaptations and fine-tunings as Ray's actors: the same scores."""
     path = recipe('["base", "random"]', pairs="", seeds=1)
     machine = corpusfit.Machine("ray", workers=2)
-    there = corpusfit.run(path, out=tmp_path / "ray", machine=machine)
+    there = corpusfit_papers.run(path, out=tmp_path / "ray", machine=machine)
     assert not there.judged.failed
     assert there.judged.results == run(path, "here").judged.results
 

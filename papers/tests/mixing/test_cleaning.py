@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("sentencex")
 
-from corpusfit.mixing.clean import clean, cyrillic, without_markup
+from corpusfit_papers.mixing.clean import clean, cyrillic, without_markup
 
 
 def sentences(text, language="en", longest=128, **options):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusfit.mixing.amounts import allocate, smoothed, unimax
+from corpusfit_papers.mixing.amounts import allocate, smoothed, unimax
 
 TABLE_8 = {
     "fr": (735_821, 872_678),

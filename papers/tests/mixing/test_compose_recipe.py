@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("langcodes")
 
 from corpusfit.core.errors import UsageError
-from corpusfit.mixing.plan import read_recipe
+from corpusfit_papers.mixing.plan import read_recipe
 
 PLAIN = """
 composition = "M_D+M_WIKI"
@@ -23,7 +23,7 @@ kind = "general"
 language = "en"
 path = ["b", "s3://bucket/b"]
 """
-EXAMPLES = Path(__file__).parents[3] / "examples" / "compose"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import unicodedata
 
 import pytest
 
-from corpusfit.mixing.clean import cyrillic
+from corpusfit_papers.mixing.clean import cyrillic
 
 # Russian, then ALA-LC with its marks (2012), BGN/PCGN (1947) and ISO/R 9 (1968), by their tables.
 SENTENCES = [

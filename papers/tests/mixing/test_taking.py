@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from corpusfit.core.errors import EmptyInputError, UsageError
-from corpusfit.mixing.amounts import NO_PAGE, Pool, decide, quantiles
-from corpusfit.mixing.plan import CompositionPlan, TextSource
+from corpusfit_papers.mixing.amounts import NO_PAGE, Pool, decide, quantiles
+from corpusfit_papers.mixing.plan import CompositionPlan, TextSource
 
 SOURCES = (
     TextSource("special", ("a",), "specific"),

@@ -10,7 +10,7 @@ from corpusfit.cli.options import EVERYWHERE, command
 from corpusfit.cli.show import percent, say, table
 
 if TYPE_CHECKING:
-    from corpusfit.mixing.composing import Composition
+    from corpusfit_papers.mixing.composing import Composition
 
 _MAX_SOURCES = 4
 
@@ -30,14 +30,14 @@ def compose(done: Composition, out: str) -> None:
     """Compose a multilingual corpus from a recipe.
 
     Example:
-      corpusfit compose examples/compose/three_languages.toml --out mixed/
+      corpusfit compose papers/examples/three_languages.toml --out mixed/
 
     A recipe is a TOML file that lists sources, a budget and how the languages share it. Each source
     has a language and a kind, specific or general; see papers/docs/composing.md. Writes the text to
     out/composed, for `corpusfit adapt --data`. To resume a stopped run, run the same command again.
 
     Options:
-        RECIPE: TOML file; see examples/compose
+        RECIPE: TOML file; see papers/examples
         --dry-run: Read all texts and only print what would be selected
     """
     manifest = done.manifest

@@ -14,7 +14,7 @@ from corpusfit.cli.show import say, say_result, table
 
 if TYPE_CHECKING:
     from corpusfit.evaluation.tables import Table
-    from corpusfit.experiments.running import Missing, Ran
+    from corpusfit_papers.experiments.running import Missing, Ran
 
 
 def show_missing(missing: Missing) -> None:

@@ -1,5 +1,5 @@
 """The command `run`: from a recipe's tasks and corpus to its tables of results."""
 
-from corpusfit.experiments.api import missing, run
+from corpusfit_papers.experiments.api import missing, run
 
 __all__ = ["missing", "run"]

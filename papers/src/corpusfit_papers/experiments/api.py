@@ -11,10 +11,10 @@ from corpusfit.core.artifacts import folder_path
 from corpusfit.core.offers import dry_run, offers
 
 if TYPE_CHECKING:
+    from corpusfit import Machine
     from corpusfit.core.typed_options import MachineOptions
-    from corpusfit.experiments.config import Recipe
-    from corpusfit.experiments.running import Missing, Ran
-    from corpusfit.text.context import Machine
+    from corpusfit_papers.experiments.config import Recipe
+    from corpusfit_papers.experiments.running import Missing, Ran
 
 
 @offers()
@@ -48,8 +48,8 @@ def run(
     Raises:
         CorpusfitError: see `corpusfit.core.errors`; finished steps are kept.
     """
-    from corpusfit.experiments import running
     from corpusfit.text.context import machine_of
+    from corpusfit_papers.experiments import running
 
     machine = machine_of(machine, options)
     return running.run_recipe(
@@ -76,8 +76,8 @@ def missing(
     **options: Unpack[MachineOptions],
 ) -> Missing:
     """Dry run of `run`; takes its arguments, and writes only encoders to the cache."""
-    from corpusfit.experiments import running
     from corpusfit.text.context import machine_of
+    from corpusfit_papers.experiments import running
 
     machine = machine_of(machine, options)
     return running.missing(
@@ -92,7 +92,7 @@ def missing(
 
 def _recipe(recipe: Recipe | Path | str, *, keep_overlap: bool) -> Recipe:
     if isinstance(recipe, Path | str):
-        from corpusfit.experiments.loader import read_recipe
+        from corpusfit_papers.experiments.loader import read_recipe
 
         recipe = read_recipe(Path(recipe))
     return dataclasses.replace(recipe, keep_overlap=True) if keep_overlap else recipe

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from corpusfit.core.errors import CorpusfitError, UsageError, bad_setting
+from corpusfit import AdaptPlan, CorpusfitError, EvaluatePlan, Plan
+from corpusfit.contracts import UsageError, bad_setting
 from corpusfit.core.manifest import versions
-from corpusfit.core.plan import Plan
 from corpusfit.core.settings import one_of, positive
-from corpusfit.evaluation.plan import AUGMENTS, EvaluatePlan, check_metric
-from corpusfit.training.plan import ADAPTERS, TASK, WEIGHTS, AdaptPlan
+from corpusfit.evaluation.plan import AUGMENTS, check_metric
+from corpusfit.training.plan import ADAPTERS, TASK, WEIGHTS
 
 BASE, GENERAL, RANDOM, ORACLE, COMPOSE = "base", "general", "random", "oracle", "compose"
 INIT = "init:"  # prefix of an untrained model, initialized anew for every adaptation

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from corpusfit.core.plan import GPUS, kind_of
-from corpusfit.experiments.config import Recipe
-from corpusfit.experiments.folder import RecipeFolder
-from corpusfit.experiments.graph import StepGraph
-from corpusfit.experiments.grid import Cell, columns_of
+from corpusfit_papers.experiments.config import Recipe
+from corpusfit_papers.experiments.folder import RecipeFolder
+from corpusfit_papers.experiments.graph import StepGraph
+from corpusfit_papers.experiments.grid import Cell, columns_of
 
 ALL = "all steps"
 

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from corpusfit import AdaptPlan, EvaluatePlan, Machine, Plan
+from corpusfit.contracts import EmbedPlan, LabelMethod, resolve
 from corpusfit.core.manifest import FORMAT, digest
-from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan, kind_of
-from corpusfit.embed.hardware import resolve
-from corpusfit.evaluation.plan import AugmentPlan, EvaluatePlan, FinetunePlan, settled
+from corpusfit.core.plan import MethodPlan, kind_of
+from corpusfit.evaluation.plan import AugmentPlan, FinetunePlan, settled
 from corpusfit.evaluation.tasks import load
-from corpusfit.experiments.config import Recipe
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
-from corpusfit.scoring.contract import AnyMethod, LabelMethod
+from corpusfit.scoring.contract import AnyMethod
 from corpusfit.selection.resolving import Resolved
-from corpusfit.text.context import Machine
-from corpusfit.training.plan import AdaptPlan, TrainPlan
+from corpusfit.training.plan import TrainPlan
+from corpusfit_papers.experiments.config import Recipe
 
 _ANY_LENGTH = 2**20
 

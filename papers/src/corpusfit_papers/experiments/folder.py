@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corpusfit.core.artifacts import names_in, remove, write_bytes
+from corpusfit.contracts import write_bytes
+from corpusfit.core.artifacts import names_in, remove
 from corpusfit.core.manifest import OutFolder
 
 

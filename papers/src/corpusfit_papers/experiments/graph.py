@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from corpusfit import EvaluatePlan
+from corpusfit.contracts import bad_setting
 from corpusfit.core.artifacts import names_in
-from corpusfit.core.errors import bad_setting
-from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.task import Outcome
 from corpusfit.evaluation.tasks import load
-from corpusfit.experiments import fingerprints
-from corpusfit.experiments.config import (
+from corpusfit.training.plan import TASK
+from corpusfit_papers.experiments import fingerprints
+from corpusfit_papers.experiments.config import (
     BASE,
     COMPOSE,
     GENERAL,
@@ -21,11 +22,17 @@ from corpusfit.experiments.config import (
     RANDOM,
     Selector,
 )
-from corpusfit.experiments.folder import RecipeFolder
-from corpusfit.experiments.grid import Cell, adapt_plan, columns_of, grid, select_plan, tune_plan
-from corpusfit.experiments.inputs import RecipeInputs, StoredTask
-from corpusfit.experiments.steps import Adapt, Augment, Compose, Select, Step, Tune
-from corpusfit.training.plan import TASK
+from corpusfit_papers.experiments.folder import RecipeFolder
+from corpusfit_papers.experiments.grid import (
+    Cell,
+    adapt_plan,
+    columns_of,
+    grid,
+    select_plan,
+    tune_plan,
+)
+from corpusfit_papers.experiments.inputs import RecipeInputs, StoredTask
+from corpusfit_papers.experiments.steps import Adapt, Augment, Compose, Select, Step, Tune
 
 
 @dataclass

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from corpusfit.core.errors import bad_setting
-from corpusfit.core.plan import Plan
+from corpusfit import AdaptPlan, EvaluatePlan, Plan
+from corpusfit.contracts import bad_setting
 from corpusfit.embed.folders import require_extra
-from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan
-from corpusfit.experiments.config import (
+from corpusfit.evaluation.plan import HeadPlan
+from corpusfit.training.plan import AdapterPlan
+from corpusfit_papers.experiments.config import (
     BASE,
     INIT,
     ORACLE,
@@ -20,8 +21,7 @@ from corpusfit.experiments.config import (
     Selector,
     in_table,
 )
-from corpusfit.experiments.fingerprints import method_of
-from corpusfit.training.plan import AdapterPlan, AdaptPlan
+from corpusfit_papers.experiments.fingerprints import method_of
 
 RESERVED = ("dataset", "metric")
 """Column names that every table uses."""

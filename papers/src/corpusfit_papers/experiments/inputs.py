@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from corpusfit import Machine
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import write_bytes
+from corpusfit.contracts import EmbedPlan, bad_setting, write_bytes
 from corpusfit.core.engine import Progress
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.hub import downloaded
 from corpusfit.core.manifest import digest, source_identity
-from corpusfit.core.plan import SECOND, EmbedPlan, ReadPlan
+from corpusfit.core.plan import SECOND, ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.embed import prepare
 from corpusfit.evaluation.formats.rows import row_of
@@ -23,7 +23,10 @@ from corpusfit.evaluation.plan import TaskPlan, metric_of
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.task import Examples, Task, split_overlaps, store_task, task_digest
 from corpusfit.evaluation.tasks import load
-from corpusfit.experiments.config import (
+from corpusfit.selection.resolving import by_size, encoder_of
+from corpusfit.text.pairs import Sampled, is_english_only, sampled, with_side
+from corpusfit.training.plan import TASK
+from corpusfit_papers.experiments.config import (
     BASE,
     COMPOSE,
     INIT,
@@ -32,15 +35,11 @@ from corpusfit.experiments.config import (
     RecipeTask,
     Selector,
 )
-from corpusfit.experiments.fingerprints import encoders_of, method_of, translators
-from corpusfit.experiments.folder import RecipeFolder
-from corpusfit.experiments.grid import task_plan
-from corpusfit.mixing.plan import CompositionPlan
-from corpusfit.mixing.plan import read_recipe as read_composition
-from corpusfit.selection.resolving import by_size, encoder_of
-from corpusfit.text.context import Machine
-from corpusfit.text.pairs import Sampled, is_english_only, sampled, with_side
-from corpusfit.training.plan import TASK
+from corpusfit_papers.experiments.fingerprints import encoders_of, method_of, translators
+from corpusfit_papers.experiments.folder import RecipeFolder
+from corpusfit_papers.experiments.grid import task_plan
+from corpusfit_papers.mixing.plan import CompositionPlan
+from corpusfit_papers.mixing.plan import read_recipe as read_composition
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from corpusfit import AdaptPlan, EvaluatePlan, Plan
+from corpusfit.contracts import bad_setting
 from corpusfit.core.artifacts import user_path
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.options import KINDS, typed
-from corpusfit.core.plan import DEFAULT_FRACTION, Plan
+from corpusfit.core.plan import DEFAULT_FRACTION
 from corpusfit.core.settings import Settings, recipe_values, unknown
-from corpusfit.evaluation.plan import AugmentPlan, EvaluatePlan
-from corpusfit.experiments.config import (
+from corpusfit.evaluation.plan import AugmentPlan
+from corpusfit.scoring.names import names as method_names
+from corpusfit.scoring.names import require
+from corpusfit.text import located
+from corpusfit.training.plan import TASK, AdapterPlan, WeightsPlan
+from corpusfit.training.presets import preset
+from corpusfit_papers.experiments.config import (
     WITHOUT_SELECTION,
     Recipe,
     RecipeTask,
@@ -22,11 +28,6 @@ from corpusfit.experiments.config import (
     in_table,
     unknown_name,
 )
-from corpusfit.scoring.names import names as method_names
-from corpusfit.scoring.names import require
-from corpusfit.text import located
-from corpusfit.training.plan import TASK, AdapterPlan, AdaptPlan, WeightsPlan
-from corpusfit.training.presets import preset
 
 _P = TypeVar("_P", bound=Settings)
 _GROUPS = ("select", "adapt", "evaluate")

@@ -11,30 +11,38 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from corpusfit.core.artifacts import is_local, write_bytes
+from corpusfit import AdaptPlan, CorpusfitError, EvaluatePlan, Machine
+from corpusfit.contracts import bad_setting, resolve, write_bytes
+from corpusfit.core.artifacts import is_local
 from corpusfit.core.engine import Call, Meter
-from corpusfit.core.errors import CorpusfitError, TrainingError, bad_setting
+from corpusfit.core.errors import TrainingError
 from corpusfit.core.manifest import locked, versions
-from corpusfit.embed.hardware import resolve
 from corpusfit.evaluation.augment import BackTranslator, require_allowed
 from corpusfit.evaluation.finetune import require_models
-from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.tables import Table
 from corpusfit.evaluation.task import load_task
-from corpusfit.experiments.config import Recipe, in_table
-from corpusfit.experiments.costs import costs_of
-from corpusfit.experiments.fingerprints import on_machine
-from corpusfit.experiments.folder import RecipeFolder
-from corpusfit.experiments.graph import StepGraph, build_graph, with_found
-from corpusfit.experiments.grid import check_plans, task_plan
-from corpusfit.experiments.inputs import RecipeInputs, StoredTask, load_inputs
-from corpusfit.experiments.scoring import ScoredCells, score_cells
-from corpusfit.experiments.steps import Adapt, Augment, Report, Step, Tune, run_in_worker, run_step
-from corpusfit.experiments.tables import all_cells, tables_of, write_tables
-from corpusfit.text.context import HERE, Machine
+from corpusfit.text.context import HERE
 from corpusfit.training.adapting import open_base
-from corpusfit.training.plan import TASK, AdaptPlan
+from corpusfit.training.plan import TASK
+from corpusfit_papers.experiments.config import Recipe, in_table
+from corpusfit_papers.experiments.costs import costs_of
+from corpusfit_papers.experiments.fingerprints import on_machine
+from corpusfit_papers.experiments.folder import RecipeFolder
+from corpusfit_papers.experiments.graph import StepGraph, build_graph, with_found
+from corpusfit_papers.experiments.grid import check_plans, task_plan
+from corpusfit_papers.experiments.inputs import RecipeInputs, StoredTask, load_inputs
+from corpusfit_papers.experiments.scoring import ScoredCells, score_cells
+from corpusfit_papers.experiments.steps import (
+    Adapt,
+    Augment,
+    Report,
+    Step,
+    Tune,
+    run_in_worker,
+    run_step,
+)
+from corpusfit_papers.experiments.tables import all_cells, tables_of, write_tables
 
 _STAGES = {"adaptations": "adapt", "fine-tunings": "fine-tune"}  # what runs in parallel
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import write_bytes
+from corpusfit.contracts import write_bytes
 from corpusfit.embed.contract import file_digest
 from corpusfit.evaluation.significance import (
     Comparison,
@@ -27,11 +27,11 @@ from corpusfit.evaluation.significance import (
 from corpusfit.evaluation.tables import POINTS
 from corpusfit.evaluation.task import Outcome, Task, load_task
 from corpusfit.evaluation.tasks import load
-from corpusfit.experiments.config import Recipe
-from corpusfit.experiments.fingerprints import step
-from corpusfit.experiments.graph import StepGraph
-from corpusfit.experiments.grid import Cell, columns_of
-from corpusfit.experiments.inputs import RecipeInputs
+from corpusfit_papers.experiments.config import Recipe
+from corpusfit_papers.experiments.fingerprints import step
+from corpusfit_papers.experiments.graph import StepGraph
+from corpusfit_papers.experiments.grid import Cell, columns_of
+from corpusfit_papers.experiments.inputs import RecipeInputs
 
 
 @dataclass(frozen=True)

@@ -11,29 +11,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from corpusfit.core.artifacts import remove, write_bytes
+from corpusfit import AdaptPlan, CorpusfitError, EvaluatePlan, Machine, Plan
+from corpusfit.contracts import write_bytes
+from corpusfit.core.artifacts import remove
 from corpusfit.core.engine import WarningCollector, report
-from corpusfit.core.errors import (
-    ChangedInputError,
-    CorpusfitError,
-    StorageError,
-    WorkerError,
-    machine_fault,
-)
+from corpusfit.core.errors import ChangedInputError, StorageError, WorkerError, machine_fault
 from corpusfit.core.manifest import commit, versions
-from corpusfit.core.plan import Plan
 from corpusfit.evaluation.augment import write_augmented_examples
 from corpusfit.evaluation.finetune import FineTuning, fine_tune
-from corpusfit.evaluation.plan import AugmentPlan, EvaluatePlan
+from corpusfit.evaluation.plan import AugmentPlan
 from corpusfit.evaluation.task import Outcome, load_task
-from corpusfit.experiments.folder import RecipeFolder
-from corpusfit.mixing.composing import compose
-from corpusfit.mixing.plan import CompositionPlan
 from corpusfit.selection.commands import choose, select
 from corpusfit.selection.folder import SelectionFolder, copy_scores
-from corpusfit.text.context import Machine
 from corpusfit.training.adapting import adapt
-from corpusfit.training.plan import AdaptPlan
+from corpusfit_papers.experiments.folder import RecipeFolder
+from corpusfit_papers.mixing.composing import compose
+from corpusfit_papers.mixing.plan import CompositionPlan
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit.core.artifacts import write_bytes
+from corpusfit.contracts import write_bytes
 from corpusfit.evaluation.significance import LEVEL, mark
 from corpusfit.evaluation.tables import (
     POINTS,
@@ -23,10 +23,10 @@ from corpusfit.evaluation.tables import (
     plain,
     with_best,
 )
-from corpusfit.experiments.config import BASE, Recipe
-from corpusfit.experiments.costs import Cost, Costs
-from corpusfit.experiments.inputs import RecipeInputs
-from corpusfit.experiments.scoring import Result, ScoredCells
+from corpusfit_papers.experiments.config import BASE, Recipe
+from corpusfit_papers.experiments.costs import Cost, Costs
+from corpusfit_papers.experiments.inputs import RecipeInputs
+from corpusfit_papers.experiments.scoring import Result, ScoredCells
 
 _MAX_CHARACTERS = 200
 

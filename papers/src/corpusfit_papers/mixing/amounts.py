@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import EmptyInputError, bad_setting
-from corpusfit.mixing.plan import ENGLISH, MD_ED, MD_MWIKI, SPECIFIC, UNIMAX, CompositionPlan
+from corpusfit.contracts import bad_setting
+from corpusfit.core.errors import EmptyInputError
+from corpusfit_papers.mixing.plan import ENGLISH, MD_ED, MD_MWIKI, SPECIFIC, UNIMAX, CompositionPlan
 
 _HALVINGS = 200
 NO_PAGE = np.uint64(0)  # The key of a row without a page

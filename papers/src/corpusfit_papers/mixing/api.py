@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from corpusfit.core.artifacts import folder_path
 from corpusfit.core.offers import dry_run, offers
-from corpusfit.mixing.plan import CompositionPlan, read_recipe
+from corpusfit_papers.mixing.plan import CompositionPlan, read_recipe
 
 if TYPE_CHECKING:
+    from corpusfit import Machine
     from corpusfit.core.typed_options import MachineOptions
-    from corpusfit.mixing.composing import Composition
-    from corpusfit.text.context import Machine
+    from corpusfit_papers.mixing.composing import Composition
 
 
 @offers()
@@ -36,8 +36,8 @@ def compose(
     Raises:
         CorpusfitError: see `corpusfit.core.errors`; finished steps are kept.
     """
-    from corpusfit.mixing import composing
     from corpusfit.text.context import machine_of
+    from corpusfit_papers.mixing import composing
 
     machine = machine_of(machine, options)
     return composing.compose(
@@ -57,8 +57,8 @@ def estimate_composition(
     Returns:
         languages, counts, documents, taken, unit, seconds, disk_mb, warnings.
     """
-    from corpusfit.mixing import composing
     from corpusfit.text.context import machine_of
+    from corpusfit_papers.mixing import composing
 
     machine = machine_of(machine, options)
     return composing.estimate_composition(_read(recipe), machine=machine)

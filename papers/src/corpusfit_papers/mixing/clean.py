@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.contracts import Texts, normalized
 from corpusfit.core.errors import importing
 from corpusfit.core.languages import EXTRA
 from corpusfit.core.plan import CutPlan
-from corpusfit.core.types import Documents, Texts, take_texts, text_array
-from corpusfit.kernels.normal_form import normalized
+from corpusfit.core.types import Documents, take_texts, text_array
 from corpusfit.text.normalize import unescaped
 from corpusfit.text.reading import cut_units
 

@@ -16,16 +16,11 @@ import orjson
 import zstandard
 from numpy.typing import NDArray
 
+from corpusfit import Machine
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import (
-    is_local,
-    names_in,
-    read_arrays,
-    read_many,
-    write_bytes,
-    writing,
-)
-from corpusfit.core.errors import bad_setting, changed_input
+from corpusfit.contracts import bad_setting, write_bytes
+from corpusfit.core.artifacts import is_local, names_in, read_arrays, read_many, writing
+from corpusfit.core.errors import changed_input
 from corpusfit.core.manifest import (
     Finished,
     locked,
@@ -36,9 +31,13 @@ from corpusfit.core.manifest import (
 )
 from corpusfit.core.plan import AUTO, FIRST
 from corpusfit.core.types import Document, Shard, Source, file_of, in_file
-from corpusfit.mixing.amounts import Pool, Share, Taking, decide
-from corpusfit.mixing.plan import KINDS, RANDOM, SENTENCES, CompositionPlan, TextSource
-from corpusfit.mixing.surveying import (
+from corpusfit.scoring import registry
+from corpusfit.text import rows
+from corpusfit.text.context import RunContext
+from corpusfit.text.pairs import sampled, side_codes, with_side
+from corpusfit_papers.mixing.amounts import Pool, Share, Taking, decide
+from corpusfit_papers.mixing.plan import KINDS, RANDOM, SENTENCES, CompositionPlan, TextSource
+from corpusfit_papers.mixing.surveying import (
     LOOK,
     Cleaning,
     ComposeContext,
@@ -52,10 +51,6 @@ from corpusfit.mixing.surveying import (
     surveyed,
     surveyed_path,
 )
-from corpusfit.scoring import registry
-from corpusfit.text import rows
-from corpusfit.text.context import Machine, RunContext
-from corpusfit.text.pairs import sampled, side_codes, with_side
 
 # Documents, sentences and word pieces by the numbers of source and language.
 Amounts = Mapping[tuple[int, int], tuple[int, int, int]]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
-from corpusfit.core.errors import MissingDependencyError, bad_setting
+from corpusfit.contracts import MissingDependencyError, bad_setting
 from corpusfit.core.languages import EXTRA, code_of
 from corpusfit.core.options import typed
 from corpusfit.core.plan import AUTO, TXT, ReadPlan

@@ -17,31 +17,25 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import (
-    is_local,
-    names_in,
-    read_arrays,
-    remove,
-    write_arrays,
-    write_bytes,
-)
+from corpusfit import Plan
+from corpusfit.contracts import EmbedPlan, UsageError, normalized, place_keys, write_bytes
+from corpusfit.core.artifacts import is_local, names_in, read_arrays, remove, write_arrays
 from corpusfit.core.engine import Job
-from corpusfit.core.errors import EmptyInputError, UsageError
+from corpusfit.core.errors import EmptyInputError
 from corpusfit.core.languages import code_of, identifier
 from corpusfit.core.manifest import OutFolder, digest, source_identity, versions
-from corpusfit.core.plan import CutPlan, EmbedPlan, MethodPlan, Plan
+from corpusfit.core.plan import CutPlan, MethodPlan
 from corpusfit.core.types import FILE_BITS, Document, Shard, Source, file_of
-from corpusfit.kernels.chance import place_keys, uniform
-from corpusfit.kernels.normal_form import normalized
-from corpusfit.mixing.amounts import Pool, quantiles
-from corpusfit.mixing.clean import Sentences, clean, without_markup
-from corpusfit.mixing.plan import RANDOM, SENTENCES, CompositionPlan, TextSource
+from corpusfit.kernels.chance import uniform
 from corpusfit.scoring import table
 from corpusfit.selection.commands import select
 from corpusfit.text import cures, layout, packed, rows
 from corpusfit.text.context import RunContext
 from corpusfit.text.reading import Reasons
 from corpusfit.text.same_text import FORM, exact_key
+from corpusfit_papers.mixing.amounts import Pool, quantiles
+from corpusfit_papers.mixing.clean import Sentences, clean, without_markup
+from corpusfit_papers.mixing.plan import RANDOM, SENTENCES, CompositionPlan, TextSource
 
 _BEGINNING = 4000  # characters to remove markup from, for the language identifier
 _LABEL = 40  # characters of a label that is not a language code, for the warning

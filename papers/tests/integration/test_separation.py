@@ -8,7 +8,7 @@ import pytest
 from journeys import prose, write_rows
 from sklearn.metrics import f1_score
 
-import corpusfit
+import corpusfit_papers
 from corpusfit.core.errors import UsageError
 
 TOPICS = ("task", "market", "kitchen")
@@ -39,7 +39,7 @@ documents = 30
 
 @pytest.fixture
 def separation(monkeypatch):
-    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "papers" / "tables")
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "tables")
     import separation
 
     return separation
@@ -78,7 +78,7 @@ def test_figures_shares_and_a_target_of_what_the_corpus_leaves(run, tmp_path):
     assert cells["cooking", "dsir"][0]["auroc"] > 0.5
     assert "Sources of the best 25 %" in page
     with pytest.raises(UsageError, match=r"separation.*separation\.py"):
-        corpusfit.run(tmp_path / "setting.toml", out=tmp_path / "run")
+        corpusfit_papers.run(tmp_path / "setting.toml", out=tmp_path / "run")
 
 
 @pytest.mark.slow
