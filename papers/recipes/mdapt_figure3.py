@@ -19,8 +19,8 @@ from pathlib import Path
 
 from corpusfit import Machine, tokenizers
 from corpusfit.evaluation.reading import read_task
-from corpusfit.experiments.grid import task_plan
-from corpusfit.experiments.loader import read_recipe
+from corpusfit_papers.experiments.grid import task_plan
+from corpusfit_papers.experiments.loader import read_recipe
 
 LANGUAGES = {
     "bioro": "ro",

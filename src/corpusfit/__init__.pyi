@@ -22,11 +22,8 @@ from .evaluation.plan import EvaluatePlan, SplitPlan
 from .evaluation.retrieving import Retrieval
 from .evaluation.splitting import Split
 from .evaluation.tokenizer_gap import Tokenized
-from .experiments.api import run
 from .fitting.api import fit
 from .fitting.fitting import Fitted
-from .mixing.api import compose
-from .mixing.composing import Composition
 from .reporting.api import open, report
 from .selection.api import audit, choose, explain, rank, select
 from .selection.auditing import Audit
@@ -50,7 +47,6 @@ __all__ = [
     "CacheEntry",
     "Clustered",
     "ClustersPlan",
-    "Composition",
     "Contamination",
     "CorpusfitError",
     "CorpusfitWarning",
@@ -76,7 +72,6 @@ __all__ = [
     "choose",
     "clear_cache",
     "clusters",
-    "compose",
     "contamination",
     "evaluate",
     "explain",
@@ -87,7 +82,6 @@ __all__ = [
     "rank",
     "report",
     "retrieval",
-    "run",
     "select",
     "split",
     "tokenizers",

@@ -435,13 +435,8 @@ def imports_numpy(pid):
 def test_a_disk_that_may_be_too_small_is_warned_of(cli, task, pile, tmp_path, monkeypatch):
     free = shutil.disk_usage(tmp_path)._replace(free=10)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
-    recipe = tmp_path / "compose.toml"
-    recipe.write_text(
-        f'composition = "E_D"\nbudget = 5\n[[sources]]\nname = "a"\nkind = "specific"\n'
-        f'language = "en"\npath = "{pile}"\n'
-    )
     words = ("--target", task, "--corpus", pile, "--method", "random", "--fraction", "0.5")
-    commands = (("select", *words), ("split", "--data", pile, "--dev", "0.1"), ("compose", recipe))
+    commands = (("select", *words), ("split", "--data", pile, "--dev", "0.1"))
     for command in commands:
         out = tmp_path / command[0]
         assert "GB" in cli(*command, "--out", out).err

@@ -4,7 +4,6 @@ import json
 
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 from journeys import digests, prose, scores
 
 import corpusfit
@@ -189,23 +188,6 @@ def test_a_selection_is_read_by_its_side(run, tmp_path, inline):
         longest = max((row[side] for row in found), key=len)
         held.write_text(json.dumps({"text": longest}) + "\n")
         assert corpusfit.contamination(task=held, data=found, machine=inline).holders == 1
-
-
-@pytest.mark.parametrize("stated", ["", 'side = "en"', 'side = "second"'])
-def test_a_composition_reads_the_side_of_its_language(tongues, tmp_path, inline, stated):
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(
-        'composition = "E_D"\nbudget = 50\n[[sources]]\nname = "s"\nkind = "specific"\n'
-        f'language = "en"\npath = {json.dumps(tongues)}\n{stated}\n'
-    )
-    composed = corpusfit.compose(recipe, out=tmp_path / "out", machine=inline)
-    texts = [
-        json.loads(line)["text"]
-        for part in (composed.path / "composed").iterdir()
-        for line in zstandard.decompress(part.read_bytes(), 10**6).splitlines()
-    ]
-    assert len(texts) == 50
-    assert set(texts) <= set(LANGUAGES["en"])
 
 
 def test_tokenizers_read_a_side(pairs, task, tmp_path, inline, word_pieces):

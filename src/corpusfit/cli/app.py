@@ -19,7 +19,6 @@ from corpusfit.cli import (
     adapt,
     audit,
     clusters,
-    compose,
     contamination,
     demo,
     evaluate,
@@ -31,7 +30,6 @@ from corpusfit.cli import (
     show,
     split,
 )
-from corpusfit.cli import run as run_recipe
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.options import COMMANDS, RUN
 from corpusfit.cli.show import say
@@ -46,15 +44,15 @@ from corpusfit.core.errors import (
     tokenizing,
 )
 from corpusfit.core.escaping import harmless
-from corpusfit.core.gone import gone
+from corpusfit.core.gone import gone, moved
 from corpusfit.core.registry import Registry
 from corpusfit.core.settings import RENAMED
 
 _MODULES = {
     "All in one": (fit, demo),
     "Select text": (select, audit),
-    "Prepare corpora and tasks": (clusters, compose, split, contamination),
-    "Adapt and evaluate models": (adapt, evaluate, run_recipe, forecast),
+    "Prepare corpora and tasks": (clusters, split, contamination),
+    "Adapt and evaluate models": (adapt, evaluate, forecast),
     "Report, maintain": (report, methods),
 }
 JOURNEY = {
@@ -153,11 +151,11 @@ class _Commands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One command, or None if there is none of that name."""
-        if sentence := gone(cmd_name):
-            raise UsageError(sentence)
         if cmd_name in _OURS:
             return _built(cmd_name)
         if cmd_name not in self.list_commands(ctx):
+            if sentence := gone(cmd_name) or moved(cmd_name):
+                raise UsageError(sentence)
             return None
         try:
             OTHERS.imported(cmd_name)

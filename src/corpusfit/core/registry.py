@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from corpusfit import __version__
 from corpusfit.core.errors import PackageError, UsageError
+from corpusfit.core.gone import PAPERS
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-PAPERS = "corpusfit-papers"
-"""The package of ours whose version is that of corpusfit."""
 
 _ROOT = Path(__file__).parents[1]
 

@@ -9,35 +9,12 @@ from __future__ import annotations
 import difflib
 
 from corpusfit.core.errors import UnknownMethodError
+from corpusfit.core.gone import moved
 from corpusfit.core.plan import DEFAULT_METHOD
-from corpusfit.core.registry import PAPERS, Registry
+from corpusfit.core.registry import Registry
 
 METHODS = Registry("corpusfit.methods", "corpusfit.scoring.methods")
 names = METHODS.names
-
-MOVED = (
-    "betr",
-    "bm25",
-    "centroid_distance",
-    "cluster_ratio",
-    "conditional_loss",
-    "consensus",
-    "cross_entropy",
-    "domain_finetune",
-    "domain_moore_lewis",
-    "lof",
-    "ngram_coverage",
-    "ngram_coverage_unseen",
-    "one_class_svm",
-    "pca",
-    "perplexity",
-    "pyod",
-    "robust_covariance",
-    "textgram",
-    "textrank",
-    "tfidf",
-)
-"""Methods of earlier versions that are in `corpusfit-papers` now."""
 
 
 def require(name: str, setting: str = "`method.name`") -> None:
@@ -51,8 +28,8 @@ def require(name: str, setting: str = "`method.name`") -> None:
         )
     if base in names():
         return
-    if base in MOVED:
-        raise UnknownMethodError(f"`{base}` is in {PAPERS}: pip install {PAPERS}")
+    if sentence := moved(base):
+        raise UnknownMethodError(sentence)
     similar = difflib.get_close_matches(base, names(), n=1)
     guess = f" Did you mean {similar[0]!r}?" if similar else ""
     if not similar and base == name:

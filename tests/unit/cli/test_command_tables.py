@@ -9,8 +9,6 @@ import pytest
 from rich.cells import cell_len
 
 from corpusfit.cli import show
-from corpusfit.evaluation.tables import Score
-from corpusfit.evaluation.tables import Table as Results
 from corpusfit.evaluation.tokenizer_gap import Figure
 from corpusfit.text.cache_entries import CacheEntry
 
@@ -99,22 +97,6 @@ SHOWN = {
             "proximity": [[-0.99] * 8] * 8,
         }
     ],
-    "compose.show_languages": [
-        [
-            {
-                "language": f"zh-Hant-{i}",
-                "sentences": MANY,
-                "tokens": MANY,
-                **dict.fromkeys(("own", "further", "upsampled", "again", "total"), MANY),
-                "sources": {PATH: {"sentences": MANY}, "wikipedia": {"sentences": MANY}},
-            }
-            for i in range(3)
-        ],
-        "sentences",
-    ],
-    "compose._show_kinds": [
-        [{"kind": "specific", "languages": MANY, "sentences": MANY, "tokens": MANY}]
-    ],
     "contamination.contamination": [
         Made(
             splits={
@@ -199,24 +181,6 @@ SHOWN = {
                 )
                 for model in (PATH, "minilm")
             ],
-        )
-    ],
-    "run.show_table": [
-        Results(
-            LONG,
-            ("task", *(f"domain_moore_lewis {i} %" for i in range(9)), "examples"),
-            ((PATH, *[Score(0.98765, 0.12345, "*")] * 9, float(MANY)),) * 2,
-        )
-    ],
-    "run.show_missing": [
-        Made(
-            cells=[
-                {"task": PATH, "size": MANY, "model": PATH, "selector": "domain_moore_lewis"}
-                | {"fraction": 0.123, "weights": "mask+lambda", "adapter": "pfeiffer"}
-                | {"augment": "backtranslate", "missing": MANY}
-            ],
-            steps={},
-            seconds=1e9,
         )
     ],
     "split._show_overlaps": [
