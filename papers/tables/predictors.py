@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from corpusfit.evaluation.forecasting import forecast
+
 from corpusfit import Machine
 from corpusfit import text as corpora
 from corpusfit.core.artifacts import write_bytes
-from corpusfit.evaluation.forecasting import forecast
 from corpusfit.evaluation.tables import Table, markdown
 from corpusfit.evaluation.tasks import load
 from corpusfit.experiments import fingerprints

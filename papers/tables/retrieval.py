@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from corpusfit.evaluation.retrieving import Pairs, deduplicate, read_pairs, retrieved
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.neighbors import NearestNeighbors
 
 import corpusfit
-from corpusfit.evaluation.retrieving import Pairs, deduplicate, read_pairs, retrieved
 from harness import RESULTS, machine
 
 

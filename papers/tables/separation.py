@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from corpusfit.scoring.figures import figures
 from numpy.typing import NDArray
 from sklearn.metrics import f1_score, roc_auc_score
 
@@ -43,7 +44,6 @@ from corpusfit.evaluation.tables import Cell as Shown
 from corpusfit.evaluation.tables import Score, Table, markdown, plain, with_best
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Method
-from corpusfit.scoring.figures import figures
 from corpusfit.scoring.heldout_bits import best_first
 from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.samples import ALL, Drawn, Unit, first_bound, merge, sample_texts

@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import average_precision_score
-
 from corpusfit.scoring.figures import figures
+from sklearn.metrics import average_precision_score
 
 
 def drawn(seed, n, levels):

@@ -5,8 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-
-from corpusfit.core.types import text_array
 from corpusfit.evaluation.forecasting import (
     FEATURES,
     LAYERS,
@@ -19,6 +17,8 @@ from corpusfit.evaluation.forecasting import (
     layers,
     reduction,
 )
+
+from corpusfit.core.types import text_array
 from corpusfit.scoring.methods.dsir import Dsir
 
 TASK = ["the kinase binds the receptor", "A drug inhibits the kinase.", ""]

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from corpusfit.evaluation.retrieving import deduplicate, nearest, retrieved
 
 

@@ -3,9 +3,9 @@
 import gzip
 
 import pytest
+from corpusfit.evaluation.retrieving import read_pairs
 
 from corpusfit.core.errors import EmptyInputError, InputError, UsageError
-from corpusfit.evaluation.retrieving import read_pairs
 
 
 @pytest.fixture

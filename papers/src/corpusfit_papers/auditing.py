@@ -1,28 +1,24 @@
-"""The command `audit`: compares a selection and its scores with known domains."""
+"""`audit`: a selection and its scores against known domains."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from os import PathLike
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit import text as corpus
-from corpusfit.core.errors import bad_setting
-from corpusfit.core.manifest import locked, undamaged
-from corpusfit.core.plan import Plan, ReadPlan
-from corpusfit.core.types import Reject, Shard, Source
-from corpusfit.scoring import table
-from corpusfit.scoring.contract import SOURCE
-from corpusfit.scoring.figures import Figures, figures
-from corpusfit.selection.folder import SelectionFolder, tallies
-from corpusfit.selection.labels import NONE, different_shards, labels_of, matches, shown
-from corpusfit.text.context import Machine, Run
-from corpusfit.text.reading import Tally
+import corpusfit
+from corpusfit.contracts import bad_setting
+from corpusfit_papers.figures import Figures, figures
+
+SOURCE = "source"
+_SHOWN = 8  # most names of domains in a message
 
 
 @dataclass(frozen=True)
@@ -32,18 +28,18 @@ class DomainCount:
     Attributes:
         segments: number of segments in the corpus.
         tokens: estimated word pieces of `segments`.
-        selected: number of selected segments; this and the next three are None before a selection.
+        selected: number of selected segments.
         selected_tokens: estimated word pieces of `selected`.
         taken: share of the domain's segments that are selected.
-        of_selection: share of all selected segments that are of this domain.
-        sought: whether a glob of `--domain` matches this domain; None without globs.
+        of_selection: share of all selected segments that are of this domain; None if none is.
+        sought: whether a glob of `domain` matches this domain; None without globs.
     """
 
     segments: int
     tokens: int
-    selected: int | None
-    selected_tokens: int | None
-    taken: float | None
+    selected: int
+    selected_tokens: int
+    taken: float
     of_selection: float | None
     sought: bool | None
 
@@ -56,8 +52,7 @@ class Finding:
         domain: globs that define the domain.
         segments: number of segments in the domain.
         chance: their share of the corpus, which is the precision of a random selection.
-        selected: number of selected segments, in the domain or not; this and the next three are
-            None before a selection.
+        selected: number of selected segments, in the domain or not.
         precision: share of the selected segments that are in the domain; None if none is selected.
         recall: share of the domain's segments that are selected.
         f1: harmonic mean of precision and recall.
@@ -67,10 +62,10 @@ class Finding:
     domain: list[str]
     segments: int
     chance: float
-    selected: int | None
+    selected: int
     precision: float | None
-    recall: float | None
-    f1: float | None
+    recall: float
+    f1: float
     scores: Figures
 
 
@@ -83,7 +78,7 @@ class Audit:
         truth: where a row's domain comes from: `source`, or the name of a field.
         segments: number of scored segments.
         domains: counts by domain, the domain with the most selected segments first.
-        finding: how well the domain of `--domain` is found; None without globs.
+        finding: how well the domain of `domain` is found; None without globs.
     """
 
     method: str
@@ -93,167 +88,100 @@ class Audit:
     finding: Finding | None
 
 
-def audit(out: Path, *, truth: str = SOURCE, domain: Sequence[str] = (), machine: Machine) -> Audit:
+def audit(
+    out: str | PathLike[str],
+    *,
+    truth: str = SOURCE,
+    domain: str | Sequence[str] = (),
+    machine: corpusfit.Machine | None = None,
+) -> Audit:
     """Compare a run with known domains.
 
     Memory grows with the number of domains; with `domain` also with the corpus: 5 bytes per segment
-    while the parts are read, about 25 at the end.
+    while the scores are read, about 25 at the end.
 
     Reference: TADPOLE, Figure 5 (DANA, Table 2); Aharoni and Goldberg (2020), section 4.4, Table 7.
+
+    Args:
+        out: the folder of a `select`.
+        truth: domain of a row: `source` (the name of its source) or the name of a field, for which
+            the corpus is read again.
+        domain: globs such as `bio_*` on the names of the domains that should be found.
+        machine: where the corpus is read.
+
+    Returns:
+        Counts of the corpus and the selection by domain; with `domain` also precision and recall.
     """
-    folder = SelectionFolder(out)
-    with locked(folder.work, "audit", shared=True), undamaged(out):
-        manifest = folder.require_scored()
-        selected = (folder.finished() or {}).get("selected") is not None
-        plan = Plan.from_dict(manifest["plan"])
-        # the label is read in place of the id
-        if truth != SOURCE:
-            plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=truth))
-        sources = [Source(**s) for s in manifest["corpus"]]
-        names = corpus.numbering(sources)[1]
-        job = partial(_count_labels, folder.scores, plan.read, tuple(domain), names)
-        with machine.running(folder.work) as context:
-            context.engine.require_shared(folder.work, "DIR")
-            # only labels need the corpus; the names of sources are stored with the scores
-            if truth != SOURCE:
-                sources = context.find_again(sources, plan.read, folder.path)
-            run = Run.of(context, plan, [], sources)
-            counts, parts = _counted(run, folder, job, by_source=truth == SOURCE)
-            _check(run, truth, domain, list(counts))
-    whole = np.sum([*counts.values()], axis=0).tolist()
-    domains = {}
-    for name, each in sorted(counts.items(), key=lambda c: (-c[1][2], -c[1][0], c[0])):
-        segments, tokens, taken, taken_tokens = each.tolist()
-        domains[name] = DomainCount(
-            segments,
-            tokens,
-            taken if selected else None,
-            taken_tokens if selected else None,
-            taken / segments if selected else None,
-            taken / whole[2] if selected and whole[2] else None,
-            matches(name, domain) if domain else None,
-        )
-    finding = None
-    if domain:
-        inside = [n for label, n in counts.items() if matches(label, domain)]
-        segments, _, hits, _ = np.sum(inside, axis=0).tolist()
-        # release parts while concatenating: they are as large as the result
-        in_order = [parts.pop(part) for part in sorted(parts)]
-        scores = np.concatenate([scores for scores, _ in in_order])
-        in_domain = np.concatenate([inside for _, inside in in_order])
-        del in_order
-        finding = Finding(
-            list(domain),
-            segments,
-            segments / whole[0],
-            whole[2] if selected else None,
-            hits / whole[2] if selected and whole[2] else None,
-            hits / segments if selected else None,
-            2 * hits / (whole[2] + segments) if selected else None,
-            figures(scores, in_domain),
-        )
-    return Audit(manifest["method"]["name"], truth, whole[0], domains, finding)
+    run = corpusfit.open(out)
+    if not isinstance(run, corpusfit.Selection):
+        raise bad_setting("DIR", "the folder of a corpusfit select", str(out))
+    sought = [domain] if isinstance(domain, str) else list(domain)
+    by_source = truth == SOURCE
+    tables = run.scores() if by_source else run.labeled_scores(truth, machine=machine)
 
-
-def _counted(
-    run: Run,
-    folder: SelectionFolder,
-    job: Callable[[tuple[int, Shard | None]], Counted],
-    *,
-    by_source: bool,
-) -> tuple[dict[str, NDArray[np.int64]], dict[int, tuple[NDArray[np.float32], NDArray[np.bool_]]]]:
-    """The counts by label over all parts; scores of each part, and what is in the domain."""
-    scored = {shard for shard, _ in tallies(folder)}
-    counts: dict[str, NDArray[np.int64]] = {}
-    parts = {}
-
-    def add(part: Counted) -> None:
-        for label, more in zip(part.labels, part.counts, strict=True):
-            if more[0]:  # labels without segments are left out
-                counts[label] = counts[label] + more if label in counts else more
-        parts[part.part] = part.scores, part.inside
-
-    def scored_shards() -> Iterator[tuple[int, Shard]]:
-        for shard in run.shards():
-            if shard.index not in scored:
-                raise different_shards(run.plan.read.id_field)
-            yield shard.index, shard
-
-    if by_source:
-        pieces: list[tuple[int, Shard | None]] = [(shard, None) for shard in sorted(scored)]
-        for part in run.over("audit", job, pieces):
-            add(part)
-        return counts, parts
-    with run.stage("audit", run.size):
-        for part in run.map(job, scored_shards()):
-            add(part)
-    if run.shard_count != len(scored):
-        raise different_shards(run.plan.read.id_field)
-    return counts, parts
-
-
-@dataclass(frozen=True)
-class Counted:
-    """Counts of one part's m scored segments by label, k different labels."""
-
-    part: int
-    labels: list[str]
-    # [k, 4]: segments, their word pieces, selected segments, their word pieces
-    counts: NDArray[np.int64]
-    scores: NDArray[np.float32]  # [m]; empty without a domain
-    # bool [m], whether each segment is in the domain; empty without a domain
-    inside: NDArray[np.bool_]
-
-
-def _count_labels(
-    scores: Path,
-    read: ReadPlan,  # how the corpus is read; its `id_field` is the label's field
-    domain: tuple[str, ...],
-    names: tuple[str, ...],
-    piece: tuple[int, Shard | None],
-) -> Counted:
-    """Count a part's segments by label: their source, or the label of their row in a shard.
-
-    Reference: Aharoni and Goldberg (2020), section 4.4; TADPOLE, Figure 5.
-    """
-    part, shard = piece
-    path = table.part_path(scores, part)
-    tokens, selected = (
-        np.asarray(c, np.int64) for c in table.read_columns(path, "tokens", "selected")
-    )
-    if shard is None:
-        labels, places = table.read_sources(path)
-    else:
-        wanted = table.read_rows(path, Tally.of(shard).sources(names))
-        labels, places = labels_of(shard, read, wanted)
-    counts = np.zeros((len(labels), 4), np.int64)
-    each = (np.ones_like(tokens), tokens, selected, tokens * selected)
-    for column, values in enumerate(each):
-        np.add.at(counts[:, column], places, values)
-    if not domain:
-        return Counted(part, labels, counts, np.empty(0, np.float32), np.empty(0, np.bool_))
-    matching = np.array([matches(label, domain) for label in labels], np.bool_)
-    (score,) = table.read_columns(path, "score")
-    return Counted(part, labels, counts, np.asarray(score, np.float32), matching[places])
-
-
-def _check(run: Run, truth: str, domain: Sequence[str], labels: list[str]) -> None:
-    if truth != SOURCE and labels == [NONE]:
-        # reading the field as the text names the fields of a row
-        read = dataclasses.replace(run.plan.read, text_field=truth)
-        refused = (r.reason for r in corpus.rows(next(run.shards()), read) if isinstance(r, Reject))
-        fields = next((f for r in refused if (f := r.partition("fields are ")[2])), "")
-        raise bad_setting(
-            "`truth`",
-            f"{SOURCE}, or a field that holds a string, a number or a boolean",
-            truth,
-            f"The first row without this field has the fields {fields}." if fields else "",
-        )
-    for glob in domain:
-        if not any(matches(label, [glob]) for label in labels):
+    # segments, their word pieces, selected segments, their word pieces
+    counts: dict[str, NDArray[np.int64]] = defaultdict(lambda: np.zeros(4, np.int64))
+    scores: list[NDArray[np.float32]] = []
+    inside: list[NDArray[np.bool_]] = []
+    for table in tables:
+        labels, places = _labels(table.column("source" if by_source else "label"))
+        tokens, selected = (table.column(c).to_numpy() for c in ("tokens", "selected"))
+        for column, values in enumerate((None, tokens, selected, tokens * selected)):
+            sums = np.bincount(places, values, minlength=len(labels))
+            for label, more in zip(labels, sums.astype(np.int64), strict=True):
+                counts[label][column] += more
+        if sought:
+            scores.append(table.column("score").to_numpy())
+            inside.append(np.array([_matches(n, sought) for n in labels], np.bool_)[places])
+    counts = {label: n for label, n in counts.items() if n[0]}
+    for glob in sought:
+        if not any(_matches(label, [glob]) for label in counts):
+            few = get_close_matches(glob, sorted(counts), n=_SHOWN, cutoff=0.0)
+            names = ", ".join(repr(label[:40]) for label in few)
             raise bad_setting(
                 "`domain`",
                 "a glob that matches a domain of the corpus",
                 glob,
-                f"Domains of the corpus: {shown(labels, glob)}.",
+                f"Domains of the corpus: {names}{', …' if len(counts) > len(few) else ''}.",
             )
+
+    total, _, chosen, _ = np.sum([*counts.values()], axis=0).tolist()
+    domains = {}
+    for name, each in sorted(counts.items(), key=lambda c: (-c[1][2], -c[1][0], c[0])):
+        segments, word_pieces, taken, taken_pieces = each.tolist()
+        domains[name] = DomainCount(
+            segments,
+            word_pieces,
+            taken,
+            taken_pieces,
+            taken / segments,
+            taken / chosen if chosen else None,
+            _matches(name, sought) if sought else None,
+        )
+    finding = None
+    if sought:
+        of_domain = [n for n in domains.values() if n.sought]
+        segments = sum(n.segments for n in of_domain)
+        hits = sum(n.selected for n in of_domain)
+        finding = Finding(
+            sought,
+            segments,
+            segments / total,
+            chosen,
+            hits / chosen if chosen else None,
+            hits / segments,
+            2 * hits / (chosen + segments),
+            figures(np.concatenate(scores), np.concatenate(inside)),
+        )
+    return Audit(run.manifest["method"]["name"], truth, total, domains, finding)
+
+
+def _labels(column: Any) -> tuple[list[str], NDArray[np.int64]]:
+    """The different values of an Arrow column of strings, and each row's place among them."""
+    joined = column.unify_dictionaries().combine_chunks()
+    return joined.dictionary.to_pylist(), joined.indices.to_numpy().astype(np.int64)
+
+
+def _matches(label: str, globs: Iterable[str]) -> bool:
+    """Whether a label matches one of the globs; case counts."""
+    return any(fnmatchcase(label, glob) for glob in globs)

@@ -1,75 +1,91 @@
-"""The command `forecast`: KL reduction of selections and loss of a model before adaptation."""
+"""`forecast`: KL reduction of selections, and the loss of a model before adaptation."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from os import PathLike
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import is_local, user_path, write_bytes
-from corpusfit.core.engine import Job
-from corpusfit.core.errors import InputError, bad_setting
-from corpusfit.core.manifest import digest, locked, source_identity
-from corpusfit.core.types import Source, Texts, take_texts, text_array
-from corpusfit.embed.folders import require_extra
-from corpusfit.embed.hardware import resolve
-from corpusfit.embed.prediction import Predictor
-from corpusfit.kernels import characters, grams, hashed
-from corpusfit.kernels.chance import place_keys, uniform
-from corpusfit.scoring.methods.dsir import Dsir
-from corpusfit.scoring.tokens import ngrams, word_buffers
-from corpusfit.selection.fit import Sample
-from corpusfit.selection.folder import SelectionFolder
-from corpusfit.text.context import Machine, RunContext
-from corpusfit.training.data import cut_chunks, split_heldout
-from corpusfit.training.folder import AdaptFolder
-from corpusfit.training.inputs import TrainingInputs, find_training_inputs
-from corpusfit.training.models import open_model
-from corpusfit.training.objectives import Network, objective
-from corpusfit.training.plan import LANGUAGE_MODELS, TASK, AdaptPlan
-from corpusfit.training.presets import length_of
-from corpusfit.training.special_tokens import backend_tokenizer
-from corpusfit.training.tokenising import Range, Tokenising, ranges_of, read_selected
-from corpusfit.training.trainer import Heldout
+import corpusfit
+from corpusfit.contracts import (
+    EmbedPlan,
+    InputError,
+    ModelSetting,
+    Predictor,
+    Texts,
+    as_texts,
+    bad_setting,
+    find_each,
+    ngrams,
+    place_keys,
+    position_limit,
+    resolve,
+    table_of,
+    token_batches,
+)
+from corpusfit_papers.network import (
+    Row,
+    batch_tokens,
+    language_model_folder,
+    open_language_model,
+    padding,
+    row_losses,
+)
+from corpusfit_papers.retrieving import listed
 
-FEATURES = Dsir()  # n-grams as in the method `dsir`
+MODEL = ModelSetting(
+    name="`model`",
+    allowed="a model folder or a Hugging Face hub id of a masked or causal language model",
+    otherwise="leave the command out: nothing else needs it",
+    extra="models",
+)
+# n-grams as in the method `dsir`
+ORDER = 2
+BUCKETS = 10_000
+SMOOTHING = 1e-5
 PARTS = 16  # parts of the corpus sample, for a jackknife estimate of its noise
 # random layers of texts: each has about a sixth of the texts not in earlier ones, the last the rest
 LAYERS = 48
+MASKED = 0.15  # share of the tokens that a masked model predicts
+SEQUENCES = 256  # most of each kind of text that the loss is measured on
+_TEXTS = 10_000  # selected texts that are counted together
 _NOISE_BAND = 2.0  # standard errors
 _LAYERS_PER_HALVING = 4  # this many layers hold half of the texts not in earlier layers
 _LAYER_STREAM = 2**43  # stream of random numbers that assigns texts to layers
+_HALF = np.uint64(32)
 
 
 def count(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
     """Number of n-grams in each hash bucket."""
-    data, offsets = word_buffers(texts)
-    counts: NDArray[np.float64] = hashed.count(
-        data,
-        offsets,
-        characters.table(),
-        FEATURES.signs,
-        FEATURES.order,
-        np.ones(len(texts)) if weights is None else weights,
-        FEATURES.buckets,
-    )
+    counts = np.zeros(BUCKETS)
+    for order in range(1, ORDER + 1):
+        ids, ends = ngrams(texts, order)
+        # the identity's upper half, scaled to the number of buckets
+        buckets = ((ids >> _HALF) * np.uint64(BUCKETS)) >> _HALF
+        each = None if weights is None else np.repeat(weights, np.diff(ends))
+        counts += np.bincount(buckets.astype(np.int64), each, BUCKETS)
     return counts
 
 
-def layers(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+def layers(
+    texts: Texts, weights: NDArray[np.float64] | None = None, stream: int = 0
+) -> NDArray[np.float64]:
     """Count n-grams in each of `LAYERS` random layers of texts: float64 [LAYERS, buckets]."""
     # A text's layer is drawn by its position. All layers from any one on are a random sample of the
     # texts, so `_subsample` can sample n-grams of nearly any number of whole texts.
-    draws = uniform(place_keys(0, _LAYER_STREAM, len(texts)))
+    keys = place_keys(stream, _LAYER_STREAM, len(texts))
+    draws = ((keys >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53  # in (0, 1)
     layer_of_text = np.minimum(-np.log2(draws) * _LAYERS_PER_HALVING, LAYERS - 1).astype(np.int64)
     if weights is None:
         weights = np.ones(len(texts))
     members = [np.flatnonzero(layer_of_text == layer) for layer in range(LAYERS)]
-    return np.stack([count(take_texts(texts, indices), weights[indices]) for indices in members])
+    return np.stack([count(texts.take(indices), weights[indices]) for indices in members])
 
 
 def _subsample(counts: NDArray[np.float64], size: int) -> NDArray[np.float64]:
@@ -96,7 +112,7 @@ def divergence(target: NDArray[np.float64], text: NDArray[np.float64]) -> float:
     total = target.sum()
     if not total:
         return 0.0
-    q = text / max(1.0, text.sum()) + FEATURES.smoothing
+    q = text / max(1.0, text.sum()) + SMOOTHING
     q /= q.sum()
     p = target / total
     seen = p > 0
@@ -108,19 +124,19 @@ class TaskNgrams:
     """The distinct n-grams of the task's texts, and their counts."""
 
     times: NDArray[np.int64]  # int64 [n], occurrences of each
-    keys: NDArray[np.uint64]  # with `places` a hash table, made by `kernels/grams.py`
+    keys: NDArray[np.uint64]  # with `places` a hash table, made by `table_of`
     places: NDArray[np.int32]
 
     @classmethod
     def of(cls, texts: Texts) -> TaskNgrams:
         distinct, counts = np.unique(np.concatenate(_ngrams_by_order(texts)), return_counts=True)
-        return cls(counts, *grams.table_of(distinct))
+        return cls(counts, *table_of(distinct))
 
     def seen_in(self, texts: Texts) -> NDArray[np.bool_]:
         """Which of the n-grams occur in these texts, bool [n]."""
         seen = np.zeros(len(self.times), np.bool_)
         for each in _ngrams_by_order(texts):
-            places = grams.find_each(self.keys, self.places, each)
+            places = find_each(self.keys, self.places, each)
             seen[places[places >= 0]] = True
         return seen
 
@@ -131,7 +147,7 @@ class TaskNgrams:
 
 def _ngrams_by_order(texts: Texts) -> list[NDArray[np.uint64]]:
     """Ids of the n-grams of texts, uint64 [m], for each order from 1."""
-    return [ngrams(texts, order)[0] for order in range(1, FEATURES.order + 1)]
+    return [ngrams(texts, order)[0] for order in range(1, ORDER + 1)]
 
 
 @dataclass(frozen=True)
@@ -190,7 +206,7 @@ class GainPredictors:
     texts: int  # number of selected segments
     kl: Reduction  # KL reduction of the selected text
     # the base model's mean loss per predicted token, in nats, on text of the `task` and on
-    # `general` text, a sample of the corpus; without `task` if its texts no longer exist
+    # `general` text, a sample of the corpus
     losses: dict[str, float]
 
 
@@ -226,11 +242,6 @@ def describe(prospects: Sequence[GainPredictors], model: str) -> list[str]:
         # the losses depend on task and corpus alone: report them once per corpus
         by_losses = {tuple(p.losses.values()): p for p in reversed(same_task)}
         for p in reversed(by_losses.values()):
-            if "task" not in p.losses:
-                sentences.append(
-                    f"The task's texts no longer exist, so the loss of {model} on them is unknown."
-                )
-                continue
             task, general = p.losses["task"], p.losses["general"]
             side = "above" if task > general else "below"
             sentences.append(
@@ -261,37 +272,14 @@ def describe(prospects: Sequence[GainPredictors], model: str) -> list[str]:
     return sentences
 
 
-# Of selected texts: their number, n-grams by `layers`, and which n-grams of the task they have.
-_Counts = tuple[int, NDArray[np.float64], NDArray[np.bool_]]
-
-
-@dataclass(frozen=True)
-class CountSelected(Job[Range, _Counts]):
-    """Count the n-grams of some of the text of a selection."""
-
-    target: Sample  # the task's texts
-    field: str  # text field
-    weighted: bool  # weight segments, for a selection of all segments
-
-    def start(self) -> Callable[[Range], _Counts]:
-        task_ngrams = TaskNgrams.of(self.target.batch("text"))
-
-        def work(part: Range) -> _Counts:
-            _, (texts,), weights = read_selected(part, (self.field,), "weight")
-            batch = text_array(texts)
-            counts = layers(batch, weights.astype(np.float64) if self.weighted else None)
-            return len(texts), counts, task_ngrams.seen_in(batch)
-
-        return work
-
-
 @dataclass(frozen=True)
 class Forecast:
     """Predictors of the gain of adapting a model.
 
     Attributes:
-        objective: training objective of the losses.
-        length: tokens per sequence of the losses.
+        model: the model.
+        objective: of the losses: `causal` or `mlm`, as the model is.
+        length: most tokens per sequence of the losses.
         prospects: one per selection, in the order of the inputs.
         words: the result in sentences.
     """
@@ -303,161 +291,162 @@ class Forecast:
     words: list[str]
 
 
-def forecast(plan: AdaptPlan, data: Sequence[str], *, machine: Machine) -> Forecast:
-    """Measure the predictors of the gain; writes nothing but token ids to the cache.
+def forecast(
+    *,
+    data: str | PathLike[str] | Iterable[str | PathLike[str]],
+    model: str | PathLike[str],
+    length: int = 128,
+    seed: int = 0,
+) -> Forecast:
+    """Compute predictors of the gain from selections; trains nothing and writes nothing.
 
     It compares the n-grams of the task, of a sample of the corpus and of the selected text, and
-    measures the base model's loss on the first two, in seconds. The losses are those that `adapt`
-    reports before it trains, except that they include general text that `adapt` would train on.
+    measures the model's loss on the first two.
 
     Reference: Xie et al. (2023), section 4; TADPOLE, Figures 2 and 3.
+
+    Args:
+        data: folders of `select`, or what it returned.
+        model: a masked or causal language model: a model folder or a Hugging Face hub id.
+        length: most tokens of a sequence; a longer one has a lower loss.
+        seed: of the sequences and masks of the loss.
+
+    Returns:
+        For each selection the KL reduction, the loss of the model on the task's text before
+        training, and the conclusions in sentences.
     """
-    plan = plan.check()
-    if plan.model.init:
-        raise bad_setting(
-            "`model.name`", "a trained model", f"init = {plan.model.init}", "Leave init out."
-        )
-    if plan.objective.name not in LANGUAGE_MODELS:
-        cure = "Leave out `objective.name`: the predictors are of language models."
-        raise bad_setting("`objective.name`", "mlm, mlm+nsp or causal", plan.objective.name, cure)
-    require_extra("corpusfit forecast", "models")
-    with contextlib.ExitStack() as stack, machine.running() as context:
-        for name in data:
-            if "://" not in name:
-                work = SelectionFolder(user_path(name)).work
-                stack.enter_context(locked(work, "forecast", shared=True))
-        selections = [_open_selection(name, plan, context) for name in data]
-        samples: dict[str, Sample] = {}  # the first stored sample of each corpus
-        for selection in selections:
-            if selection.sample.texts.exists():
-                samples.setdefault(selection.corpus, selection.sample)
-        for selection in selections:
-            if selection.corpus not in samples:
-                raise InputError(
-                    f"`data={selection.name}` keeps no sample of its corpus to compare with. Add a "
-                    "selection from the same corpus by a method that reads text."
-                )
+    selections = [_Selection(name) for name in listed("`data`", data)]
+    samples: dict[str, list[str]] = {}  # the first stored sample of each corpus
+    for selection in selections:
+        if "corpus" in selection.samples:
+            samples.setdefault(selection.corpus, selection.samples["corpus"])
+    for selection in selections:
+        if selection.corpus not in samples:
+            raise InputError(
+                f"`data={selection.name}` keeps no sample of its corpus to compare with. Add a "
+                "selection from the same corpus by a method that reads text."
+            )
 
-        # the losses depend on task and corpus alone: measure them once for each pair
-        measure_losses, length = _loss_meter(plan, AdaptFolder(context.work), context)
-        losses: dict[tuple[str, str], dict[str, float]] = {}
-        for selection in selections:
-            key = selection.task, selection.corpus
-            if key not in losses:
-                losses[key] = measure_losses(selection.inputs, samples[selection.corpus])
+    # the losses depend on task and corpus alone: measure them once for each pair
+    measured = _Losses(str(model), length, seed)
+    losses: dict[tuple[str, str], dict[str, float]] = {}
+    for selection in selections:
+        key = selection.task, selection.corpus
+        if key not in losses:
+            kinds = {"task": selection.samples["target"], "general": samples[selection.corpus]}
+            losses[key] = {kind: measured.mean(texts) for kind, texts in kinds.items()}
 
-        # count the n-grams of the task, of the corpus [PARTS, LAYERS, buckets] and of the selection
-        counts = []
-        for selection in selections:
-            general = samples[selection.corpus].batch("text")
-            texts, selected, covered = _count_selection(selection, context)
-            parts = [
-                layers(take_texts(general, np.arange(k, len(general), PARTS))) for k in range(PARTS)
-            ]
-            target = count(selection.target.batch("text"))
-            counts.append((target, np.stack(parts), texts, selected, covered))
+    # count the n-grams of the task, of the corpus [PARTS, LAYERS, buckets] and of the selection
+    counts = []
+    for selection in selections:
+        general = as_texts(samples[selection.corpus])
+        parts = [layers(general.take(np.arange(k, len(general), PARTS))) for k in range(PARTS)]
+        target = count(as_texts(selection.samples["target"]))
+        counts.append((target, np.stack(parts), *_counted(selection)))
 
     # compare samples of equal size: of the smallest corpus sample or selection
-    size = min(int(c.sum()) for _, parts, _, selected, _ in counts for c in (parts, selected))
+    size = min(int(c.sum()) for _, parts, selected, _ in counts for c in (parts, selected))
     prospects = [
         GainPredictors(
             selection.name,
-            selection.manifest["method"]["name"],
+            selection.run.manifest["method"]["name"],
             selection.task,
-            texts,
+            len(selection.run),
             reduction(target, parts, selected, covered, size),
             losses[selection.task, selection.corpus],
         )
-        for selection, (target, parts, texts, selected, covered) in zip(
-            selections, counts, strict=True
-        )
+        for selection, (target, parts, selected, covered) in zip(selections, counts, strict=True)
     ]
-    name = plan.model.name
-    return Forecast(name, plan.objective.name, length, prospects, describe(prospects, name))
+    name, objective = str(model), "causal" if measured.causal else "mlm"
+    return Forecast(name, objective, measured.length, prospects, describe(prospects, name))
 
 
-@dataclass(frozen=True)
+class _Losses:
+    """A language model whose loss on texts is measured."""
+
+    def __init__(self, name: str, length: int, seed: int) -> None:
+        folder, self.causal = language_model_folder(name, MODEL)
+        tokenizer, model = open_language_model(
+            folder, self.causal, MODEL, seed=seed, user="corpusfit forecast"
+        )
+        device = resolve(EmbedPlan()).device
+        self._predictor = Predictor(model.eval().requires_grad_(False).to(device))
+        self._budget = batch_tokens(device)
+        self.length = min(length, position_limit(model))
+        self._tokenizer, self._fill, self._seed = tokenizer, padding(tokenizer), seed
+        self._special = list(tokenizer.all_special_ids)
+        self._ordinary = np.setdiff1d(np.arange(len(tokenizer)), self._special)
+
+    def mean(self, texts: Sequence[str]) -> float:
+        """Mean loss per predicted token in nats on random sequences of some texts."""
+        import torch
+
+        rng = np.random.default_rng(self._seed)
+        sequences = [ids for text in texts for ids in self._sequences(text)]
+        drawn = np.sort(rng.permutation(len(sequences))[:SEQUENCES])
+        rows = [self._row(sequences[i], rng) for i in drawn]
+        rows = [row for row in rows if len(row.labels)]
+        lengths = np.array([len(row.ids) for row in rows], np.int64)
+        total = 0.0
+        with torch.inference_mode():
+            for batch in token_batches(lengths, self._budget):
+                losses = row_losses(self._predictor, [rows[i] for i in batch], self._fill)
+                total += float(losses.double().sum())
+        return total / max(1, sum(len(row.labels) for row in rows))
+
+    def _sequences(self, text: str) -> Iterator[NDArray[np.int64]]:
+        """The token ids of a text, in sequences of at most `length`."""
+        end = self._tokenizer.eos_token_id if self.causal else None
+        backend = self._tokenizer.backend_tokenizer
+        backend.enable_truncation(self.length - (end is not None))
+        backend.no_padding()
+        encoding = backend.encode(text)
+        parts = [list(part.ids) for part in (encoding, *encoding.overflowing)]
+        if end is not None:
+            parts[-1].append(end)
+        yield from (np.array(ids, np.int64) for ids in parts)
+
+    def _row(self, ids: NDArray[np.int64], rng: np.random.Generator) -> Row:
+        """What a model predicts of a sequence: all that follows, or 15 % of the tokens as BERT."""
+        if self.causal:
+            at = np.arange(len(ids) - 1)
+            return Row(0, ids, at, ids[1:])
+        at = np.flatnonzero(~np.isin(ids, self._special) & (rng.random(len(ids)) < MASKED))
+        hidden, fate = ids.copy(), rng.random(len(at))
+        hidden[at[fate < 0.8]] = self._tokenizer.mask_token_id
+        other = at[(fate >= 0.8) & (fate < 0.9)]
+        hidden[other] = rng.choice(self._ordinary, len(other))
+        return Row(0, hidden, at, ids[at])
+
+
 class _Selection:
-    name: str
-    inputs: TrainingInputs
-    manifest: dict[str, Any]
-    target: Sample
-    sample: Sample
-    task: str  # fingerprint
-    corpus: str  # fingerprint
+    """A selection, and what tells whether another one is for the same task and corpus."""
+
+    def __init__(self, name: str) -> None:
+        run = corpusfit.open(name)
+        if not isinstance(run, corpusfit.Selection):
+            cure = "Run corpusfit select first; forecast needs the target and corpus sample it has."
+            raise bad_setting("`data`", "the folder of a corpusfit select", name, cure)
+        self.name, self.run, self.samples = name, run, run.samples()
+        self.task = _digest(self.samples["target"])
+        self.corpus = _digest([(s["name"], s["fingerprint"]) for s in run.manifest["corpus"]])
 
 
-def _open_selection(name: str, plan: AdaptPlan, context: RunContext) -> _Selection:
-    """Open a selection; raises `UsageError` for data of another kind."""
-    inputs = find_training_inputs([name], (), (), plan.read, context)
-    if inputs.folder is None or inputs.selection is None:
-        cure = "Run corpusfit select first; forecast needs the target and corpus sample it stores."
-        raise bad_setting("`data`", "the folder of a corpusfit select", name, cure)
-    fit = SelectionFolder(inputs.folder).fit
-    target = Sample(fit, "target")
-    corpus = digest(source_identity([Source(**s) for s in inputs.selection["corpus"]]))
-    task = digest(target.read_texts())
-    sample = Sample(fit, "background")
-    return _Selection(name, inputs, inputs.selection, target, sample, task, corpus)
+def _digest(thing: Sequence[object]) -> str:
+    return hashlib.blake2b(json.dumps(thing).encode(), digest_size=16).hexdigest()
 
 
-def _count_selection(
-    selection: _Selection, context: RunContext
-) -> tuple[int, NDArray[np.float64], float]:
-    """The selected texts, their n-grams, and the share of the task's n-grams they contain."""
-    inputs = selection.inputs
-    weighted = selection.manifest["plan"]["choose"]["policy"] == "continuous"
-    job = CountSelected(selection.target, inputs.read.text_field, weighted)
-    task_ngrams = TaskNgrams.of(selection.target.batch("text"))
-    texts, counts = 0, np.zeros((LAYERS, FEATURES.buckets))
+def _counted(selection: _Selection) -> tuple[NDArray[np.float64], float]:
+    """The n-grams of a selection by layers, and the share of the task's n-grams it contains."""
+    weighted = selection.run.manifest["plan"]["choose"]["policy"] == "continuous"
+    task_ngrams = TaskNgrams.of(as_texts(selection.samples["target"]))
+    counts = np.zeros((LAYERS, BUCKETS))
     seen = np.zeros(len(task_ngrams.times), np.bool_)
-    ranges = ranges_of(inputs.data)
-    with context.progress.showing("count n-grams", len(ranges), "segments"):
-        for of_part, counted, of_task in context.map(job, ranges):
-            texts += of_part
-            counts = counts + counted
-            seen |= of_task
-            context.progress.advance(0, of_part)
-    return texts, counts, task_ngrams.share(seen)
-
-
-def _loss_meter(
-    plan: AdaptPlan, folder: AdaptFolder, context: RunContext
-) -> tuple[Callable[[TrainingInputs, Sample], dict[str, float]], int]:
-    """A function that measures the base model's losses as `adapt` does; the sequence length."""
-    hardware = resolve(plan.train, "train")
-    opened = open_model(
-        plan.model,
-        plan.objective.name,
-        attention=hardware.attention,
-        seed=plan.seed,
-        on_warn=context.progress.warn,
-    )
-    model = opened.model.to(hardware.device)
-    backend = backend_tokenizer(opened.tokenizer, opened.name)
-    write_bytes(folder.tokenizer, backend.to_str().encode())
-    end = opened.special.end if plan.objective.name == "causal" else None
-    # token ids are memory-mapped, so they must be local
-    token_cache = (context.cache if is_local(context.cache) else folder.work) / "tokens"
-    length = length_of(plan, opened.max_length, hardware.device)
-    network = Network(Predictor(model), model, None, hardware.precision)
-    rows = max(1, hardware.batch_tokens // length)
-    tokenising = Tokenising(plan.read, folder.tokenizer, token_cache, end, context)
-
-    def losses(inputs: TrainingInputs, sample: Sample) -> dict[str, float]:
-        """Mean loss per predicted token, in nats, on the task's text and on general text."""
-        method = objective(plan.objective, opened.special)
-        tokenised = {}
-        if inputs.task:
-            task_tokenising = replace(tokenising, read=inputs.task_read)
-            tokenised["task"] = task_tokenising.corpus(TASK, inputs.task)
-        tokenised["general"] = tokenising.texts("general", sample.read_texts(), folder.general)
-        heldout = {}
-        for kind, (tokens, _) in tokenised.items():
-            weights = np.ones(len(tokens), np.float32)
-            chunks = cut_chunks(tokens.lengths, weights, length - method.overhead())
-            _, drawn = split_heldout(chunks, tokens.keys, plan.mix.heldout, plan.seed, 1.0)
-            heldout[kind] = tokens, drawn
-        return Heldout.of(heldout, method, rows=rows, seed=plan.seed).losses(method, network)
-
-    return losses, length
+    selected, number = iter(selection.run), 0
+    while some := list(islice(selected, _TEXTS)):
+        texts = as_texts([text["text"] for text in some])
+        weights = np.array([text["weight"] for text in some], np.float64) if weighted else None
+        counts += layers(texts, weights, stream=number)
+        number += 1
+        seen |= task_ngrams.seen_in(texts)
+    return counts, task_ngrams.share(seen)

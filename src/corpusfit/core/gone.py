@@ -9,7 +9,10 @@ _UPLOAD = (
     "--include 'selected/*'`; for a model, run `hf upload NAME adapted/ . --private --exclude "
     "'.corpusfit/*' --exclude manifest.json`. The card is README.md in the folder."
 )
+_IN_PAPERS = "corpusfit-papers has it: pip install corpusfit-papers"
 GONE = {
+    **dict.fromkeys(("audit", "Audit", "forecast", "Forecast"), _IN_PAPERS),
+    **dict.fromkeys(("retrieval", "Retrieval", "tokenizers", "Tokenized"), _IN_PAPERS),
     # commands, and public names in Python
     "tune": "Run `corpusfit fit` once for each setting, and compare the verdicts.",
     "TunePlan": "Run `corpusfit.fit` once for each setting, and compare the verdicts.",

@@ -6,12 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace as Made
 
 import pytest
+from corpusfit.evaluation.tokenizer_gap import Figure
 from rich.cells import cell_len
 
 from corpusfit.cli import show
 from corpusfit.evaluation.tables import Score
 from corpusfit.evaluation.tables import Table as Results
-from corpusfit.evaluation.tokenizer_gap import Figure
 from corpusfit.text.cache_entries import CacheEntry
 
 PATH = "/home/somebody/a folder/with-a-very-long-name/" + "x" * 70 + ".jsonl.zst"
