@@ -278,7 +278,7 @@ def speed(case: Case) -> None:
 @contextmanager
 def watched(seen: list[Any]) -> Iterator[None]:
     """Every batch of corpusfit's training, in order; held-out batches first."""
-    from corpusfit.training.objectives.contract import RowObjective
+    from corpusfit.training.contract import RowObjective
 
     make = RowObjective.micro_batch
 

@@ -18,7 +18,7 @@ from corpusfit.core.settings import Settings
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.evaluation.plan import EvaluatePlan, SplitPlan
 from corpusfit.scoring import registry
-from corpusfit.scoring.names import CORE, found
+from corpusfit.scoring.names import METHODS
 from corpusfit.training.plan import AdaptPlan
 
 ROOMS = ("selection", "training", "evaluation", "domains", "fitting")
@@ -110,7 +110,7 @@ def page() -> str:
                 )
             lines += _folded(group.name, about, ("setting", "default", "meaning"), rows)
         if command == "select":
-            ours = [name for name, where in found().items() if where.package == CORE]
+            ours = list(METHODS.ours())
             rows = [row for name in ours for row in _of_method(name)]
             heads = ("method", "setting", "default", "meaning")
             about = "`method.name`, default `cynical`, and the settings of each method."

@@ -11,11 +11,12 @@ import numpy as np
 from corpusfit.embed.folders import Pooling
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
+from corpusfit.training.contract import Network
 from corpusfit.training.data import cut_chunks, whole_pairs
 from corpusfit.training.folder import Checkpoints
-from corpusfit.training.objectives import Network, objective
+from corpusfit.training.objectives import objective
 from corpusfit.training.packing import find_packing
-from corpusfit.training.plan import TRANSLATION, TSDAE, ObjectivePlan, TrainPlan
+from corpusfit.training.plan import ObjectivePlan, TrainPlan
 from corpusfit.training.special_tokens import SpecialTokens, special_tokens_of_translator
 from corpusfit.training.tokenising import PairTokens, Part, Tokens, write_part
 from corpusfit.training.trainer import (
@@ -108,7 +109,7 @@ def model_of(name, dropout=0.0, attention="eager"):
             hidden_dropout_prob=dropout,
             attention_probs_dropout_prob=dropout,
         )
-        if name == TSDAE:
+        if name == "tsdae":
             return sentence_encoder_of(config)
         nsp = name == "mlm+nsp"
         kind = transformers.AutoModelForPreTraining if nsp else transformers.AutoModelForMaskedLM
@@ -280,7 +281,7 @@ def translation_of(
     plan = TrainPlan(length=LENGTH, precision="fp32", device="cpu", **settings)
     plan.check()
     model, special = translator_of(kind, dropout)
-    aim = objective(ObjectivePlan(TRANSLATION, smoothing=smoothing), special, LENGTH)
+    aim = objective(ObjectivePlan("translation", smoothing=smoothing), special, LENGTH)
     if pairs is None:
         pairs = list(zip(chains(60, 2, 20), chains(60, 3, 25), strict=True))
     tokens = stored_pairs(folder / "tokens", pairs)

@@ -2,13 +2,14 @@
 
 import pytest
 
+from corpusfit.core.registry import PAPERS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Method
-from corpusfit.scoring.names import PAPERS, found
+from corpusfit.scoring.names import METHODS
 from method_promises import *  # noqa: F403
 from method_promises import SETTINGS
 
-OURS = [name for name, where in found().items() if where.package == PAPERS]
+OURS = [name for name in METHODS.theirs() if METHODS.package_of(name) == PAPERS]
 ALONE = {name for name in OURS if issubclass(registry.load(name), Method)}
 NAMES = sorted({*ALONE, "pyod:ECOD", "pyod:KNN"} - {"pyod"})
 ON_WORDS = [name for name in NAMES if registry.load(name).family == "lexical"] + ["cross_entropy"]

@@ -3,11 +3,12 @@
 import pytest
 
 from corpus_method_promises import *  # noqa: F403
+from corpusfit.core.registry import PAPERS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod
-from corpusfit.scoring.names import PAPERS, found
+from corpusfit.scoring.names import METHODS
 
 pytestmark = pytest.mark.slow
 
-OURS = [name for name, where in found().items() if where.package == PAPERS]
+OURS = [name for name in METHODS.theirs() if METHODS.package_of(name) == PAPERS]
 NAMES = [name for name in OURS if issubclass(registry.load(name), CorpusMethod)]

@@ -7,11 +7,10 @@ import pytest
 
 from corpusfit.core import artifacts
 from corpusfit.core.errors import ModelError, UsageError
-from corpusfit.core.plan import EmbedPlan, Plan
+from corpusfit.core.plan import EmbedPlan
 from corpusfit.core.types import text_array
 from corpusfit.embed import load
 from corpusfit.scoring import registry
-from corpusfit.selection.resolving import Resolved
 from corpusfit_papers.methods import domain_finetune
 from corpusfit_papers.methods.domain_finetune import DomainFinetune
 
@@ -163,11 +162,3 @@ def test_minilm_finds_the_domain_in_a_corpus_that_holds_it():
     unseen = [topic(t, OTHERS) for t in (CHEMISTRY, MARKETS)]
     inside, outside = (scorer.score(text_array(t)) for t in unseen)
     assert np.mean(np.r_[inside > 0, outside < 0]) > 0.95
-
-
-def test_as_a_stage_it_gets_the_embedder():
-    more = ["embed.embedder=minilm", "cascade.stages=dsir>static>domain_finetune"]
-    found = Resolved.of(Plan().with_overrides(more).check())
-    assert found.plan.cascade.stages == "dsir>static>domain_finetune@minilm"
-    assert found.stages[-1].embed is None
-    assert found.stages[-1].method.options == {"embedder": "minilm"}

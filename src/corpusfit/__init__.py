@@ -28,6 +28,6 @@ def __getattr__(name: str) -> object:
     try:
         return _public(name)
     except AttributeError as e:
-        from corpusfit.core.gone import gone
+        from corpusfit.core.gone import gone, moved
 
-        raise AttributeError(gone(name) or str(e)) from None
+        raise AttributeError(gone(name) or moved(name) or str(e)) from None

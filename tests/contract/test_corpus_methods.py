@@ -5,9 +5,9 @@ import pytest
 from corpus_method_promises import *  # noqa: F403
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod
-from corpusfit.scoring.names import CORE, found
+from corpusfit.scoring.names import METHODS
 
 pytestmark = pytest.mark.slow
 
-OURS = [name for name, where in found().items() if where.package == CORE]
+OURS = list(METHODS.ours())
 NAMES = [name for name in OURS if issubclass(registry.load(name), CorpusMethod)]

@@ -15,6 +15,7 @@ import pytest
 import zstandard
 
 from corpusfit import text as corpus
+from corpusfit.core import registry
 from corpusfit.core.errors import CorpusfitError, InputError, UsageError
 from corpusfit.core.manifest import FORMAT
 from corpusfit.core.plan import ReadPlan
@@ -331,8 +332,8 @@ def test_a_format_of_another_package(tmp_path, monkeypatch):
     """An entry point names its module; nothing else is needed to read, or to split."""
     written(tmp_path / "bars_of_a_package.py", PLUG_IN)
     monkeypatch.syspath_prepend(tmp_path)
-    entry = EntryPoint("psv", "bars_of_a_package", contract.GROUP)
-    monkeypatch.setattr(contract, "entry_points", lambda group: [entry])
+    entry = EntryPoint("psv", "bars_of_a_package", contract.FORMATS.group)
+    monkeypatch.setattr(registry, "_entries", lambda group: {"psv": entry})
     contract.formats.cache_clear()
     try:
         path = delimited(tmp_path, TEXTS, "psv", "|")

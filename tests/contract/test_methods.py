@@ -5,11 +5,11 @@ import pytest
 from corpusfit.core.errors import CorpusfitError, UnknownMethodError
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Method
-from corpusfit.scoring.names import CORE, found
+from corpusfit.scoring.names import METHODS
 from method_promises import *  # noqa: F403
 from method_promises import SETTINGS
 
-OURS = [name for name, where in found().items() if where.package == CORE]
+OURS = list(METHODS.ours())
 ALONE = {name for name in OURS if issubclass(registry.load(name), Method)}
 NAMES = sorted({*ALONE, "field:edu"} - {"field", "fasttext"})
 ON_WORDS = [name for name in NAMES if registry.load(name).family == "lexical"]

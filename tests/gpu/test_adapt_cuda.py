@@ -52,7 +52,8 @@ def test_gradients_through_packed_rows_are_those_of_padded_ones(name, bf16, most
     from corpusfit.embed.hardware import Hardware
     from corpusfit.embed.prediction import Predictor
     from corpusfit.training.batches import MicroBatch
-    from corpusfit.training.objectives import MaskedLM, Network
+    from corpusfit.training.contract import Network
+    from corpusfit.training.objectives.mlm import MaskedLM
     from corpusfit.training.packing import find_packing
     from corpusfit.training.plan import ObjectivePlan
 

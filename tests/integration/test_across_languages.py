@@ -12,7 +12,7 @@ from corpusfit.core.types import Paired, read_as, text_array
 from corpusfit.embed import load
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod
-from corpusfit.scoring.names import CORE, found
+from corpusfit.scoring.names import METHODS
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ SENTENCES = {
     "de": "Die Ärztin {0} prüft das Röntgenbild. Am {1}. Mai größere Maßnahmen für die Übung!",
     "ja": "医師{0}は写真を調べます。{1}月に大きな対策があります。患者は静かに待っています。",
 }
-NAMES = [n for n, where in found().items() if where.package == CORE and n != "oracle"]
+NAMES = [n for n in METHODS.ours() if n != "oracle"]
 
 
 @pytest.fixture(scope="module")

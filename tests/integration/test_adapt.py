@@ -22,7 +22,7 @@ from corpusfit.core.errors import (
     UsageError,
 )
 from corpusfit.training import adapting, tokenising
-from corpusfit.training.objectives import MaskedLM
+from corpusfit.training.objectives.mlm import MaskedLM
 from corpusfit.training.schedule import no_room_error
 from corpusfit.training.tokenising import TokeniseTexts
 from listening import StoppingTraining

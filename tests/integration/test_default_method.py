@@ -1,7 +1,6 @@
 """The default method and amount, what is refused since they are fixed, and runs of before."""
 
 import json
-import math
 
 import pytest
 
@@ -60,23 +59,3 @@ def test_auto_is_refused_in_python_in_a_file_and_by_fit(inputs, tmp_path):
         )
     with pytest.raises(UsageError, match=r"`choose\.fraction` must be a number"):
         corpusfit.select(**words, fraction="auto")
-
-
-def test_a_run_whose_method_was_chosen_opens_as_that_method(inputs, tmp_path):
-    run = corpusfit.select(**inputs, out=tmp_path / "run", method="dsir", fraction=0.3)
-    text = run[0]["text"]
-    before = corpusfit.explain(run.path, text=text)
-    domains = corpusfit.audit(run.path)
-    for name in ("manifest.json", ".corpusfit/scored.json"):
-        stored = json.loads((run.path / name).read_bytes())
-        stored["plan"]["method"]["name"] = stored["plan"]["choose"]["fraction"] = "auto"
-        (run.path / name).write_text(json.dumps(stored | {"reason": "auto uses dsir."}))
-    assert corpusfit.explain(run.path, text=text) == before
-    assert corpusfit.audit(run.path) == domains
-    opened = corpusfit.Scorer.load(run.path)
-    assert opened.method == opened.method_ == "dsir"
-    assert math.isfinite(opened.score_samples([text])[0])
-    assert corpusfit.report(run.path).exists()
-    again = corpusfit.choose(run.path, fraction=0.1, machine=inputs["machine"])
-    assert again.manifest["plan"]["method"]["name"] == "dsir"
-    assert 0 < len(again) < len(run)

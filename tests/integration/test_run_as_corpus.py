@@ -159,8 +159,8 @@ def unfinished(path):
 
 
 def of_another_version(path):
-    manifest = json.loads((path / "manifest.json").read_bytes())
-    (path / "manifest.json").write_text(json.dumps({**manifest, "corpusfit": "0.1.0"}))
+    begun = json.loads((path / ".corpusfit/run.json").read_bytes())
+    (path / ".corpusfit/run.json").write_text(json.dumps({**begun, "format": 2}))
 
 
 def of_pairs(path):
@@ -181,7 +181,7 @@ def moved(path):
     ("spoil", "cure"),
     [
         (unfinished, "Repeat the `corpusfit select`"),
-        (of_another_version, "Repeat its command"),
+        (of_another_version, "Repeat the command that wrote it"),
         (of_pairs, "pair:.*selected.de,.*selected.en"),
         (without_a_part, "lacks part-00001"),
         (moved, "name its new place"),

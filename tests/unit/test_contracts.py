@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import corpusfit
 from corpusfit import contracts
 from corpusfit.contracts import check_method
 from corpusfit.scoring.methods import knn
@@ -20,6 +21,12 @@ def test_every_name_is_there_and_says_what_it_is_for():
     assert all(re.fullmatch(r"from \S+ import (\w+) as \1  # .+", line) for line in lines)
     assert len(lines) == len(contracts.__all__) <= 80
     assert all(getattr(contracts, name) is not None for name in contracts.__all__)
+
+
+def test_public_names_are_not_those_of_the_contracts():
+    """`Scorer` is the estimator for users and the fitted method of a contract."""
+    assert contracts.Scorer is not corpusfit.Scorer
+    assert corpusfit.Scorer.__module__.endswith("estimator")
 
 
 def test_methods_are_written_without_torch():

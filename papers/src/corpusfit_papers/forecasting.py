@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from os import PathLike
@@ -293,7 +293,7 @@ class Forecast:
 
 def forecast(
     *,
-    data: str | PathLike[str] | Iterable[str | PathLike[str]],
+    data: str | PathLike[str] | Sequence[str],
     model: str | PathLike[str],
     length: int = 128,
     seed: int = 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -26,8 +26,8 @@ from corpusfit.contracts import (
     compare,
     finding,
     holm,
-    load_encoder,
     normalized,
+    open_encoder,
     read_pairs,
 )
 
@@ -203,8 +203,8 @@ class Retrieval:
 
 def retrieval(
     *,
-    model: str | PathLike[str] | Iterable[str | PathLike[str]],
-    pairs: str | PathLike[str] | Iterable[str | PathLike[str]],
+    model: str | PathLike[str] | Sequence[str],
+    pairs: str | PathLike[str] | Sequence[str],
     pooling: str = "mean",
     seed: int = 0,
     machine: corpusfit.Machine | None = None,
@@ -244,11 +244,10 @@ def retrieval(
         for value, test in zip(values, tests, strict=True)
     ]
 
-    cache = (machine or corpusfit.Machine()).cache_folder()
     hits: dict[tuple[int, int], list[NDArray[np.bool_]]] = {}
     encoders: dict[str, str] = {}
     for name in models:
-        encoder = load_encoder(EmbedPlan(embedder=name, pooling=pooling).check(), cache)
+        encoder = open_encoder(EmbedPlan(embedder=name, pooling=pooling), machine)
         encoders[name] = encoder.fingerprint
         for nth, test in enumerate(tests):
             vectors = [encoded(encoder, side.texts) for side in test.sides]
@@ -298,7 +297,7 @@ def retrieval(
     return Retrieval(models, encoders, blank, results)
 
 
-def listed(setting: str, given: str | PathLike[str] | Iterable[str | PathLike[str]]) -> list[str]:
+def listed(setting: str, given: str | PathLike[str] | Sequence[str]) -> list[str]:
     """The names of an argument that takes one or several; each once."""
     values = [str(v) for v in ([given] if isinstance(given, str | PathLike) else given)]
     repeated = [value for i, value in enumerate(values) if value in values[:i]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -193,9 +193,9 @@ class Tokenized:
 
 def tokenizers(
     *,
-    tokenizer: str | PathLike[str] | Iterable[str | PathLike[str]],
-    specific: Any,
-    general: Any,
+    tokenizer: str | PathLike[str] | Sequence[str],
+    specific: str | PathLike[str] | Sequence[str],
+    general: str | PathLike[str] | Sequence[str],
     text_field: str = "text",
     side: str = "auto",
     windows: int = WINDOWS,

@@ -59,7 +59,7 @@ def adapt(run: Adapted, out: str) -> None:
 
 def show_adapted(manifest: dict[str, Any], out: str) -> None:
     """Print the held-out losses before and after, and after the first phase of two."""
-    from corpusfit.training.plan import TSDAE
+    from corpusfit.training.objectives import load
 
     before, after = (manifest["losses"][when] for when in ("before", "after"))
     first = [phase["losses"]["after"] for phase in manifest.get("phases", ())[:1]]
@@ -82,7 +82,7 @@ def show_adapted(manifest: dict[str, Any], out: str) -> None:
         say("The loss on general text rose: the model forgets it; --replay mixes general text in.")
     if manifest["plan"]["adapter"]["kind"]:
         say(f"Adapter: {out} (for --model of `corpusfit evaluate`; see docs/adapting.md).")
-    elif objective == TSDAE:
+    elif load(objective).embeds:
         say(f"Sentence encoder: {out} (for --embedder, SentenceTransformer, or AutoModel).")
     else:
         say(f"Model: {out} (for AutoModel.from_pretrained, or --model of `corpusfit evaluate`).")

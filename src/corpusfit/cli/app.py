@@ -38,13 +38,15 @@ from corpusfit.core.credentials import public_text
 from corpusfit.core.engine.logged import SHOWN_BY
 from corpusfit.core.errors import (
     CorpusfitError,
+    PackageError,
     UsageError,
     raise_machine_fault,
     raise_torn_file,
     tokenizing,
 )
 from corpusfit.core.escaping import harmless
-from corpusfit.core.gone import gone
+from corpusfit.core.gone import gone, moved
+from corpusfit.core.registry import Registry
 from corpusfit.core.settings import RENAMED
 
 _MODULES = {
@@ -59,6 +61,10 @@ JOURNEY = {
     for title, modules in _MODULES.items()
 }
 """The commands in groups, in the order of `corpusfit --help`."""
+_OURS = [name for names in JOURNEY.values() for name in names]
+
+OTHERS = Registry("corpusfit.commands")
+"""The commands of other packages: modules that each register the command of their name."""
 
 SETTINGS: dict[str, Any] = {
     "add_completion": False,  # the application's own completes its commands
@@ -124,33 +130,61 @@ class _Command(TyperCommand):
                 formatter.write_dl(groups[title])
 
 
+def _built(name: str) -> Any:
+    # click keeps the lines of a paragraph that begins with \b
+    about = COMMANDS[name].help.replace("Example:\n", "Example:\n\n\b\n")
+    single = typer.Typer(**SETTINGS)
+    single.command(name, cls=_Command, help=about)(COMMANDS[name].callback())
+    return typer.main.get_command(single)
+
+
 class _Commands(TyperGroup):
     """Builds a command from its function when it is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands: dict[str, Any] = dict.fromkeys(COMMANDS)
+        self.commands: dict[str, Any] = dict.fromkeys(_OURS)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """The names of all commands, those of other packages last."""
+        self.commands |= dict.fromkeys(OTHERS.names())  # a name of ours stays ours
+        return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """One command, or None if there is none of that name."""
-        if sentence := gone(cmd_name):
-            raise UsageError(sentence)
-        if cmd_name not in COMMANDS:
+        if cmd_name in _OURS:
+            return _built(cmd_name)
+        if cmd_name not in self.list_commands(ctx):
+            if sentence := gone(cmd_name) or moved(cmd_name):
+                raise UsageError(sentence)
             return None
-        command = COMMANDS[cmd_name]
-        # click keeps the lines of a paragraph that begins with \b
-        about = command.help.replace("Example:\n", "Example:\n\n\b\n")
-        single = typer.Typer(**SETTINGS)
-        single.command(cmd_name, cls=_Command, help=about)(command.callback())
-        return typer.main.get_command(single)
+        try:
+            OTHERS.imported(cmd_name)
+            return _built(cmd_name)
+        except Exception as e:
+            if ctx.resilient_parsing:  # the shell completes words
+                return None
+            if isinstance(e, PackageError):
+                raise
+            why = f"does not define the command ({type(e).__name__}: {e})"
+            raise OTHERS.broken(cmd_name, why) from e
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands by what they are for."""
-        for title, names in JOURNEY.items():
-            width = formatter.width - max(map(len, COMMANDS)) - 6
-            commands = [(name, self.get_command(ctx, name)) for name in names]
+        """List the commands by what they are for, and those of each other package."""
+        width = formatter.width - max(map(len, self.list_commands(ctx))) - 6
+        listed = {title: list(names) for title, names in JOURNEY.items()}
+        for name in self.list_commands(ctx)[len(_OURS) :]:
+            listed.setdefault(OTHERS.package_of(name), []).append(name)
+        for title, names in listed.items():
             with formatter.section(title):
-                formatter.write_dl([(n, c.get_short_help_str(width)) for n, c in commands])
+                formatter.write_dl([(name, self._about(ctx, name, width)) for name in names])
+
+    def _about(self, ctx: Any, name: str, width: int) -> str:
+        try:
+            about: str = self.get_command(ctx, name).get_short_help_str(width)
+        except PackageError:
+            return f"(broken: `corpusfit {name}` says why)"
+        return about
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
         """Read the words before the command."""

@@ -69,7 +69,7 @@ def methods(name: str | None = None, *, json: bool = False) -> None:
 def _described(name: str) -> dict[str, Any]:
     from corpusfit.scoring import registry
     from corpusfit.scoring.contract import CorpusMethod, LabelMethod
-    from corpusfit.scoring.names import found
+    from corpusfit.scoring.names import METHODS
 
     cls = registry.load(name)
     if issubclass(cls, LabelMethod):
@@ -78,7 +78,7 @@ def _described(name: str) -> dict[str, Any]:
         reads = "corpus" if issubclass(cls, CorpusMethod) else cls.reads
     return {
         "name": name,
-        "package": found()[name.partition(":")[0]].package,
+        "package": METHODS.package_of(name.partition(":")[0]),
         "family": cls.family,
         "reads": reads,
         "needs": cls.needs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import inspect
 import os
 import re
@@ -170,7 +171,7 @@ def _entries(listed: str, example: str = "") -> list[_Entry]:
 
 @dataclass(frozen=True)
 class Command:
-    """A command, made of the public function of its name.
+    """A command, made of the public function of its name in the package that it is of.
 
     Attributes:
         show: prints a result for people, and takes arguments of the request by name. Its docstring
@@ -207,7 +208,8 @@ class Command:
 
     def callback(self) -> Callable[..., None]:
         """The function that Typer makes a command of."""
-        public = getattr(corpusfit, self.name, self.show)
+        package = importlib.import_module(self.show.__module__.partition(".")[0])
+        public = getattr(package, self.name, self.show)
         function = self.show if self.plain else public
         offer: Offer[Any] | None = self.offer or vars(public).get("offer")
         settings = offer.settings if offer else {}
@@ -326,7 +328,7 @@ def command(**settings: Any) -> Callable[[_F], _F]:
     """Make a command of a function that shows its result; for the settings see `Command`."""
 
     def wrap(show: _F) -> _F:
-        COMMANDS[show.__name__] = Command(show, **settings)
+        COMMANDS.setdefault(show.__name__, Command(show, **settings))  # ours are there first
         return show
 
     return wrap
@@ -334,7 +336,9 @@ def command(**settings: Any) -> Callable[[_F], _F]:
 
 def _argument(parameter: inspect.Parameter, entry: _Entry) -> tuple[Any, Any]:
     """The annotation and the default of a function's own parameter, for Typer."""
-    kind, default = str(parameter.annotation), parameter.default
+    kind, default = parameter.annotation, parameter.default
+    if not isinstance(kind, str):  # of a module that does not postpone its annotations
+        kind = inspect.formatannotation(kind)
     # repeatable options are marked in their help
     several = ("Inputs" in kind or "Sequence[str]" in kind) and (
         "repeat" in entry.text or not entry.flags

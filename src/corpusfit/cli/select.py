@@ -50,6 +50,7 @@ def select(run: Selection) -> None:
 
     Example:
       corpusfit select --target task.jsonl --corpus corpus/ --out out/
+      corpusfit select --target task.jsonl --corpus corpus/ --out out/ --keep url,license
 
     Scores by the method cynical, and selects a fifth of the words of the corpus (--fraction 0.2),
     unless you name another method or amount.
@@ -70,6 +71,7 @@ def choose(run: Selection) -> None:
 
     Example:
       corpusfit choose out/ --fraction 0.05 --out smaller/
+      corpusfit choose out/ --keep url,license
 
     Computes no new scores. Without --out, replaces DIR/selected and the report.
 

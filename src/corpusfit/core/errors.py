@@ -39,6 +39,7 @@ class CorpusfitError(Exception):
         ├── ChangedInputError
         ├── MissingDependencyError
         ├── ModelError
+        ├── PackageError
         ├── StorageError
         ├── TrainingError
         └── WorkerError
@@ -139,6 +140,10 @@ def importing(feature: str, extra: str, otherwise: str = "") -> Iterator[None]:
 
 class ModelError(CorpusfitError):
     """A model cannot be loaded, or is not the one expected."""
+
+
+class PackageError(CorpusfitError):
+    """A package that adds to corpusfit is broken."""
 
 
 @contextlib.contextmanager

@@ -4,15 +4,15 @@ _TWO_COMMANDS = (
     "Select twice: by a cheap method first, then by the other one with `corpus=run:OUT` "
     "(--corpus run:OUT), OUT being the folder of the first."
 )
+PAPERS = "corpusfit-papers"
+"""The package, as pip names it, of what only the papers need; its version is that of corpusfit."""
+
 _UPLOAD = (
     "For a selection, run `hf upload NAME out/ . --repo-type dataset --private --include README.md "
     "--include 'selected/*'`; for a model, run `hf upload NAME adapted/ . --private --exclude "
     "'.corpusfit/*' --exclude manifest.json`. The card is README.md in the folder."
 )
-_IN_PAPERS = "corpusfit-papers has it: pip install corpusfit-papers"
 GONE = {
-    **dict.fromkeys(("audit", "Audit", "forecast", "Forecast"), _IN_PAPERS),
-    **dict.fromkeys(("retrieval", "Retrieval", "tokenizers", "Tokenized"), _IN_PAPERS),
     # commands, and public names in Python
     "tune": "Run `corpusfit fit` once for each setting, and compare the verdicts.",
     "TunePlan": "Run `corpusfit.fit` once for each setting, and compare the verdicts.",
@@ -52,8 +52,47 @@ SETTINGS = {
 }
 """Settings, and `setting=value` of values that a setting had."""
 
+MOVED = (
+    # commands, and public names in Python
+    "Audit",
+    "Forecast",
+    "Retrieval",
+    "Tokenized",
+    "audit",
+    "forecast",
+    "retrieval",
+    "tokenizers",
+    # methods
+    "betr",
+    "bm25",
+    "centroid_distance",
+    "cluster_ratio",
+    "conditional_loss",
+    "consensus",
+    "cross_entropy",
+    "domain_finetune",
+    "domain_moore_lewis",
+    "lof",
+    "ngram_coverage",
+    "ngram_coverage_unseen",
+    "one_class_svm",
+    "pca",
+    "perplexity",
+    "pyod",
+    "robust_covariance",
+    "textgram",
+    "textrank",
+    "tfidf",
+)
+"""Names that `PAPERS` has now; those of Python it has as `corpusfit_papers.NAME`."""
+
 
 def gone(name: str) -> str:
     """What to do instead of a name that corpusfit had; empty for any other name."""
     instead = GONE.get(name) or SETTINGS.get(name)
     return f"`{name}` is no longer part of corpusfit. {instead}" if instead else ""
+
+
+def moved(name: str) -> str:
+    """Where a command, a public name or a method is that moved; empty for any other name."""
+    return f"`{name}` is in {PAPERS}: pip install {PAPERS}" if name in MOVED else ""

@@ -197,7 +197,7 @@ def keyword_type(setting: Setting) -> str:
         item = option.items.__name__
         several = f"Sequence[{item}]"
         return " | ".join([*dict.fromkeys(("str", item)), several, "None"])
-    if option.allowed and not option.pattern:
+    if option.allowed and not option.pattern and not option.registry:
         values = ", ".join(json.dumps(word) for word in option.allowed)
         types = [f"Literal[{values}]" if t == "str" else t for t in types]
     if option.metavar in ("FOLDER", "MODEL"):

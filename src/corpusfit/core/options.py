@@ -16,6 +16,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from corpusfit.core.credentials import registered
 from corpusfit.core.errors import bad_setting
+from corpusfit.core.registry import Registry
 
 KINDS = {
     "int": "a whole number",
@@ -42,12 +43,18 @@ class Option:
     metavar: str = ""  # placeholder of the value in `--help` (default: by the type)
     allowed: tuple[str, ...] = ()  # the words that are allowed; empty for any
     pattern: str = ""  # of words that are allowed, too
+    registry: Registry | None = None  # whose names are allowed, too
     cure: str = ""  # sentence for the error of a value that is not allowed
     above: float | None = None  # exclusive lower bound
     minimum: float | None = None  # inclusive lower bound
     below: float | None = None  # exclusive upper bound
     maximum: float | None = None  # inclusive upper bound
     items: type | None = None  # type of the items of a text that lists them, separated by commas
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that are allowed, without those of other packages; empty for any."""
+        return (*self.allowed, *(self.registry.ours() if self.registry else ()))
 
     def holds(self, number: float) -> bool:
         """Whether a number is finite and within the bounds."""
@@ -99,14 +106,17 @@ class Setting:
             if not option.holds(value):
                 raise bad_setting(f"`{self.path}`", option.range, value, option.cure)
         elif (
-            option.allowed
-            and value not in option.allowed
+            (words := option.words)
+            and value not in words
             and not (option.pattern and re.fullmatch(option.pattern, value))
         ):
-            begun = [word for word in option.allowed if value and word.startswith(value)]
-            near = begun or difflib.get_close_matches(value, option.allowed, n=1)
+            words += tuple(option.registry.theirs() if option.registry else ())
+            if value in words:
+                return
+            begun = [word for word in words if value and word.startswith(value)]
+            near = begun or difflib.get_close_matches(value, words, n=1)
             cure = option.cure or (f"Perhaps {near[0]}?" if near else "")
-            raise bad_setting(f"`{self.path}`", f"one of {', '.join(option.allowed)}", value, cure)
+            raise bad_setting(f"`{self.path}`", f"one of {', '.join(words)}", value, cure)
 
     @property
     def metavar(self) -> str | None:
@@ -116,7 +126,7 @@ class Setting:
         numbers = {"float": "NUMBER", "int": "N"}
         placeholders = [numbers[kind] for kind in self.types if kind in numbers]
         name = self.path.rpartition(".")[2].upper()
-        choices = f"[{'|'.join(self.option.allowed)}]" if self.option.allowed else name
+        choices = f"[{'|'.join(self.option.words)}]" if self.option.words else name
         return self.option.metavar or (placeholders or [choices])[0]
 
     @property

@@ -36,6 +36,11 @@ AMOUNTS = ("fraction", "segments", "tokens", "threshold")
 AUTO = "auto"
 """The embedder and the side of pairs that the inputs decide."""
 
+OF_A_TEXT = (
+    *("text", "translation", "source", "row", "segment", "score", "weight", "segments", "id"),
+)
+"""What the lines of `selected/` have; a row's field with such a name is stored as `row_NAME`."""
+
 T = TypeVar("T")
 
 _DEVICE = Option(
@@ -214,6 +219,14 @@ class ReadPlan(Group, group="read"):
         filtered = parsed(self.where).fields if self.where else ()
         return tuple(dict.fromkeys((*filtered, *self.number_fields())))
 
+    def kept_fields(self) -> tuple[str, ...]:
+        """The fields of a row that its document carries, and that decide nothing."""
+        return ()
+
+    def keeping(self, names: tuple[str, ...]) -> ReadPlan:
+        """The plan by which documents carry these fields; it cuts a corpus into the same shards."""
+        return _KeepingPlan(**vars(self), names=names) if names else self
+
     def sides(self) -> tuple[ReadPlan, ReadPlan]:
         """The plans by which the first and the second side of aligned pairs are the texts."""
         return dataclasses.replace(self, side=FIRST), dataclasses.replace(self, side=SECOND)
@@ -228,6 +241,16 @@ class ReadPlan(Group, group="read"):
             raise bad_setting("`read.max_length_ratio`", allowed, self.max_length_ratio)
         for name in ("separator", "quote", "escape"):
             check_mark(f"`read.{name}`", getattr(self, name))
+
+
+@dataclass(frozen=True)
+class _KeepingPlan(ReadPlan, group="read"):
+    """How rows become documents with some of their fields; what only a selection's writing asks."""
+
+    names: tuple[str, ...] = ()
+
+    def kept_fields(self) -> tuple[str, ...]:
+        return self.names
 
 
 def check_direction(setting: str, direction: str) -> None:
@@ -508,6 +531,17 @@ class ChoosePlan(Group, group="choose"):
             allowed=DEDUPS,
         ),
     ] = "exact"
+    keep: Annotated[
+        str,
+        Option(
+            "Fields or columns of the corpus to carry into selected/ beside each text, separated "
+            "by commas, such as url,meta.license",
+            "keep",
+            default="none",
+            metavar="NAMES",
+            items=str,
+        ),
+    ] = ""
     part_mb: Annotated[
         float,
         Option(
@@ -531,6 +565,10 @@ class ChoosePlan(Group, group="choose"):
             return self.fraction
         return 1.0 if self.policy == "continuous" else DEFAULT_FRACTION
 
+    def kept_fields(self) -> tuple[str, ...]:
+        """The fields of `keep`."""
+        return tuple(dict.fromkeys(filter(None, map(str.strip, self.keep.split(",")))))
+
     @property
     def counts_segments(self) -> bool:
         """Whether the amount is a number of segments, not of word pieces."""
@@ -538,6 +576,11 @@ class ChoosePlan(Group, group="choose"):
         return self.tokens is None and not of_words
 
     def _check_together(self) -> None:
+        for name in self.kept_fields():
+            if name in OF_A_TEXT:
+                allowed = f"fields with other names than selected/ has ({', '.join(OF_A_TEXT)})"
+                cure = "Leave it out, or give the field another name in the corpus."
+                raise bad_setting("`choose.keep`", allowed, name, cure)
         named = [f"`choose.{a}`" for a in AMOUNTS if getattr(self, a) is not None]
         if len(named) > 1:
             raise UsageError(f"{' and '.join(named)} exclude each other. Pass one.")

@@ -26,6 +26,7 @@ class ChooseOptions(MachineOptions, total=False):
     balance: str | None
     clusters: str | Path | None
     dedup: Literal["exact", "near", "none"] | None
+    keep: str | Sequence[str] | None
 
 
 class SelectOptions(ChooseOptions, total=False):
@@ -67,7 +68,7 @@ class AdaptOptions(MachineOptions, total=False):
     add_tokens: int | None
     then_task: bool | None
     replay_share: float | None
-    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae"] | None
+    objective: str | None
     whole_word: bool | None
     tag_domains: bool | None
     loss_on: Literal["all", "assistant", "completion"] | None
@@ -92,18 +93,7 @@ class EvaluateOptions(MachineOptions, total=False):
     model: str | Path | None
     adapter: Literal["pfeiffer", "lora"] | None
     frozen: bool | None
-    kind: (
-        Literal[
-            "auto",
-            "classification",
-            "language_modeling",
-            "multilabel",
-            "regression",
-            "tagging",
-            "translation",
-        ]
-        | None
-    )
+    kind: str | None
     metric: str | None
     text_field: str | None
     loss_on: Literal["all", "assistant", "completion"] | None
@@ -121,33 +111,10 @@ class EvaluateOptions(MachineOptions, total=False):
     seed: int | None
 
 
-class ForecastOptions(MachineOptions, total=False):
-    """Keywords of `forecast`."""
-
-    model: str | Path | None
-    objective: Literal["mlm", "mlm+nsp", "causal", "translation", "tsdae"] | None
-    length: int | None
-    seed: int | None
-
-
 class ContaminationOptions(MachineOptions, total=False):
     """Keywords of `contamination`."""
 
     text_field: str | None
-
-
-class RetrievalOptions(MachineOptions, total=False):
-    """Keywords of `retrieval`."""
-
-    seed: int | None
-
-
-class TokenizersOptions(MachineOptions, total=False):
-    """Keywords of `tokenizers`."""
-
-    text_field: str | None
-    side: str | None
-    seed: int | None
 
 
 class SplitOptions(MachineOptions, total=False):
@@ -191,18 +158,7 @@ class FitOptions(MachineOptions, total=False):
     """Keywords of `fit`."""
 
     model: str | Path | None
-    kind: (
-        Literal[
-            "auto",
-            "classification",
-            "language_modeling",
-            "multilabel",
-            "regression",
-            "tagging",
-            "translation",
-        ]
-        | None
-    )
+    kind: str | None
     metric: str | None
     text_field: str | None
     label_field: str | None

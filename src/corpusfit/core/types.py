@@ -192,8 +192,9 @@ class Document:
 
     `byte` is where it begins in the unpacked source, `id` the value of its id field, `translation`
     the side of an aligned pair that is not the text (None for other rows), `value` the id field as
-    it is, also where it is a fraction or a list, which are no ids; `fields` the row's fields that a
-    template or a chat makes the text of, by name; `numbers` those of `read.numbers`.
+    it is, also where it is a fraction or a list, which are no ids; `fields` by name those fields of
+    the row that a template or a chat makes the text of, and those of `choose.keep`; `numbers` those
+    of `read.numbers`.
     """
 
     row: int

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +15,6 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import remove, write_bytes
 from corpusfit.core.engine import Job, Progress
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.languages import word_pattern
 from corpusfit.core.manifest import digest
 from corpusfit.core.plan import CutPlan, size_for
 from corpusfit.core.types import Documents, text_array
@@ -36,9 +33,7 @@ from corpusfit.training.special_tokens import source_prefix
 if TYPE_CHECKING:
     import torch
 
-LETTER = re.compile(r"[^\W_]")
 _STREAM = 2**41  # a random stream that nothing else draws from
-_MARK = r"<[^<>\s]+>|\[[^\[\]\s]+\]|@[^@$\s]+\$"
 # Texts per piece, minutes of work; another number changes the last bits of a draw.
 TEXTS_PER_PIECE = 64
 
@@ -150,23 +145,6 @@ def replace_words(
             )
         begin = end
     return _with_labels(examples, pieces, plan.copies)
-
-
-@cache
-def _parts() -> re.Pattern[str]:
-    """A mark, which stays, or a word, which is the group."""
-    word = word_pattern("'’.-").pattern
-    return re.compile(f"{_MARK}|({word})")
-
-
-def split_words(text: str) -> list[str]:
-    """Split a text into separators and words in turn; joining the parts restores the text."""
-    parts, at = [], 0
-    for match in _parts().finditer(text):
-        if match[1]:
-            parts += [text[at : match.start()], match[1]]
-            at = match.end()
-    return [*parts, text[at:]]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
+from corpusfit.core.languages import word_pattern
 from corpusfit.embed.hardware import Hardware
 from corpusfit.embed.prediction import Predictor
-from corpusfit.evaluation.augment import split_words
 from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.metrics import METRICS, from_counts
 from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, TaskPlan
@@ -72,7 +73,8 @@ class TaskType(ABC):
     """A kind of task: labels, head, loss, metrics. Stateless; defaults suit one label per text.
 
     To add a kind, add one file to `evaluation/tasks/`, named like the kind, with one `TaskType`.
-    The command line, recipes, reports and contract tests find it there.
+    The command line, recipes, reports and contract tests find it there, and in other packages by
+    entry points of the group `corpusfit.tasks`.
 
     An example has pieces (one text, or the words of a sentence), each with a label and an answer;
     an answer is a number, or an array for each piece.
@@ -119,10 +121,8 @@ class TaskType(ABC):
         """What a metric's score is shown in: `unit`, unless a kind has metrics of several."""
         return self.unit
 
-    @property
-    def kind(self) -> str:
-        """Name of the kind, the same as its file's."""
-        return type(self).__module__.rpartition(".")[2]
+    def __init__(self, kind: str) -> None:
+        self.kind = kind  # its name
 
     @property
     def learns(self) -> bool:
@@ -318,6 +318,26 @@ class TaskType(ABC):
             UsageError: no word may be replaced.
         """
         return [[split_words(text) for text in pieces] for pieces in examples.pieces]
+
+
+_MARK = r"<[^<>\s]+>|\[[^\[\]\s]+\]|@[^@$\s]+\$"
+
+
+@cache
+def _parts() -> re.Pattern[str]:
+    """A mark, which stays, or a word, which is the group."""
+    word = word_pattern("'’.-").pattern
+    return re.compile(f"{_MARK}|({word})")
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text into separators and words in turn; joining the parts restores the text."""
+    parts, at = [], 0
+    for match in _parts().finditer(text):
+        if match[1]:
+            parts += [text[at : match.start()], match[1]]
+            at = match.end()
+    return [*parts, text[at:]]
 
 
 def one_label(value: str | int) -> str:

@@ -32,7 +32,7 @@ from corpusfit.embed.transformer import (
 from corpusfit.evaluation.network import MODEL_TO_EVALUATE, with_attention
 from corpusfit.training.adapters import model_under, open_adapted
 from corpusfit.training.batches import PADDING
-from corpusfit.training.objectives import Network
+from corpusfit.training.contract import Network
 from corpusfit.training.schedule import naming_memory_errors
 from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 

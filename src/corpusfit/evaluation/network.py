@@ -38,8 +38,8 @@ from corpusfit.training.adapters import (
     model_under,
     open_adapted,
 )
+from corpusfit.training.contract import Network
 from corpusfit.training.models import MODEL, fingerprint
-from corpusfit.training.objectives import Network
 from corpusfit.training.packing import LEAK, find_packing
 from corpusfit.training.plan import AdapterPlan
 from corpusfit.training.special_tokens import (

@@ -23,7 +23,7 @@ from corpusfit.core.plan import (
     check_mark,
 )
 from corpusfit.core.settings import SEED, Group, Settings, one_of
-from corpusfit.evaluation.tasks import load, metrics, names
+from corpusfit.evaluation.tasks import TASKS, load, metrics, names
 from corpusfit.training.plan import (
     ADAPTERS,
     ALL,
@@ -58,7 +58,6 @@ class LikelihoodPlan(Group, group="likelihood"):
     ] = "auto"
 
 
-KINDS = names()
 AUGMENTS = ("tfidf", "backtranslate")
 
 
@@ -117,7 +116,8 @@ class TaskPlan(Group, group="task"):
             "`translation`, or `auto` (decided by format and labels)",
             "kind",
             metavar="KIND",
-            allowed=("auto", *KINDS),
+            allowed=("auto",),
+            registry=TASKS,
         ),
     ] = "auto"
     metric: Annotated[
@@ -209,7 +209,7 @@ class TaskPlan(Group, group="task"):
         check_direction("`task.direction`", self.direction)
         check_languages("`task.normalize`", self.normalize)
         check_metric("`task.metric`", self.metric, self.kind)
-        kinds = [name for name in names() if self.loss_on and load(name).conversations]
+        kinds = [n for n in (names() if self.loss_on else ()) if load(n).conversations]
         if self.loss_on and self.kind not in kinds:
             cure = f"Add `task.kind={kinds[0]}`, or leave it out."
             allowed = f"left out with `task.kind={self.kind}`"

@@ -40,7 +40,7 @@ from corpusfit.mixing.plan import read_recipe as read_composition
 from corpusfit.selection.resolving import by_size, encoder_of
 from corpusfit.text.context import Machine
 from corpusfit.text.pairs import Sampled, is_english_only, sampled, with_side
-from corpusfit.training.plan import TASK, TRANSLATION
+from corpusfit.training.plan import TASK
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,9 @@ def load_inputs(
         )
         pile = source_identity(sources)
         trains = [s for s in recipe.selectors if s.strategy not in (BASE, TASK, COMPOSE)]
-        translates = any(s.adapt.objective.name == TRANSLATION for s in trains)
+        translates = any(s.adapt.objective.kind.pairs for s in trains)
         if translates and not corpus.is_parallel(sources):
-            allowed = "aligned pairs with adapt.objective.name = translation"
+            allowed = "aligned pairs, as adapt.objective.name trains on them"
             raise bad_setting("corpus", allowed, ", ".join(recipe.corpus))
         # resolve what depends on the corpus, as steps are identified by final settings
         recipe = dataclasses.replace(recipe, selectors=_with_embedders(recipe, sources))

@@ -14,7 +14,8 @@ from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.core.plan import DEFAULT_METHOD
 from corpusfit.core.settings import one_of
 from corpusfit.evaluation.plan import EvaluatePlan
-from corpusfit.training.plan import LANGUAGE_MODELS, TSDAE
+from corpusfit.training.objectives import OBJECTIVES
+from corpusfit.training.objectives import load as load_objective
 
 if TYPE_CHECKING:
     from corpusfit.core.typed_options import FitOptions
@@ -90,7 +91,9 @@ def _resolve(
         allowed, cure = "files: they are read several times", "Write it to a file first."
         raise bad_setting("`task` and `corpus`", allowed, "-", cure)
     if objective:
-        one_of("`objective`", objective, (*LANGUAGE_MODELS, TSDAE))
+        one_of("`objective`", objective, tuple(OBJECTIVES.names()))
+        if load_objective(objective).pairs:
+            raise bad_setting("`objective`", "one that trains on texts", objective)
     request = Request(built, place, tuple(texts), method, corpus_field, where, objective)
     if train_with:
         request = replace(

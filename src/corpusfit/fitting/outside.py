@@ -49,7 +49,8 @@ from corpusfit.text.same_text import text_keys
 from corpusfit.training import adapting
 from corpusfit.training.api import ADAPT, build_plan
 from corpusfit.training.models import MODEL, fingerprint
-from corpusfit.training.plan import ALL, TASK, TSDAE
+from corpusfit.training.objectives import load as load_objective
+from corpusfit.training.plan import ALL, TASK
 from corpusfit.training.trainer import TrainerCallback
 
 _MORE = 1.25
@@ -62,7 +63,7 @@ _EQUAL = 0.99
 def schedule_of(request: Request, plan: EvaluatePlan, task: Task) -> Schedule:
     """What is done with models that a program trains: nothing of it depends on a time."""
     objective = request.objective or objective_of(find(plan.model.name, setting=MODEL))
-    if request.program is not None and objective == TSDAE:
+    if request.program is not None and load_objective(objective).embeds:
         allowed = "left out for a sentence encoder: its loss depends on how it is trained"
         raise bad_setting(TRAIN_WITH, allowed, request.program.text)
     task_type = load(task.kind)

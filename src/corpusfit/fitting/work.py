@@ -48,7 +48,8 @@ from corpusfit.text.context import Machine
 from corpusfit.text.same_text import text_keys
 from corpusfit.training.api import adapt, estimate_adaptation
 from corpusfit.training.models import MODEL
-from corpusfit.training.plan import ALL, TSDAE
+from corpusfit.training.objectives import load as load_objective
+from corpusfit.training.plan import ALL
 
 PLAIN = "language_modeling"
 _CHARACTERS_PER_TOKEN = 4.5
@@ -152,7 +153,7 @@ class Work:
     @property
     def _answers(self) -> bool:
         """Whether models are fine-tuned, or answer as they are, for a score of their own."""
-        return self.task.kind != PLAIN or self.objective == "causal"
+        return self.task.kind != PLAIN or load_objective(self.objective).causal
 
     def scheduled(self, seconds: float) -> tuple[Schedule, bool]:
         """The stored schedule, with what more time adds, and whether its replicates are decided."""
@@ -501,7 +502,7 @@ class Work:
                 if name == "selection":
                     before.append(first)
         # the decoder of tsdae is new, so its loss falls whatever is read
-        trained = self.objective != TSDAE
+        trained = not load_objective(self.objective).embeds
         return Measure.of_losses(before, after, measured, of_base=trained)
 
     def _losses_of(self, name: str, number: int) -> tuple[float, float, int]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +24,11 @@ _INSTEAD = {
 
 def shown(folder: Path) -> dict[str, Any]:
     """The manifest of the selection or the fit in a folder."""
+    OutFolder(folder).refuse_links()
+    OutFolder(folder).identity()  # refuses runs of other versions
     manifest = read(folder / "manifest.json")
     if not is_shown(manifest):
         raise InputError(_no_page(folder, manifest.get("command")))
-    OutFolder(folder).refuse_links()
     return manifest
 
 
@@ -42,9 +42,6 @@ def is_shown(manifest: dict[str, Any]) -> bool:
 
 def _no_page(folder: Path, command: object) -> str:
     """The message for a folder that has no page."""
-    if command == "score":
-        named = shlex.quote(str(folder))
-        return f"{folder} holds scores and no selection. First: corpusfit choose {named}"
     if command in _INSTEAD:
         return (
             f"{folder} holds the result of `corpusfit {command}`, which has no page. "

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import importlib
-import inspect
 from collections.abc import Mapping
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -15,20 +12,20 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from corpusfit.core.artifacts import deserialise, serialize
-from corpusfit.core.errors import ModelError, UnknownMethodError, UsageError, bad_setting
+from corpusfit.core.errors import ModelError, UnknownMethodError, bad_setting
 from corpusfit.core.options import KINDS
 from corpusfit.core.plan import MethodPlan
 from corpusfit.core.settings import renamed
 from corpusfit.embed.folders import require_extra
 from corpusfit.scoring.contract import AnyMethod, Method, Scorer
-from corpusfit.scoring.names import found, names, require
+from corpusfit.scoring.names import METHODS, names, require
 
 
 def load(name: str, setting: str = "`method.name`") -> type[AnyMethod]:
     """The class of a method; only its own module is imported."""
-    base = name.split(":", 1)[0]
     require(name, setting)
-    return _method_of(importlib.import_module(found()[base].module))
+    method: type[AnyMethod] = METHODS.load(name.split(":", 1)[0], AnyMethod)
+    return method
 
 
 def higher(name: str) -> str:
@@ -36,17 +33,6 @@ def higher(name: str) -> str:
     with contextlib.suppress(UnknownMethodError):
         return load(name).higher
     return AnyMethod.higher
-
-
-def _method_of(module: ModuleType) -> type[AnyMethod]:
-    methods: list[type[AnyMethod]] = [
-        c
-        for _, c in inspect.getmembers(module, inspect.isclass)
-        if issubclass(c, AnyMethod) and c.__module__ == module.__name__
-    ]
-    if len(methods) != 1:
-        raise UsageError(f"{module.__name__} must define one Method; it defines {len(methods)}.")
-    return methods[0]
 
 
 def with_argument() -> list[str]:

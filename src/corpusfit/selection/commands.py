@@ -43,6 +43,7 @@ from corpusfit.selection.resolving import (
     open_run,
     prepared,
     reads_words,
+    require_kept,
     require_texts_for_near,
     resolve,
     warn_language_mismatch,
@@ -140,6 +141,7 @@ def choose(
         run = Run.of(context, plan, target, sources, **fingerprints)
         run.engine.require_shared(folder.work, "DIR")
         require_texts_for_near(plan, sources)
+        require_kept(sources, plan)
         run = dataclasses.replace(run, clusters=clusters_fingerprint(run, amount))
         folder.amend(_identity(run))
         run = dataclasses.replace(run, warnings_file=folder.warnings)

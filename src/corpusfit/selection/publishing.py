@@ -47,12 +47,11 @@ def write_selection_card(folder: Path, manifest: Manifest) -> None:
 
 def write_model_card(folder: Path, manifest: Manifest) -> None:
     """Write the card of an adapted model."""
-    base, plan = harmless(_public(manifest["base"]["name"])), manifest["plan"]
+    base, seed = harmless(_public(manifest["base"]["name"])), manifest["plan"]["seed"]
     hub_name = HubName.parsed(base)
     repository = hub_name.repository if hub_name else base  # the hub knows no revision here
-    objective = plan["objective"]["name"]
     lines = []
-    if objective == "tsdae":
+    if (folder / "modules.json").exists():  # a sentence encoder's
         lines.append("library_name: sentence-transformers\npipeline_tag: sentence-similarity")
     lines += [
         f"base_model: {json.dumps(repository, ensure_ascii=False)}\n---\n",  # YAML can hold JSON
@@ -74,8 +73,8 @@ def write_model_card(folder: Path, manifest: Manifest) -> None:
     ]
     lines += ["", _contamination(manifest["counts"].get("guard"))]
     lines.append("It was not evaluated on a task.\n")
-    if plan["seed"]:
-        lines.append(f"Random seed: {plan['seed']}.\n")
+    if seed:
+        lines.append(f"Random seed: {seed}.\n")
     _write(folder, [*lines, *_repeat(manifest)])
 
 

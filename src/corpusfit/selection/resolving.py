@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import orjson
 
 from corpusfit import text as corpus
 from corpusfit.core.engine import Call
@@ -26,7 +28,7 @@ from corpusfit.core.plan import (
     Plan,
     ReadPlan,
 )
-from corpusfit.core.types import Document, Reject, Source
+from corpusfit.core.types import Document, Reject, Source, in_file
 from corpusfit.core.where import parsed
 from corpusfit.embed import precision_of, reads_whole
 from corpusfit.embed.folders import default_embedder
@@ -110,6 +112,7 @@ def open_run(
     group = plan.choose.balance.partition("field:")[2]
     require_fields(sources, plan.read, [group] if group else [], "choose.balance")
     require_groups(sources, plan.read, group)
+    require_kept(sources, plan)
     run = Run.of(context, plan, targets, sources, seconds=seconds, usage=usage)
     require_target(run)
     return run
@@ -117,6 +120,8 @@ def open_run(
 
 _LOOKED_AT = 1_000
 """Rows of a source that a field is looked for in."""
+_NAMED = 20
+"""Most fields that a message names."""
 
 
 def require_fields(
@@ -131,20 +136,22 @@ def require_fields(
     for field in fields:
         # a row without its text field says which fields it has
         plan = dataclasses.replace(read, text_field=field, where="", numbers="", strict=False)
-        seen = ""
+        seen = dict[str, None]()
         for row in _first_rows(sources, plan):
             reason = row.reason if isinstance(row, Reject) else ""
             if reason.startswith(rejects.MISSING_FIELD):
-                seen = seen or reason.partition(": ")[2]
+                seen[reason.partition(" are ")[2].partition(";")[0]] = None
             elif not reason or rejects.of_field(reason):
                 break
         else:
-            if seen:
-                names = seen.partition(" are ")[2].partition(";")[0].split(", ")
+            # rows may have different fields
+            names = [*dict.fromkeys(n for each in seen for n in each.split(", ") if n.strip("…"))]
+            if names:
+                shown = ", ".join(names[:_NAMED]) + ", …" * (len(names) > _NAMED)
                 near = [f" Did you mean {n!r}?" for n in difflib.get_close_matches(field, names, 1)]
                 raise bad_setting(
                     f"`{setting}`",
-                    f"one that reads fields of the corpus (its {seen})",
+                    f"one that reads fields of the corpus (its fields are {shown})",
                     field,
                     f"None of its first {_LOOKED_AT:,} rows has this field.{''.join(near)}",
                 )
@@ -167,6 +174,24 @@ def require_groups(sources: Sequence[Source], read: ReadPlan, field: str) -> Non
             f"{'Some' if decimals else 'None'} of its first {_LOOKED_AT:,} rows "
             f"{'have a decimal number' if decimals else 'has such a value'}.",
         )
+
+
+def require_kept(sources: Sequence[Source], plan: Plan) -> None:
+    """Check that the corpus has the fields to keep, with values that JSON can hold."""
+    names = plan.choose.kept_fields()
+    require_fields(sources, plan.read, names, "choose.keep")
+    for row in _first_rows(sources, plan.read.keeping(names)) if names else ():
+        carried = (row.fields or {}) if isinstance(row, Document) else {}
+        for name in names:
+            # also within an object or a list, such as the bytes of an image
+            if match := _FOREIGN.search(orjson.dumps(carried.get(name))):
+                allowed = "fields with text, numbers, or objects and lists of them"
+                what = match[1].decode()
+                cure = f"Row {in_file(row.row):,} has something else there ({what})."
+                raise bad_setting("`choose.keep`", allowed, name, cure)
+
+
+_FOREIGN = re.compile(rb'\{"%s":"([^"]*)"\}' % rejects.FOREIGN.encode())
 
 
 def _first_rows(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Row]:

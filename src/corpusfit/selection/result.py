@@ -47,10 +47,10 @@ class Selection(Finished, Sequence[dict[str, Any]]):
 
     A text is one selected segment, or neighboring ones of a row, joined. It is a dict: text,
     source, row, segment (the first), score, weight, segments (how many), id; for aligned pairs also
-    its translation, and where a template or a chat makes the text, the row's fields that it is made
-    of. Texts stand in the corpus's order, and are read from the folder at each use; `row` is the
-    position in its source, from 0. `path` is the folder, `manifest` the content of its
-    `manifest.json`.
+    its translation; the row's fields of `choose.keep`; and where a template or a chat makes the
+    text, the fields that it is made of. Texts stand in the corpus's order, and are read from the
+    folder at each use; `row` is the position in its source, from 0. `path` is the folder,
+    `manifest` the content of its `manifest.json`.
     """
 
     def __len__(self) -> int:
@@ -210,8 +210,9 @@ _EMPTY = pa.schema(
 
 
 def _column(values: list[Any], kind: pa.DataType | None) -> pa.Array:
-    """A column; ids of several types become strings."""
+    """A column; values of several types become strings, as in JSON."""
     try:
         return pa.array(values, None if kind == pa.null() else kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array([None if value is None else str(value) for value in values])
+        plain = (str, type(None))
+        return pa.array([v if isinstance(v, plain) else orjson.dumps(v).decode() for v in values])

@@ -19,7 +19,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import is_local, names_in, remove, write_arrays, write_bytes, writing
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import changed_input
-from corpusfit.core.plan import SECOND, ChoosePlan, ReadPlan
+from corpusfit.core.plan import OF_A_TEXT, SECOND, ChoosePlan, ReadPlan
 from corpusfit.core.types import Document, Shard, file_of, in_file
 from corpusfit.scoring import table
 from corpusfit.scoring.contract import AnyMethod
@@ -305,8 +305,10 @@ def write_selected(
     missing -= sizes.keys()
     missing |= {i for i in places if example_path(folder.example_texts, i).name not in read}
     if missing:
+        read = run.plan.read.keeping(run.plan.choose.kept_fields())
+        reading = replace(run, plan=replace(run.plan, read=read))
         job = WriteSelected(
-            run.plan.read,
+            read,
             run.names,
             folder.scores,
             folder.pieces,
@@ -314,7 +316,7 @@ def write_selected(
             places,
             joins(run.plan.choose),
         )
-        sizes.update(run.over_shards("write", job, lambda shard: shard not in missing))
+        sizes.update(reading.over_shards("write", job, lambda shard: shard not in missing))
 
     # Which shards a part has follows from their sizes alone. It is stored before the first part is
     # written, as the pieces of a part are removed with it.
@@ -383,7 +385,7 @@ class WriteSelected:
     ) -> list[bytes]:
         """JSON lines of some texts, by their columns, with text and provenance."""
         # With `whole`, in the form to write: pairs with the first side as the text, and with the
-        # fields that the text is made of, if it is of several or of a chat.
+        # fields of the row that its document carries.
         lines = []
         taken = columns.values()
         # reading an array number by number is slow, but a float32 becomes other digits in a list
@@ -409,7 +411,7 @@ class WriteSelected:
                 "id": document.id,
             }
             for name, value in (document.fields or {}).items() if whole else ():
-                line[f"row_{name}" if name in line else name] = value
+                line[f"row_{name}" if name in OF_A_TEXT else name] = value
             lines.append(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY))
         return lines
 

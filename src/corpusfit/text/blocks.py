@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -58,15 +58,14 @@ def are_small_files(sources: Sequence[Source], plan: ReadPlan) -> list[bool]:
 
 def cutting(plan: ReadPlan) -> ReadPlan:
     """The plan without what is decided by row: plans that cut alike are equal."""
-    plain = ReadPlan()
-    return replace(
-        plan,
-        strict=plain.strict,
-        side=plain.side,
-        normalize=plain.normalize,
-        max_words=plain.max_words,
-        max_length_ratio=plain.max_length_ratio,
-    )
+    plain, by_row = ReadPlan(), ("strict", "side", "normalize", "max_words", "max_length_ratio")
+    decides = [field.name for field in fields(plain) if field.name not in by_row]
+    return replace(plain, **{name: getattr(plan, name) for name in decides})
+
+
+def _reading(plan: ReadPlan) -> ReadPlan:
+    """The plan without what is decided by row, but with the fields to keep."""
+    return cutting(plan).keeping(plan.kept_fields())
 
 
 def with_blocks(
@@ -156,7 +155,7 @@ class _Reader:
     """A source that is read on from one of its blocks, and the last block that was read."""
 
     def __init__(self, begin: Nth, plan: ReadPlan) -> None:
-        self.source, self.plan = begin.source, cutting(plan)
+        self.source, self.plan = begin.source, _reading(plan)
         self.number = begin.number - 1
         self._block: Block | None = None
         form = load(begin.source.format)
@@ -164,7 +163,7 @@ class _Reader:
 
     def ahead(self, place: Nth, plan: ReadPlan) -> int:
         """How many blocks it has to read for a place; -1 if it cannot get there."""
-        here = self.source == place.source and self.plan == cutting(plan)
+        here = self.source == place.source and self.plan == _reading(plan)
         return max(-1, place.number - self.number) if here else -1
 
     def read(self, place: Nth) -> Block:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from importlib.metadata import entry_points
-from inspect import getmembers, isabstract, isclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,6 +14,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import InputError
 from corpusfit.core.plan import ReadPlan
+from corpusfit.core.registry import Registry
 from corpusfit.core.types import (
     Document,
     Documents,
@@ -223,23 +221,14 @@ class Named(Format):
         return input_name
 
 
-GROUP = "corpusfit.formats"
-"""The entry-point group in which other packages name modules with formats."""
+FORMATS = Registry("corpusfit.formats", "corpusfit.text.formats")
 
 
 @cache
 def formats() -> dict[str, Format]:
     """All formats by name."""
-    ours = sorted(p.stem for p in Path(__file__).parent.joinpath("formats").glob("[!_]*.py"))
-    modules = [f"corpusfit.text.formats.{stem}" for stem in ours]
-    modules += [entry.module for entry in entry_points(group=GROUP)]
-    classes = [
-        cls()
-        for module in map(importlib.import_module, modules)
-        for _, cls in getmembers(module, isclass)
-        if issubclass(cls, Format) and cls.__module__ == module.__name__ and not isabstract(cls)
-    ]
-    return {form.name: form for form in classes}
+    modules = FORMATS.modules()
+    return {cls.name: cls() for module in modules for cls in FORMATS.classes(module, Format)}
 
 
 def load(name: str) -> Format:

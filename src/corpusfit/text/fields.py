@@ -54,8 +54,11 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
     # a chat is the messages and the tools that the assistant may call
     if record.get(TOOLS) and any(isinstance(record.get(name), list) for name in names):
         names.append(TOOLS)
-    fields = {n: record[n] for n in names if n in record} or None
-    return from_value(row, byte, text, field_of(record, plan.id_field), fields, tuple(numbers))
+    fields = {n: record[n] for n in names if n in record}
+    for name in plan.kept_fields():
+        fields[name] = field_of(record, name)
+    id = field_of(record, plan.id_field)
+    return from_value(row, byte, text, id, fields or None, tuple(numbers))
 
 
 def _decided(record: Mapping[Any, Any], plan: ReadPlan) -> list[float] | str:

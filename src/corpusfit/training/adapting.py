@@ -34,6 +34,7 @@ from corpusfit.text.contract import SIDES
 from corpusfit.text.same_text import FORM
 from corpusfit.training.adapters import require_adaptable
 from corpusfit.training.chats import Chats, holds_conversations
+from corpusfit.training.contract import Objective
 from corpusfit.training.data import (
     cluster_weighted,
     require_suitable,
@@ -63,14 +64,11 @@ from corpusfit.training.models import (
     open_model,
     recomputable,
 )
-from corpusfit.training.objectives import Objective, objective
+from corpusfit.training.objectives import objective
 from corpusfit.training.phases import ROLES, PhaseRunner, Ready, model_bytes
 from corpusfit.training.plan import (
     ALL,
-    LANGUAGE_MODELS,
     TASK,
-    TRANSLATION,
-    TSDAE,
     AdaptPlan,
     MixPlan,
     ThenTaskPlan,
@@ -218,8 +216,8 @@ def _prepare(
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
         guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
         guarded |= held_out_of_task(heldout, plan.read, folder.work, machine.progress)
-        pairs = plan.objective.name == TRANSLATION
-        languages = None
+        kind, languages = plan.objective.kind, None
+        pairs = kind.pairs
         if pairs:
             texts, languages = require_pairs(texts, machine.progress)
         else:
@@ -236,8 +234,7 @@ def _prepare(
         )
         identity |= {"tags": tags} if tags else {}
         identity |= {"chats": 1} if chats else {}
-        if plan.objective.name == TSDAE:
-            identity["pooling"] = opened.model.pooling.mode
+        identity |= kind.identity(opened.model)
         folder.begin(identity, overwrite=overwrite)
         done = folder.finished()
         if done is not None:
@@ -256,7 +253,7 @@ def _prepare(
             backend = backend_tokenizer(opened.tokenizer, opened.name)
             write_bytes(folder.tokenizer, backend.to_str().encode())
         # only a causal model has to learn where texts end
-        end = opened.special.end if plan.objective.name == "causal" else None
+        end = opened.special.end if kind.causal else None
         longest = text_length(length, trained_with)
         dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
         if guarded:
@@ -310,14 +307,14 @@ def open_base(
     plan: AdaptPlan, hardware: Hardware, on_warn: Callable[[str], None], *, weights: bool = True
 ) -> LoadedModel:
     """Open the model that a plan names, and check it against every setting, before any text."""
-    counted = plan.objective.name in LANGUAGE_MODELS
+    kind = plan.objective.kind
     opened = open_model(
         plan.model,
         plan.objective.name,
         attention=hardware.attention,
         seed=plan.seed,
         on_warn=on_warn,
-        check=partial(require_memory, plan, hardware) if counted else None,
+        check=partial(require_memory, plan, hardware) if kind.language_model else None,
         weights=weights,
         as_stored=(plan.adapter.kind == "lora" and hardware.precision != "fp32")
         and not plan.train.shard,  # divided weights stay in one format
@@ -331,7 +328,7 @@ def open_base(
         raise bad_setting("`train.checkpointing`", "auto or off for this model", "on", cure)
     tokenizer = opened.tokenizer
     ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
-    if plan.objective.name == "causal" and not opened.special.prefix and ends == (None, None):
+    if kind.causal and not opened.special.prefix and ends == (None, None):
         on_warn(
             f"The tokenizer of {opened.name} has no token that begins or ends a text, so texts are "
             "not ended in training, and `corpusfit evaluate` cannot measure their likelihood. Set "
@@ -360,7 +357,7 @@ def _opened(
     """The untrained model, or the base with the tags and the words that join its vocabulary."""
     sampled = texts, plan.seed, guarded, plan.model.tokenizer_characters
     if base is None:
-        sample = sample_pairs if plan.objective.name == TRANSLATION else sample_texts
+        sample = sample_pairs if plan.objective.kind.pairs else sample_texts
         return new_model(
             plan.model.init,
             plan.objective.name,
@@ -456,11 +453,11 @@ def estimate_adaptation(
             texts = find_training_inputs(data, task, replay, plan.read, context)
             if plan.then_task.on:
                 require_task(texts)
-        if plan.objective.name != TRANSLATION:
+        if not plan.objective.kind.pairs:
             plan, texts = choose_side(plan, texts, machine.progress)
 
         chats = False
-        if plan.objective.name == "causal":
+        if plan.objective.kind.causal:
             own_read = rows_read(texts)
             chats = holds_conversations(texts.data or texts.task, own_read)
             chats = chats or plan.objective.loss_on != ALL
@@ -520,7 +517,7 @@ def _projected(
     selected: tuple[str, int] | None,
 ) -> dict[str, Any]:
     """Project one phase from a few measured steps; `measured` are the task's texts."""
-    pairs = plan.objective.name == TRANSLATION
+    pairs = plan.objective.kind.pairs
     sample, share = _sample(sources, read, work, pairs=pairs, chats=chats)
     task, task_share = [], 1.0
     if measured[0] and not (chats or pairs):

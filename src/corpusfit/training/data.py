@@ -22,7 +22,7 @@ from corpusfit.text.context import RunContext
 from corpusfit.training.chats import Chats
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import TrainingInputs
-from corpusfit.training.plan import TASK, TRANSLATION, AdaptPlan
+from corpusfit.training.plan import TASK, AdaptPlan
 from corpusfit.training.tokenising import PairTokens, Range, Tokenising, Tokens, read_selected
 
 _TEXT, _CHUNK = range(2)  # streams of random numbers
@@ -142,7 +142,7 @@ def training_text(
     # but longer segments that contain one are not found. Both phases of `--then-task` measure
     # the same held-out texts.
     cache_place = (context.cache if is_local(context.cache) else folder.work) / "tokens"
-    pairs, tagged = plan.objective.name == TRANSLATION, plan.objective.tag_domains
+    pairs, tagged = plan.objective.kind.pairs, plan.objective.tag_domains
     tokenizer = folder.pair_tokenizer if pairs or chats else folder.tokenizer
     tokenising = Tokenising(
         texts.read, tokenizer, cache_place, end, context, length * pairs, tagged, prefix, chats

@@ -26,7 +26,7 @@ from corpusfit.core.errors import (
 )
 from corpusfit.core.languages import code_of
 from corpusfit.core.manifest import OutFolder, undamaged
-from corpusfit.core.plan import SECOND, ChoosePlan, Plan, ReadPlan
+from corpusfit.core.plan import OF_A_TEXT, SECOND, ChoosePlan, Plan, ReadPlan
 from corpusfit.core.types import Parts, Source, file_of
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.chance import keys_at, uniform
@@ -209,7 +209,7 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> tuple[TrainingIn
     aligned = {"data": pairs, "task": corpus.is_parallel(texts.task)}
     aligned["replay"] = corpus.is_parallel(texts.replay)
     for role in (role for role, is_aligned in aligned.items() if not is_aligned):
-        allowed = "aligned pairs, or a selection of them, with `objective.name=translation`"
+        allowed = "aligned pairs, or a selection of them, for a translation"
         cure = f"Name two line-aligned files: `{role}=pair:all.de,all.en`."
         raise bad_setting(f"`{role}`", allowed, "texts", cure)
     return texts, check_sources(texts.data, texts.read, "`data`", progress.warn)
@@ -251,16 +251,12 @@ def choose_side(
     return dataclasses.replace(plan, read=read), texts
 
 
-_SELECTED = ("text", "translation", "source", "row", "segment", "score", "weight", "id")
-"""Fields of a selected segment; a field of its row of such a name is stored as `row_NAME`."""
-
-
 def rows_read(texts: TrainingInputs) -> ReadPlan:
     """How the data's rows are read; of a selection not the segments, but the rows they are of."""
     if texts.selection is None:
         return texts.read
     field = texts.selection["plan"]["read"]["text_field"]
-    names = {name: f"row_{name}" if name in _SELECTED else name for name in fields_in(field)}
+    names = {name: f"row_{name}" if name in OF_A_TEXT else name for name in fields_in(field)}
     field = names.get(field) or _FIELD.sub(lambda match: f"{{{names[match[1]]}}}", field)
     return dataclasses.replace(texts.read, text_field=field)
 
@@ -274,7 +270,7 @@ def with_conversations(
         UsageError: the data has not what `objective.loss_on` asks for.
         ModelError: the model has no chat template, and `objective.loss_on` needs one.
     """
-    if plan.objective.name != "causal":
+    if not plan.objective.kind.causal:
         return texts, False
     loss_on, read = plan.objective.loss_on, rows_read(texts)
     chats = holds_conversations(texts.data or texts.task, read)

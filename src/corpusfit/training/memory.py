@@ -20,7 +20,7 @@ from corpusfit.embed.hardware import Hardware, dtype_of, memory, seeded
 from corpusfit.embed.losses import head_rows
 from corpusfit.embed.transformer import position_limit, quiet
 from corpusfit.training.adapters import add_adapter, hold_in_bf16
-from corpusfit.training.models import AUTO, recomputable
+from corpusfit.training.models import recomputable
 from corpusfit.training.plan import AdapterPlan, AdaptPlan
 from corpusfit.training.presets import length_of
 from corpusfit.training.schedule import glibc
@@ -38,7 +38,7 @@ def require_memory(plan: AdaptPlan, hardware: Hardware, config: Any) -> None:
     room = memory(hardware.device)
     if room is None or plan.train.shard:  # its weights are divided later
         return
-    auto = getattr(transformers, AUTO[plan.objective.name])
+    auto = getattr(transformers, plan.objective.kind.auto)
     build = partial(auto.from_config, config, dtype="float32")
 
     def least(plan: AdaptPlan) -> tuple[int, int]:
@@ -108,7 +108,7 @@ def _of_step(
     kept, vocabulary = _kept(model, rows, length, hardware.precision)
     if kept:
         predicted = plan.objective.mask * rows * length  # logits, with gradients, in float32
-        if plan.objective.name == "causal":  # a piece at a time
+        if plan.objective.kind.causal:  # a piece at a time
             predicted = min(rows * length, head_rows(vocabulary))
         more = _GAPS * kept if hardware.kind == "cpu" and glibc() else 0
         layers = len(recomputable(model))

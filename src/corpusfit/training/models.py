@@ -18,6 +18,7 @@ from typing import Any
 
 from corpusfit.core.artifacts import is_local, remove, writing
 from corpusfit.core.errors import (
+    CorpusfitError,
     ModelError,
     StorageError,
     bad_setting,
@@ -34,7 +35,6 @@ from corpusfit.embed.folders import (
     transformer_folder,
 )
 from corpusfit.embed.hardware import seeded
-from corpusfit.embed.prediction import reads_ahead
 from corpusfit.embed.transformer import (
     LOCAL,
     load_tokenizer,
@@ -42,7 +42,8 @@ from corpusfit.embed.transformer import (
     position_limit,
     quiet,
 )
-from corpusfit.training.plan import TRANSLATION, TSDAE, ModelPlan
+from corpusfit.training.objectives import load
+from corpusfit.training.plan import ModelPlan
 from corpusfit.training.special_tokens import (
     SpecialTokens,
     backend_tokenizer,
@@ -56,15 +57,6 @@ MODEL = ModelSetting(
     otherwise="start from an untrained model with `model.init=tiny`",
     extra="train",
 )
-AUTO = {
-    "mlm": "AutoModelForMaskedLM",
-    "mlm+nsp": "AutoModelForPreTraining",
-    "causal": "AutoModelForCausalLM",
-    TRANSLATION: "AutoModelForSeq2SeqLM",
-    TSDAE: "AutoModel",
-}
-"""Model class of transformers for each objective."""
-
 _DROPOUTS = {
     *("dropout", "attention_dropout", "activation_dropout", "dropout_rate"),  # encoder-decoders
     *("hidden_dropout_prob", "attention_probs_dropout_prob"),  # BERT
@@ -75,13 +67,6 @@ _DROPOUTS = {
 _WORD = re.compile(r"(?<!\w)[^\W\d_]{3,}(?!\w)")
 _BEFORE = "a "
 _BATCH = 10_000
-_OTHER = {
-    "mlm": "causal",
-    "mlm+nsp": "mlm",
-    "causal": "mlm",
-    TRANSLATION: "mlm",
-    TSDAE: "mlm",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,14 +115,15 @@ def open_model(
     import torch
     import transformers
 
+    kind = load(objective)
     halves = (torch.bfloat16, torch.float16)
     with _loading(plan.name, objective, seed):
         config = transformers.AutoConfig.from_pretrained(path, **LOCAL)
         stored = config.dtype if config.dtype in halves else torch.float32
-        if config.is_encoder_decoder != (objective == TRANSLATION):
-            if objective == TRANSLATION:
+        if config.is_encoder_decoder != kind.pairs:
+            if kind.pairs:
                 raise ModelError(
-                    f"`model.name`: {plan.name} is an encoder or a decoder alone; translation "
+                    f"`model.name`: {plan.name} is an encoder or a decoder alone; {objective} "
                     "needs both. Name an encoder-decoder, such as Helsinki-NLP/opus-mt-de-en, or "
                     "start from an untrained one with `model.init=small`."
                 )
@@ -153,10 +139,10 @@ def open_model(
         tokenizer = load_tokenizer(path, f"`model.name`: {plan.name}")
         changed = None if plan.dropout is None else config
         missing: Sequence[str] = ()
-        model = None if weights else _on_meta(AUTO[objective], config, attention)
+        model = None if weights else _on_meta(kind.auto, config, attention)
         if model is None:
             dtype = "auto" if as_stored else "float32"
-            model, missing = _from_pretrained(AUTO[objective], path, attention, changed, dtype)
+            model, missing = _from_pretrained(kind.auto, path, attention, changed, dtype)
     head, body = missing_weights(model, missing)
     if body:
         raise ModelError(
@@ -164,7 +150,7 @@ def open_model(
             "missing. Name a folder with the complete model."
         )
     # embeddings need no head, so a missing one does not matter
-    if objective == TSDAE:
+    if kind.embeds:
         model = _sentence_encoder(plan, folder, model, objective, seed, pooled=not head)
         head = []
     if head and not plan.new_head:
@@ -193,24 +179,13 @@ def checked_model(
     model: Any, tokenizer: Any, objective: str, name: str, fingerprint: str
 ) -> LoadedModel:
     """Check a model against its objective, and collect what training needs."""
-    if objective == "mlm+nsp" and not hasattr(getattr(model, "cls", None), "seq_relationship"):
-        raise _unfit(name, objective, f"{type(model).__name__} does not predict the next sentence")
-    if objective == "mlm+nsp" and getattr(model.config, "type_vocab_size", 2) < 2:
-        raise _unfit(name, objective, "its config.json has one type of token (type_vocab_size)")
-    if objective in ("mlm", "mlm+nsp") and getattr(model.config, "is_decoder", False):
-        raise _unfit(name, objective, "its config.json makes it a decoder (is_decoder)")
-    if objective == "causal" and model.device.type != "meta" and reads_ahead(model):
-        raise _unfit(name, objective, "its attention is not causal")
-    if objective == TRANSLATION:
+    kind = load(objective)
+    if kind.pairs:
         special = special_tokens_of_translator(model, tokenizer, name)
-        return LoadedModel(model, tokenizer, special, position_limit(model), name, fingerprint)
-    special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
-    if objective in ("mlm", "mlm+nsp") and special.mask is None:
-        raise _unfit(name, "mlm", "its tokenizer has no mask token")
-    if objective == TSDAE and not special.prefix:
-        raise _unfit(name, objective, "its tokenizer has no token before a text")
-    if objective == TSDAE and not model.decodes():
-        raise _unfit(name, objective, "its architecture has no decoder with cross-attention")
+    else:
+        special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
+    if unfit := kind.unfit(model, special):
+        raise _unfit(name, objective, *unfit)
     return LoadedModel(model, tokenizer, special, position_limit(model), name, fingerprint)
 
 
@@ -262,14 +237,15 @@ def _loading(name: str, objective: str, seed: int) -> Iterator[None]:
     try:
         with quiet(), seeded(seed):
             yield
-    except ModelError:
+    except CorpusfitError:
         raise
     except Exception as e:  # a broken folder raises many kinds of exceptions
         raise_machine_fault(e, f"`model.name`: {name} cannot be loaded")
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         if reason.startswith("Unrecognized configuration class"):
-            part = "decoder" if objective == TSDAE else "head for it"
-            raise _unfit(name, objective, f"its architecture has no {part}") from e
+            kind = load(objective)
+            part = "decoder" if kind.embeds else "head for it"
+            raise _unfit(name, objective, f"its architecture has no {part}", kind.instead) from e
         raise ModelError(f"`model.name`: {name} cannot be loaded: {reason}") from e
 
 
@@ -291,7 +267,7 @@ def _sentence_encoder(
     with _loading(plan.name, objective, seed):
         attention = model.config._attn_implementation
         transformer = transformer_folder(folder, MODEL)
-        decoder, _ = _from_pretrained(AUTO["causal"], transformer, attention, config)
+        decoder, _ = _from_pretrained("AutoModelForCausalLM", transformer, attention, config)
     return DenoisingAutoencoder(model, pooling, decoder).eval()
 
 
@@ -337,10 +313,10 @@ def compile_model(model: Any) -> None:
     model.compile()
 
 
-def _unfit(name: str, objective: str, why: str) -> ModelError:
+def _unfit(name: str, objective: str, why: str, instead: str) -> ModelError:
     return ModelError(
         f"`model.name`: {name} cannot be trained with `objective.name={objective}`: {why}. "
-        f"Use `objective.name={_OTHER[objective]}`, or name another model."
+        f"Use `objective.name={instead}`, or name another model."
     )
 
 

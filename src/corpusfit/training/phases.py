@@ -28,6 +28,7 @@ from corpusfit.embed.prediction import Predictor
 from corpusfit.training import sharding
 from corpusfit.training.adapters import Base, add_adapter, hold_in_bf16, save_adapter
 from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
+from corpusfit.training.contract import Network, Objective
 from corpusfit.training.data import TrainingText
 from corpusfit.training.folder import AdaptFolder, Checkpoints
 from corpusfit.training.inputs import TrainingInputs
@@ -40,16 +41,8 @@ from corpusfit.training.models import (
     recompute,
     save_model,
 )
-from corpusfit.training.objectives import Network, Objective
 from corpusfit.training.packing import Packing, find_packing
-from corpusfit.training.plan import (
-    LANGUAGE_MODELS,
-    TASK,
-    TRANSLATION,
-    TSDAE,
-    AdaptPlan,
-    ModelPlan,
-)
+from corpusfit.training.plan import TASK, AdaptPlan, ModelPlan
 from corpusfit.training.presets import PASSES, Size, resolve_training
 from corpusfit.training.schedule import evaluations, kept_measurement
 from corpusfit.training.tokenising import ChatTokens
@@ -98,7 +91,7 @@ def assemble_training(
     import torch
 
     plan, text, opened = ready.plan, ready.text, ready.opened
-    pairs = plan.objective.name == TRANSLATION
+    pairs = ready.objective.pairs
     room = free_memory(hardware.device)
     if room is not None and accelerator.num_processes > 1:  # all of them choose the same
         rooms = torch.tensor([room], device=accelerator.device)
@@ -142,7 +135,7 @@ def assemble_training(
     most = min(rows, settings.batch or 1)
     memory: dict[str, int] = {}
     again, taken, whole = plan.train.checkpointing == "on", most, None
-    if plan.objective.name in LANGUAGE_MODELS and not plan.train.shard:
+    if ready.objective.language_model and not plan.train.shard:
         whole = outline(lambda: type(model)(model.config), plan.adapter)
     if whole is not None:
         held = {n for n, p in model.named_parameters() if p.itemsize == 2}
@@ -234,7 +227,7 @@ def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predict
         model.to(accelerator.device)
     predictor, packing = Predictor(model), None
     if ready.objective.packs:
-        causal, kernels = plan.objective.name == "causal", hardware.varlen
+        causal, kernels = ready.objective.causal, hardware.varlen
         if causal and hardware.cpu_bf16 and not plan.train.compile:  # it would compile each block
             from corpusfit.training import attention
 
@@ -422,7 +415,7 @@ class PhaseRunner:
                 base = Base(pinned(opened.name, opened.commit), opened.fingerprint)
                 save_adapter(model, opened.tokenizer, adapter, base, folder.path, opened.dtype)
             else:
-                if ready.plan.objective.name == TSDAE:
+                if ready.objective.embeds:
                     write_pooling(folder.path, model.pooling, int(model.config.hidden_size))
                     model = model.encoder
                 save_model(model, opened.tokenizer, folder.path, dtype=opened.dtype)

@@ -6,24 +6,30 @@ import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from corpusfit.core.errors import UsageError, bad_setting
 from corpusfit.core.options import Option
 from corpusfit.core.plan import PRECISIONS, Device, ReadPlan, kind_of
 from corpusfit.core.settings import SEED, Group, Settings
+from corpusfit.training.objectives import OBJECTIVES, load
+
+if TYPE_CHECKING:
+    from corpusfit.training.contract import Objective
 
 TASK = "task"
 """What --data may be instead of inputs: the task's own texts."""
-TRANSLATION, TSDAE = "translation", "tsdae"
-LANGUAGE_MODELS = ("mlm", "mlm+nsp", "causal")
-"""Objectives of language models."""
 ALL, ASSISTANT, COMPLETION = "all", "assistant", "completion"
 """What the loss of a causal model is on: `objective.loss_on`."""
-OBJECTIVES = (*LANGUAGE_MODELS, TRANSLATION, TSDAE)
 ADAPTERS = ("pfeiffer", "lora")
 WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
 KEEPS = ("auto", "last", "best")
+OF_SOME = (
+    *("objective.mask", "objective.whole_word", "objective.smoothing", "objective.tag_domains"),
+    *("objective.delete", "objective.loss_on", "model.add_tokens", "model.pooling"),
+    *("adapter.kind", "train.shard", "train.compile", "train.best_by"),
+)
+"""Settings that go with some objectives only: those whose `Objective.takes` has them."""
 
 
 def _left_out(setting: str, where: str, got: object, cure: str) -> UsageError:
@@ -150,7 +156,7 @@ class ObjectivePlan(Group, group="objective"):
             "both losses (TADPOLE, section 4). `causal` predicts the next token. `translation` "
             "trains an encoder-decoder on the aligned pairs of `data`. `tsdae` trains "
             "a sentence encoder: it rebuilds a text with deleted words from its embedding",
-            allowed=OBJECTIVES,
+            registry=OBJECTIVES,
         ),
     ] = "mlm"
     mask: Annotated[
@@ -195,22 +201,10 @@ class ObjectivePlan(Group, group="objective"):
         ),
     ] = ALL
 
-    def _check_together(self) -> None:
-        if self.whole_word and self.name not in ("mlm", "mlm+nsp"):
-            cure = "Leave out `objective.whole_word`, or `objective.name`."
-            raise _left_out(
-                "objective.whole_word", f"with `objective.name={self.name}`", True, cure
-            )
-        if self.tag_domains and self.name != TRANSLATION:
-            cure = "Add `objective.name=translation`, or leave out `objective.tag_domains`."
-            raise _left_out(
-                "objective.tag_domains", f"with `objective.name={self.name}`", True, cure
-            )
-        if self.loss_on != ALL and self.name != "causal":
-            cure = "Add `objective.name=causal`, or leave out `objective.loss_on`."
-            raise _left_out(
-                "objective.loss_on", f"with `objective.name={self.name}`", self.loss_on, cure
-            )
+    @property
+    def kind(self) -> type[Objective]:
+        """The class of the objective."""
+        return load(self.name)
 
 
 @dataclass(frozen=True)
@@ -645,20 +639,14 @@ class AdaptPlan(Settings):
         for group, name in FREE:
             del settings[group][name]
         settings["train"]["device"] = kind_of(self.train.device)
-        pairs = self.objective.name == TRANSLATION  # trains on both sides
+        pairs = self.objective.kind.pairs  # trains on both sides
         settings["read"] = (self.read.sides()[0] if pairs else self.read).identity()
         if self.train.batch is not None:
             settings["train"]["texts"] = None  # decides nothing
         return settings
 
     def _check_together(self) -> None:
-        self._check_translation()
-        self._check_embeddings()
-        for setting in ("shard", "compile"):
-            if getattr(self.train, setting) and self.objective.name not in ("mlm", "causal"):
-                allowed = f"mlm or causal with `train.{setting}`"
-                cure = f"Or leave out `train.{setting}`."
-                raise bad_setting("`objective.name`", allowed, self.objective.name, cure)
+        self._check_objective()
         if self.train.shard and self.train.compile:
             raise _left_out("train.compile", "with `train.shard`", True, "Take one of them.")
         if self.train.shard and self.train.precision == "fp16":
@@ -683,37 +671,24 @@ class AdaptPlan(Settings):
             cure = "Or merge the adapter: `adapter.kind=lora` `adapter.save=merged`."
             raise _left_out("then_task.on", "with `adapter.kind`", self.adapter.kind, cure)
 
-    def _check_translation(self) -> None:
+    def _check_objective(self) -> None:
         """Raise `UsageError` for settings that do not suit the objective."""
-        init, name = self.model.init, self.objective.name
-        if (name == TRANSLATION and init == "mini") or (name != TRANSLATION and init == "base"):
-            sizes = "tiny, small or base" if name == TRANSLATION else "tiny, mini or small"
+        kind, where = self.objective.kind, f"with `objective.name={self.objective.name}`"
+        plain = type(self)()
+        for path in OF_SOME:
+            group, name = path.split(".")
+            got = getattr(getattr(self, group), name)
+            if path not in kind.takes and got != getattr(getattr(plain, group), name):
+                others = [other for other in OBJECTIVES.ours() if path in load(other).takes]
+                cure = f"Leave it out, or set `objective.name` to {' or '.join(others)}."
+                raise _left_out(path, where, got, cure)
+        init, sizes = self.model.init, kind.sizes
+        if init and not sizes:
+            cure = "Name a trained model by `model.name`."
+            raise _left_out("model.init", where, init, cure)
+        if init and init not in sizes:
             cure = "For example `model.init=small`."
-            raise bad_setting("`model.init`", f"{sizes} with `objective.name={name}`", init, cure)
-        if name not in LANGUAGE_MODELS and self.adapter.kind:
-            cure = "Leave out `adapter.kind` to train all weights."
-            raise _left_out(
-                "adapter.kind", f"with `objective.name={name}`", self.adapter.kind, cure
-            )
-        if name not in ("mlm", "mlm+nsp") and self.model.add_tokens:
-            cure = "It is for `objective.name=mlm`, whose model is no generator of text."
-            raise _left_out(
-                "model.add_tokens", f"with `objective.name={name}`", self.model.add_tokens, cure
-            )
-        if name != TRANSLATION and self.train.best_by == "bleu":
-            raise bad_setting("`train.best_by`", f"loss with `objective.name={name}`", "bleu")
-
-    def _check_embeddings(self) -> None:
-        """Raise `UsageError` for settings that do not suit a sentence encoder."""
-        name = self.objective.name
-        if name == TSDAE and self.model.init:
-            cure = "Name a trained model, such as `model.name=minilm`."
-            raise _left_out("model.init", f"with `objective.name={name}`", self.model.init, cure)
-        if name != TSDAE and self.model.pooling:
-            cure = "Leave it out, or train a sentence encoder: `objective.name=tsdae`."
-            raise _left_out(
-                "model.pooling", f"with `objective.name={name}`", self.model.pooling, cure
-            )
+            raise bad_setting("`model.init`", f"{' or '.join(sizes)} {where}", init, cure)
 
 
 @dataclass(frozen=True)

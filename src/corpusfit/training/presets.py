@@ -9,14 +9,7 @@ from typing import Any
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.plan import size_for
-from corpusfit.training.plan import (
-    TRANSLATION,
-    TSDAE,
-    AdaptPlan,
-    ThenTaskPlan,
-    TrainPlan,
-    WeightsPlan,
-)
+from corpusfit.training.plan import AdaptPlan, ThenTaskPlan, TrainPlan, WeightsPlan
 
 _TADPOLE = {
     "objective.name": "mlm+nsp",
@@ -43,7 +36,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "train.learning_rate": 1e-4,
     },
     "domain-clusters": {
-        "objective.name": TRANSLATION,
+        "objective.name": "translation",
         "objective.smoothing": 0.1,
         "model.dropout": 0.2,
         "train.learning_rate": 5e-4,
@@ -86,19 +79,11 @@ TASK_PASSES = 100
 """Passes over the task's texts, for the second phase of `--then-task` (as `tapt`)."""
 _MUCH_UNREAD = 0.5
 """Share of a selection up to which a training is said to read only that much."""
-_LENGTH = {"cpu": 128, "gpu": 512}
-BATCH = {"cpu": 16, "gpu": 256}
-PAIR_BATCHES = {"cpu": 1, "gpu": 8}
-"""Batches of pairs per step of a translation."""
-_EMBEDDING_LENGTH = 128
-_EMBEDDING_BATCH = {"cpu": 16, "gpu": 64}
 _MAX_STEPS = {"cpu": 2_000, "gpu": 50_000}
 _MIN_STEPS = 50
 _SMALL_MODEL = 50_000_000
 _RATES = {True: 3e-4, False: 1e-4}
 _FROM_SCRATCH = 1e-3
-_EMBEDDING_RATE = 3e-5
-"""That of sentence-transformers' recipe for TSDAE."""
 
 
 def preset(name: str, weights: str) -> dict[str, Any]:
@@ -128,8 +113,7 @@ class Size:
 
 def length_of(plan: AdaptPlan, max_length: int, device: str) -> int:
     """Tokens in a sequence, for a model with a maximum of `max_length`."""
-    usual = _EMBEDDING_LENGTH if plan.objective.name == TSDAE else size_for(device, _LENGTH)
-    length = plan.train.length or min(usual, max_length)
+    length = plan.train.length or min(size_for(device, plan.objective.kind.lengths), max_length)
     if length > max_length:
         cure = "Longer texts are split into several sequences."
         raise bad_setting("`train.length`", f"at most {max_length} for this model", length, cure)
@@ -156,17 +140,14 @@ def resolve_training(
         passes: passes over the data of the default number of steps.
         selected: of a selection, the command that selects again and the selected word pieces.
     """
-    train = plan.train
+    train, kind = plan.train, plan.objective.kind
     length = length_of(plan, size.max_length, size.device)
-    translates = plan.objective.name == TRANSLATION
-    embeds = plan.objective.name == TSDAE
-    batches = PAIR_BATCHES if translates else _EMBEDDING_BATCH if embeds else BATCH
-    batch = train.batch or size_for(size.device, batches)
+    batch = train.batch or size_for(size.device, kind.batch)
     if train.batch is None and train.texts is not None:
         batch = max(1, round(train.texts * size.rows / max(1, size.texts)))
     rate = train.learning_rate
     if rate is None:
-        trained = _EMBEDDING_RATE if embeds else _RATES[size.parameters < _SMALL_MODEL]
+        trained = kind.learning_rate or _RATES[size.parameters < _SMALL_MODEL]
         rate = _FROM_SCRATCH if plan.model.init else trained
     steps = train.max_steps
     if steps is None and train.epochs is not None:
@@ -184,12 +165,12 @@ def resolve_training(
         epochs=None,
     )
     rows = f"{batch:,} sequences of {length}"
-    if translates:
+    if kind.pairs:
         rows = f"{batch:,} batches of at most {train.pair_tokens:,}"
     passes_made = steps * batch / max(1, size.rows)
     summary = (
         f"{plan.objective.name} for {steps:,} steps of {rows} tokens, "
-        f"{passes_made:.1f} passes over {size.tokens:,} {'target ' * translates}tokens, "
+        f"{passes_made:.1f} passes over {size.tokens:,} {'target ' * kind.pairs}tokens, "
         f"learning rate {rate:g} "
         f"({train.lr_scheduler_type}), {size.parameters:,} parameters on {size.device}."
     )

@@ -10,18 +10,11 @@ from corpusfit.core.errors import EmptyInputError, MissingDependencyError
 from corpusfit.embed.contract import digest
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import quiet
-from corpusfit.training.models import AUTO, LoadedModel, checked_model, set_dropout
-from corpusfit.training.plan import TRANSLATION
+from corpusfit.training.models import LoadedModel, checked_model, set_dropout
+from corpusfit.training.objectives import load
 
 SIZES = {"tiny": (2, 128, 8_192), "mini": (4, 256, 16_384), "small": (4, 512, 30_522)}
-"""Layers, hidden size and vocabulary size."""
-
-TRANSLATORS = {
-    "tiny": (2, 128, 8_192),
-    "small": (3, 256, 8_192),
-    "base": (6, 512, 32_000 + 256 + 3),  # merges, bytes and special tokens
-}
-"""The same, of the encoder and of the decoder; `base` is Transformer base."""
+"""Layers, hidden size and vocabulary size of a language model."""
 
 POSITIONS = 512
 HEAD = 64  # width of an attention head
@@ -43,13 +36,10 @@ def new_model(
     seed: int,
 ) -> LoadedModel:
     """An untrained model and a tokenizer trained on texts; the same in every process."""
-    # Reference: Turc et al. (2019), Well-Read Students Learn Better (BERT's miniatures); Radford et
-    # al. (2019), GPT-2; Vaswani et al. (2017), Attention Is All You Need, Table 3 (`base`);
-    # Aharoni and Goldberg (2020), appendix A.1.
+    # Reference: Turc et al. (2019), Well-Read Students Learn Better (BERT's miniatures).
     try:
         import torch
         import transformers
-        from tokenizers import decoders, processors
     except ImportError as e:
         raise MissingDependencyError("`model.init`", "train") from e
     texts = [text for text in texts if text.strip()]
@@ -57,69 +47,26 @@ def new_model(
         raise EmptyInputError(
             "`model.init` trains a tokenizer on the data; the data holds no text."
         )
-    layers, width, tokens = (TRANSLATORS if objective == TRANSLATION else SIZES)[init]
-    vocabulary = vocabulary or tokens
+    kind = load(objective)
+    layers, width, tokens = kind.sizes[init]
+    tokenizer, config = kind.untrained(texts, (layers, width, vocabulary or tokens), tags)
     identity = {"kind": "init 1", "objective": objective, "init": init, "seed": seed}
-    if objective == TRANSLATION:
+    if kind.pairs:
         identity = {"kind": "init translation 1", "init": init, "seed": seed, "dropout": dropout}
-        tokenizer = joint_tokenizer(texts, vocabulary, tags)
-        # all embeddings are shared (Press and Wolf 2017)
-        parts = {"layers": layers, "attention_heads": width // HEAD, "ffn_dim": 4 * width}
-        sides = {f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in parts.items()}
-        config = transformers.MarianConfig(
-            vocab_size=len(tokenizer),
-            d_model=width,
-            **sides,
-            max_position_embeddings=POSITIONS,
-            activation_function="relu",
-            init_std=width**-0.5,  # as fairseq's embeddings and Glorot's square matrices
-            scale_embedding=True,
-            pad_token_id=tokenizer.pad_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-            forced_eos_token_id=None,
-            decoder_start_token_id=tokenizer.pad_token_id,
-        )
-    elif objective == "causal":
-        pairs = _trained_bpe(texts, vocabulary, [END], spaced=False)
-        pairs.decoder = decoders.ByteLevel()
-        pairs.post_processor = processors.ByteLevel(trim_offsets=False)
-        ends = dict.fromkeys(("bos_token", "eos_token", "unk_token"), END)
-        tokenizer = transformers.PreTrainedTokenizerFast(
-            tokenizer_object=pairs, model_max_length=POSITIONS, **ends
-        )
-        config = transformers.GPT2Config(
-            vocab_size=len(tokenizer),
-            n_embd=width,
-            n_layer=layers,
-            n_head=width // HEAD,
-            n_positions=POSITIONS,
-            bos_token_id=0,
-            eos_token_id=0,
-        )
-    else:
-        tokenizer = _word_pieces(texts, vocabulary)
-        config = transformers.BertConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=width,
-            num_hidden_layers=layers,
-            num_attention_heads=width // HEAD,
-            intermediate_size=4 * width,
-            max_position_embeddings=POSITIONS,
-        )
     if dropout is not None:
         set_dropout(config, dropout)
     with quiet(), seeded(seed):
-        model = getattr(transformers, AUTO[objective]).from_config(
+        model = getattr(transformers, kind.auto).from_config(
             config, attn_implementation=attention, dtype=torch.float32
         )
-    if objective == TRANSLATION:
+    if kind.pairs:
         model.generation_config.max_length = POSITIONS
         model.generation_config.bad_words_ids = [[tokenizer.pad_token_id]]
     identity["tokenizer"] = tokenizer.backend_tokenizer.to_str()
     return checked_model(model.eval(), tokenizer, objective, f"--init {init}", digest(identity))
 
 
-def _word_pieces(texts: Sequence[str], vocabulary: int) -> Any:
+def word_pieces(texts: Sequence[str], vocabulary: int) -> Any:
     """A lower-case BERT tokenizer; special tokens are 0 to 4."""
     from tokenizers import (
         Tokenizer,
@@ -177,7 +124,7 @@ def joint_tokenizer(texts: Sequence[str], vocabulary: int, tags: Sequence[str] =
     from tokenizers import decoders, processors
     from transformers import PreTrainedTokenizerFast
 
-    pairs = _trained_bpe(texts, vocabulary, [_PAD, _END, _UNKNOWN, *tags], spaced=True)
+    pairs = trained_bpe(texts, vocabulary, [_PAD, _END, _UNKNOWN, *tags], spaced=True)
     pairs.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
     pairs.post_processor = processors.TemplateProcessing(
         single=f"$A {_END}", special_tokens=[(_END, pairs.token_to_id(_END))]
@@ -193,7 +140,8 @@ def joint_tokenizer(texts: Sequence[str], vocabulary: int, tags: Sequence[str] =
     )
 
 
-def _trained_bpe(texts: Sequence[str], vocabulary: int, special: list[str], *, spaced: bool) -> Any:
+def trained_bpe(texts: Sequence[str], vocabulary: int, special: list[str], *, spaced: bool) -> Any:
+    """A byte-level BPE of texts; `spaced`: a text begins as after a space."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     pairs = Tokenizer(models.BPE())

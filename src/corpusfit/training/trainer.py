@@ -34,9 +34,9 @@ from corpusfit.kernels.chance import place_keys
 from corpusfit.training import sharding
 from corpusfit.training.adapters import trainable_parameters
 from corpusfit.training.batches import ChunkTokens, Feed, MicroBatch, Passes
+from corpusfit.training.contract import Network, Objective
 from corpusfit.training.decoding import beam_search
 from corpusfit.training.folder import Checkpoints, State, copied, load_weights, save_weights
-from corpusfit.training.objectives import Network, Objective
 from corpusfit.training.plan import DecodePlan, TrainPlan
 from corpusfit.training.schedule import (
     Updates,

@@ -21,6 +21,7 @@ PARENTS = {
     "ChangedInputError": "CorpusfitError",
     "MissingDependencyError": "CorpusfitError",
     "ModelError": "CorpusfitError",
+    "PackageError": "CorpusfitError",
     "StorageError": "CorpusfitError",
     "TrainingError": "CorpusfitError",
     "WorkerError": "CorpusfitError",

@@ -20,7 +20,6 @@ from corpusfit.embed.hardware import (  # noqa: E402
 from corpusfit.evaluation.plan import FinetunePlan  # noqa: E402
 from corpusfit.text.context import Machine  # noqa: E402
 from corpusfit.training.plan import AdaptPlan, TrainPlan  # noqa: E402
-from corpusfit.training.presets import BATCH  # noqa: E402
 from corpusfit.training.trainer import start_accelerator  # noqa: E402
 
 MODELS = {"cuda:3": "B"}
@@ -98,7 +97,7 @@ def test_precision_and_sizes(machine):
         ("fp32", 32_768),
     ]
     assert resolve(EmbedPlan(device="mps", precision="bf16")).precision == "bf16"
-    assert set(BATCH) == {"cpu", "gpu"}
+    assert set(AdaptPlan().objective.kind.batch) == {"cpu", "gpu"}
 
 
 def test_a_cuda_device_without_bf16_encodes_in_fp16_and_trains_in_fp32(

@@ -24,7 +24,7 @@ def test_a_sample_shows_each_source_as_often_as_its_words_are_selected(share):
 
 @pytest.mark.parametrize("foreign", [True, False])
 def test_that_the_corpus_has_little_of_the_domain_is_said_first(foreign):
-    selected = {"segments": 1, "tokens": 9, "of_tokens": 90, "copies": None}
+    selected = {"segments": 1, "rows": 1, "tokens": 9, "of_tokens": 90, "copies": None}
     manifest = {
         "counts": {"segments": 5, "rows": 5, "documents": 5, "rejected": 0},
         "selected": {**selected, "by_source": {"a": {"tokens": 9, "of_tokens": 90, "selected": 1}}},

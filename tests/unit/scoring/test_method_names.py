@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from corpusfit import __version__
+from corpusfit.core import registry
 from corpusfit.core.errors import UnknownMethodError, UsageError
-from corpusfit.scoring import names
+from corpusfit.scoring.names import METHODS, MOVED, names
 from corpusfit.scoring.registry import load
 
 PLUG_IN = '''"""Longer texts first."""
@@ -23,30 +24,28 @@ def installed(tmp_path, monkeypatch):
     """Installs entry points in place of those of this environment."""
 
     def install(*entries):
-        monkeypatch.setattr(names, "entry_points", lambda group: entries)
-        names.found.cache_clear()
+        monkeypatch.setattr(registry, "_entries", lambda group: {e.name: e for e in entries})
 
     (tmp_path / "a_package.py").write_text(PLUG_IN)
     monkeypatch.syspath_prepend(tmp_path)
-    yield install
-    names.found.cache_clear()
+    return install
 
 
 def of_papers(name, version):
-    package = SimpleNamespace(name=names.PAPERS, version=version)
+    package = SimpleNamespace(name=registry.PAPERS, version=version)
     return SimpleNamespace(name=name, module="a_package", dist=package)
 
 
 def test_a_method_of_another_package(installed):
     """An entry point names its module; with a name of ours it replaces our method."""
     installed()
-    ours = names.names()
-    installed(*(EntryPoint(name, "a_package", names.GROUP) for name in ("length", "random")))
-    assert names.names() == sorted([*ours, "length"])
+    ours = names()
+    installed(*(EntryPoint(name, "a_package", METHODS.group) for name in ("length", "random")))
+    assert names() == sorted([*ours, "length"])
     assert load("length").__name__ == load("random").__name__ == "Length"
 
 
-@pytest.mark.parametrize("name", [*names.MOVED, "pyod:ECOD"])
+@pytest.mark.parametrize("name", [*MOVED, "pyod:ECOD"])
 def test_a_method_that_moved_is_refused_with_its_package(installed, name):
     installed()
     with pytest.raises(UnknownMethodError, match=r"^`\w+` is in .*: pip install corpusfit-papers$"):
@@ -64,4 +63,4 @@ def test_methods_for_another_version_are_refused(installed, version):
 def test_methods_for_this_version_are_found(installed):
     installed(of_papers("bm25", __version__))
     assert load("bm25").__name__ == "Length"
-    assert names.found()["bm25"].package == names.PAPERS
+    assert METHODS.package_of("bm25") == registry.PAPERS

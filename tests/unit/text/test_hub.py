@@ -37,6 +37,23 @@ def test_a_split(read, dataset):
     assert [r.text for r in read(f"hub:{dataset}@test")] == ["held out"]
 
 
+def test_kept_fields_do_not_cut_it_otherwise(write, offline, tmp_path):
+    made = [{"text": f"row {i}", "page": f"{i}" * (50 * (i % 7) + 1)} for i in range(100)]
+    made[40]["text"] = "long " * 500
+    path = write("pages/train.jsonl", "".join(json.dumps(row) + "\n" for row in made))
+    sources = find([f"hub:{path.parent}"], ReadPlan(), spool=tmp_path, role="corpus")
+    plan = ReadPlan(shard_mb=2e-4, max_row_mb=2e-3)
+    keeping = plan.keeping(("page", "nothing"))
+    plain, kept = (list(shards(sources, each)) for each in (plan, keeping))
+    assert len(plain) > 4
+    assert [(s.first_row, s.rejects) for s in kept] == [(s.first_row, s.rejects) for s in plain]
+    found = [row for shard in kept for row in rows(shard, keeping)]
+    assert [row.row for row in found if isinstance(row, Reject)] == [40]
+    documents = [row for row in found if isinstance(row, Document)]
+    assert len(documents) == 99
+    assert all(d.fields == {"page": made[d.row]["page"], "nothing": None} for d in documents)
+
+
 def test_name_and_fingerprint(dataset, tmp_path):
     def one(given):
         return find([given], ReadPlan(), spool=tmp_path, role="corpus")[0]

@@ -15,8 +15,9 @@ from corpusfit.embed.prediction import Predictor
 from corpusfit.training import chats
 from corpusfit.training.batches import ChunkTokens, Passes
 from corpusfit.training.chats import ChatEncoder, Chats, RefusedError, messages_of
+from corpusfit.training.contract import Network
 from corpusfit.training.data import chunks_of
-from corpusfit.training.objectives import Network, objective
+from corpusfit.training.objectives import objective
 from corpusfit.training.packing import find_packing
 from corpusfit.training.plan import ObjectivePlan
 from corpusfit.training.special_tokens import special_tokens_of

@@ -9,7 +9,8 @@ from shapes import CAUSAL, MASKED, V, model_of  # noqa: E402
 
 from corpusfit.embed.hardware import seed_generators  # noqa: E402
 from corpusfit.training.adapters import add_adapter, hold_in_bf16, trainable_parameters  # noqa: E402
-from corpusfit.training.models import AUTO, _from_pretrained  # noqa: E402
+from corpusfit.training.models import _from_pretrained  # noqa: E402
+from corpusfit.training.objectives import load  # noqa: E402
 from corpusfit.training.plan import AdapterPlan  # noqa: E402
 
 IDS = torch.randint(5, V, (3, 12), generator=torch.Generator().manual_seed(0))
@@ -78,7 +79,7 @@ def test_weights_that_will_be_merged_lose_no_bit():
 def test_a_base_as_it_is_stored_gives_the_same_bits(name, tmp_path):
     """What is not multiplied by LoRA is made float32, with the numbers that a model computes."""
     model_of(name).to(torch.bfloat16).save_pretrained(tmp_path)
-    kind = AUTO["mlm" if name in MASKED else "causal"]
+    kind = load("mlm" if name in MASKED else "causal").auto
     whole, stored = (
         with_adapter(_from_pretrained(kind, tmp_path, "eager", None, dtype)[0], "lora")
         for dtype in ("float32", "auto")

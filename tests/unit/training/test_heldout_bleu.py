@@ -8,7 +8,7 @@ import pytest
 
 from adapting import Stopped, Stopping, chains, spelled, translation_of, weights_of
 from corpusfit.core.errors import UsageError
-from corpusfit.training.plan import TRANSLATION, AdaptPlan, ModelPlan, ObjectivePlan, TrainPlan
+from corpusfit.training.plan import AdaptPlan, ModelPlan, ObjectivePlan, TrainPlan
 from corpusfit.training.schedule import minimized, out_of_patience
 from corpusfit.training.trainer import HeldoutBleu, TrainerCallback, train
 
@@ -88,4 +88,4 @@ def test_only_translation_is_measured_by_bleu():
     plan = AdaptPlan(model=ModelPlan(init="tiny"), train=TrainPlan(best_by="bleu"))
     with pytest.raises(UsageError, match=r"^`train\.best_by` must be loss"):
         plan.check()
-    dataclasses.replace(plan, objective=ObjectivePlan(TRANSLATION)).check()
+    dataclasses.replace(plan, objective=ObjectivePlan("translation")).check()

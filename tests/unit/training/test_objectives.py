@@ -17,8 +17,9 @@ from corpusfit.training.batches import (
     drawn_counts,
     lay_pairs,
 )
+from corpusfit.training.contract import Network
 from corpusfit.training.data import cut_chunks
-from corpusfit.training.objectives import Network, objective
+from corpusfit.training.objectives import objective
 from corpusfit.training.plan import ObjectivePlan
 from corpusfit.training.trainer import TrainerCallback, TrainingLoop
 

@@ -5,7 +5,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from corpusfit.core.errors import EmptyInputError  # noqa: E402
-from corpusfit.training.scratch import TRANSLATORS, joint_tokenizer, new_model  # noqa: E402
+from corpusfit.training.objectives import load  # noqa: E402
+from corpusfit.training.scratch import joint_tokenizer, new_model  # noqa: E402
 
 TEXTS = ["Der Hund läuft schnell durch den Wald.", "The dog runs fast through the forest."] * 20
 
@@ -29,7 +30,7 @@ def test_number_of_weights_is_that_of_the_transformer():
     trained = [p for p in opened.model.parameters() if p.requires_grad]
     assert sum(p.numel() for p in trained) == weights(2, 128, 300)
     assert weights(6, 512, 37_000) == pytest.approx(65e6, rel=0.05)
-    assert weights(*TRANSLATORS["base"]) == pytest.approx(
+    assert weights(*load("translation").sizes["base"]) == pytest.approx(
         60.8e6, rel=0.003
     )  # the paper's, with 32k merges
 

@@ -20,7 +20,7 @@ from corpusfit.core.errors import ChangedInputError, StorageError, TrainingError
 from corpusfit.training import trainer
 from corpusfit.training.batches import Feed
 from corpusfit.training.folder import Checkpoints, State, copied, save_weights
-from corpusfit.training.objectives import MaskedLM
+from corpusfit.training.objectives.mlm import MaskedLM
 from corpusfit.training.plan import TrainPlan
 from corpusfit.training.schedule import rate_at
 from corpusfit.training.trainer import TrainerCallback, TrainingLoop, train

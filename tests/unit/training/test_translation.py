@@ -14,8 +14,8 @@ from corpusfit.kernels.batches import cut_batches
 from corpusfit.training import trainer
 from corpusfit.training.batches import Feed, PairPasses
 from corpusfit.training.data import exclude_keys, split_heldout, whole_pairs
-from corpusfit.training.objectives import Translation
-from corpusfit.training.plan import TRANSLATION, AdaptPlan, TrainPlan
+from corpusfit.training.objectives.translation import Translation
+from corpusfit.training.plan import AdaptPlan, TrainPlan
 from corpusfit.training.schedule import out_of_patience, rate_at
 from corpusfit.training.special_tokens import domain_tag
 from corpusfit.training.trainer import TrainerCallback, TrainingLoop, train
@@ -271,7 +271,7 @@ def test_beta2_reaches_the_optimizer(tmp_path):
 )
 def test_settings_that_do_not_suit_are_refused(settings, named):
     plan = AdaptPlan()
-    for path, value in ({"model.init": "tiny", "objective.name": TRANSLATION} | settings).items():
+    for path, value in ({"model.init": "tiny", "objective.name": "translation"} | settings).items():
         plan = plan.with_value(path, value)
     with pytest.raises(UsageError, match=named.strip("<")):
         plan.check()

@@ -19,8 +19,8 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject, Source
 from corpusfit.evaluation.formats import Labeled, whole_text
 from corpusfit.evaluation.formats.conll import TAG, with_type
-from corpusfit.evaluation.plan import KINDS, TaskPlan
-from corpusfit.evaluation.tasks import load
+from corpusfit.evaluation.plan import TaskPlan
+from corpusfit.evaluation.tasks import TASKS, load
 from corpusfit.text import cures
 from corpusfit.text.fields import Row, json_value
 from corpusfit.text.files import unpacked_name
@@ -191,7 +191,7 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:
         for number, row in enumerate(rows):
             words, labels = row.get(plan.text_field), row.get(plan.label_field)
             if isinstance(words, str):
-                kinds = " or ".join(kind for kind in KINDS if "rows" in load(kind).forms)
+                kinds = " or ".join(kind for kind in TASKS.names() if "rows" in load(kind).forms)
                 raise bad_setting("`task.kind`", f"{kinds} for the texts of {source}", "tagging")
             if (
                 not isinstance(words, list)

@@ -1,24 +1,20 @@
-"""Kinds of tasks: one in each file of this folder, named like the file."""
+"""Kinds of tasks: one in each file of this folder, named like the file, and of other packages."""
 
 from __future__ import annotations
 
-import importlib
-import inspect
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corpusfit.core.registry import Registry
 from corpusfit.core.settings import one_of
 
 if TYPE_CHECKING:
     from corpusfit.evaluation.contract import TaskType
 
 
-def names() -> tuple[str, ...]:
-    """All kinds, sorted; nothing is imported."""
-    files = Path(__file__).parent.glob("*.py")
-    return tuple(sorted(p.stem for p in files if not p.stem.startswith("_")))
+TASKS = Registry("corpusfit.tasks", "corpusfit.evaluation.tasks")
+names = TASKS.names
 
 
 @cache
@@ -26,14 +22,9 @@ def load(kind: str) -> TaskType:
     """The type of a kind of task; raises `UsageError` for no such kind."""
     from corpusfit.evaluation.contract import TaskType
 
-    one_of("task.kind", kind, names())
-    module = importlib.import_module(f"{__name__}.{kind}")
-    (task_type,) = (
-        c
-        for _, c in inspect.getmembers(module, inspect.isclass)
-        if issubclass(c, TaskType) and c.__module__ == module.__name__
-    )
-    return task_type()
+    one_of("task.kind", kind, tuple(names()))
+    task_type: TaskType = TASKS.load(kind, TaskType)(kind)
+    return task_type
 
 
 def metrics(kind: str = "auto") -> tuple[str, ...]:

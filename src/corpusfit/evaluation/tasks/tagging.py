@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Any
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import InputError, UsageError
 from corpusfit.embed.prediction import Predictor
-from corpusfit.evaluation.augment import LETTER
 from corpusfit.evaluation.contract import Splits, TaskType, in_order
 from corpusfit.evaluation.encoding import NOWHERE
 from corpusfit.evaluation.metrics import tallies
@@ -22,6 +22,7 @@ from corpusfit.training.special_tokens import SpecialTokens
 
 _SAME = {"L": "E", "U": "S"}  # BILOU's L (last) and U (unit) are E (end) and S (single) in BIOES
 _OUTSIDE = "O"
+_LETTER = re.compile(r"[^\W_]")
 
 
 def scheme(sentences: Iterable[list[str]]) -> str:
@@ -149,7 +150,7 @@ class Tagging(TaskType):
         outside = labels.index(_OUTSIDE)
         return [
             [
-                ["", word, ""] if label == outside and LETTER.search(word) else [word]
+                ["", word, ""] if label == outside and _LETTER.search(word) else [word]
                 for word, label in zip(pieces, tags, strict=True)
             ]
             for pieces, tags in zip(examples.pieces, examples.labels, strict=True)

@@ -96,6 +96,7 @@ class Csv(Format):
             (names.index(name) if name in names else -1)
             for name in (plan.text_field, plan.id_field)
         )
+        by_name = plan.where or plan.numbers or plan.kept_fields()
         if ends[-1] < len(data):
             ends.append(len(data))
         for row, (begin, end) in enumerate(itertools.pairwise(ends), shard.first_row):
@@ -105,7 +106,7 @@ class Csv(Format):
                 yield values
             elif records.unclosed and end == len(data):
                 yield Reject(row, byte, rejects.UNCLOSED_QUOTE)
-            elif plan.where or plan.numbers or not 0 <= text_index < len(values):
+            elif by_name or not 0 <= text_index < len(values):
                 record: dict[str, str] = {}
                 for name, value in zip(names, values, strict=False):
                     record.setdefault(name, value)  # of columns with one name the first

@@ -14,7 +14,9 @@ import contextlib
 import hashlib
 import os
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -78,7 +80,9 @@ class Hub(Named, JsonLines):
     cut_by_text = False
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
-        return cut(_JsonLines(source, plan), Lines(), plan)
+        lines = _JsonLines(source, plan)
+        for block in cut(lines, Lines(), plan):
+            yield replace(block, data=lines.kept(block)) if plan.kept_fields() else block
 
     def find(self, input_name: str, setting: str) -> list[Source]:
         """Describe a dataset split as a source; the path of a local folder becomes absolute."""
@@ -122,11 +126,22 @@ class _JsonLines:
     def __init__(self, source: Source, plan: ReadPlan) -> None:
         self._url = source.url
         self._plan = plan
+        # lines with the kept fields, of the rows that are in no block yet
+        self._kept = deque[bytes]()
 
     def __iter__(self) -> Iterator[bytes]:
-        lines = (as_line(row, self._plan) for row in opened(self._url)[0])
-        while batch := list(islice(lines, _ROWS)):
-            yield b"".join(batch)
+        rows, kept = opened(self._url)[0], self._plan.kept_fields()
+        while batch := list(islice(rows, _ROWS)):
+            if kept:
+                self._kept += [as_line(row, self._plan, kept) for row in batch]
+            yield b"".join(as_line(row, self._plan) for row in batch)
+
+    def kept(self, block: Block) -> bytes:
+        """The rows of the next block with the kept fields, by which no block is cut."""
+        lines = [self._kept.popleft() for _ in range(block.data.count(b"\n"))]
+        for _ in block.rejects:
+            self._kept.popleft()
+        return b"".join(lines)
 
 
 def opened(url: str) -> tuple[Iterator[dict[str, Any]], Mapping[str, Any]]:

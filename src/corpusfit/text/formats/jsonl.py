@@ -28,6 +28,7 @@ from corpusfit.text.cutting import BOM, Block, Lines, Text, cut, lines_of
 from corpusfit.text.fields import Pick, Row, fields_in, from_mapping, json_value
 from corpusfit.text.files import Stream
 
+_LONG = re.compile(rb"\d{19}")
 _ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
 
 
@@ -94,14 +95,14 @@ class Jsonl(JsonLines):
         return cut(text, Lines(row), plan, first_byte=byte, first_row=row)
 
 
-def as_line(row: Mapping[str, Any], plan: ReadPlan) -> bytes:
-    """Convert a row of another format to a JSON line of its text and id.
+def as_line(row: Mapping[str, Any], plan: ReadPlan, kept: tuple[str, ...] = ()) -> bytes:
+    """Convert a row of another format to a JSON line of its text, its id and the `kept` fields.
 
     A row without a text keeps the names of its fields, for the reject.
     """
     fields = (plan.text_field, *fields_in(plan.text_field))
     texts = [n for name in fields for n in (name, name.partition(".")[0]) if n in row]
-    other_fields = (plan.id_field, *plan.other_fields())
+    other_fields = (plan.id_field, *plan.other_fields(), *kept)
     others = [n for name in other_fields for n in (name, name.partition(".")[0])]
     names, has_text = (*texts, *others), bool(texts)
     subset = {} if has_text else dict.fromkeys(row)
@@ -135,9 +136,10 @@ def _row(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
         record = orjson.loads(line)
     except orjson.JSONDecodeError:
         return _failed(row, byte, line, plan)
-    # the parser makes integers of more than 64 bits floats
-    if isinstance(record, dict) and any(
-        isinstance(value, float) and abs(value) >= 2.0**63 for value in record.values()
+    # the parser makes integers of more than 64 bits floats, also within a field that is kept
+    if (plan.kept_fields() and _LONG.search(line)) or (
+        isinstance(record, dict)
+        and any(isinstance(value, float) and abs(value) >= 2.0**63 for value in record.values())
     ):
         with contextlib.suppress(ValueError, RecursionError):
             record = json.loads(line, parse_int=_digits)

@@ -62,6 +62,8 @@ class Batches:
         self._text = {plan.text_field, *fields_in(plan.text_field), TOOLS}
         fields = fields_in(plan.text_field)
         self._field = fields[0] if len(fields) == 1 else plan.text_field
+        others = (TOOLS, plan.id_field, *plan.other_fields())
+        self._deciding = (plan.text_field, *fields, *others)
 
     def __iter__(self) -> Iterator[Any]:
         longest, fields = int(self._plan.max_row_mb * MIB), list[str]()
@@ -76,9 +78,11 @@ class Batches:
                     plain = _plain(flat, fields)
                     # of the whole batch, as a mean differs in a part of it
                     lengths = _lengths(plain, self._field, self._text)
-                    if plain.nbytes > longest:
-                        # a row is too long for its other fields, too
-                        sizes = [plain.slice(row, 1).nbytes for row in range(plain.num_rows)]
+                    # a row is too long for its other fields, too, but for those that are only kept
+                    kept = {*self._plan.kept_fields()} - {*self._deciding}
+                    decides = plain.select([n for n in plain.schema.names if n not in kept])
+                    if decides.nbytes > longest:
+                        sizes = [decides.slice(row, 1).nbytes for row in range(plain.num_rows)]
                         pairs = zip(lengths, sizes, strict=True)
                         lengths = [size if size > longest else n for n, size in pairs]
                     yield plain.slice(self._skip), lengths[self._skip :]
@@ -140,10 +144,8 @@ class Batches:
         return sum(chunk.stored for chunk in chunks), sum(chunk.unpacked for chunk in chunks)
 
     def wanted(self, names: list[str]) -> list[str]:
-        """The fields of the text, its tools and the id that are among some columns, or in one."""
-        field = self._plan.text_field
-        others = (TOOLS, self._plan.id_field, *self._plan.other_fields())
-        fields = (field, *fields_in(field), *others)
+        """The fields that are read, such as text and id, and are among some columns, or in one."""
+        fields = (*self._deciding, *self._plan.kept_fields())
         return [n for n in dict.fromkeys(fields) if {n, n.partition(".")[0]} & {*names}]
 
     def position(self, row: int) -> int:

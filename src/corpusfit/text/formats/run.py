@@ -21,7 +21,7 @@ import orjson
 from corpusfit.core.artifacts import folder_path, names_in, user_path
 from corpusfit.core.errors import EmptyInputError, InputError, bad_setting, near_name
 from corpusfit.core.manifest import OutFolder, digest, read_object, undamaged
-from corpusfit.core.plan import ReadPlan
+from corpusfit.core.plan import OF_A_TEXT, ReadPlan
 from corpusfit.core.types import BORDER, FILE_BITS, Document, Documents, Reject, Shard, Source
 from corpusfit.text.contract import Named
 from corpusfit.text.cutting import Block, Lines, cut, lines_of
@@ -29,8 +29,6 @@ from corpusfit.text.fields import Pick, Row, from_mapping
 from corpusfit.text.files import Stream, is_url
 
 _PREFIX = "run:"
-_OF_A_TEXT = ("text", "source", "row", "segment", "score", "weight", "segments", "id")
-"""What each line of `selected/` has; others are fields that the text is made of."""
 _LARGER = 4  # times the largest row, as a line holds a text and the fields that it is made of
 
 
@@ -55,8 +53,10 @@ class Run(Named):
         byte = shard.first_byte
         for line in lines_of(shard.data):
             row, record, texts, fields = orjson.loads(line)
-            read = from_mapping(row, byte, record, plan)
+            read = from_mapping(row, byte, {**fields, **record}, plan)
             if isinstance(read, Document):
+                # what the earlier run carried is carried on
+                fields |= read.fields or {}
                 read = replace(read, text=BORDER.join(texts), fields=fields or None)
             yield read
             byte += len(line) + 1
@@ -201,9 +201,9 @@ class _Rows:
         record = {"source": first["source"], "row": first["row"]}
         record |= {self._facts.text_field: texts[0], self._facts.id_field: first["id"]}
         fields = {
-            name.removeprefix("row_") if name.removeprefix("row_") in _OF_A_TEXT else name: value
+            name.removeprefix("row_") if name.removeprefix("row_") in OF_A_TEXT else name: value
             for name, value in first.items()
-            if name not in _OF_A_TEXT
+            if name not in OF_A_TEXT
         }
         number = (self._facts.number[first["source"]] << FILE_BITS) + first["row"]
         self._texts = []

@@ -11,6 +11,7 @@ Goldberg (2020), appendix A.1 and Figure 5.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -20,18 +21,48 @@ from numpy.typing import NDArray
 from corpusfit.embed.losses import weighted_sum
 from corpusfit.kernels.batches import cut_batches
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch
-from corpusfit.training.objectives.contract import Keys, Network, Objective, Rows
+from corpusfit.training.contract import Keys, Network, Objective, Rows, Sizes
+from corpusfit.training.scratch import HEAD, POSITIONS, joint_tokenizer
 
 
 @dataclass(frozen=True, eq=False)
 class Translation(Objective):
     """Translation of the source text of a pair; a chunk is the target text of a pair."""
 
-    # label smoothing, in training mode only: held-out losses are plain cross-entropies, whose
-    # exponential is the perplexity
-    smoothing: float
-    length: int  # most tokens of a side
-    packs: ClassVar[bool] = False
+    auto = "AutoModelForSeq2SeqLM"
+    pairs = True
+    packs = False
+    takes = ("objective.smoothing", "objective.tag_domains", "train.best_by")
+    sizes: ClassVar = {
+        "tiny": (2, 128, 8_192),
+        "small": (3, 256, 8_192),
+        # Transformer base (Vaswani et al. 2017, Table 3); merges, bytes and special tokens
+        "base": (6, 512, 32_000 + 256 + 3),
+    }
+    batch: ClassVar = {"cpu": 1, "gpu": 8}  # batches of pairs
+
+    @classmethod
+    def untrained(cls, texts: Sequence[str], size: Sizes, tags: Sequence[str]) -> tuple[Any, Any]:
+        import transformers
+
+        layers, width, vocabulary = size
+        tokenizer = joint_tokenizer(texts, vocabulary, tags)
+        # all embeddings are shared (Press and Wolf 2017)
+        parts = {"layers": layers, "attention_heads": width // HEAD, "ffn_dim": 4 * width}
+        sides = {f"{side}_{k}": v for side in ("encoder", "decoder") for k, v in parts.items()}
+        return tokenizer, transformers.MarianConfig(
+            vocab_size=len(tokenizer),
+            d_model=width,
+            **sides,
+            max_position_embeddings=POSITIONS,
+            activation_function="relu",
+            init_std=width**-0.5,  # as fairseq's embeddings and Glorot's square matrices
+            scale_embedding=True,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            forced_eos_token_id=None,
+            decoder_start_token_id=tokenizer.pad_token_id,
+        )
 
     def overhead(self) -> int:
         """0: the stored tokens of both sides hold their special tokens."""
@@ -80,10 +111,10 @@ class Translation(Objective):
         )
 
     def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
-        """See `Objective.losses`."""
         inputs = {**network.inputs(micro.ids, micro.chunk), "decoder_input_ids": micro.decoder}
         logits = network.predictor.logits(network.call, inputs, micro.at)
-        smoothing = self.smoothing if network.predictor.model.training else 0.0
+        # held-out losses are plain cross-entropies, whose exponential is the perplexity
+        smoothing = self.plan.smoothing if network.predictor.model.training else 0.0
         return weighted_sum(logits, micro.labels, micro.scale, smoothing), 0.0
 
 

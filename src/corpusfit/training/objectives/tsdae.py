@@ -21,15 +21,33 @@ from numpy.typing import NDArray
 from corpusfit.embed.losses import weighted_sum
 from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_out
-from corpusfit.training.objectives.contract import Keys, Network, Objective, Rows
+from corpusfit.training.contract import Keys, Network, Objective, Rows
+from corpusfit.training.special_tokens import SpecialTokens
 
 
 @dataclass(frozen=True, eq=False)
 class Tsdae(Objective):
     """Denoising autoencoding of texts by a `DenoisingAutoencoder`."""
 
-    delete: float  # probability with which a word is deleted
-    packs: ClassVar[bool] = False
+    auto = "AutoModel"
+    embeds = True
+    packs = False
+    takes = ("objective.delete", "model.pooling")
+    batch: ClassVar = {"cpu": 16, "gpu": 64}
+    lengths: ClassVar = {"cpu": 128, "gpu": 128}
+    learning_rate = 3e-5  # that of sentence-transformers' recipe
+
+    @classmethod
+    def unfit(cls, model: Any, special: SpecialTokens) -> tuple[str, str] | None:
+        if not special.prefix:
+            return "its tokenizer has no token before a text", "mlm"
+        if not model.decodes():
+            return "its architecture has no decoder with cross-attention", "mlm"
+        return None
+
+    @staticmethod
+    def identity(model: Any) -> dict[str, Any]:
+        return {"pooling": model.pooling.mode}
 
     @cached_property
     def _begins(self) -> NDArray[np.bool_]:
@@ -44,7 +62,7 @@ class Tsdae(Objective):
         word -= word[0]  # the first token may be inside a word
         n_words = int(word[-1]) + 1
         draws = uniform(place_keys(key, 0, n_words + 1))
-        stays = draws[:n_words] >= self.delete
+        stays = draws[:n_words] >= self.plan.delete
         if not stays.any():
             stays[int(draws[n_words] * n_words)] = True
         kept: NDArray[np.bool_] = stays[word]
@@ -75,7 +93,6 @@ class Tsdae(Objective):
         return dataclasses.replace(micro, decoder=decoder)
 
     def losses(self, network: Network, micro: MicroBatch) -> tuple[Any, Any]:
-        """See `Objective.losses`."""
         inputs = {**network.inputs(micro.ids, micro.chunk), "decoder_input_ids": micro.decoder}
         logits = network.predictor.logits(network.call, inputs, micro.at)
         return weighted_sum(logits, micro.labels, micro.scale), 0.0

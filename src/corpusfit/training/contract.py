@@ -12,7 +12,7 @@ Reference: TADPOLE, sections 3 (equation 1) and 4.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,6 +23,7 @@ from corpusfit.embed.hardware import dtype_of
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_out
 from corpusfit.training.packing import Packing
+from corpusfit.training.plan import ObjectivePlan
 from corpusfit.training.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 Rows = Sequence[NDArray[np.int64]]
 Keys = NDArray[np.uint64]
+Sizes = tuple[int, int, int]  # layers, width and vocabulary
 Targets = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -63,12 +65,62 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class Objective(ABC):
-    """A training objective for the tokens of one model."""
+    """A training objective for the tokens of one model.
+
+    To add an objective, add one file to `training/objectives/` with one `Objective`, named like the
+    file, with `+` for `_`. In another package: entry point group `corpusfit.objectives`.
+
+    Raises:
+        ModelError: the tokenizer has not what a setting needs.
+    """
 
     special: SpecialTokens
+    plan: ObjectivePlan
+    length: int = 0  # most tokens of a sequence
+
+    auto: ClassVar[str]
+    """The transformers auto class that opens a model with its head."""
+    instead: ClassVar[str] = "mlm"
+    """The objective to take where a model lacks the head."""
+    language_model: ClassVar[bool] = False
+    """Whether its model is a plain language model, whose memory is counted."""
+    causal: ClassVar[bool] = False
+    """Whether each token is predicted from those before it, so that texts are ended."""
+    pairs: ClassVar[bool] = False
+    """Whether an encoder-decoder is trained, on aligned pairs."""
+    embeds: ClassVar[bool] = False
+    """Whether a sentence encoder is trained, by a decoder that is not kept."""
     packs: ClassVar[bool] = True
+    """Whether several chunks may share a row."""
     specials: ClassVar[int] = 1
     """How many times a chunk has the closing special tokens."""
+    takes: ClassVar[tuple[str, ...]] = ()
+    """Which settings of `plan.OF_SOME` it goes with."""
+    sizes: ClassVar[Mapping[str, Sizes]] = {}
+    """Those of an untrained model, by `model.init`; see `untrained`."""
+    batch: ClassVar[Mapping[str, int]] = {"cpu": 16, "gpu": 256}
+    """The default of `train.batch`."""
+    lengths: ClassVar[Mapping[str, int]] = {"cpu": 128, "gpu": 512}
+    """The default of `train.length`, where the model takes as much."""
+    learning_rate: ClassVar[float | None] = None
+    """The default of `train.learning_rate`; None for that of the model's size."""
+
+    @classmethod
+    def unfit(cls, model: Any, special: SpecialTokens) -> tuple[str, str] | None:
+        """Why a model cannot be trained, and the objective to take instead; None if it can."""
+        del model, special
+        return None
+
+    @classmethod
+    def untrained(cls, texts: Sequence[str], size: Sizes, tags: Sequence[str]) -> tuple[Any, Any]:
+        """A tokenizer that is learned from texts, with tags, and a model's configuration."""
+        raise NotImplementedError(f"{cls.__name__} has no sizes")
+
+    @staticmethod
+    def identity(model: Any) -> dict[str, Any]:
+        """What decides a training besides its plan, its texts and its base model."""
+        del model
+        return {}
 
     def overhead(self) -> int:
         """Number of special tokens per chunk."""
