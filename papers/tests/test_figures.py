@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
-from corpusfit.scoring.figures import figures
 from sklearn.metrics import average_precision_score
+
+from corpusfit_papers.figures import figures
 
 
 def drawn(seed, n, levels):

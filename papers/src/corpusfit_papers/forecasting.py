@@ -129,6 +129,7 @@ class TaskNgrams:
 
     @classmethod
     def of(cls, texts: Texts) -> TaskNgrams:
+        """Those of some texts."""
         distinct, counts = np.unique(np.concatenate(_ngrams_by_order(texts)), return_counts=True)
         return cls(counts, *table_of(distinct))
 
@@ -170,6 +171,7 @@ class Reduction:
 
     @property
     def sure(self) -> bool:
+        """Whether it is more than noise explains."""
         return self.falls > self.apart
 
 
@@ -445,7 +447,9 @@ def _counted(selection: _Selection) -> tuple[NDArray[np.float64], float]:
     selected, number = iter(selection.run), 0
     while some := list(islice(selected, _TEXTS)):
         texts = as_texts([text["text"] for text in some])
-        weights = np.array([text["weight"] for text in some], np.float64) if weighted else None
+        weights = None
+        if weighted:
+            weights = np.array([text["weight"] for text in some], np.float32).astype(np.float64)
         counts += layers(texts, weights, stream=number)
         number += 1
         seen |= task_ngrams.seen_in(texts)
