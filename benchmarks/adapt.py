@@ -1,10 +1,8 @@
-"""Speed and losses of `corpusfit adapt` and of Hugging Face's `run_mlm.py` recipe.
+"""Speed of `corpusfit adapt` and of Hugging Face's `run_mlm.py` recipe.
 
-Measures training tokens per second of both in turn, each in its own process; losses of both on
-the same rows with the same masks; and the held-out loss after equally many steps with separate
-rows and masks, for several seeds. The part `decoder` measures the speed and peak memory of random
-decoders of Qwen2.5's shape beside the recipe of `run_clm.py`: half a billion weights by LoRA, and
-four layers of it with all weights trained.
+Measures training tokens per second of both in turn, each in its own process. The part `decoder`
+measures the speed and peak memory of random decoders of Qwen2.5's shape beside the recipe of
+`run_clm.py`: half a billion weights by LoRA, and four layers of it with all weights trained.
 
 The script `run_mlm.py` is not in the transformers package, so this file repeats its documented
 steps: texts with special tokens, concatenated and cut into blocks (the remainder is dropped),
@@ -16,28 +14,26 @@ A timed step includes rows, masks, forward, backward, clipping and AdamW. Both s
 tokenising, loading and the first block of steps. Tokens include special tokens, not padding.
 
 Run: python benchmarks/adapt.py --model DIR [--text FILE.jsonl] [--threads N] [--device cuda]
-     [--parts speed,same,own,decoder]
+     [--parts speed,decoder]
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import resource
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from harness import RESULTS, Side, machine, paired
+from harness import RESULTS, Side, paired
 
 ROUNDS = 7
 MASK = 0.15
@@ -272,158 +268,6 @@ def speed(case: Case) -> None:
     write(result)
 
 
-# --------------------------------------------------------------------- the same loss curve
-
-
-@contextmanager
-def watched(seen: list[Any]) -> Iterator[None]:
-    """Every batch of corpusfit's training, in order; held-out batches first."""
-    from corpusfit.training.contract import RowObjective
-
-    make = RowObjective.micro_batch
-
-    def micro_batch(self: Any, *given: Any) -> Any:
-        made = make(self, *given)
-        seen.append(made)
-        return made
-
-    RowObjective.micro_batch = micro_batch
-    try:
-        yield
-    finally:
-        RowObjective.micro_batch = make
-
-
-def row(micro: Any, i: int, packing: Any) -> dict[str, Any]:
-    """A row as input of a transformers model: pairwise attention mask, positions and all labels."""
-    import torch
-
-    labels = torch.full((micro.ids.numel(),), -100)
-    labels[micro.at] = micro.labels
-    one = slice(i, i + 1)
-    inputs = packing.inputs(micro.ids[one], micro.chunk[one], torch.float32)
-    labels = labels.reshape(micro.ids.shape)
-    return {"labels": labels[i]} | {k: v[0] for k, v in inputs.items()}
-
-
-def same(case: Case, folder: Path, steps: int) -> None:
-    """Largest difference of a loss between corpusfit and `Trainer` on the same rows and masks."""
-    import torch
-    from torch.utils.data import SequentialSampler, default_collate
-    from transformers import AutoModelForMaskedLM, AutoTokenizer, Trainer
-
-    from corpusfit.embed.prediction import Predictor
-    from corpusfit.training.packing import find_packing
-    from corpusfit.training.special_tokens import special_tokens_of
-
-    model = AutoModelForMaskedLM.from_pretrained(case.model, dtype=torch.float32)
-    special = special_tokens_of(AutoTokenizer.from_pretrained(case.model), "model", 10**9)
-    packing = find_packing(Predictor(model), special, case.length, causal=False)
-    seen: list[Any] = []
-    with watched(seen):
-        done = ours(case, steps, lambda: None, folder / "same", None)
-    mine = [record["loss"] for record in done.history() if "loss" in record]
-    micros = [m for m in seen if m.ids.shape == (case.batch, case.length)][-steps:]
-    theirs: list[float] = []
-
-    class InOrder(Trainer):
-        def _get_train_sampler(self, data: Any = None) -> Any:
-            return SequentialSampler(self.train_dataset)
-
-        def create_scheduler(self, *_: Any, **__: Any) -> Any:
-            return self._like_ours()
-
-        def _like_ours(self) -> Any:
-            from transformers import get_linear_schedule_with_warmup
-
-            first = -(-steps // 100)
-            self.lr_scheduler = get_linear_schedule_with_warmup(self.optimizer, first, steps)
-            return self.lr_scheduler
-
-        def training_step(self, *given: Any, **named: Any) -> Any:
-            loss = super().training_step(*given, **named)
-            theirs.append(float(loss))
-            return loss
-
-    kept = [row(micro, i, packing) for micro in micros for i in range(case.batch)]
-    recipe(
-        case, steps, lambda: None, kind=InOrder, train_dataset=kept, data_collator=default_collate
-    )
-    apart = [abs(a - b) for a, b in zip(mine, theirs, strict=True)]
-    write(
-        {
-            "name": "adapt_same_masks",
-            "note": f"{steps} steps of {case.batch} x {case.length} tokens, {case.precision}: the "
-            "loss of each step, ours and Trainer's over the same rows with the same masks",
-            "largest_difference": max(apart),
-            "median_difference": statistics.median(apart),
-            "first": [mine[0], theirs[0]],
-            "last": [mine[-1], theirs[-1]],
-            "machine": machine(),
-        }
-    )
-
-
-def own(case: Case, folder: Path, task: Path, steps: int, seeds: Sequence[int]) -> None:
-    """Loss of both on the same held-out text after separate rows and masks, by seed."""
-    seen: list[Any] = []
-    found: dict[str, list[float]] = {"ours": [], "peer": []}
-    before = 0.0
-    for seed in seeds:
-        now, out = dataclasses.replace(case, seed=seed), folder / f"own-{seed}"
-        with watched(seen):
-            ours(now, steps, lambda: None, out, task)
-        if seed == seeds[0]:
-            fixed = _of_task(seen, out)
-            before = loss_on(fixed, case.model)
-        found["ours"].append(loss_on(fixed, out))
-        theirs = folder / f"recipe-{seed}"
-        recipe(now, steps, lambda: None).save_model(str(theirs))
-        found["peer"].append(loss_on(fixed, theirs))
-    write(
-        {
-            "name": "adapt_own_masks",
-            "note": f"loss in nats on held-out task text after {steps} steps of "
-            f"{case.batch} x {case.length} tokens, {case.precision}, rate {RATE:g}",
-            "before": before,
-            **found,
-            "mean": {name: statistics.mean(losses) for name, losses in found.items()},
-            "deviation_of_seeds": {n: statistics.stdev(losses) for n, losses in found.items()},
-            "machine": machine(),
-        }
-    )
-
-
-def _of_task(seen: Sequence[Any], out: Path) -> list[Any]:
-    """The batches of held-out task text; they come before those of training."""
-    kinds = json.loads((out / "manifest.json").read_text("utf-8"))["heldout"]
-    first = 0
-    for name, rows in kinds.items():
-        laid, last = 0, first
-        while laid < rows:
-            laid, last = laid + len(seen[last].ids), last + 1
-        if name == "task":
-            break
-        first = last
-    return list(seen[first:last])
-
-
-def loss_on(micros: Sequence[Any], model: Path) -> float:
-    """A model's mean loss per masked token, computed with transformers only."""
-    import torch
-    from transformers import AutoModelForMaskedLM
-
-    opened = AutoModelForMaskedLM.from_pretrained(model, dtype=torch.float32).eval()
-    total, count = 0.0, 0
-    for micro in micros:
-        with torch.no_grad():
-            out = opened(input_ids=micro.ids, attention_mask=(micro.chunk >= 0).long())
-            logits = out.logits.flatten(0, 1)[micro.at]
-        loss = torch.nn.functional.cross_entropy(logits, micro.labels, reduction="sum")
-        total, count = total + float(loss), count + len(micro.at)
-    return total / count
-
-
 # --------------------------------------------------------------------------------- command line
 
 
@@ -493,7 +337,7 @@ def main() -> None:
     words.add_argument("--text", type=Path)
     words.add_argument("--threads", type=int, default=2)
     words.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    words.add_argument("--parts", default="speed,same,own")
+    words.add_argument("--parts", default="speed")
     words.add_argument("--precision", choices=("bf16", "fp32"), default="bf16", help="of a decoder")
     given = words.parse_args()
     if not (given.model / "config.json").exists():
@@ -505,7 +349,7 @@ def main() -> None:
     parts = given.parts.split(",")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        text, task = demo_text(folder)
+        text, _ = demo_text(folder)
         model = given.model.resolve()
         if given.device == "cuda":
             model = bert_base(model, folder / "base")
@@ -521,11 +365,6 @@ def main() -> None:
                 kind = f"adapt_decoder_{adapter or 'all'}_{given.precision}_{given.device}"
                 causal = {"objective": "causal", "adapter": adapter, "rounds": 4}
                 speed(Case(kind, *shape, given.threads, 1, **causal))
-        on_cpu = dataclasses.replace(all_cases[0], device="cpu", model=given.model.resolve())
-        if "same" in parts:
-            same(dataclasses.replace(on_cpu, precision="fp32"), folder, 50)
-        if "own" in parts:
-            own(on_cpu, folder, task, 50, (0, 1, 2))
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ from peers import PEERS
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 METHODS = (
     "random,moore_lewis,cynical,domain_moore_lewis,consensus,betr,bm25,dsir,knn,tfidf,"
-    "domain_classifier,peer_dsir,peer_fasttext,peer_cynical"
+    "domain_classifier,peer_dsir,peer_fasttext"
 )
 
 Found = dict[str, Any]

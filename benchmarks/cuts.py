@@ -40,8 +40,6 @@ import itertools
 import os
 import re
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -98,7 +96,7 @@ TODAY, FOLLOWED = (256, 15), (48, 64, 96, 128, 192, 256)
 
 @dataclass(frozen=True)
 class Piece:
-    """A cell: what is measured (`bits`, `masked`, `decoder` or `cost`) of which selection.
+    """A cell: what is measured (`bits`, `masked` or `decoder`) of which selection.
 
     Attributes:
         cut: word pieces and gamma; of a model that is not trained (0, 0).
@@ -144,8 +142,6 @@ def pieces(follow: dict[str, int]) -> Iterator[tuple[str, Piece]]:
     for draw, kind, target in itertools.product(range(3), ("masked", "decoder"), MODELED):
         for cut in dict.fromkeys((TODAY, (64, 1), (256, 1), (follow[target], 1))):
             yield "draws", Piece(kind, target, "cynical", cut, draw=draw)
-    for cut in (TODAY, (64, 1)):
-        yield "cost", Piece("cost", "law", "cynical", cut)
 
 
 STAGES = tuple(dict.fromkeys(stage for stage, _ in pieces(dict.fromkeys(TARGETS, FOLLOWED[0]))))
@@ -255,8 +251,6 @@ class Study:
     def compute(self, piece: Piece) -> Record:
         """Measure a cell."""
         fit, unseen = self.target(piece.target)
-        if piece.kind == "cost":
-            return self._cost(piece.cut, fit)
         if piece.method == "base":
             return masked_loss(self.models / "bert-mini-wiki", unseen)
         key = "" if piece.method == "random" else piece.target
@@ -313,49 +307,6 @@ class Study:
             machine=ONE,
         ).outcomes()
         return {"bits_per_byte": round(-outcome.scores["test"]["neg_bits_per_byte"], 5), **facts}
-
-    def _cost(self, at: tuple[int, int], fit: Sequence[str]) -> Record:
-        """Processor seconds, memory and bytes of commands that select and embed in such a cut."""
-        work = self.folder / f"work-{os.getpid()}"
-        store(work / "target.jsonl", fit[:100])
-        inputs = ["--target", str(work / "target.jsonl"), "--corpus", str(self.corpus)]
-        cut_as = ["--set", f"cut.pieces={at[0]}", "--set", f"cut.gamma={at[1]}"]
-        embedding = ("--method", "domain_cosine", "--embedder", "static")
-        out, embedded, cache_of = work / "cost", work / "embedded", work / "vectors"
-        commands = {
-            "select": ["select", *inputs, *cut_as, "--method", "cynical", "--out", str(out)],
-            "choose": ["choose", str(out), "--fraction", "0.05"],
-            "embed": ["score", *inputs, *cut_as, *embedding, "--out", str(embedded)],
-        }
-        for folder in (out, embedded, cache_of):
-            shutil.rmtree(folder, ignore_errors=True)
-        own = ["--engine", "inline", "--workers", "1", "--cache", str(cache_of)]
-        found: Record = {name: used([*command, *own]) for name, command in commands.items()}
-        manifest = orjson.loads((out / "manifest.json").read_bytes())
-        return found | {
-            "corpus_bytes": size(self.corpus),
-            "segments": manifest["counts"]["segments"],
-            "scores_bytes": size(out / "scores"),
-            "vectors_bytes": sum(size(p) for p in cache_of.rglob("*.safetensors")),
-        }
-
-
-def used(command: Sequence[str]) -> dict[str, float]:
-    """Processor seconds and peak megabytes of a command of corpusfit."""
-    started = subprocess.Popen([sys.executable, "-m", "corpusfit", *command], stdout=-3, stderr=-3)
-    _, status, usage = os.wait4(started.pid, 0)
-    if status:
-        raise RuntimeError(f"{command} ended with {status}")
-    return {
-        "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
-        "peak_mb": round(usage.ru_maxrss / 1000),
-    }
-
-
-def size(place: Path) -> int:
-    """Bytes of a file, or of the files in a folder."""
-    files = [place] if place.is_file() else [p for p in place.rglob("*") if p.is_file()]
-    return sum(p.stat().st_size for p in files)
 
 
 def cut(text: str, form: str) -> list[str]:

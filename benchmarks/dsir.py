@@ -1,11 +1,11 @@
-"""Speed and memory of `dsir`, compared with its authors' package and with reading alone.
+"""Speed of `dsir`, compared with its authors' package and with reading alone.
 
 On equal features (hashed words, runs of punctuation and pairs of both), times the whole command
 `corpusfit select --method dsir` of one segment, including process start and writing, and the
 package's `fit_importance_estimator` and `compute_importance_weights`, excluding imports; with one
-worker and with two. Also times one process that reads the lines and parses them with orjson, two
-workers and one, and measures the memory of all processes on ten times the text. The package reads
-about 2 MB per second, so it gets every Nth line; the ratio is one of rates.
+worker and with two. Also times one process that reads the lines and parses them with orjson, and
+two workers and one. The package reads about 2 MB per second, so it gets every Nth line; the ratio
+is one of rates.
 Reference: Xie et al. (2023), https://github.com/p-lambda/dsir (data-selection 1.0.3).
 
 Run: .venv/bin/python benchmarks/dsir.py [TARGET.jsonl CORPUS_FOLDER [RUNS]]
@@ -26,13 +26,12 @@ import pyarrow.parquet as pq
 from scipy.stats import spearmanr
 
 from corpusfit.demo import FAMILIES, docstrings
-from harness import RESULTS, machine, paired
-from memory import peak_of, write_corpus
+from harness import paired
+from memory import write_corpus
 
 NTH = 20
 TIMES = 10
 BUCKETS, MANY_BUCKETS = 10_000, 1_000_000
-PILE_MB, CORES, PUBLISHED_H = 825 * 1.073741824 * 1e3, 96, 4.36  # the paper's own run
 SAME_FEATURES = ("--set", "method.signs=true", "--set", "method.smoothing=1e-8")
 PEER = """
 import sys, time
@@ -104,7 +103,6 @@ def main(target: Path, corpus: Path, runs: int) -> None:
             unit="MB",
             note="two workers against one, defaults",
         )
-        memory(target, corpus, large, folder, size)
 
 
 def megabytes(folder: Path) -> float:
@@ -191,28 +189,6 @@ def many_times(corpus: Path, folder: Path) -> Path:
         for path in corpus.glob("*.jsonl"):
             (large / str(copy) / path.name).symlink_to(path.resolve())
     return large
-
-
-def memory(target: Path, corpus: Path, large: Path, folder: Path, size: float) -> None:
-    """Peak memory on the corpus and on ten times as much; projected time of the Pile."""
-    small_s, small_mb = peak_of(score(target, corpus, folder / "small-out", 2))
-    large_s, large_mb = peak_of(score(target, large, folder / "large-out", 2))
-    rate = TIMES * size / large_s
-    pile_h = PILE_MB / (CORES / 2 * rate) / 3600
-    result = {
-        "name": "dsir_memory",
-        "note": "peak resident MB of all processes together, 2 workers",
-        "text_mb": [size, TIMES * size],
-        "peak_mb": [small_mb, large_mb],
-        "seconds": [small_s, large_s],
-        "mb_per_s": rate,
-        "pile_hours_on_96_cores": pile_h,
-        "pile_hours_on_96_cores_published": PUBLISHED_H,
-        "machine": machine(),
-    }
-    (RESULTS / "dsir_memory.json").write_text(json.dumps(result, indent=1) + "\n")
-    print(f"memory {small_mb:.0f} MB on {size:.0f} MB of text, {large_mb:.0f} MB on ten times that")
-    print(f"{rate:.0f} MB/s on ten times the text; the Pile on 96 such cores: {pile_h:.3f} h")
 
 
 def of_docstrings(folder: Path) -> tuple[Path, Path]:

@@ -1,7 +1,6 @@
-"""Speed and test scores of `corpusfit evaluate` and of a plain `transformers.Trainer`.
+"""Speed of `corpusfit evaluate` and of a plain `transformers.Trainer`.
 
-Measures examples per second of both in turn, each in its own process and in two precisions; and
-test scores of both after fine-tuning with equally many seeds and the same settings.
+Measures examples per second of both in turn, each in its own process and in two precisions.
 
 The peer is the script that a user would write: AutoModelForSequenceClassification with
 DataCollatorWithPadding, or AutoModelForTokenClassification with
@@ -15,7 +14,7 @@ timed with that too.
 A timed step includes batches, forward, backward, clipping and AdamW. Both sides exclude loading,
 tokenising, evaluation on dev and the first block of steps.
 
-Run: python benchmarks/finetune.py --task DIR --model DIR [--threads N] [--parts speed,results]
+Run: python benchmarks/finetune.py --task DIR --model DIR [--threads N]
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -34,21 +33,17 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from corpusfit.embed.hardware import cpu_has_bf16
 from corpusfit.evaluation.finetune import finetune
 from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, HeadPlan, TaskPlan, settled
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.task import Examples, Task, nested_places
-from corpusfit.evaluation.tasks import load
-from harness import RESULTS, Side, machine
+from harness import Side, machine, store
 
 LENGTH = 512
 MOST = 10_000  # most training examples to tokenise
 IGNORED = -100  # label that transformers leaves out of the loss
 SIDES = ("ours bf16", "ours fp32", "trainer bf16", "trainer fp32")
-JUDGED = ("ours bf16", "ours fp32", "trainer fp32")
 EAGER = "trainer bf16 eager"
 RATIOS = (
     ("bf16 on both sides", "ours bf16", "trainer bf16"),
@@ -94,115 +89,71 @@ def as_told(case: Case, side: str, **tune: Any) -> EvaluatePlan:
 # ------------------------------------------------------------------------------------- the peer
 
 
-class Plain:
+def plain(task: Task, plan: EvaluatePlan, side: str) -> Any:
     """A plain Trainer on a task.
 
     Args:
         task: the same as corpusfit's.
         plan: with all settings resolved.
         side: precision, and whether attention is eager.
-        seed: of `TrainingArguments`.
-        judged: whether to evaluate on dev after each epoch and keep the best weights.
     """
+    import torch
+    import transformers as tf
+    from accelerate.state import AcceleratorState
 
-    def __init__(
-        self, task: Task, plan: EvaluatePlan, side: str, seed: int, *, judged: bool
-    ) -> None:
-        import torch
-        import transformers as tf
-        from accelerate.state import AcceleratorState
+    AcceleratorState._reset_state(reset_partial_state=True)  # state of an earlier Trainer
+    tokenizer = tf.AutoTokenizer.from_pretrained(plan.model.name)
+    tagging = task.kind == "tagging"
+    auto = tf.AutoModelForTokenClassification if tagging else tf.AutoModelForSequenceClassification
+    collator = tf.DataCollatorForTokenClassification if tagging else tf.DataCollatorWithPadding
+    tf.set_seed(0)
+    more = {"attn_implementation": "eager"} if "eager" in side else {}
+    model = auto.from_pretrained(
+        plan.model.name, num_labels=task.learnable, dtype=torch.float32, **more
+    )
+    tune = plan.finetune
+    arguments = tf.TrainingArguments(
+        output_dir=tempfile.mkdtemp(),
+        learning_rate=tune.learning_rate,
+        per_device_train_batch_size=tune.batch,
+        num_train_epochs=tune.epochs,
+        warmup_steps=tune.warmup_steps,
+        weight_decay=tune.weight_decay,
+        bf16="bf16" in side,
+        use_cpu=True,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        seed=0,
+    )
+    return tf.Trainer(
+        model=model,
+        args=arguments,
+        train_dataset=rows(task, tokenizer, tune.length),
+        data_collator=collator(tokenizer),
+    )
 
-        AcceleratorState._reset_state(reset_partial_state=True)  # state of an earlier Trainer
-        self.task, self.plan = task, plan
-        self.tokenizer = tf.AutoTokenizer.from_pretrained(plan.model.name)
-        tagging = task.kind == "tagging"
-        auto = (
-            tf.AutoModelForTokenClassification if tagging else tf.AutoModelForSequenceClassification
-        )
-        collator = tf.DataCollatorForTokenClassification if tagging else tf.DataCollatorWithPadding
-        tf.set_seed(seed)
-        more = {"attn_implementation": "eager"} if "eager" in side else {}
-        model = auto.from_pretrained(
-            plan.model.name, num_labels=task.learnable, dtype=torch.float32, **more
-        )
-        self.trainer = tf.Trainer(
-            model=model,
-            args=self._arguments(tf, side, seed, judged=judged),
-            train_dataset=self.rows(task.train),
-            eval_dataset=self.rows(task.dev),
-            data_collator=collator(self.tokenizer),
-            compute_metrics=lambda said: self.scores(task.dev, said.predictions),
-        )
 
-    def _arguments(self, tf: Any, side: str, seed: int, *, judged: bool) -> Any:
-        tune = self.plan.finetune
-        when = "epoch" if judged else "no"
-        return tf.TrainingArguments(
-            output_dir=tempfile.mkdtemp(),
-            learning_rate=tune.learning_rate,
-            per_device_train_batch_size=tune.batch,
-            num_train_epochs=tune.epochs,
-            warmup_steps=tune.warmup_steps,
-            weight_decay=tune.weight_decay,
-            bf16="bf16" in side,
-            use_cpu=True,
-            eval_strategy=when,
-            save_strategy=when,
-            save_only_model=True,
-            save_total_limit=1,
-            load_best_model_at_end=judged,
-            metric_for_best_model=self.plan.task.metric,
-            report_to="none",
-            disable_tqdm=True,
-            seed=seed,
-        )
-
-    def cut(self, pieces: list[str]) -> Any:
-        """One example as tokens."""
-        split = self.task.kind == "tagging"
-        return self.tokenizer(
-            pieces if split else pieces[0],
-            is_split_into_words=split,
+def rows(task: Task, tokenizer: Any, length: int) -> list[dict[str, Any]]:
+    """Examples as input of a collator; the first token of each word has its label."""
+    found = []
+    tagging = task.kind == "tagging"
+    for pieces, labels in zip(task.train.pieces, task.train.labels, strict=True):
+        row = tokenizer(
+            pieces if tagging else pieces[0],
+            is_split_into_words=tagging,
             truncation=True,
-            max_length=self.plan.finetune.length,
+            max_length=length,
         )
-
-    def rows(self, examples: Examples) -> list[dict[str, Any]]:
-        """Examples as input of a collator; the first token of each word has its label."""
-        found = []
-        for pieces, labels in zip(examples.pieces, examples.labels, strict=True):
-            row = self.cut(pieces)
-            given: Any = labels[0]
-            if self.task.kind == "tagging":
-                words = [None, *row.word_ids()]
-                given = [
-                    labels[word] if word is not None and word != before else IGNORED
-                    for before, word in pairwise(words)
-                ]
-            found.append({**row, "labels": given})
-        return found
-
-    def scores(self, examples: Examples, logits: Any) -> dict[str, float]:
-        """All metrics by corpusfit's functions; truncated words count as outside."""
-        likeliest = np.asarray(logits).argmax(-1)
-        if self.task.kind == "tagging":
-            answers = []
-            for pieces, row in zip(examples.pieces, likeliest, strict=True):
-                said = [self.task.labels.index("O")] * len(pieces)
-                for place, word in reversed(list(enumerate(self.cut(pieces).word_ids()))):
-                    if word is not None:
-                        said[word] = int(row[place])
-                answers += said
-            likeliest = np.array(answers)
-        given = likeliest.astype(np.int32)
-        return load(self.task.kind).measure(self.task.labels, examples, given)
-
-    def judged(self) -> dict[str, float]:
-        """All metrics on test, of the best epoch."""
-        self.trainer.train()
-        self.trainer.compute_metrics = None  # only for dev
-        said = self.trainer.predict(self.rows(self.task.test))
-        return self.scores(self.task.test, said.predictions)
+        given: Any = labels[0]
+        if tagging:
+            words = [None, *row.word_ids()]
+            given = [
+                labels[word] if word is not None and word != before else IGNORED
+                for before, word in pairwise(words)
+            ]
+        found.append({**row, "labels": given})
+    return found
 
 
 # ------------------------------------------------------------------------------------ speed
@@ -251,7 +202,7 @@ def work(side: str, case: Case, pipe: Connection) -> None:
         if side.startswith("ours"):
             finetune(task, plan, seed=0)
         else:
-            trainer = Plain(task, plan, side, 0, judged=False).trainer
+            trainer = plain(task, plan, side)
             seen = {"optim": str(trainer.args.optim.value)}
             seen |= {"attention": trainer.model.config._attn_implementation}
             trainer.train()
@@ -293,7 +244,8 @@ def speed(case: Case) -> None:
         "work": {"amount": examples, "unit": "examples"},
         "machine": machine(),
     }
-    write(result)
+    store(result)
+    print(json.dumps(result["ratios"], indent=1))
 
 
 def there(sides: Sequence[str]) -> list[str]:
@@ -311,89 +263,31 @@ def ratio(ours: Sequence[float], peer: Sequence[float]) -> dict[str, float]:
     return spread([b / a for a, b in zip(ours[1:], peer[1:], strict=True)])
 
 
-# ------------------------------------------------------------------------------------- scores
-
-
-def results(case: Case, sizes: tuple[int, int, int], seeds: Sequence[int]) -> None:
-    """Test scores of both for each seed, at the best epoch on dev."""
-    task = part_of(read_task(str(case.task), case.plan.task, seed=0), *sizes)
-    metric, tune = case.plan.task.metric, case.plan.finetune
-
-    def ours(side: str, seed: int) -> float:
-        return finetune(task, as_told(case, side), seed).scores["test"][metric]
-
-    def theirs(side: str, seed: int) -> float:
-        return Plain(task, as_told(case, side), side, seed, judged=True).judged()[metric]
-
-    found: dict[str, list[float]] = {name: [] for name in there(JUDGED)}
-    for seed in seeds:
-        for name, scores in found.items():
-            run: Callable[[str, int], float] = ours if name.startswith("ours") else theirs
-            scores.append(run(name, seed))
-            print(f"seed {seed}, {name}: {scores[-1]:.4f}", flush=True)
-    write(
-        {
-            "name": f"finetune_{case.task.name}_results",
-            "note": f"{case.note}; {metric} on {len(task.test)} texts of test after {tune.epochs} "
-            f"epochs of {len(task.train)}, the best one by {len(task.dev)} of dev",
-            "seeds": list(seeds),
-            "scores": found,
-            "mean": {name: statistics.mean(values) for name, values in found.items()},
-            "deviation_of_seeds": {name: statistics.stdev(v) for name, v in found.items()},
-            "machine": machine(),
-        }
-    )
-
-
-# --------------------------------------------------------------------------------- command line
-
-
-def write(result: dict[str, Any]) -> None:
-    """Write the result to its file and print a summary."""
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{result['name']}.json"
-    path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    print(json.dumps({k: v for k, v in result.items() if k not in ("machine", "note")}, indent=1))
-
-
 def arguments() -> argparse.Namespace:
     """The command line's arguments."""
     words = argparse.ArgumentParser()
     words.add_argument("--task", type=Path, required=True)
     words.add_argument("--model", type=Path, required=True)
     words.add_argument("--threads", type=int, default=2)
-    words.add_argument("--parts", default="speed,results")
     words.add_argument("--rounds", type=int, default=7)
     words.add_argument("--block", type=int, default=8, help="steps per timed block (default: 8)")
-    words.add_argument("--seeds", type=int, default=5)
-    words.add_argument(
-        "--size", type=int, default=500, help="training examples of the results (default: 500)"
-    )
     words.add_argument(
         "--learning-rate", type=float, help="learning rate (default: that of the task's kind)"
     )
-    words.add_argument("--epochs", type=int, default=5, help="epochs of the results (default: 5)")
     return words.parse_args()
 
 
 def main() -> None:
-    """Run the requested parts."""
+    """Time a task."""
     given = arguments()
     if not (given.model / "config.json").exists() or not given.task.is_dir():
         print("Skipped: --model must be the folder of a model, and --task that of a task.")
         return
-    import torch
-
-    torch.set_num_threads(given.threads)
     model = HeadPlan(name=str(given.model.resolve()))
     kind = read_task(str(given.task), TaskPlan(), seed=0).kind
-    tune = FinetunePlan(epochs=given.epochs, learning_rate=given.learning_rate, patience=0)
+    tune = FinetunePlan(learning_rate=given.learning_rate, patience=0)
     plan = settled(EvaluatePlan(model=model, finetune=tune), kind, adapter=False, max_length=LENGTH)
-    case = Case(given.task.resolve(), plan, given.threads, given.rounds, given.block)
-    if "speed" in given.parts:
-        speed(case)
-    if "results" in given.parts:
-        results(case, (given.size, 300, 600), range(given.seeds))
+    speed(Case(given.task.resolve(), plan, given.threads, given.rounds, given.block))
 
 
 if __name__ == "__main__":

@@ -25,20 +25,15 @@ from typing import Any
 RESULTS = Path(__file__).parent / "results"
 LIBRARIES = (
     "corpusfit",
-    "kenlm",
     "numpy",
     "numba",
     "pyarrow",
     "scikit-learn",
     "isotree",
-    "pyod",
     "torch",
     "transformers",
     "accelerate",
     "sentence-transformers",
-    "networkx",
-    "usearch",
-    "igraph",
 )
 
 
@@ -89,10 +84,15 @@ def paired(
         "extra": dict(extra or {}),
         "machine": machine(),
     }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    store(result)
     print(_line(result))
     return result
+
+
+def store(result: Mapping[str, Any]) -> None:
+    """Write a result, which has a name, to `results/NAME.json`."""
+    text = json.dumps(result, indent=1) + "\n"
+    (RESULTS / f"{result['name']}.json").write_text(text, encoding="utf-8")
 
 
 def seconds(run: Callable[[], Any]) -> float:

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from lexical_quality import documents, target
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from corpusfit.core.types import text_array
 from corpusfit.scoring import registry
 from harness import paired
-from lexical_quality import documents, target
 
 
 def main(task: Path, pile: Path) -> None:

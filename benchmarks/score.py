@@ -2,28 +2,25 @@
 
 For each setting, task, column (a method) and seed (a third of the corpus, the target's texts and
 the training): equally many words are selected, a model is adapted, and measured on a ladder from
-cheap to costly: bits of the selection, losses, a probe of the frozen model, fine-tuning. Every
-finished rung is stored at once, so the command resumes after any stop, and a later run, on any
-machine, adds what is missing. The order is such that what is finished is a balanced table: all
-columns of a task before the next task, all tasks before the next seed, cheap rungs of all seeds
-before costly ones.
+cheap to costly: bits of the selection, losses, and a score. Every finished rung is stored at once,
+so the command resumes after any stop, and a later run, on any machine, adds what is missing. The
+order is such that what is finished is a balanced table: all columns of a task before the next task,
+all tasks before the next seed.
 
 Run: .venv/bin/python benchmarks/score.py DATA MODELS WORK [--cells FOLDER] [--settings …]
-     [--tasks …] [--columns random,cynical,…] [--seeds 3] [--rungs …] [--again COLUMN,…] [--small]
+     [--tasks …] [--columns random,cynical,…] [--seeds 3] [--rungs …] [--again COLUMN,…]
 or benchmarks/score.py --table [--cells FOLDER] [--out FOLDER], which writes score.md and score.json
-from the cells, or --power, which prints what each measure can show for its cost.
+from the cells.
 DATA has pile/, tasks/, ner/ and parallel/; MODELS has bert-mini-wiki; WORK keeps corpora,
-selections and models. A column is a method's name, with settings after @ and the
-share of general text after +, such as cynical@method.rounds=80+0.25. --again selects again what
-other commits selected: where the text is the same, nothing else is computed again. --small tries
-the program in minutes.
+selections and models. A column is a method's name, with settings after @ and the share of general
+text after +, such as cynical@method.rounds=80+0.25. --again selects again what other commits
+selected: where the text is the same, nothing else is computed again.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import statistics
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,51 +31,37 @@ from score_cells import (
     BASE,
     RANDOM,
     SETTINGS,
-    SMALL,
     TASKS,
     Cells,
     Pairs,
     Piece,
     Pile,
-    Scale,
     Study,
     pieces_of,
 )
 
 HERE = Path(__file__).parent
-COLUMNS = f"{BASE},{RANDOM},cynical,cynical+0.25,moore_lewis,dsir,bm25,consensus"
-LADDER = (("select", "adapt", "loss", "probe", "bytes", "bleu"), ("tune500",), ("tune",))
-"""Rungs that are computed together, the cheap ones of all seeds first."""
-GUESSED = {
-    "select": 120,
-    "adapt": 2_400,
-    "loss": 60,
-    "probe": 600,
-    "bytes": 60,
-    "bleu": 180,
-    "tune500": 1_800,
-    "tune": 14_400,
-}
-"""Seconds of a piece before one of its setting is measured."""
+COLUMNS = f"{BASE},{RANDOM},cynical,cynical+0.25,moore_lewis,dsir,bm25,consensus".split(",")
+EARLIER = "auto"
+"""The default method of before: the tables have its cells, and no more are made."""
+RUNGS = ("select", "adapt", "loss", "probe", "bytes", "bleu")
 
 
 def main() -> None:
     """Compute what is missing, and write after every piece."""
     asked = arguments()
     cells = Cells(asked.cells)
-    if asked.table or asked.power:
-        from score_tables import power, write
+    if asked.table:
+        from score_tables import write
 
-        print(power()) if asked.power else write(cells, asked.out, list(pieces(asked)))
+        write(cells, asked.out, list(pieces(asked)))
         return
-    scale = SMALL if asked.small else Scale()
-    pile = Pile(asked.data, asked.models, asked.work, 0, scale.every)
-    pairs = Pairs(asked.data, asked.models, asked.work / "pairs", 0, scale.every)
-    study = Study(pile, pairs, asked.models, cells, scale)
+    pile = Pile(asked.data, asked.models, asked.work, 0)
+    pairs = Pairs(asked.data, asked.models, asked.work / "pairs", 0)
+    study = Study(pile, pairs, asked.models, cells)
     commit = machine()["commit"]
-    wanted = list(pieces(asked))
     failed: set[tuple[str, ...]] = set()
-    for at, piece in enumerate(wanted):
+    for piece in pieces(asked):
         cell = (piece.setting, piece.task, piece.column, str(piece.seed))
         if cell in failed:
             continue
@@ -92,43 +75,18 @@ def main() -> None:
             failed.add(cell)  # the others go on; a later run tries it again
             print("failed", *cell, piece.rung, type(e).__name__, e, flush=True)
             continue
-        left = remaining(study, wanted[at + 1 :])
-        print(
-            time.strftime("%m-%d %H:%M"),
-            *cell,
-            piece.rung,
-            f"{made['seconds']:.0f} s ({made['cpu_seconds']:.0f} s of a core);",
-            f"about {left / 3600:.1f} h left",
-            flush=True,
-        )
+        spent = f"{made['seconds']:.0f} s ({made['cpu_seconds']:.0f} s of a core)"
+        print(time.strftime("%m-%d %H:%M"), *cell, piece.rung, spent, flush=True)
 
 
 def pieces(asked: argparse.Namespace) -> Iterator[Piece]:
     """What the study is made of, in the order of computing."""
-    for rungs in LADDER:
-        for seed, setting in itertools.product(range(asked.seeds), asked.settings):
-            known = SETTINGS[setting]
-            own = [r for r in rungs if r in asked.rungs and r in ("select", "adapt", *known.rungs)]
-            for task in asked.tasks:
-                if TASKS[task].kind in known.kinds:
-                    yield from pieces_of(setting, task, asked.columns, seed, own)
-
-
-def remaining(study: Study, wanted: list[Piece]) -> float:
-    """Seconds that the missing pieces will take, by the mean of the finished ones."""
-    costs: dict[tuple[str, str], list[float]] = {}
-    for record in study.cells.records.values():
-        if not record["result"].get("shared"):
-            costs.setdefault((record["setting"], record["rung"]), []).append(record["seconds"])
-    left, counted = 0.0, set()
-    for piece in wanted:
-        random = piece.rung == "adapt" and piece.column == RANDOM  # one for all tasks
-        once = (piece.setting, piece.seed) if random else piece
-        if once not in counted and study.found(piece) is None:
-            counted.add(once)
-            of = costs.get((piece.setting, piece.rung))
-            left += statistics.fmean(of) if of else GUESSED[piece.rung]
-    return left
+    for seed, setting in itertools.product(range(asked.seeds), asked.settings):
+        known = SETTINGS[setting]
+        own = [r for r in RUNGS if r in asked.rungs and r in ("select", "adapt", *known.rungs)]
+        for task in asked.tasks:
+            if TASKS[task].kind in known.kinds:
+                yield from pieces_of(setting, task, asked.columns, seed, own)
 
 
 def arguments() -> argparse.Namespace:
@@ -138,24 +96,24 @@ def arguments() -> argparse.Namespace:
     for name in ("data", "models", "work"):
         parser.add_argument(name, **folders)
     listed = {"type": lambda given: given.split(",")}
-    every = tuple(itertools.chain(*LADDER))
     parser.add_argument("--cells", type=Path, default=HERE / "results" / "score")
     parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "results")
     parser.add_argument("--settings", **listed, default=list(SETTINGS))
     parser.add_argument("--tasks", **listed, default=list(TASKS))
-    parser.add_argument("--columns", **listed, default=COLUMNS.split(","))
-    parser.add_argument("--rungs", **listed, default=list(every))
+    parser.add_argument("--columns", **listed, default=None)
+    parser.add_argument("--rungs", **listed, default=list(RUNGS))
     parser.add_argument("--again", **listed, default=[])
     parser.add_argument("--seeds", type=int, default=3)
-    for name in ("small", "table", "power"):
-        parser.add_argument(f"--{name}", action="store_true")
+    parser.add_argument("--table", action="store_true")
     asked = parser.parse_args()
-    known = {"settings": SETTINGS, "tasks": TASKS, "rungs": every}
+    if asked.columns is None:
+        asked.columns = [*COLUMNS[:2], EARLIER, *COLUMNS[2:]] if asked.table else COLUMNS
+    known = {"settings": SETTINGS, "tasks": TASKS, "rungs": RUNGS}
     for name, allowed in known.items():
         if wrong := set(getattr(asked, name)) - set(allowed):
             parser.error(f"--{name} must name some of {', '.join(allowed)}; got {', '.join(wrong)}")
-    if asked.work is None and not (asked.table or asked.power):
-        parser.error("DATA, MODELS and WORK are required, unless --table or --power is given")
+    if asked.work is None and not asked.table:
+        parser.error("DATA, MODELS and WORK are required, unless --table is given")
     return asked
 
 

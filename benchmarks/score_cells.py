@@ -1,10 +1,10 @@
 """One cell of benchmarks/score.py: a task, a column and a seed, from the corpus to the score.
 
 A cell is a ladder of measures, each cheaper than the next: the selection and its bits, the losses
-after adapting, a probe of the frozen model, and fine-tuning. Each finished rung is a line of the
-task's file of cells, named by a digest of everything that decides it. A rung above the selection
-depends on the selected text, not on how it came to be, so a method that selects the same text as
-before keeps its cells.
+after adapting, and a score, which is a probe of the frozen model, bits per byte or BLEU. Each
+finished rung is a line of the task's file of cells, named by a digest of everything that decides
+it. A rung above the selection depends on the selected text, not on how it came to be, so a method
+that selects the same text as before keeps its cells.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ DRAWS = 4
 GENERAL = 400
 """Of so many documents of the corpus one is kept for the loss on general text."""
 WORDS_OF_GENERAL = 100
+WORDS = 900_000
+"""Of each selection, separated by white space; of pairs a share of them."""
 RESAMPLES = 400
 """Resampled test sets of each measure; of a task they are the same for all models."""
 UNIT = 1e-5
@@ -158,7 +160,7 @@ SETTINGS = {
         LABELED,
         "bert-mini-wiki",
         {"objective": "mlm", "steps": 600, "rate": 3e-4, **BATCH},
-        ("loss", "probe", "tune500", "tune"),
+        ("loss", "probe"),
     ),
     "sentence": Setting(
         ("classification",),
@@ -184,9 +186,6 @@ SETTINGS = {
 }
 SETTINGS["into_german"] = replace(SETTINGS["translation"], base="en-de")
 
-FINETUNE = {"epochs": 10, "rate": 1e-4, "batch": 8, "length": LENGTH, "warmup": 0.1}
-"""As in papers/recipes/tadpole_table3_cpu.toml."""
-
 
 # Pieces are identified by the names that settings had when the first were computed.
 
@@ -199,28 +198,6 @@ def by_names_of_today(options: Record) -> Record:
 def named_today(settings: Iterable[str]) -> list[str]:
     """Settings of a training by their names of today."""
     return [re.sub(r"\.(\w+)=", lambda m: f".{RENAMED.get(m[1], m[1])}=", s) for s in settings]
-
-
-@dataclass(frozen=True)
-class Scale:
-    """How large the study is; a smaller one tries the program.
-
-    Attributes:
-        words: of each selection, separated by white space.
-        steps: factor of the settings' training steps.
-        every: only every so many-th document of the corpus.
-        examples: most training examples of a probe; 0 is all.
-        seeds: fine-tunings of each model.
-    """
-
-    words: int = 900_000
-    steps: float = 1.0
-    every: int = 1
-    examples: int = 0
-    seeds: int = 8
-
-
-SMALL = Scale(words=20_000, steps=0.01, every=40, examples=500, seeds=1)
 
 
 @dataclass(frozen=True)
@@ -293,12 +270,7 @@ class Pile(Work):
     A seed's corpus is a third of the pile, without the documents that contain a dev or test text
     of any task, and without those kept for the loss on general text. So every column chooses from
     the same clean text, and a random selection serves all tasks.
-
-    Attributes:
-        every: of each source only every so many-th document.
     """
-
-    every: int = 1
 
     def corpus(self, seed: int) -> Path:
         """The seed's corpus; its facts stand beside it."""
@@ -313,7 +285,7 @@ class Pile(Work):
                 row
                 for i, row in enumerate(lines(path))
                 if i % PARTS == seed % PARTS and i % GENERAL
-            ][:: self.every]
+            ]
             texts = [orjson.loads(row)["text"] for row in rows]
             dirty = set(finder.find(text_array(texts)).text.tolist())
             clean = [i for i in range(len(rows)) if i not in dirty]
@@ -415,7 +387,7 @@ class Pairs(Pile):
                 pair
                 for i, pair in enumerate(self.pairs(domain))
                 if i % 10 and i % PARTS != seed % PARTS
-            ][:: self.every]
+            ]
             made = folder / f"{domain}.jsonl"
             rows = (orjson.dumps({"text": en, "de": de}) + b"\n" for de, en in pairs)
             write_bytes(made, b"".join(rows))
@@ -484,24 +456,16 @@ class Study:
         pairs: the same of translation.
         models: folder with `bert-mini-wiki`.
         cells: what is finished.
-        scale: how large the study is.
     """
 
     pile: Pile
     pairs: Pairs
     models: Path
     cells: Cells
-    scale: Scale
 
     def inputs(self, piece: Piece) -> Pile:
         """What a piece chooses from."""
         return self.pairs if TASKS[piece.task].kind == "translation" else self.pile
-
-    def options(self, piece: Piece) -> Record:
-        """What the training of a piece's setting is asked for."""
-        train = dict(SETTINGS[piece.setting].train)
-        train["steps"] = max(2, round(train["steps"] * self.scale.steps))
-        return train
 
     def base(self, piece: Piece) -> Path:
         """The folder of the model that a setting continues; of translation it is trained first."""
@@ -514,13 +478,12 @@ class Study:
             for at, side in enumerate(SIDES):
                 path = self.pairs.folder / f"all.{side}"
                 write_bytes(path, "".join(pair[at] + "\n" for pair in every).encode())
-            steps = max(2, round(DE_EN["options"]["steps"] * self.scale.steps))
             corpusfit.adapt(
                 data=aligned(self.pairs.folder / "all", name),
                 out=out,
                 settings=named_today(DE_EN["settings"]),
                 machine=Machine(workers=1, cache=self.pairs.folder / "cache"),
-                **by_names_of_today({**DE_EN["options"], "steps": steps}),
+                **by_names_of_today(DE_EN["options"]),
             )
         return out
 
@@ -529,13 +492,13 @@ class Study:
         name = SETTINGS[piece.setting].base
         if name in ("de-en", "en-de"):
             corpora = [self.pairs.facts(seed)["files"] for seed in (0, 1)]
-            decides = {**DE_EN, "scale": self.scale.steps, "corpora": corpora}
+            decides = {**DE_EN, "scale": 1.0, "corpora": corpora}
             return digest(decides if name == "de-en" else {**decides, "direction": name})
         return name and _fingerprint(self.base(piece))
 
     def decides(self, piece: Piece) -> Record | None:
         """Everything that decides a piece; None if a lower rung must be computed first."""
-        work, rung, scale = self.inputs(piece), piece.rung, self.scale
+        work, rung = self.inputs(piece), piece.rung
         if rung == "select":
             return {
                 "select": 1,
@@ -553,7 +516,7 @@ class Study:
             if selected is None:
                 return None
             text = selected["result"]["text"]
-            train = {**self.options(piece), "settings": SETTINGS[piece.setting].settings}
+            train = {**SETTINGS[piece.setting].train, "settings": SETTINGS[piece.setting].settings}
             asked = {"base": base, "train": train, "seed": piece.seed, "text": text}
             if rung == "adapt":
                 return {"adapt": 1, **asked}
@@ -563,14 +526,12 @@ class Study:
             dev = file_digest(work.target(piece.task, 0).dev)
             return {**measured, "task": dev, "draws": DRAWS, "length": LENGTH}
         if rung == "probe":
-            return {**measured, "examples": scale.examples, "length": LENGTH}
-        if rung.startswith("tune"):
-            return {**measured, "finetune": FINETUNE, "seeds": scale.seeds}
+            return {**measured, "examples": 0, "length": LENGTH}
         return measured
 
     def words(self, piece: Piece) -> int:
         """Words of a piece's selection."""
-        return round(self.scale.words * SETTINGS[piece.setting].words)
+        return round(WORDS * SETTINGS[piece.setting].words)
 
     def found(self, piece: Piece) -> Record | None:
         """The record of a piece, if it is finished."""
@@ -583,8 +544,7 @@ class Study:
         if decides is None:
             raise ValueError(f"{piece} comes before its selection")
         began, busy = time.perf_counter(), _processor_seconds()
-        measure = getattr(self, f"_{piece.rung.removesuffix('500')}")
-        result = measure(piece)
+        result = getattr(self, f"_{piece.rung}")(piece)
         record = {
             **asdict(piece),
             "digest": digest(decides),
@@ -676,7 +636,7 @@ class Study:
             again = self._select(piece)  # on another machine than the record's
             if not text.exists():
                 raise CorpusfitError(f"{piece} selects another text now: {again['text']}")
-        options, setting = self.options(piece), SETTINGS[piece.setting]
+        setting = SETTINGS[piece.setting]
         run = corpusfit.adapt(
             data=aligned(text.with_suffix(""), setting.base) if isinstance(work, Pairs) else text,
             out=out,
@@ -684,11 +644,11 @@ class Study:
             settings=("train.evaluations=1", *named_today(setting.settings)),
             machine=Machine(workers=1, cache=work.folder / "tokens"),
             **({"model": str(self.base(piece))} if setting.base else {}),
-            **by_names_of_today(options),
+            **by_names_of_today(setting.train),
         )
         shutil.rmtree(work.folder / "tokens", ignore_errors=True)
         facts = run.manifest
-        passes = options["steps"] * options["batch"] / max(1, facts["rows"])
+        passes = setting.train["steps"] * setting.train["batch"] / max(1, facts["rows"])
         return {
             "shared": shared,
             "passes": round(passes, 3),
@@ -718,8 +678,6 @@ class Study:
     def _probe(self, piece: Piece) -> Record:
         """Logistic regression on the frozen model's states."""
         task = _read(self.pile.place(piece.task), TASKS[piece.task].kind)
-        if self.scale.examples:
-            task = task.first(self.scale.examples, 0)
         return probe(self._model(piece), task, TASKS[piece.task].metric)
 
     def _bytes(self, piece: Piece) -> Record:
@@ -745,29 +703,6 @@ class Study:
         return {
             "test": {name: round(score, 6) for name, score in outcome.scores["test"].items()},
             "resampled": resampled("bleu", load("translation"), outcome.tallies(task)),
-        }
-
-    def _tune(self, piece: Piece) -> Record:
-        """Fine-tune with several seeds, on all or on 500 examples."""
-        size = int(piece.rung.removeprefix("tune") or 0)
-        run = self._evaluated(
-            piece,
-            seeds=self.scale.seeds,
-            train_sizes=[size] if size else [],
-            metric=TASKS[piece.task].metric,
-            settings=named_today(f"finetune.{name}={value}" for name, value in FINETUNE.items()),
-        )
-        outcomes = run.outcomes(size=size)
-        task = _read(self.pile.place(piece.task), TASKS[piece.task].kind)
-        metric, task_type = TASKS[piece.task].metric, load(task.kind)
-        answers = np.array([outcome.predicted["test"] for outcome in outcomes], np.uint8)
-        return {
-            "test": {
-                name: [round(outcome.scores["test"][name], 6) for outcome in outcomes]
-                for name in KEPT
-            },
-            "answers": packed(answers),
-            "resampled": mean_of(resampled(metric, task_type, o.tallies(task)) for o in outcomes),
         }
 
     def _evaluated(self, piece: Piece, place: str = "", **options: Any) -> Any:
@@ -846,12 +781,6 @@ def resampled(metric: str, task_type: Any, tallies: np.ndarray) -> str:
     summed = (counts @ tallies.reshape(n, -1)).reshape(RESAMPLES, *tallies.shape[1:])
     differences = task_type.score(metric, summed) - task_type.score(metric, tallies.sum(0))
     return packed(np.clip(np.round(differences / UNIT), -(2**15), 2**15 - 1).astype(np.int16))
-
-
-def mean_of(resampled_scores: Iterable[str]) -> str:
-    """The mean of what `resampled` made of several models, in the same form."""
-    stored = [unpacked(of, np.int16) for of in resampled_scores]
-    return packed(np.round(np.mean(stored, 0)).astype(np.int16))
 
 
 def features(folder: Path, examples: Examples, kind: str) -> np.ndarray:

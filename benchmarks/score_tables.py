@@ -42,8 +42,6 @@ from score_cells import (
     unpacked,
 )
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
-PAPERS = Path(__file__).parents[1] / "papers" / "results"
 ROUNDS = 2_000
 SHOWN = 1.96 + 0.84
 """Standard errors of the smallest difference that is shown: two-sided 5 %, power of 80 %."""
@@ -96,15 +94,9 @@ MEASURES = {
     "bleu ratio": Measure(
         "bleu", lambda r, m: 100 * r["test"][m], "percent", 1, examples=True, ratio=True
     ),
-    "tune500": Measure(
-        "tune500", lambda r, m: 100 * statistics.fmean(r["test"][m]), "points", 1, examples=True
-    ),
-    "tune": Measure(
-        "tune", lambda r, m: 100 * statistics.fmean(r["test"][m]), "points", 1, examples=True
-    ),
 }
 """From cheap to costly."""
-SCORES = ("probe", "bits per byte", "bleu", "bleu ratio", "tune500", "tune")
+SCORES = ("probe", "bits per byte", "bleu", "bleu ratio")
 
 
 @dataclass(frozen=True)
@@ -115,13 +107,11 @@ class Value:
         number: higher is better.
         resampled: of each resampled test set, the difference to `number`; none is [0].
         dev: the score on dev, of a probe.
-        seeds: the number of each fine-tuning.
     """
 
     number: float
     resampled: np.ndarray
     dev: float = math.nan
-    seeds: tuple[float, ...] = ()
 
 
 def consistent(records: Iterable[Record]) -> dict[tuple[Key, str], Record]:
@@ -176,8 +166,7 @@ def values_of(found: dict[tuple[Key, str], Record], name: str) -> dict[Key, Valu
             draws = 100 * np.log(np.maximum(number + draws, 1e-6) / number)
             number = 100 * math.log(number)
         dev = result["dev"][metric] if name == "probe" else math.nan
-        seeds = tuple(100 * x for x in result["test"][metric]) if "tune" in rung else ()
-        values[key] = Value(number, draws, dev, seeds)
+        values[key] = Value(number, draws, dev)
     return values
 
 
@@ -317,10 +306,6 @@ def tables(
             *replays(found),
             *predictions(found),
             *choices(found),
-            "## What each measure can show, stated before running",
-            power(),
-            "## What it shows by now",
-            reached(found, records),
             made_by(records),
         ],
         "score_tasks": [
@@ -396,8 +381,8 @@ INTRODUCTION = (
     "task text under a trigram model of the selection; masked-LM loss on unseen task text and "
     "on general text; a probe, which is a logistic regression on the frozen model's states "
     "(mean of a text, first token of a word; features of variance 1; the L2 penalty with the "
-    "lowest log loss on dev; all training examples; nothing is drawn); fine-tuning on 500 and "
-    "on all examples with eight seeds. Test sets are whole. A seed decides the third of the "
+    "lowest log loss on dev; all training examples; nothing is drawn), bits per byte or BLEU. "
+    "Test sets are whole. A seed decides the third of the "
     "corpus, the texts to select by and the training; `random` is one model for all tasks of "
     "a seed."
     "\n\n"
@@ -617,147 +602,6 @@ def choices(found: dict[tuple[Key, str], Record]) -> list[str]:
         "| setting | score | column chosen | regret | largest | over |\n|---|---|---|---|---|---|\n"
         + "\n".join(lines),
     ]
-
-
-def pooled(groups: Iterable[Sequence[float]]) -> float:
-    """Standard deviation within groups, all with one variance."""
-    kept = [g for g in groups if len(g) > 1]
-    freedom = sum(len(g) - 1 for g in kept)
-    squares = sum((len(g) - 1) * statistics.variance(g) for g in kept)
-    return math.sqrt(squares / freedom) if freedom else math.nan
-
-
-def nested(groups: Iterable[Sequence[Sequence[float]]]) -> tuple[float, float]:
-    """Standard deviations between adaptations, and of seeds within them.
-
-    Args:
-        groups: of each task and column its adaptations, of each the scores of its seeds; all have
-            the same number of seeds.
-    """
-    kept = [g for g in groups if len(g) > 1]
-    within = pooled(seeds for g in kept for seeds in g)
-    between = pooled([statistics.fmean(seeds) for seeds in g] for g in kept)
-    count = len(kept[0][0])
-    return math.sqrt(max(0.0, between**2 - within**2 / count)), within
-
-
-def power() -> str:
-    """What each measure can show for its cost, from what was measured before this study."""
-    benefit = json.loads((RESULTS / "benefit.json").read_text("utf-8"))["cells"]
-    of: dict[str, dict[str, dict[str, list[float]]]] = {"bits": {}, "loss": {}}
-    for key, cell in benefit.items():
-        target, method, _ = key.rsplit("/", 2)
-        if method in ("cynical", "moore_lewis", RANDOM):
-            for name, value in (("bits", -cell["bits"]), ("loss", -cell["loss_after"])):
-                of[name].setdefault(target, {}).setdefault(method, []).append(value)
-    rows: list[tuple[str, float, float, float, float, float, str]] = []
-    for name, cost in (("bits", 0.5), ("loss", 35.0)):
-        deviation = pooled(v for target in of[name].values() for v in target.values())
-        typical = [
-            statistics.fmean(t["cynical"]) - statistics.fmean(t[RANDOM])
-            for t in of[name].values()
-            if {"cynical", RANDOM} <= t.keys()
-        ]
-        rows.append((name, deviation, 0, 0, cost, statistics.fmean(typical), "benefit.json"))
-    # The pilot's two differences with their p-values give their standard error over examples.
-    pilot = math.sqrt(statistics.fmean([(1.2 / 2.46) ** 2, (1.5 / 2.39) ** 2]))
-    rows.append(("probe", math.nan, 0, pilot, 45, 2.6, "a pilot on ChemProt, outside"))
-    cells = json.loads((PAPERS / "tadpole_table3.json").read_text("utf-8"))["results"]
-    for task in ("chemprot", ""):
-        groups = [
-            [[100 * s for s in c["scores"][k::2]] for k in (0, 1)]  # two adapted models, in turn
-            for c in cells
-            if c["column"] not in (BASE, "task") and task in c["cell"]["task"]
-        ]
-        between, within = nested(groups)
-        name = f"tune500, {'ChemProt' if task else 'four tasks'}"
-        rows.append((name, between, within, pilot, 75, math.nan, "tadpole_table3.json"))
-
-    seeds, tasks = 8, 8
-    lines, shows = [], {}
-    for name, between, within, examples, cost, typical, source in rows:
-        known = 0.0 if math.isnan(between) else between
-        one, three = (
-            math.sqrt(2 * (known**2 + within**2 / seeds) / a + examples**2) for a in (1, 3)
-        )
-        shows[name] = SHOWN * one, SHOWN * three
-        parts = [
-            "unknown" if math.isnan(between) else f"{between:.2f}",
-            f"{within:.2f}" if within else "–",
-            f"{examples:.2f}" if examples else "–",
-            *(f"{SHOWN * error:.2f}" for error in (one, three, three / math.sqrt(tasks))),
-            "–" if math.isnan(typical) else f"{typical:+.2f}",
-            f"{cost:g}",
-            "–" if math.isnan(typical) else f"{(typical / one) ** 2 / cost:,.2f}",
-        ]
-        lines.append(f"| {name} | {' | '.join(parts)} | {source} |")
-    return (
-        "The smallest difference between two columns that is shown (two-sided 5 %, power of "
-        f"80 %): by one adaptation and by three on one task, and by three in the mean of {tasks} "
-        f"tasks that differ alike. Fine-tuning is with {seeds} seeds. Deviations are of a model "
-        "between adaptations and between seeds, and of a difference by test examples (that of the "
-        "probe's pilot with 3,469; fine-tuning is given the same). Cost: minutes of a core per "
-        "cell with the training below it, before anything was measured here. Worth: squared "
-        "standard errors of the difference between `cynical` and `random`, per minute.\n\n"
-        "| measure | adaptations | seeds | examples | one | three | mean | `cynical` over "
-        "`random` | cost | worth | from |\n|---|---|---|---|---|---|---|---|---|---|---|\n"
-        + "\n".join(lines)
-        + "\n\nBits cost nothing and show every difference, and so does the loss, but neither is "
-        f"a score. Of scores a probe of one adaptation shows {shows['probe'][0]:.1f} points on "
-        "ChemProt, if adaptations vary little, and fine-tuning on 500 examples "
-        f"{shows['tune500, ChemProt'][1]:.1f} points with {seeds} seeds of each of three "
-        "adaptations. So the budget goes to adaptations and probes of all tasks first, to "
-        "fine-tuning last."
-    )
-
-
-def reached(found: dict[tuple[Key, str], Record], records: list[Record]) -> str:
-    """What the finished cells' deviations say of the same."""
-    costs: dict[tuple[str, str], list[float]] = {}
-    for r in records:
-        if not r["result"].get("shared"):
-            costs.setdefault((r["setting"], r["rung"]), []).append(r["cpu_seconds"] / 60)
-    lines = []
-    for setting, name in itertools.product(SETTINGS, MEASURES):
-        if name == "general loss":
-            continue
-        values = values_of(found, name)
-        columns = {key[2] for key in values if key[0] == setting} - {RANDOM, BASE}
-        gains = [Gains.of(values, setting, column, RANDOM) for column in sorted(columns)]
-        gains = [g for g in gains if g.tasks]
-        if not gains:
-            continue
-        digits = MEASURES[name].digits + 1
-        rows = [
-            (row[~np.isnan(row)], d)
-            for g in gains
-            for row, d in zip(g.gain, g.resampled, strict=True)
-        ]
-        adaptations = pooled([row.tolist() for row, _ in rows])
-        examples = math.sqrt(statistics.fmean(float(d.mean(0).var()) for _, d in rows))
-        a = statistics.fmean(len(row) for row, _ in rows)
-        tasks = len({t for g in gains for t in g.tasks})
-        inner = 0.0 if math.isnan(adaptations) else adaptations**2 / a
-        error = math.sqrt(inner + examples**2)
-        unknown = math.isnan(adaptations)
-        if not error:
-            continue
-        cost = costs.get((setting, MEASURES[name].rung), [math.nan])
-        lines.append(
-            f"| {setting} | {name} | {'–' if unknown else f'{adaptations:.{digits}f}'} "
-            f"| {examples:.{digits}f} | {a:.1f} | {tasks} "
-            f"| {'at least ' if unknown else ''}{SHOWN * error:.{digits}f} "
-            f"| {'–' if math.isnan(cost[0]) else f'{statistics.fmean(cost):.1f}'} |"
-        )
-    if not lines:
-        return "No column has a cell beside `random` yet."
-    return (
-        "Standard deviations of a difference to `random`: between adaptations, and by test "
-        "examples (of the mean over a task's adaptations); the smallest difference that is shown "
-        "on one task; minutes of a core per measurement, without those below it.\n\n"
-        "| setting | measure | adaptations | examples | adaptations a task | tasks | one task "
-        "| cost |\n|---|---|---|---|---|---|---|---|\n" + "\n".join(lines)
-    )
 
 
 def made_by(records: list[Record]) -> str:

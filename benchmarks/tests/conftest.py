@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path[:0] = [str(ROOT / path) for path in ("benchmarks", "papers/tables", "benchmarks/torture")]
+sys.path[:0] = [str(ROOT / path) for path in ("benchmarks", "benchmarks/torture")]
 
 
 @pytest.fixture(scope="session", autouse=True)

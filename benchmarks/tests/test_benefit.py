@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -131,7 +130,7 @@ NEEDS = {"peer_dsir": "data_selection", "peer_fasttext": "fasttext"}
     "name",
     [
         "peer_dsir",
-        *(pytest.param(n, marks=pytest.mark.long) for n in ("peer_fasttext", "peer_cynical")),
+        pytest.param("peer_fasttext", marks=pytest.mark.long),
     ],
 )
 def test_peer_scores_every_text_and_gets_the_same_budget(name):
@@ -153,40 +152,6 @@ def test_peer_scores_every_text_and_gets_the_same_budget(name):
     texts, _ = cells.taken(scored, {"a": TEXTS}, 1_500, peer)
     assert 1_500 - 130 < sum(len(text.split()) for text in texts) <= 1_500
     assert np.mean([text[0] == "a" for text in texts]) > 0.7
-
-
-def change_by_formula(words, taken, share, total):
-    """Axelrod (2017): penalty of the length plus gain of the words, with the scripts' smoothing."""
-    gain = sum(
-        share[w] * np.log((taken[w] + 0.01) / (taken[w] + n)) for w, n in Counter(words).items()
-    )
-    n = len(words)
-    return gain + np.log((n + 0.02) / 0.01 if total == 0 else (total + n) / total)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("by_word", [False, True])
-def test_cynical_peer_takes_what_a_search_by_the_formula_takes(by_word):
-    rng = np.random.default_rng(1)
-    texts = [" ".join(rng.choice(TOPIC[:9] + OTHER[:9], rng.integers(3, 12))) for _ in range(40)]
-    target = Counter(" ".join(WANTED).split())
-    share = Counter({w: n / target.total() for w, n in target.items()})
-    available = Counter(" ".join(texts).split())
-    taken, left, order = Counter(), dict(enumerate(text.split() for text in texts)), []
-    while left:
-        among = left
-        if by_word:
-            there = {w for words in left.values() for w in words if share[w] and available[w] > 2}
-            if not there:
-                break
-            best = min(there, key=lambda w: share[w] * np.log((taken[w] + 0.01) / (taken[w] + 1)))
-            among = {i: words for i, words in left.items() if best in words}
-        total = taken.total()
-        i = min(among, key=lambda i: change_by_formula(among[i], taken, share, total))
-        taken.update(left.pop(i))
-        order.append(i)
-    scores = peers.cynical(texts, WANTED, seed=0, by_word=by_word)
-    assert np.argsort(-scores, kind="stable").tolist() == [*order, *left]
 
 
 def test_peers_are_not_ranked():

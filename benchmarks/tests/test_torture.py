@@ -10,8 +10,6 @@ import pytest
 import faults
 import foes
 import kills
-import mistakes
-import pairs
 from corpusfit.text import context
 from running import broken
 
@@ -21,7 +19,6 @@ FOES = (
     *("tables", "messages", "command line", "model: auto_map", "static: a token below zero"),
     "run: files to delete above",
 )
-MISTAKES = ("torn Parquet", "another field", "two amounts", "another command's --out")
 
 
 @pytest.mark.parametrize(
@@ -47,12 +44,6 @@ def test_hostile_input_does_nothing(root, of):
     assert context.Machine is machine  # other tests of this process have their own
 
 
-@pytest.mark.parametrize("of", MISTAKES)
-def test_a_mistake_is_answered(root, of):
-    outcome = mistakes.mistake(0, root, of)
-    assert (outcome.broken, outcome.counts["mistakes"]) == ([], 1)
-
-
 def test_a_killed_command_goes_on(root, monkeypatch):
     monkeypatch.setattr(kills, "KILLS", 1)
     outcome = kills.kill(0, root, "split")
@@ -71,11 +62,3 @@ def test_a_command_on_a_faulty_machine_goes_on_with_the_same_bytes(root, monkeyp
     assert outcome.broken == []
     assert outcome.counts["resumed"] == 1
     assert sum(outcome.counts[f"fault: {kind}"] for kind in kinds)
-
-
-@pytest.mark.parametrize("kind", ["one folder", "two versions"])
-def test_two_commands_at_once_do_not_mix(root, monkeypatch, kind):
-    monkeypatch.setattr(pairs, "KINDS", (kind,))
-    outcome = pairs.two(0, root, "dsir")
-    assert outcome.broken == []
-    assert outcome.counts == {kind: 1, "resumed": 1}

@@ -18,23 +18,15 @@ from pathlib import Path
 
 from commands import make_model
 from faults import fault
-from floods import flood
 from foes import foe
 from fuzz import fuzz
 from kills import kill
 from ledger import Ledger
-from mistakes import mistake
-from pairs import two
-from stores import store
 
 CAMPAIGNS = {
     "kills": kill,
     "faults": fault,
-    "two": two,
-    "stores": store,
-    "floods": flood,
     "foes": foe,
-    "mistakes": mistake,
     "fuzz": fuzz,
 }
 LEDGER = Path(__file__).parents[1] / "results/torture.json"

@@ -17,18 +17,8 @@ import zstandard
 if TYPE_CHECKING:
     from foes import Box
 
-_WORDS = [
-    "kinase",
-    "receptor",
-    "binds",
-    "protein",
-    "inhibitor",
-    "enzyme",
-    "affinity",
-    "ligand",
-    "cell",
-    "assay",
-]
+_WORDS = "kinase receptor binds protein inhibitor enzyme affinity ligand cell assay".split()
+_TRAINING = "--data data.jsonl --set train.length=16 --set train.batch=2 --max-steps".split()
 _ALL = ("terminal", "web", "sheet", "typeset", "path")
 
 
@@ -49,14 +39,30 @@ def _as_name(text: str) -> str:
     return os.fsdecode(os.fsencode(clean)[:200]) if clean not in ("", "..") else "_.."
 
 
-def _inputs(box: Box) -> None:
+def inputs(box: Box) -> None:
+    """A target and a corpus."""
     write(box.given / "target.jsonl", rows(25))
     write(box.given / "corpus/a.jsonl", rows(60))
 
 
-def _select(box: Box, *more: object, out: str = "run", method: str = "dsir") -> int:
-    own = ["--engine", "inline", "--fraction", "0.5", "--dedup", "none", "--out"]
-    given = ("--target", "target.jsonl", "--corpus", "corpus", "--method", method)
+def adapt(box: Box, model: Path, out: Path, *more: object, steps: int = 1) -> int:
+    """Adapt a model on a few texts, or on those that the case has written."""
+    if not (box.given / "data.jsonl").exists():
+        write(box.given / "data.jsonl", rows(60))
+    return box.corpusfit("adapt", "--model", model, *_TRAINING, steps, "--out", out, *more)
+
+
+def evaluate(box: Box, model: Path, label: str = "a") -> None:
+    """Fine-tune a model on a task of few examples."""
+    for name in ("train", "dev", "test"):
+        write(box.given / "task" / f"{name}.jsonl", labeled(24, label, "b"))
+    own = "--task task --seeds 1 --epochs 1 --length 16 --out".split()
+    box.corpusfit("evaluate", "--model", model, *own, box.out / "eval")
+
+
+def _select(box: Box, *more: object, out: str = "run") -> int:
+    own = "--engine inline --fraction 0.5 --dedup none --method dsir --out".split()
+    given = ("--target", "target.jsonl", "--corpus", "corpus")
     return box.corpusfit("select", *own, box.out / out, *given, *more)
 
 
@@ -68,7 +74,7 @@ def _look(box: Box, row: str = "a.jsonl:0", *figures: object) -> None:
 
 
 def _file_name(box: Box, text: str) -> None:
-    _inputs(box)
+    inputs(box)
     name = f"{_as_name(text)}.jsonl"
     write(box.given / "corpus" / name, rows(30))
     shutil.move(box.given / "target.jsonl", box.given / name)
@@ -85,7 +91,7 @@ def _file_name(box: Box, text: str) -> None:
 
 def _row_text(box: Box, text: str) -> None:
     """Texts are data: what is selected has them as they are."""
-    _inputs(box)
+    inputs(box)
     given = {row["text"] for row in rows(60)}
     for i, whole in enumerate((text, f"{text} kinase binds", f"kinase {text}"), 60):
         given.add(whole)
@@ -108,7 +114,7 @@ def zstd_whole(path: Path) -> bytes:
 
 
 def _field_name(box: Box, text: str) -> None:
-    _inputs(box)
+    inputs(box)
     for name, n in (("target.jsonl", 25), ("corpus/a.jsonl", 60)):
         write(box.given / name, [{text: row["text"], "id": row["id"]} for row in rows(n)])
     _select(box, f"--text-field={text}")
@@ -116,56 +122,28 @@ def _field_name(box: Box, text: str) -> None:
 
 
 def _domain(box: Box, text: str) -> None:
-    _inputs(box)
+    inputs(box)
     write(box.given / "corpus/a.jsonl", rows(40, kind=text) + rows(20, kind="plain"))
     _select(box)
-    box.corpusfit("audit", box.out / "run", "--truth", "kind", "--engine", "inline")
-    box.corpusfit(
-        "audit", box.out / "run", "--truth", "kind", "--domain", text, "--engine", "inline"
-    )
+    own = ("--truth", "kind", "--engine", "inline")
+    box.corpusfit("audit", box.out / "run", *own)
+    box.corpusfit("audit", box.out / "run", *own, "--domain", text)
 
 
 def _cluster_domain(box: Box, text: str) -> None:
     write(box.given / "corpus/a.jsonl", rows(60, kind=text) + rows(40, kind="plain"))
-    own = [
-        "--corpus",
-        "corpus",
-        "--k",
-        "2",
-        "--embedder",
-        "static",
-        "--truth",
-        "kind",
-        "--engine",
-        "inline",
-        "--out",
-    ]
+    own = "--corpus corpus --k 2 --embedder static --truth kind --engine inline --out".split()
     box.corpusfit("clusters", *own, box.out / "clusters")
 
 
 def _label(box: Box, text: str) -> None:
-    for name in ("train", "dev", "test"):
-        write(box.given / "task" / f"{name}.jsonl", labeled(24, text, "b"))
-    own = ["--task", "task", "--seeds", "1", "--epochs", "1", "--length", "16", "--out"]
-    box.corpusfit("evaluate", "--model", box.model, *own, box.out / "eval")
+    evaluate(box, box.model, text)
 
 
 def _model_name(box: Box, text: str) -> None:
     folder = box.given / _as_name(text)
     shutil.copytree(box.model, folder)
-    write(box.given / "data.jsonl", rows(60))
-    own = [
-        "--data",
-        "data.jsonl",
-        "--max-steps",
-        "2",
-        "--set",
-        "train.length=16",
-        "--set",
-        "train.batch=2",
-        "--out",
-    ]
-    box.corpusfit("adapt", "--model", folder, *own, box.out / "model")
+    adapt(box, folder, box.out / "model", steps=2)
     manifest = box.out / "model/manifest.json"
     if manifest.exists():
         from corpusfit.selection.publishing import write_model_card
@@ -179,7 +157,7 @@ def _toml(text: str) -> str:
 
 def _recipe(box: Box, text: str) -> None:
     """A grid of one method: its names are the stranger's."""
-    _inputs(box)
+    inputs(box)
     for name, n in (("train", 30), ("dev", 8), ("test", 8)):
         write(box.given / "task" / f"{name}.jsonl", labeled(n, "a", "b"))
     word = _toml(text)
@@ -196,7 +174,7 @@ def _recipe(box: Box, text: str) -> None:
 
 def _recipe_values(box: Box, text: str) -> None:
     """Every value of a recipe that names something, and a setting that does not exist."""
-    _inputs(box)
+    inputs(box)
     word = _toml(text)
     for n, line in enumerate(
         (f"corpus = [{word}]", f"model = {word}", f"selectors = [{word}]", f"{word} = 1")
@@ -210,21 +188,19 @@ def _recipe_values(box: Box, text: str) -> None:
 
 
 def _composition(box: Box, text: str) -> None:
-    _inputs(box)
-    word = _toml(text)
-    (box.given / "mix.toml").write_text(
-        'composition = "E_D"\nbudget = 40\n[[sources]]\nkind = "specific"\nlanguage = "en"\n'
-        f'name = {word}\npath = "corpus"\n',
-        "utf-8",
-    )
-    box.corpusfit("compose", "mix.toml", "--engine", "inline", "--out", box.out / "mix")
+    inputs(box)
+    compose(box, _toml(text), '"corpus"')
 
 
 def _composition_path(box: Box, text: str) -> None:
-    word = _toml(text)
+    compose(box, '"own"', _toml(text))
+
+
+def compose(box: Box, name: str, path: str) -> None:
+    """A composition of one source, whose name and path are TOML."""
     (box.given / "mix.toml").write_text(
         'composition = "E_D"\nbudget = 40\n[[sources]]\nkind = "specific"\nlanguage = "en"\n'
-        f'name = "own"\npath = {word}\n',
+        f"name = {name}\npath = {path}\n",
         "utf-8",
     )
     box.corpusfit("compose", "mix.toml", "--engine", "inline", "--out", box.out / "mix")
@@ -232,7 +208,7 @@ def _composition_path(box: Box, text: str) -> None:
 
 def _plan(box: Box, text: str) -> None:
     """Settings of a plan, by name and by value."""
-    _inputs(box)
+    inputs(box)
     word = _toml(text)
     for n, lines in enumerate(
         (f"[embed]\nembedder = {word}", f"[method]\nname = {word}", f"[{word}]\nx = 1",
@@ -247,7 +223,7 @@ def _plan(box: Box, text: str) -> None:
 
 def _command_line(box: Box, text: str) -> None:
     """What a shell's glob or a program may put on a command line."""
-    _inputs(box)
+    inputs(box)
     text = text.replace("\0", "").replace("\ud800", "\udcff")
     given = ("--target", "target.jsonl", "--corpus", "corpus", "--engine", "inline")
     for words in (
@@ -335,7 +311,7 @@ def _cards(box: Box, manifest: dict[str, Any]) -> None:
 def _table(box: Box, text: str) -> None:
     """The tables of a recipe."""
     from corpusfit.evaluation.tables import Score, Table
-    from corpusfit.experiments.tables import write_tables
+    from corpusfit_papers.experiments.tables import write_tables
 
     lines = ((text, Score(0.5, 0.1, "*", best=True), text), ("b", Score(-0.5), None))
     table = Table(text, ("task", text, f"a {text}"), lines, (text, f"a {text}"))
@@ -384,18 +360,6 @@ def _lock(box: Box, text: str) -> None:
 
 def _model_files(box: Box, text: str) -> None:
     """Entries of a model's JSON files."""
-    write(box.given / "data.jsonl", rows(60))
-    own = [
-        "--data",
-        "data.jsonl",
-        "--max-steps",
-        "1",
-        "--set",
-        "train.length=16",
-        "--set",
-        "train.batch=2",
-        "--out",
-    ]
     for n, (name, key) in enumerate(
         (
             *(("config.json", key) for key in ("model_type", "architectures", "vocab_size")),
@@ -406,7 +370,7 @@ def _model_files(box: Box, text: str) -> None:
         shutil.copytree(box.model, folder)
         found = json.loads((folder / name).read_bytes())
         (folder / name).write_text(json.dumps({**found, key: text}), "utf-8")
-        box.corpusfit("adapt", "--model", folder, *own, box.out / str(n))
+        adapt(box, folder, box.out / str(n))
 
 
 PLACES: dict[str, tuple[Callable[[Box, str], None], tuple[str, ...]]] = {

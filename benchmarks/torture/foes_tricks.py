@@ -17,23 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors.numpy import load_file, save_file
-from tokenizers import Regex, Tokenizer, pre_tokenizers
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-from foes_places import finished, labeled, rows, write
+from foes_places import adapt, compose, evaluate, finished, inputs, labeled, rows, write
 
 if TYPE_CHECKING:
     from foes import Box
 
-_SHORT = [
-    "--max-steps",
-    "1",
-    "--set",
-    "train.length=16",
-    "--set",
-    "train.batch=2",
-    "--data",
-    "data.jsonl",
-]
+_SELECT = "select --target target.jsonl --corpus corpus --engine inline --no-report".split()
 _FORK = "import os\nos.system('touch \"$FOE_RAN\"')\n"
 
 
@@ -45,6 +36,7 @@ class _Payload:
 
 
 _PICKLE = pickle.dumps(_Payload())
+_WRONG = (("is a pickle", _PICKLE), ("is a list", b"[1]"), ("is empty", b""))
 
 
 def _changed(path: Path, **values: object) -> None:
@@ -60,33 +52,17 @@ def _header(path: Path, header: object, size: int | None = None, data: bytes = b
 
 def _try_model(box: Box, change: Callable[[Path], object]) -> None:
     """Adapt, evaluate and embed with a model of a stranger."""
-    write(box.given / "data.jsonl", rows(60))
     folder = Path(shutil.copytree(box.model, box.given / "model"))
     change(folder)
-    box.corpusfit("adapt", "--model", folder, *_SHORT, "--out", box.out / "model")
-    if box.codes == [0]:
-        for name in ("train", "dev", "test"):
-            write(box.given / "task" / f"{name}.jsonl", labeled(8, "a", "b"))
-        own = ["--task", "task", "--seeds", "1", "--epochs", "1", "--length", "16", "--out"]
-        box.corpusfit("evaluate", "--model", folder, *own, box.out / "eval")
+    if adapt(box, folder, box.out / "model") == 0:
+        evaluate(box, folder)
         _embed(box, folder)
 
 
 def _embed(box: Box, embedder: object) -> None:
-    write(box.given / "target.jsonl", rows(25))
-    write(box.given / "corpus/a.jsonl", rows(60))
-    own = [
-        "--target",
-        "target.jsonl",
-        "--corpus",
-        "corpus",
-        "--method",
-        "centroid_distance",
-        "--engine",
-        "inline",
-    ]
-    own += ["--no-report", "--embedder", embedder, "--out", box.out / "embedded"]
-    box.corpusfit("select", *own)
+    inputs(box)
+    own = ("--method", "centroid_distance", "--embedder", embedder)
+    box.corpusfit(*_SELECT, *own, "--out", box.out / "embedded")
 
 
 def _with_code(folder: Path, key: str = "auto_map", at: str = "config.json") -> None:
@@ -223,37 +199,11 @@ def _static(box: Box, change: Callable[[Path], object]) -> None:
     """Embed with a static model of a stranger."""
     folder = box.given / "static"
     folder.mkdir()
-    words = {
-        "[PAD]": 0,
-        "[UNK]": 1,
-        **{w: i for i, w in enumerate(["kinase", "cell", "ligand"], 2)},
-    }
-    model = {
-        "type": "WordPiece",
-        "unk_token": "[UNK]",
-        "continuing_subword_prefix": "##",
-        "max_input_chars_per_word": 100,
-        "vocab": words,
-    }
-    normalizer = {
-        "type": "BertNormalizer",
-        "clean_text": True,
-        "handle_chinese_chars": True,
-        "strip_accents": None,
-        "lowercase": True,
-    }
-    tokenizer = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [],
-        "normalizer": normalizer,
-        "pre_tokenizer": {"type": "BertPreTokenizer"},
-        "post_processor": None,
-        "decoder": None,
-        "model": model,
-    }
-    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), "utf-8")
+    words = {word: i for i, word in enumerate("[PAD] [UNK] kinase cell ligand".split())}
+    tokenizer = Tokenizer(models.WordPiece(words, unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.save(str(folder / "tokenizer.json"))
     table = np.random.default_rng(0).standard_normal((5, 8)).astype(np.float32)
     save_file({"embeddings": table}, folder / "model.safetensors")
     _changed(folder / "config.json", model_type="model2vec", normalize=True)
@@ -302,22 +252,10 @@ def _tampered(box: Box, kind: str, change: Callable[[Path], object]) -> None:
         box.corpusfit("explain", run, "--text", "kinase binds")
         box.corpusfit("audit", run, "--engine", "inline")
         box.corpusfit("choose", run, "--fraction", "0.3", "--no-report", "--engine", "inline")
-        for name in ("target.jsonl", "corpus"):
-            (box.given / name).symlink_to(run.parents[3] / "foe-runs" / name)
-        own = [
-            "--target",
-            "target.jsonl",
-            "--corpus",
-            "corpus",
-            "--method",
-            "dsir",
-            "--engine",
-            "inline",
-        ]
-        box.corpusfit("select", *own, "--no-report", "--out", run, "--overwrite")
+        inputs(box)
+        box.corpusfit(*_SELECT, "--method", "dsir", "--out", run, "--overwrite")
     if kind == "adapt":
-        (box.given / "data.jsonl").symlink_to(run.parents[3] / "foe-runs/corpus/a.jsonl")
-        box.corpusfit("adapt", "--model", box.model, *_SHORT, "--out", run, "--overwrite")
+        adapt(box, box.model, run, "--overwrite")
 
 
 def _link(at: str, to: str) -> Callable[[Path], None]:
@@ -353,72 +291,53 @@ def _source_elsewhere(run: Path) -> None:
 _NPY = io.BytesIO()
 np.save(_NPY, np.array([_Payload()], dtype=object), allow_pickle=True)
 _MARK = b'{"format": 1, "command": "select"}'
-RUNS: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "files to delete above": (
-        "select",
-        _content(".corpusfit/files.json", b'["../../outside/secret.jsonl", "../../home/x"]'),
+_LINKED = {
+    "outside": "selected scores .corpusfit/scored .corpusfit selected/link",
+    "outside/secret.jsonl": (
+        ".corpusfit/lock .corpusfit/run.json manifest.json report.html rejects.jsonl "
+        "examples.parquet"
     ),
-    "files to delete at a root": (
-        "select",
-        lambda run: (run / ".corpusfit/files.json").write_text(
+}
+_READ = (
+    "manifest.json .corpusfit/run.json .corpusfit/scored.json .corpusfit/scored/*.json "
+    "scores/*.parquet selected/*.zst examples.parquet .corpusfit/fit/*.safetensors"
+)
+RUNS: dict[str, dict[str, Callable[[Path], object]]] = {
+    "select": {
+        "files to delete above": _content(
+            ".corpusfit/files.json", b'["../../outside/secret.jsonl", "../../home/x"]'
+        ),
+        "files to delete at a root": lambda run: (run / ".corpusfit/files.json").write_text(
             json.dumps([str(run.parents[1] / "outside/secret.jsonl")])
         ),
-    ),
-    "a source elsewhere": ("select", _source_elsewhere),
-    "files to delete that are none": ("select", _content(".corpusfit/files.json", b'{"a": [1]}')),
-    **{
-        f"{at} that links elsewhere": ("select", _link(at, to))
-        for at, to in (
-            ("selected", "outside"),
-            ("scores", "outside"),
-            (".corpusfit/lock", "outside/secret.jsonl"),
-            (".corpusfit/scored", "outside"),
-            (".corpusfit/run.json", "outside/secret.jsonl"),
-            ("manifest.json", "outside/secret.jsonl"),
-            ("report.html", "outside/secret.jsonl"),
-            ("rejects.jsonl", "outside/secret.jsonl"),
-            ("examples.parquet", "outside/secret.jsonl"),
-            (".corpusfit", "outside"),
-            ("selected/link", "outside"),
-        )
-    },
-    **{
-        f"{at} {what}": ("select", _content(at, data))
-        for at in (
-            "manifest.json",
-            ".corpusfit/run.json",
-            ".corpusfit/scored.json",
-            ".corpusfit/scored/*.json",
-            "scores/*.parquet",
-            "selected/*.zst",
-            "examples.parquet",
-            ".corpusfit/fit/*.safetensors",
-        )
-        for what, data in (("is a pickle", _PICKLE), ("is a list", b"[1]"), ("is empty", b""))
-    },
-    "manifest.json lies": (
-        "select",
-        _content(
+        "files to delete that are none": _content(".corpusfit/files.json", b'{"a": [1]}'),
+        "a source elsewhere": _source_elsewhere,
+        **{
+            f"{at} that links elsewhere": _link(at, to)
+            for to, places in _LINKED.items()
+            for at in places.split()
+        },
+        **{f"{at} {what}": _content(at, data) for at in _READ.split() for what, data in _WRONG},
+        "manifest.json lies": _content(
             "manifest.json",
             b'{"command":"select","versions":{},"plan":{},"counts":{},"selected":{"a":1}}',
         ),
-    ),
-    "run.json is bare": ("select", _content(".corpusfit/run.json", _MARK)),
-    "scores are objects of numpy": ("select", _content("scores/*.parquet", _NPY.getvalue())),
-    "a checkpoint is a pickle": (
-        "adapt",
-        _content(".corpusfit/checkpoints/step-00000001/state.json", _PICKLE),
-    ),
-    "a model's manifest is a list": ("adapt", _content("manifest.json", b"[]")),
-    "a model's losses are words": ("adapt", _content("losses.jsonl", b'{"step": "x"}\n"y"\n')),
-    "an evaluation's manifest lies": (
-        "evaluate",
-        lambda run: _changed(run / "manifest.json", results=[{"model": "x", "size": "y"}]),
-    ),
-    "an evaluation without models": (
-        "evaluate",
-        lambda run: _changed(run / "manifest.json", models=[]),
-    ),
+        "run.json is bare": _content(".corpusfit/run.json", _MARK),
+        "scores are objects of numpy": _content("scores/*.parquet", _NPY.getvalue()),
+    },
+    "adapt": {
+        "a checkpoint is a pickle": _content(
+            ".corpusfit/checkpoints/step-00000001/state.json", _PICKLE
+        ),
+        "a model's manifest is a list": _content("manifest.json", b"[]"),
+        "a model's losses are words": _content("losses.jsonl", b'{"step": "x"}\n"y"\n'),
+    },
+    "evaluate": {
+        "an evaluation's manifest lies": lambda run: _changed(
+            run / "manifest.json", results=[{"model": "x", "size": "y"}]
+        ),
+        "an evaluation without models": lambda run: _changed(run / "manifest.json", models=[]),
+    },
 }
 
 
@@ -428,10 +347,7 @@ def _adapter(box: Box) -> None:
     base = {"name": "../outside", "fingerprint": "0"}
     write(folder / "adapter.json", [{"kind": "pfeiffer", "reduction": 2, "base": base}])
     (folder / "adapter.safetensors").write_bytes(_PICKLE)
-    for name in ("train", "dev", "test"):
-        write(box.given / "task" / f"{name}.jsonl", labeled(8, "a", "b"))
-    own = ["--task", "task", "--seeds", "1", "--epochs", "1", "--length", "16", "--out"]
-    box.corpusfit("evaluate", "--model", folder, *own, box.out / "eval")
+    evaluate(box, folder)
 
 
 def _hub(box: Box, name: str, change: Callable[[Path], object]) -> None:
@@ -439,73 +355,13 @@ def _hub(box: Box, name: str, change: Callable[[Path], object]) -> None:
     folder = box.given / "set"
     write(folder / "train.jsonl", rows(30))
     change(folder)
-    write(box.given / "corpus/a.jsonl", rows(40))
-    own = ["--corpus", "corpus", "--method", "dsir", "--no-report", "--engine", "inline", "--out"]
-    box.corpusfit("select", *own, box.out / "run", "--target", name)
+    inputs(box)
+    box.corpusfit(*_SELECT, "--method", "dsir", "--out", box.out / "run", "--target", name)
 
 
 def _card(path: str) -> Callable[[Path], object]:
     head = f"---\nconfigs:\n- config_name: default\n  data_files: {path}\n---\n"
     return lambda folder: (folder / "README.md").write_text(head)
-
-
-HUB: dict[str, tuple[str, Callable[[Path], object]]] = {
-    "data set with a script": ("hub:set", lambda f: (f / "set.py").write_text(_FORK)),
-    "data set with files above": ("hub:set", _card("../../outside/secret.jsonl")),
-    "data set with files at a root": (
-        "hub:set",
-        lambda f: _card(str(f.parents[1] / "outside/*.jsonl"))(f),
-    ),
-    "data set with files of the web": ("hub:set", _card("https://foe.example/a.jsonl")),
-    "data set with a YAML that acts": (
-        "hub:set",
-        lambda f: (f / "README.md").write_text(
-            "---\nconfigs: !!python/object/apply:os.system ['touch $FOE_RAN']\n---\n"
-        ),
-    ),
-    "data set of pickles": (
-        "hub:set",
-        lambda f: ((f / "train.jsonl").unlink(), (f / "train.pkl").write_bytes(_PICKLE)),
-    ),
-    "data set of a zip above": (
-        "hub:set",
-        lambda f: ((f / "train.jsonl").unlink(), _zip(f / "train.zip")),
-    ),
-    "data set of torch": (
-        "hub:set",
-        lambda f: ((f / "train.jsonl").unlink(), _tar(f / "train.tar")),
-    ),
-    **{
-        f"hub name {name!a}": (f"hub:{name}", lambda _: None)
-        for name in (
-            "--foo",
-            "../../x",
-            "a/b@../../x",
-            "a/b:../../x@train",
-            "../nowhere",
-            "/etc/passwd",
-            "~/x",
-            "",
-            ":",
-            "@",
-            "a/b/../../../outside",
-            "pickle",
-            "json",
-            "text",
-            "webdataset",
-            "parquet",
-            "a b",
-            ".",
-            "..",
-            "https://foe.example/a",
-            "file:///etc/passwd",
-            "a\n/b",
-            "-",
-            "pandas",
-            "cache",
-        )
-    },
-}
 
 
 def _zip(path: Path) -> None:
@@ -534,23 +390,35 @@ def _tar(path: Path) -> None:
             archive.addfile(member, io.BytesIO(data))
 
 
-def _corpus(box: Box, change: Callable[[Path], object], *more: str) -> None:
+def _instead(name: str, make: Callable[[Path], object]) -> Callable[[Path], object]:
+    return lambda folder: ((folder / "train.jsonl").unlink(), make(folder / name))
+
+
+HUB: dict[str, Callable[[Path], object]] = {
+    "a script": lambda f: (f / "set.py").write_text(_FORK),
+    "files above": _card("../../outside/secret.jsonl"),
+    "files at a root": lambda f: _card(str(f.parents[1] / "outside/*.jsonl"))(f),
+    "files of the web": _card("https://foe.example/a.jsonl"),
+    "a YAML that acts": lambda f: (f / "README.md").write_text(
+        "---\nconfigs: !!python/object/apply:os.system ['touch $FOE_RAN']\n---\n"
+    ),
+    "pickles": _instead("train.pkl", lambda path: path.write_bytes(_PICKLE)),
+    "a zip above": _instead("train.zip", _zip),
+    "a tar of torch": _instead("train.tar", _tar),
+}
+HUB_NAMES = (
+    *"--foo ../../x a/b@../../x a/b:../../x@train ../nowhere /etc/passwd ~/x : @ - . ..".split(),
+    *"a/b/../../../outside https://foe.example/a file:///etc/passwd cache".split(),
+    *"pickle json text webdataset parquet pandas".split(),
+    *("", "a b", "a\n/b"),
+)
+
+
+def _corpus(box: Box, change: Callable[[Path], object], more: tuple[str, ...]) -> None:
     """A corpus of a stranger."""
-    write(box.given / "target.jsonl", rows(25))
-    write(box.given / "corpus/a.jsonl", rows(40))
+    inputs(box)
     change(box.given / "corpus")
-    own = [
-        "--target",
-        "target.jsonl",
-        "--corpus",
-        "corpus",
-        "--method",
-        "dsir",
-        "--engine",
-        "inline",
-        "--out",
-    ]
-    box.corpusfit("select", *own, box.out / "run", *more)
+    box.corpusfit(*_SELECT, "--method", "dsir", "--out", box.out / "run", *more)
 
 
 def _xlsx(folder: Path) -> None:
@@ -563,39 +431,40 @@ def _xlsx(folder: Path) -> None:
             archive.writestr(name, bomb)
 
 
-CORPORA: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
-    "a zip that climbs": (lambda f: _zip(f / "b.zip"), ("--corpus", "corpus/b.zip")),
-    "a tar that climbs": (lambda f: _tar(f / "b.tar"), ("--corpus", "corpus/b.tar")),
-    "a tar.gz that climbs": (lambda f: _tar(f / "b.tar.gz"), ("--corpus", "corpus/b.tar.gz")),
-    "a tar named jsonl": (lambda f: _tar(f / "b.jsonl"), ()),
-    "a zip named jsonl.gz": (lambda f: _zip(f / "b.jsonl.gz"), ()),
-    "a folder of links": (lambda f: (f / "b").symlink_to("../../outside"), ()),
-    "a link to itself": (lambda f: (f / "b.jsonl").symlink_to("b.jsonl"), ()),
-    "a link to a device": (lambda f: (f / "b.jsonl").symlink_to("/dev/zero"), ()),
-    "a pipe": (lambda f: os.mkfifo(f / "b.jsonl"), ()),
-    "a pickle named parquet": (lambda f: (f / "b.parquet").write_bytes(_PICKLE), ()),
-    "JSON of deep lists": (
-        lambda f: (f / "b.jsonl").write_bytes(
-            b'{"text": "a", "b": ' + b"[" * 10**6 + b"]" * 10**6 + b"}\n"
-        ),
-        (),
+def _line(text: bytes) -> Callable[[Path], object]:
+    return lambda folder: (folder / "b.jsonl").write_bytes(text + b"\n")
+
+
+CORPORA: dict[str, Callable[[Path], object]] = {
+    "a zip that climbs": lambda f: _zip(f / "b.zip"),
+    "a tar that climbs": lambda f: _tar(f / "b.tar"),
+    "a tar.gz that climbs": lambda f: _tar(f / "b.tar.gz"),
+    "a tar named jsonl": lambda f: _tar(f / "b.jsonl"),
+    "a zip named jsonl.gz": lambda f: _zip(f / "b.jsonl.gz"),
+    "a folder of links": lambda f: (f / "b").symlink_to("../../outside"),
+    "a link to itself": lambda f: (f / "b.jsonl").symlink_to("b.jsonl"),
+    "a link to a device": lambda f: (f / "b.jsonl").symlink_to("/dev/zero"),
+    "a pipe": lambda f: os.mkfifo(f / "b.jsonl"),
+    "a pickle named parquet": lambda f: (f / "b.parquet").write_bytes(_PICKLE),
+    "JSON of deep lists": _line(b'{"text": "a", "b": ' + b"[" * 10**6 + b"]" * 10**6 + b"}"),
+    "JSON of a great number": _line(b'{"text": "a", "b": 1' + b"0" * 10**6 + b"}"),
+    "JSON with two texts": _line(
+        b'{"text": "a", "text": ["b"], "__class__": "os.system", "__proto__": {"a": 1}}'
     ),
-    "JSON of a great number": (
-        lambda f: (f / "b.jsonl").write_bytes(b'{"text": "a", "b": 1' + b"0" * 10**6 + b"}\n"),
-        (),
-    ),
-    "JSON with two texts": (
-        lambda f: (f / "b.jsonl").write_bytes(
-            b'{"text": "a", "text": ["b"], "__class__": "os.system", "__proto__": {"a": 1}}\n'
-        ),
-        (),
-    ),
-    "a template with attributes": (
-        lambda _: None,
-        ("--text-field", "{text.__class__.__mro__} {0.__init__.__globals__} {text!r:>999999999}"),
-    ),
-    "a glob of everything": (lambda _: None, ("--corpus", "../**/*.html")),
+    "a template with attributes": lambda _: None,
+    "a glob of everything": lambda _: None,
 }
+ASKED = {
+    "a zip that climbs": ("--corpus", "corpus/b.zip"),
+    "a tar that climbs": ("--corpus", "corpus/b.tar"),
+    "a tar.gz that climbs": ("--corpus", "corpus/b.tar.gz"),
+    "a template with attributes": (
+        "--text-field",
+        "{text.__class__.__mro__} {0.__init__.__globals__} {text!r:>999999999}",
+    ),
+    "a glob of everything": ("--corpus", "../**/*.html"),
+}
+"""How a corpus is asked for, if not by its folder."""
 
 
 def _xlsx_task(box: Box) -> None:
@@ -625,24 +494,14 @@ def _scorer(box: Box, change: Callable[[Path], object]) -> None:
 
 def _plans(box: Box) -> None:
     """A plan that names files of others in every setting of text."""
-    write(box.given / "target.jsonl", rows(25))
-    write(box.given / "corpus/a.jsonl", rows(40))
+    inputs(box)
     from corpusfit.core.plan import Plan
     from corpusfit.core.settings import _leaves
 
     fields = [k for k, v in _leaves(Plan().as_dict(), "") if isinstance(v, str)]
     for n, key in enumerate(fields):
-        own = [
-            "--target",
-            "target.jsonl",
-            "--corpus",
-            "corpus",
-            "--engine",
-            "inline",
-            "--no-report",
-            "--out",
-        ]
-        box.corpusfit("select", *own, box.out / str(n), "--set", f"{key}=../outside/secret.jsonl")
+        named = f"{key}=../outside/secret.jsonl"
+        box.corpusfit(*_SELECT, "--out", box.out / str(n), "--set", named)
 
 
 def _token(box: Box, path: str) -> None:
@@ -659,12 +518,7 @@ def _token(box: Box, path: str) -> None:
             raise FileNotFoundError(path)
 
     fsspec.register_implementation("foe", Theirs, clobber=True)
-    (box.given / "mix.toml").write_text(
-        'composition = "E_D"\nbudget = 40\n[[sources]]\nkind = "specific"\nlanguage = "en"\n'
-        f'name = "own"\npath = "{path}"\n',
-        "utf-8",
-    )
-    box.corpusfit("compose", "mix.toml", "--engine", "inline", "--out", box.out / "mix")
+    compose(box, '"own"', json.dumps(path))
     if any(os.environ["OWN_TOKEN"] in url for url in asked):
         box.faults.append("a recipe sends a variable of the environment to a stranger")
 
@@ -672,16 +526,27 @@ def _token(box: Box, path: str) -> None:
 TRICKS: dict[str, Callable[[Box], None]] = {
     **{f"model: {name}": partial(_try_model, change=change) for name, change in MODELS.items()},
     **{f"static: {name}": partial(_static, change=change) for name, change in STATIC.items()},
-    **{f"run: {name}": partial(_tampered, kind=k, change=c) for name, (k, c) in RUNS.items()},
-    **{f"data: {name}": partial(_hub, name=n, change=c) for name, (n, c) in HUB.items()},
     **{
-        f"corpus: {name}": (lambda box, c=c, more=more: _corpus(box, c, *more))
-        for name, (c, more) in CORPORA.items()
+        f"run: {name}": partial(_tampered, kind=kind, change=change)
+        for kind, changes in RUNS.items()
+        for name, change in changes.items()
+    },
+    **{
+        f"data: data set with {name}": partial(_hub, name="hub:set", change=change)
+        for name, change in HUB.items()
+    },
+    **{
+        f"data: hub name {name!a}": partial(_hub, name=f"hub:{name}", change=lambda _: None)
+        for name in HUB_NAMES
+    },
+    **{
+        f"corpus: {name}": partial(_corpus, change=change, more=ASKED.get(name, ()))
+        for name, change in CORPORA.items()
     },
     **{
         f"scorer: {at} {what}": partial(_scorer, change=_content(at, data))
         for at in ("*.json", "*.safetensors")
-        for what, data in (("is a pickle", _PICKLE), ("is a list", b"[1]"), ("is empty", b""))
+        for what, data in _WRONG
     },
     "scorer: of another kind": partial(
         _scorer,

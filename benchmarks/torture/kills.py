@@ -15,13 +15,11 @@ from pathlib import Path
 
 from commands import COMMANDS, digests
 from ledger import Outcome
-from running import Process, drawn, end, fork, group, start, whole, words_of
+from running import drawn, end, group, start, whole, words_of
 
 KILLS = 16
 WORLDS = 2
 """Inputs that are drawn; each command's whole run on one of them is made once."""
-_STARTED = 0.15
-"""How likely a command is started as a user does, not forked, which is cheaper."""
 _EARLY = 0.5
 """The part of a whole run in which signals come; what resumes has its later work there."""
 _FINISHED = "holds a selection"
@@ -42,18 +40,16 @@ def kill(seed: int, root: Path, only: str | None) -> Outcome:
     chance = random.Random(f"kill {seed}")
     name, world = drawn(seed, chance, root, only, WORLDS)
     command, outcome = COMMANDS[name], Outcome(Counter(), name)
-    kept, seconds = whole(world, name)
-    longest = {start: seconds, fork: seconds}
+    kept, longest = whole(world, name)
     out, cache = root / "killed", root / "killed-cache"
     left, begun = KILLS, False
     while left or begun:
         if not begun:
             for folder in (out, cache):
                 shutil.rmtree(folder, ignore_errors=True)
-        begin = start if name == "ray" or chance.random() < _STARTED else fork
         began = time.monotonic()
-        process = begin(command, world, out, chance.choice((1, 2)), {"CORPUSFIT_CACHE": str(cache)})
-        instant = _EARLY * longest[begin] * chance.random()
+        process = start(command, world, out, chance.choice((1, 2)), {"CORPUSFIT_CACHE": str(cache)})
+        instant = _EARLY * longest * chance.random()
         kind = _interrupted(process, instant, chance) if left else ""
         if kind:
             outcome.counts[f"signal: {kind}"] += 1
@@ -69,7 +65,7 @@ def kill(seed: int, root: Path, only: str | None) -> Outcome:
             outcome.broken.append(f"it does not go on: code {code}, {said[-300:]}")
             break
         if not (begun or kind):
-            longest[begin] = time.monotonic() - began
+            longest = time.monotonic() - began
         begun = not done
     return outcome
 
@@ -83,7 +79,7 @@ def _broken(code: int | None, said: str, outlive: int) -> Iterator[str]:
         yield f"a traceback: {said[-300:]}"
 
 
-def _interrupted(process: Process, instant: float, chance: random.Random) -> str:
+def _interrupted(process: subprocess.Popen[str], instant: float, chance: random.Random) -> str:
     """Send a drawn signal to a drawn part at an instant; returns what was done, if it lived."""
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(instant)
@@ -91,7 +87,7 @@ def _interrupted(process: Process, instant: float, chance: random.Random) -> str
     return _send(process, chance)
 
 
-def _send(process: Process, chance: random.Random) -> str:
+def _send(process: subprocess.Popen[str], chance: random.Random) -> str:
     """Send a drawn signal to a drawn part; returns the name of what was done."""
     kind = chance.choices(
         ("kill", "kill a worker", "kill all", "terminate", "interrupt twice", "hang up", "stop"),

@@ -14,9 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from commands import COMMANDS, Command, digests, environment, make_world
-from forks import Fork
 
-Process = subprocess.Popen[str] | Fork
 _LONGEST, _GRACE = 600.0, 20.0  # seconds after which a command hangs, and its workers outlive it
 _CURE = re.compile(
     r"\b(again|make room|free|choose|pass|use|raise|set|check|install|give|restore)\b", re.I
@@ -75,13 +73,6 @@ def start(
     )  # fmt: skip
 
 
-def fork(command: Command, world: Path, out: Path, workers: int, also: Mapping[str, str]) -> Fork:
-    """Start a command as `start` does, without the seconds that its imports take."""
-    prepare(command, world, out)
-    _, _, _, *words = command.line(world, out, workers)
-    return Fork(words, {**environment(), **also}, out.with_suffix(".said"))
-
-
 def prepare(command: Command, world: Path | str, out: Path | str) -> None:
     """Make the runs that a command reads, and the folder that it begins in."""
     for name in command.before:
@@ -90,7 +81,7 @@ def prepare(command: Command, world: Path | str, out: Path | str) -> None:
         shutil.copytree(Path(world) / "whole" / command.copied, out)
 
 
-def end(process: Process) -> tuple[int | None, str, int]:
+def end(process: subprocess.Popen[str]) -> tuple[int | None, str, int]:
     """The exit status, None if it hangs, what it said, and how many processes outlive it."""
     try:
         _, said = process.communicate(timeout=_LONGEST)

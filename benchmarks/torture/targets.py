@@ -38,16 +38,16 @@ with _measured:
     from corpusfit.embed.store import VectorStore
     from corpusfit.evaluation.formats import brat, conll, pairs, rows
     from corpusfit.evaluation.plan import TaskPlan
-    from corpusfit.experiments.loader import read_recipe
     from corpusfit.kernels.characters import table
     from corpusfit.kernels.tokens import identity, reference, tokenise
-    from corpusfit.mixing import plan as composition
     from corpusfit.scoring import registry as methods
     from corpusfit.scoring.arpa import read_arpa
     from corpusfit.scoring.names import names as method_names
     from corpusfit.scoring.table import read, read_columns, read_rows
     from corpusfit.text import contract as registry
     from corpusfit.text.reading import cut_units
+    from corpusfit_papers.experiments.loader import read_recipe
+    from corpusfit_papers.mixing import plan as composition
 
     registry.formats()
     for _name in method_names():

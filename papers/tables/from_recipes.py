@@ -23,7 +23,7 @@ import numpy as np
 
 sys.path.insert(1, str(Path(__file__).parents[2] / "benchmarks"))
 
-import corpusfit
+import corpusfit_papers
 import predictors
 import separation
 from corpusfit.evaluation.significance import LEVEL, holm
@@ -288,7 +288,7 @@ def main() -> None:
         if name in SEPARATIONS:
             separation.run(recipe, work)
         else:
-            corpusfit.run(recipe, out=work, cells=CELLS, only=asked.only)
+            corpusfit_papers.run(recipe, out=work, cells=CELLS, only=asked.only)
             add_predictors(recipe, work)
         write(asked.out, name, recipe.name, work, asked.only)
 

@@ -17,24 +17,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpusfit.evaluation.forecasting import forecast
-
+import corpusfit_papers
 from corpusfit import Machine
 from corpusfit import text as corpora
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.evaluation.tables import Table, markdown
 from corpusfit.evaluation.tasks import load
-from corpusfit.experiments import fingerprints
-from corpusfit.experiments.config import BASE
-from corpusfit.experiments.folder import RecipeFolder
-from corpusfit.experiments.graph import StepGraph, build_graph, with_found
-from corpusfit.experiments.grid import Cell, adapt_plan, columns_of
-from corpusfit.experiments.inputs import RecipeInputs, load_inputs
-from corpusfit.experiments.loader import read_recipe
-from corpusfit.experiments.steps import Select
-from corpusfit.experiments.tables import row_name
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.training.plan import AdapterPlan, AdaptPlan, WeightsPlan
+from corpusfit_papers.experiments import fingerprints
+from corpusfit_papers.experiments.config import BASE
+from corpusfit_papers.experiments.folder import RecipeFolder
+from corpusfit_papers.experiments.graph import StepGraph, build_graph, with_found
+from corpusfit_papers.experiments.grid import Cell, adapt_plan, columns_of
+from corpusfit_papers.experiments.inputs import RecipeInputs, load_inputs
+from corpusfit_papers.experiments.loader import read_recipe
+from corpusfit_papers.experiments.steps import Select
+from corpusfit_papers.experiments.tables import row_name
 
 sys.path.insert(1, str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -140,7 +139,10 @@ def links_of(recipe: Path, out: Path, cells: Path, machine: Machine) -> tuple[An
             continue
         if not path.exists():
             data = [str(inputs.folder.selections / key) for key in predictor.selections]
-            prospects = forecast(predictor.plan, data, machine=machine).prospects
+            plan = predictor.plan
+            prospects = corpusfit_papers.forecast(
+                data=data, model=plan.model.name, length=plan.train.length or 128, seed=plan.seed
+            ).prospects
             record = {
                 "loss": prospects[0].losses.get("task"),
                 "general": prospects[0].losses.get("general"),

@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from corpusfit.scoring.figures import figures
 from numpy.typing import NDArray
 from sklearn.metrics import f1_score, roc_auc_score
 
@@ -49,6 +48,7 @@ from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.samples import ALL, Drawn, Unit, first_bound, merge, sample_texts
 from corpusfit.text.context import RunContext
 from corpusfit.text.reading import cut_units
+from corpusfit_papers.figures import figures
 from corpusfit_papers.finetune import Tuning, encoder_folder, finetune, open_tuned
 
 KEYS = ("name", "model", "corpus", "seeds", "seed", "fractions", "selectors", "select", "selector")

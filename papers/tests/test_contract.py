@@ -2,7 +2,7 @@
 
 import pytest
 
-from corpusfit.core.registry import PAPERS
+from corpusfit.core.gone import PAPERS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Method
 from corpusfit.scoring.names import METHODS

@@ -3,7 +3,7 @@
 import pytest
 
 from corpus_method_promises import *  # noqa: F403
-from corpusfit.core.registry import PAPERS
+from corpusfit.core.gone import PAPERS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod
 from corpusfit.scoring.names import METHODS

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from corpusfit.experiments.loader import read_recipe
 from corpusfit.scoring.registry import build
+from corpusfit_papers.experiments.loader import read_recipe
 
 PAPERS = Path(__file__).parents[1] / "recipes"
 BERT = {

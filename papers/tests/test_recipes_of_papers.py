@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from corpusfit.experiments.loader import read_recipe
+from corpusfit_papers.experiments.loader import read_recipe
 
 ROOT = Path(__file__).parents[2]
 

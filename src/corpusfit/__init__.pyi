@@ -16,11 +16,8 @@ from .evaluation.evaluating import Evaluated
 from .evaluation.overlap import SplitOverlap
 from .evaluation.plan import EvaluatePlan, SplitPlan
 from .evaluation.splitting import Split
-from .experiments.api import run
 from .fitting.api import fit
 from .fitting.fitting import Fitted
-from .mixing.api import compose
-from .mixing.composing import Composition
 from .reporting.api import open, report
 from .selection.api import choose, explain, rank, select
 from .selection.estimator import SavedScorer, Scorer
@@ -42,7 +39,6 @@ __all__ = [
     "CacheEntry",
     "Clustered",
     "ClustersPlan",
-    "Composition",
     "Contamination",
     "CorpusfitError",
     "CorpusfitWarning",
@@ -64,7 +60,6 @@ __all__ = [
     "choose",
     "clear_cache",
     "clusters",
-    "compose",
     "contamination",
     "evaluate",
     "explain",
@@ -73,7 +68,6 @@ __all__ = [
     "overlaps",
     "rank",
     "report",
-    "run",
     "select",
     "split",
 ]

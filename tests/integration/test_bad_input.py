@@ -23,8 +23,6 @@ from corpusfit.core.errors import (
     OutputFolderError,
     StorageError,
     StrictError,
-    UnknownMethodError,
-    UsageError,
 )
 
 GOOD = [json.dumps({"text": t}).encode() for t in prose("market", 6)]
@@ -305,31 +303,6 @@ def test_inputs_that_are_not_there(cli, task, pile, tmp_path, role):
         assert done.out == ""
 
 
-def test_an_unknown_method_is_answered_with_the_nearest(cli, random_run, task, pile, tmp_path):
-    with pytest.raises(UnknownMethodError, match=r"got 'isolationforest'.*'isolation_forest'\?"):
-        random_run(pile, method="isolationforest")
-    done = cli(
-        *("select", "--target", task, "--corpus", pile, "--out", tmp_path / "o"),
-        *("--method", "randon"),
-    )
-    assert done.code == 2
-    assert "'random'" in done.err
-    assert not (tmp_path / "o").exists()
-
-
-@pytest.mark.parametrize("fraction", [0, -0.1, 1.5, float("nan")])
-def test_a_fraction_outside_its_range(cli, random_run, task, pile, tmp_path, fraction):
-    with pytest.raises(UsageError, match=r"`choose\.fraction.*\(0, 1\].*got "):
-        random_run(pile, fraction=fraction)
-    done = cli(
-        *("select", "--target", task, "--corpus", pile, "--out", tmp_path / "o"),
-        *("--method", "random", "--fraction", fraction),
-    )
-    assert done.code == 2
-    assert "--fraction" in done.err
-    assert "(0, 1]" in done.err
-
-
 def test_a_whole_fraction_takes_everything(random_run, pile):
     run = random_run(pile, fraction=1)
     assert all(s["selected"] for s in scores(run))
@@ -462,13 +435,8 @@ def imports_numpy(pid):
 def test_a_disk_that_may_be_too_small_is_warned_of(cli, task, pile, tmp_path, monkeypatch):
     free = shutil.disk_usage(tmp_path)._replace(free=10)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: free)
-    recipe = tmp_path / "compose.toml"
-    recipe.write_text(
-        f'composition = "E_D"\nbudget = 5\n[[sources]]\nname = "a"\nkind = "specific"\n'
-        f'language = "en"\npath = "{pile}"\n'
-    )
     words = ("--target", task, "--corpus", pile, "--method", "random", "--fraction", "0.5")
-    commands = (("select", *words), ("split", "--data", pile, "--dev", "0.1"), ("compose", recipe))
+    commands = (("select", *words), ("split", "--data", pile, "--dev", "0.1"))
     for command in commands:
         out = tmp_path / command[0]
         assert "GB" in cli(*command, "--out", out).err

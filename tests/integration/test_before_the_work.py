@@ -1,7 +1,6 @@
 """What cannot be trained or evaluated is refused before any text is tokenised or model trained."""
 
 import dataclasses
-import json
 from functools import partial
 
 import pytest
@@ -11,8 +10,8 @@ from journeys import prose
 from safetensors.torch import load_file
 
 import corpusfit
-from corpusfit import evaluation, experiments, training
-from corpusfit.core.errors import CorpusfitError, ModelError, UsageError
+from corpusfit import evaluation, training
+from corpusfit.core.errors import ModelError, UsageError
 from listening import Listening
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
@@ -131,61 +130,3 @@ def test_the_last_of_several_models_is_opened_before_the_first_is_trained(
     with pytest.raises(ModelError, match=r"^`model.*encoder-1"):
         corpusfit.evaluate(out=tmp_path / "seeds", **words | {"model": one, "base": ""})
     assert machine.progress.stages == []
-
-
-RECIPE = """
-name = "two models"
-models = ["{good}", "{bad}"]
-corpus = ["corpus.jsonl"]
-seeds = 1
-fractions = [0.3]
-selectors = ["base", "dsir"]
-[adapt.train]
-max_steps = 2
-device = "cpu"
-length = 32
-[evaluate.finetune]
-epochs = 1
-device = "cpu"
-[[tasks]]
-name = "topics"
-path = "topics"
-"""
-
-
-@pytest.mark.parametrize(
-    ("bad", "more", "says"),
-    [
-        ("no tokenizer", "", "no-tokenizer"),
-        ("encoder", '[adapt.objective]\nname = "mlm+nsp"\n', "seq_relationship|pooler"),
-        ("encoder", '[adapt.objective]\nname = "translation"\n', "corpus must .*pairs"),
-    ],
-)
-def test_a_recipe_opens_every_model_before_its_first_selection(
-    models, machine, task, jsonl, tiny_lm, tmp_path, bad, more, says
-):
-    jsonl("corpus.jsonl", prose("market", 60))
-    path = tmp_path / "recipe.toml"
-    text = RECIPE.format(good=tiny_lm, bad=models(bad))
-    path.write_text(text.replace("[evaluate.finetune]", f"{more}[evaluate.finetune]"), "utf-8")
-    with pytest.raises(CorpusfitError, match=says) as refused:
-        corpusfit.run(path, out=tmp_path / "out", machine=machine)
-    assert not (tmp_path / "out/selections").exists()
-    assert not (tmp_path / "out/scores").exists()
-    if more.count("translation"):
-        return
-    experiments.missing(path, out=tmp_path / "dry", machine=machine)
-    assert any(str(refused.value) in warning for warning in machine.progress.warnings)
-
-
-def test_a_finished_recipe_opens_no_model_again(
-    machine, task, jsonl, tiny_lm, tmp_path, monkeypatch
-):
-    jsonl("corpus.jsonl", prose("market", 60))
-    path = tmp_path / "recipe.toml"
-    text = RECIPE.format(good=tiny_lm, bad="").replace(', ""', "")
-    path.write_text(text.replace('"base", "dsir"', '"base"'), "utf-8")
-    ran = corpusfit.run(path, out=tmp_path / "out", machine=machine)
-    assert json.loads((ran.path / "manifest.json").read_text("utf-8"))
-    monkeypatch.setattr("corpusfit.experiments.running.require_models", pytest.fail)
-    corpusfit.run(path, out=tmp_path / "out", machine=machine)

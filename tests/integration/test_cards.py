@@ -58,13 +58,13 @@ def test_a_name_ends_neither_its_cell_nor_its_quotes(run, tmp_path):
     )
 
 
-def model(folder: Path, **counts) -> Adapted:
+def model(folder: Path, objective="mlm", **counts) -> Adapted:
     losses = {"task": 3.0}, {"task": 2.5}
     manifest = {
         "command": "adapt",
         "corpusfit": "0.1.0",
         "base": {"name": "/models/bert-tiny"},
-        "plan": {"seed": 0, "objective": {"name": "mlm"}},
+        "plan": {"seed": 0, "objective": {"name": objective}},
         "words": "mlm for 60 steps.",
         "data": [{"name": "part-00000.jsonl.zst"}],
         "losses": dict(zip(("before", "after"), losses, strict=True)),
@@ -107,8 +107,7 @@ def test_a_model_has_what_was_left_out_in_its_card(tmp_path, holders, said):
 
 
 def test_a_sentence_encoder_names_its_library(tmp_path):
-    (tmp_path / "modules.json").write_text("[]")
-    cards.write_model_card(tmp_path, model(tmp_path).manifest)
+    cards.write_model_card(tmp_path, model(tmp_path, "tsdae").manifest)
     card = (tmp_path / "README.md").read_text("utf-8")
     assert "library_name: sentence-transformers" in card
 

@@ -159,20 +159,11 @@ def test_a_damaged_archive_has_one_cure_whatever_its_bytes_look_like(cli, pile, 
     assert "iconv" not in warning
 
 
-def test_a_split_and_a_composition_name_the_cure_of_a_file(cli, tmp_path):
+def test_a_split_names_the_cure_of_a_file(cli, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "latin.jsonl").write_bytes(PARTLY["latin.jsonl"][0])
     (folder / "rows.jsonl").write_text(ROWS)
-    (tmp_path / "compose.toml").write_text(
-        f'composition = "E_D"\nbudget = 20\n[[sources]]\nname = "a"\nkind = "specific"\n'
-        f'language = "en"\npath = "{folder}"\n'
-    )
-    splitting = ("split", "--data", folder, "--dev", "0.1")
-    for words in (splitting, ("compose", tmp_path / "compose.toml")):
-        done = cli(*words, "--out", tmp_path / words[0])
-        assert done.code == 0, done.err
-        assert re.search(r"\b10\b[^.]*\n*.*latin\.jsonl is not in UTF-8.*iconv", done.err, re.S)
-    (folder / "mark.csv").write_bytes(PARTLY["mark.csv"][0] * 2)
-    done = cli("compose", tmp_path / "compose.toml", "--out", tmp_path / "other")
-    assert (done.code, "--set" in done.err) == (0, False)  # a recipe has no separator
+    done = cli("split", "--data", folder, "--dev", "0.1", "--out", tmp_path / "split")
+    assert done.code == 0, done.err
+    assert re.search(r"\b10\b[^.]*\n*.*latin\.jsonl is not in UTF-8.*iconv", done.err, re.S)

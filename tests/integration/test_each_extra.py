@@ -79,9 +79,7 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     ((), "choose scored --fraction 0.1 --out chosen"),
     ((), "rank --target target.jsonl --corpus pile --method dsir --method isolation_forest"),
     ((), "explain words --text kinase"),
-    ((), "audit words --truth source"),
     ((), f"clusters --corpus pile --k 2,3 --baselines --out domains {INLINE}"),
-    (("languages",), "compose compose.toml --out composed"),
     ((), "split --data target.jsonl --dev 10 --test 10 --near --out splits"),
     ((), "contamination --task splits --data words"),
     (("xlsx",), "contamination --task sheets --data words"),
@@ -91,37 +89,12 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     (("models",), f"evaluate --model lm --task task --out scores {FINETUNE}"),
     (("models",), f"evaluate --model minilm --task task --out other {FINETUNE}"),
     (("models",), "evaluate --frozen --model lm --task task --seeds 1 --out frozen"),
-    (("train",), "run run.toml --out table"),
     (("train",), FIT),
-    (("models",), "forecast --data words --model lm"),
-    (("models",), "forecast --data words --model minilm --set model.new_head=true"),
-    ((), "retrieval --model static --pairs pair:en.txt,de.txt"),
-    (("models",), "retrieval --model lm --pairs pair:en.txt,de.txt"),
-    (("models",), "tokenizers --tokenizer lm --specific target.jsonl --general pile"),
-    (("models",), "tokenizers --tokenizer minilm --specific target.jsonl --general pile"),
     (("report",), "report words"),
     ((), "demo"),
 ]
 ELSEWHERE = ("hub", "ray", "demo", FIT)
 """What has tests of its own with the hub, a cluster, or minutes: not run where it would work."""
-
-RUN = """
-name = "small"
-model = "lm"
-corpus = ["pile"]
-fractions = [0.3]
-seeds = 1
-selectors = ["base", "dsir"]
-adapt.train = {max_steps = 1, batch = 4, length = 32, device = "cpu", precision = "fp32"}
-adapt.mix = {heldout = 8}
-evaluate.finetune = {epochs = 1, length = 32, device = "cpu", precision = "fp32"}
-tasks = [{name = "science", path = "task"}]
-"""
-COMPOSE = """
-composition = "E_D"
-budget = 10
-sources = [{name = "task", kind = "specific", language = "en", path = "target.jsonl"}]
-"""
 
 
 def installed_with(extras):
@@ -175,10 +148,8 @@ def folder(tmp_path_factory, tiny_lm):
         sheet.save(folder / f"sheets/{split}.xlsx")
     for side in ("en", "de"):
         (folder / f"{side}.txt").write_text("\n".join(rows["task"]) + "\n")
-    (folder / "run.toml").write_text(RUN)
     (folder / "sitecustomize.py").write_text(HIDE)
     (folder / "child.py").write_text(CHILD)
-    (folder / "compose.toml").write_text(COMPOSE)
     (folder / "lm").symlink_to(tiny_lm)
     return folder
 

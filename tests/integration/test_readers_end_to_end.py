@@ -105,25 +105,6 @@ def expected(tmp_path_factory, inline, tiny_static):
     return found
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_the_form_does_not_matter(read, expected, tmp_path, form):
-    path = tmp_path / f"corpus.{form}"
-    path.write_bytes(FORMS[form])
-    run = read(path)
-    assert [(s["text"], s["score"]) for s in run] == expected
-    assert {s["source"] for s in run} == {path.name}
-    assert run.manifest["counts"]["rejected"] == 0
-    numbers = [s["row"] for s in run]
-    if form.startswith("txt"):
-        lines = "\n\n".join(TEXTS).split("\n")
-        assert [lines[row] for row in numbers] == [t.split("\n")[0] for t in TEXTS]
-    else:
-        assert numbers == list(range(len(TEXTS)))
-    ids = [s["id"] for s in run]
-    as_read = {"csv": str, "tsv": str, "txt": lambda _: None}.get(form.split(".")[0], int)
-    assert ids == [as_read(i) for i in range(len(TEXTS))]
-
-
 @pytest.mark.parametrize("form", ["jsonl", "txt", "jsonl.zst"])
 def test_standard_input(read, expected, monkeypatch, form):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FORMS[form])))
@@ -199,10 +180,3 @@ def test_offsets_point_back_into_the_document(read, jsonl, unit):
     for row in scores(run):
         assert 1 <= row["units"] <= 2
         assert unit == "document" or row["tokens"] <= 16 * row["units"]
-
-
-def test_segments_join_fifteen_units(read, jsonl):
-    corpus = jsonl("long.jsonl", ["A short sentence. " * 40, "Another one. " * 3])
-    run = read(corpus, method="random", unit="sentence", settings=["cut.gamma=15"])
-    found = [(s["row"], s["segment"], s["units"]) for s in scores(run)]
-    assert found == [(0, 0, 15), (0, 1, 15), (0, 2, 10), (1, 0, 3)]

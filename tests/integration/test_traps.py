@@ -28,8 +28,7 @@ import pytest
 import zstandard
 from journeys import prose, write_rows
 
-from corpusfit.cli import app  # noqa: F401  (registers the commands)
-from corpusfit.cli.options import COMMANDS
+from corpusfit.cli.app import JOURNEY
 
 pytestmark = [
     pytest.mark.slow,
@@ -50,53 +49,20 @@ LINES = {
     "choose": "{out}/scored --fraction 0.1 --out {out}/choose",
     "rank": "--target target.jsonl --corpus corpus --method dsir --method random",
     "explain": "{out}/select --text 'the kinase binds'",
-    "audit": "{out}/select --truth source --domain 'task*'",
     "clusters": "--corpus corpus --k 2 --embedder static --out {out}/clusters",
-    "compose": "compose.toml --out {out}/compose",
     "split": "--data labeled.jsonl --dev 20 --test 20 --near --out {out}/split",
     "contamination": "--task split --data {out}/select",
     "adapt": f"--model model --data {{out}}/select --max-steps 2 {SHORT} --out {{out}}/adapt",
     "evaluate": "--model model --task split --seeds 1 --epochs 1 --length 32 --out {out}/evaluate",
-    "run": "recipe.toml --out {out}/run",
-    "forecast": "--data {out}/select --model model",
-    "retrieval": "--model static --pairs pairs",
-    "tokenizers": "--tokenizer model --specific target.jsonl --general corpus/task.jsonl",
     "report": "{out}/select --out {out}/page.html --figures {out}/figures",
     "methods": "dsir",
     "cache": "list",
     "fit": "--task split --corpus corpus --model model --time 10min --dry-run --out {out}/fit",
     "demo": "--out {out}/demo",
 }
-WITHOUT_WORKERS = {"explain", "audit", "tokenizers", "report", "methods", "cache"}
+WITHOUT_WORKERS = {"explain", "report", "methods", "cache"}
 INPUT = re.compile(r".*\.(jsonl|toml|de|en)")
-MINUTES = {"demo", "fit", "run"}  # these run before a release
-RECIPE = """
-name = "small"
-model = "model"
-corpus = ["corpus"]
-seeds = 1
-fractions = [0.3]
-selectors = ["random", "dsir"]
-compare = "random"
-pairs = [["dsir", "random"]]
-[adapt]
-train = {max_steps = 2, batch = 4, length = 32, evaluations = 1, device = "cpu", precision = "fp32"}
-mix = {heldout = 8}
-[evaluate]
-finetune = {epochs = 1, length = 32, device = "cpu", precision = "fp32"}
-[[tasks]]
-name = "task"
-path = "split"
-"""
-COMPOSITION = """
-composition = "E_D"
-budget = 100
-[[sources]]
-name = "own"
-kind = "specific"
-language = "en"
-path = "corpus"
-"""
+MINUTES = {"demo", "fit"}  # these run before a release
 
 
 @pytest.fixture(scope="module")
@@ -165,8 +131,6 @@ def world():
         write_rows(data / "split" / f"{name}.jsonl", labeled[nth::3])
     for side in ("de", "en"):
         (data / f"pairs.{side}").write_text("\n".join(prose("task", 30)), "utf-8")
-    (data / "recipe.toml").write_text(RECIPE, "utf-8")
-    (data / "compose.toml").write_text(COMPOSITION, "utf-8")
     done = run(
         root, "adapt", f"--init tiny --data target.jsonl --max-steps 1 {SHORT} --out {{out}}/m"
     )
@@ -257,7 +221,7 @@ def secrets_in(data):
 
 
 def test_every_command_is_tried():
-    assert LINES.keys() == COMMANDS.keys()
+    assert LINES.keys() == {name for names in JOURNEY.values() for name in names}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,9 @@
-"""The systems, baselines and tables of five papers: methods, commands and functions."""
+"""The systems, baselines and tables of five papers: methods and commands of corpusfit.
+
+import corpusfit_papers
+
+ran = corpusfit_papers.run("papers/recipes/tadpole_table3_cpu.toml", out="table3/")
+"""
 
 import lazy_loader
 

@@ -18,7 +18,6 @@ from corpusfit.cli import (
     TERMINATED,
     adapt,
     clusters,
-    compose,
     contamination,
     demo,
     evaluate,
@@ -30,7 +29,6 @@ from corpusfit.cli import (
     show,
     split,
 )
-from corpusfit.cli import run as run_recipe
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.options import COMMANDS, RUN
 from corpusfit.cli.show import say
@@ -52,8 +50,8 @@ from corpusfit.core.settings import RENAMED
 _MODULES = {
     "All in one": (fit, demo),
     "Select text": (select, explain),
-    "Prepare corpora and tasks": (clusters, compose, split, contamination),
-    "Adapt and evaluate models": (adapt, evaluate, run_recipe),
+    "Prepare corpora and tasks": (clusters, split, contamination),
+    "Adapt and evaluate models": (adapt, evaluate),
     "Report, maintain": (report, methods),
 }
 JOURNEY = {

@@ -55,12 +55,15 @@ SETTINGS = {
 MOVED = (
     # commands, and public names in Python
     "Audit",
+    "Composition",
     "Forecast",
     "Retrieval",
     "Tokenized",
     "audit",
+    "compose",
     "forecast",
     "retrieval",
+    "run",
     "tokenizers",
     # methods
     "betr",

@@ -60,16 +60,17 @@ class Registry:
             UsageError: its package is made for another version of corpusfit.
         """
         entry = self.theirs().get(name)
-        if entry is None:
-            return importlib.import_module(self.ours()[name])
-        if entry.dist and entry.dist.name == PAPERS and entry.dist.version != __version__:
+        package = entry.dist if entry else None
+        if package and package.name == PAPERS and package.version != __version__:
             raise UsageError(
-                f"{PAPERS} {entry.dist.version} is not for corpusfit {__version__}: "
+                f"{PAPERS} {package.version} is not for corpusfit {__version__}: "
                 f"pip install {PAPERS}=={__version__}"
             )
         try:
-            return importlib.import_module(entry.module)
+            return importlib.import_module(self.modules()[name])
         except Exception as e:  # a module raises any kind of exception
+            if name not in self.theirs():
+                raise
             raise self.broken(name, f"cannot be imported ({type(e).__name__}: {e})") from e
 
     def classes(self, name: str, contract: type) -> list[Any]:
@@ -94,10 +95,8 @@ class Registry:
 
     def package_of(self, name: str) -> str:
         """The package, as pip names it, that a name is of."""
-        entry = self.theirs().get(name)
-        if entry is not None and entry.dist is not None:
-            return entry.dist.name
-        return self.modules()[name].partition(".")[0]
+        distribution = self.theirs()[name].dist if name in self.theirs() else None
+        return distribution.name if distribution else self.modules()[name].partition(".")[0]
 
     def broken(self, name: str, why: str) -> PackageError:
         """The error for a module of a package that cannot be used."""

@@ -17,7 +17,6 @@ _RESULTS = {
     "evaluate": "evaluation.evaluating.Evaluated",
     "fit": "fitting.fitting.Fitted",
     "clusters": "domains.clustering.Clustered",
-    "compose": "mixing.composing.Composition",
     "split": "evaluation.splitting.Split",
 }
 """The class of a command's finished run."""
@@ -28,10 +27,10 @@ def open(folder: str | os.PathLike[str]) -> Finished:
 
     Args:
         folder: the `out` of a `select`, `choose`, `adapt`, `evaluate`, `fit`,
-            `clusters`, `compose` or `split`.
+            `clusters` or `split`.
 
     Returns:
-        `Selection`, `Adapted`, `Evaluated`, `Fitted`, `Clustered`, `Composition` or `Split`.
+        `Selection`, `Adapted`, `Evaluated`, `Fitted`, `Clustered` or `Split`.
 
     Raises:
         InputError: the folder holds no finished run of these commands.

@@ -679,8 +679,9 @@ class AdaptPlan(Settings):
             group, name = path.split(".")
             got = getattr(getattr(self, group), name)
             if path not in kind.takes and got != getattr(getattr(plain, group), name):
-                others = [other for other in OBJECTIVES.ours() if path in load(other).takes]
-                cure = f"Leave it out, or set `objective.name` to {' or '.join(others)}."
+                able = (other for other in OBJECTIVES.ours() if path in load(other).takes)
+                others = " or ".join(f"`objective.name={other}`" for other in able)
+                cure = f"Leave it out, or set {others}."
                 raise _left_out(path, where, got, cure)
         init, sizes = self.model.init, kind.sizes
         if init and not sizes:

@@ -150,7 +150,7 @@ def special_tokens_of_translator(model: Any, tokenizer: Any, name: str) -> Speci
             f"its tokenizer marks target texts otherwise (tgt_lang: {tokenizer.tgt_lang}). {_SAVE}"
         )
     return SpecialTokens(
-        prefix=(),
+        prefix=(),  # the stored tokens of both sides hold their special tokens
         suffix=(),
         mask=None,
         pad=pad,

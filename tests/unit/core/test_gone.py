@@ -8,8 +8,9 @@ from typer.testing import CliRunner
 
 import corpusfit
 from corpusfit.cli.app import COMMANDS, app
+from corpusfit.core import registry
 from corpusfit.core.errors import UsageError
-from corpusfit.core.gone import GONE, gone
+from corpusfit.core.gone import GONE, gone, moved
 from corpusfit.core.manifest import Finished
 
 
@@ -28,7 +29,7 @@ def test_what_to_do_instead_exists(name):
     assert {*public} <= {*corpusfit.__all__}
 
 
-@pytest.mark.parametrize("typed", ["clusters --no-report", "run --no-report", "report DIR DIR"])
+@pytest.mark.parametrize("typed", ["clusters --no-report", "report DIR DIR"])
 def test_what_a_command_no_longer_takes_is_refused(typed):
     done = CliRunner().invoke(app, typed.split())
     assert done.exit_code == 2
@@ -49,3 +50,18 @@ def test_a_method_of_before_is_refused_with_what_to_do_instead():
     with pytest.raises(AttributeError, match="hf upload"):
         _ = run.push_to_hub
     assert not hasattr(run, "nosuch")
+
+
+@pytest.mark.parametrize("name", ["Composition", "compose", "run"])
+def test_a_public_name_that_moved_is_refused_with_its_package(name):
+    with pytest.raises(AttributeError, match="pip install corpusfit-papers"):
+        getattr(corpusfit, name)
+
+
+@pytest.mark.parametrize("name", ["compose", "run"])
+def test_without_its_package_a_command_that_moved_is_refused_with_it(name, monkeypatch):
+    monkeypatch.setattr(registry, "_entries", lambda group: {})
+    done = CliRunner().invoke(app, [name, "recipe.toml"])
+    assert done.exit_code != 0
+    assert moved(name) in f"{done.output} {done.exception}"
+    assert f"  {name} " not in CliRunner().invoke(app, ["--help"]).output

@@ -86,23 +86,17 @@ def test_a_folder_that_is_missing_or_read_only_is_not_locked(tmp_path, work):
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param("adapt", marks=pytest.mark.slow), "clusters", "compose", "evaluate", "split"],
+    [pytest.param("adapt", marks=pytest.mark.slow), "clusters", "evaluate", "split"],
 )
 def test_a_second_command_on_one_out_writes_nothing(name, tmp_path, jsonl, inline):
     texts = jsonl("corpus.jsonl", [f"text {n} about something" for n in range(50)])
     rows = [{"text": f"text {n}", "label": str(n % 2)} for n in range(20)]
     for split in ("train", "dev", "test"):
         jsonl(f"task/{split}.jsonl", rows)
-    recipe = tmp_path / "recipe.toml"
-    recipe.write_text(
-        'composition = "E_D"\nbudget = 9\n[[sources]]\nname = "own"\nkind = "specific"\n'
-        f'language = "en"\npath = "{texts}"\n'
-    )
     out = tmp_path / "out"
     words = {
         "adapt": {"data": texts, "model": "none"},
         "clusters": {"corpus": texts, "k": 2, "embedder": "static"},
-        "compose": {"recipe": recipe},
         "evaluate": {"task": tmp_path / "task", "model": "none"},
         "split": {"data": texts, "dev": 5, "test": 5},
     }

@@ -37,7 +37,7 @@ corpusfit.split(data="t", out="o", dev=10, near=True)
 """
 
 
-ROOMS = ("selection", "training", "evaluation", "domains", "mixing", "experiments")
+ROOMS = ("selection", "training", "evaluation", "domains")
 ROOMS += ("fitting", "reporting", "text")
 MODULES = {room: importlib.import_module(f"corpusfit.{room}.api") for room in ROOMS}
 OFFERS = {

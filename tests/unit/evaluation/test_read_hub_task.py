@@ -1,11 +1,10 @@
 """Tasks from Hugging Face datasets, with a local folder in place of the hub."""
 
 import json
-import sys
 
 import pytest
 
-from corpusfit.core.errors import InputError, MissingDependencyError
+from corpusfit.core.errors import InputError
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.reading import read_task
 
@@ -49,9 +48,3 @@ def test_no_train_split(write):
 def test_unreachable():
     with pytest.raises(InputError, match=r"^`task\b.*'nobody/nothing'"):
         read("hub:nobody/nothing")
-
-
-def test_without_the_library(monkeypatch):
-    monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(MissingDependencyError, match=r"corpusfit\[hub\]"):
-        read("hub:owner/name")

@@ -8,7 +8,8 @@ import pytest
 from corpusfit import __version__
 from corpusfit.core import registry
 from corpusfit.core.errors import UnknownMethodError, UsageError
-from corpusfit.scoring.names import METHODS, MOVED, names
+from corpusfit.core.gone import MOVED, PAPERS
+from corpusfit.scoring.names import METHODS, names
 from corpusfit.scoring.registry import load
 
 PLUG_IN = '''"""Longer texts first."""
@@ -32,7 +33,7 @@ def installed(tmp_path, monkeypatch):
 
 
 def of_papers(name, version):
-    package = SimpleNamespace(name=registry.PAPERS, version=version)
+    package = SimpleNamespace(name=PAPERS, version=version)
     return SimpleNamespace(name=name, module="a_package", dist=package)
 
 
@@ -63,4 +64,4 @@ def test_methods_for_another_version_are_refused(installed, version):
 def test_methods_for_this_version_are_found(installed):
     installed(of_papers("bm25", __version__))
     assert load("bm25").__name__ == "Length"
-    assert METHODS.package_of("bm25") == registry.PAPERS
+    assert METHODS.package_of("bm25") == PAPERS

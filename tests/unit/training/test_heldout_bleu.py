@@ -86,6 +86,6 @@ def test_patience_goes_by_bleu():
 
 def test_only_translation_is_measured_by_bleu():
     plan = AdaptPlan(model=ModelPlan(init="tiny"), train=TrainPlan(best_by="bleu"))
-    with pytest.raises(UsageError, match=r"^`train\.best_by` must be loss"):
+    with pytest.raises(UsageError, match=r"^`train\.best_by` must be left out"):
         plan.check()
     dataclasses.replace(plan, objective=ObjectivePlan("translation")).check()

@@ -64,10 +64,6 @@ class Translation(Objective):
             decoder_start_token_id=tokenizer.pad_token_id,
         )
 
-    def overhead(self) -> int:
-        """0: the stored tokens of both sides hold their special tokens."""
-        return 0
-
     def micro_batches(
         self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, max_rows: int, width: int = 0
     ) -> list[MicroBatch]:

@@ -1,0 +1,280 @@
+"""Reads a recipe's tasks, pile and models, and fingerprints their content."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from corpusfit import Machine
+from corpusfit import text as corpus
+from corpusfit.contracts import EmbedPlan, bad_setting, write_bytes
+from corpusfit.core.engine import Progress
+from corpusfit.core.hub import downloaded
+from corpusfit.core.manifest import digest, source_identity
+from corpusfit.core.plan import SECOND, ReadPlan
+from corpusfit.core.types import Source
+from corpusfit.embed import prepare
+from corpusfit.evaluation.formats.rows import row_of
+from corpusfit.evaluation.network import head_fingerprint
+from corpusfit.evaluation.plan import TaskPlan, metric_of
+from corpusfit.evaluation.reading import read_task
+from corpusfit.evaluation.task import Examples, Task, split_overlaps, store_task, task_digest
+from corpusfit.evaluation.tasks import load
+from corpusfit.selection.resolving import by_size, encoder_of
+from corpusfit.text.pairs import Sampled, is_english_only, sampled, with_side
+from corpusfit.training.plan import TASK
+from corpusfit_papers.experiments.config import (
+    BASE,
+    COMPOSE,
+    INIT,
+    ORACLE,
+    Recipe,
+    RecipeTask,
+    Selector,
+)
+from corpusfit_papers.experiments.fingerprints import encoders_of, method_of, translators
+from corpusfit_papers.experiments.folder import RecipeFolder
+from corpusfit_papers.experiments.grid import task_plan
+from corpusfit_papers.mixing.plan import CompositionPlan
+from corpusfit_papers.mixing.plan import read_recipe as read_composition
+
+
+@dataclass(frozen=True)
+class StoredTask:
+    """A task of some size, in the recipe's folder."""
+
+    name: str
+    size: int  # number of training examples that the recipe asks for; 0 for all
+    examples: int  # number of training examples that it has
+    kind: str
+    metric: str
+    # digests: of the whole task, of its training texts, of their scored side, of its training
+    # examples with their labels, of its dev and test texts
+    key: str
+    texts: str
+    target: str
+    learned: str
+    judged: str
+    splits: tuple[int, int] = (0, 0)  # numbers of dev and test examples
+    copies: int = 0  # test examples whose text is in train too
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RecipeInputs:
+    """The inputs of all steps, with fingerprints."""
+
+    recipe: Recipe
+    folder: RecipeFolder
+    tasks: Mapping[tuple[str, int], StoredTask]  # by name and size
+    # fingerprints: sources of the corpus, models (translation models too), encoders, and files
+    # that methods read
+    pile: Mapping[str, str]
+    models: Mapping[str, str]
+    encoders: Mapping[EmbedPlan, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    # by recipe, the plan of a composition with what decides its text
+    compositions: Mapping[str, tuple[CompositionPlan, str]] = field(default_factory=dict)
+    # settings that the search chose, by task and size
+    found: Mapping[tuple[str, int], dict[str, int]] = field(default_factory=dict)
+    only: tuple[str, ...] = ()  # tasks whose cells are run; empty for all
+
+    def runs(self, task: str) -> bool:
+        """Whether the cells of a task are run."""
+        return not self.only or task in self.only
+
+    def first(self) -> StoredTask:
+        """The first task, for selections that do not depend on the task."""
+        return next(iter(self.tasks.values()))
+
+
+def load_inputs(
+    recipe: Recipe, folder: RecipeFolder, machine: Machine, *, store: bool
+) -> RecipeInputs:
+    """Read and fingerprint everything that steps depend on, at about a second per gigabyte."""
+    downloaded.clear()  # each command asks the hub again
+    read = recipe.selectors[0].select.read
+    pile = {}
+    models = {
+        name: name if name.startswith(INIT) else head_fingerprint(name, key)
+        for name, key in recipe.every_model.items()
+    }
+    models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
+    if recipe.corpus:
+        sources = corpus.find(
+            recipe.corpus, read, spool=folder.work, role="corpus", note=machine.progress.note
+        )
+        pile = source_identity(sources)
+        trains = [s for s in recipe.selectors if s.strategy not in (BASE, TASK, COMPOSE)]
+        translates = any(s.adapt.objective.kind.pairs for s in trains)
+        if translates and not corpus.is_parallel(sources):
+            allowed = "aligned pairs, as adapt.objective.name trains on them"
+            raise bad_setting("corpus", allowed, ", ".join(recipe.corpus))
+        # resolve what depends on the corpus, as steps are identified by final settings
+        recipe = dataclasses.replace(recipe, selectors=_with_embedders(recipe, sources))
+        if corpus.is_parallel(sources):
+            recipe = with_scored_side(recipe, sources, machine.progress)
+    plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
+    encoders = {
+        embed: prepare(embed, machine.cache_folder())
+        for embed in dict.fromkeys(e for plan in plans for e in encoders_of(plan))
+    }
+    files = {
+        file: corpus.fingerprint(file)[0]
+        for file in dict.fromkeys(f for p in plans for f in method_of(p).files)
+    }
+    tasks = {}
+    for entry in recipe.tasks:
+        for stored in _stored(recipe, entry, folder, machine.progress, store=store):
+            tasks[stored.name, stored.size] = stored
+    composition_files = (s.composition_for(task) for s in recipe.selectors for task in recipe.tasks)
+    files_of = filter(None, dict.fromkeys(composition_files))
+    compositions = {file: _composition(file, folder) for file in files_of}
+    return RecipeInputs(recipe, folder, tasks, pile, models, encoders, files, compositions)
+
+
+def _composition(file: str, folder: RecipeFolder) -> tuple[CompositionPlan, str]:
+    """A composition's plan, and the digest of its settings and its texts."""
+    plan = read_composition(Path(file))
+    decides = dataclasses.asdict(plan)
+    for source, settings in zip(plan.sources, decides["sources"], strict=True):
+        for name in ("path", "target"):
+            inputs = getattr(source, name)
+            settings[name] = {}
+            if inputs:
+                role = f"source {source.name}: {name}"
+                sources = corpus.find(inputs, source.read, spool=folder.work, role=role)
+                settings[name] = source_identity(sources)
+    return plan, digest(decides)
+
+
+def _with_embedders(recipe: Recipe, sources: Sequence[Source]) -> tuple[Selector, ...]:
+    """The selectors, with embedder `auto` resolved."""
+    return tuple(
+        dataclasses.replace(s, select=by_size(s.select, sources, workers=1)[0])
+        if s.selects and s.strategy != ORACLE
+        else s
+        for s in recipe.selectors
+    )
+
+
+def with_scored_side(recipe: Recipe, sources: Sequence[Source], progress: Progress) -> Recipe:
+    """The recipe with the side of a parallel corpus that all of its selectors score."""
+    read = recipe.selectors[0].select.read
+    texts = [sampled(sources, read)]
+    for entry in (task for task in recipe.tasks if task.path):
+        task = read_task(entry.path, task_plan(recipe, entry).task, seed=recipe.seed)
+        examples, parallel = _target(task), load(task.kind).parallel
+        sides = [examples.texts(), _translations(examples)] if parallel else [examples.texts()]
+        names = ((task.labels[0], task.labels[1]),) if parallel else ()
+        texts.append(Sampled(names, zip(*sides, strict=True)))
+    encoders = (encoder_of(s.select) for s in recipe.selectors if s.selects)
+    english = next(filter(is_english_only, encoders), "")
+    read = with_side(read, english, progress.note, *texts)
+    selectors = (
+        dataclasses.replace(
+            s,
+            select=dataclasses.replace(s.select, read=read),
+            adapt=dataclasses.replace(s.adapt, read=read),
+        )
+        for s in recipe.selectors
+    )
+    return dataclasses.replace(recipe, selectors=tuple(selectors))
+
+
+def _stored(
+    recipe: Recipe, entry: RecipeTask, folder: RecipeFolder, progress: Progress, *, store: bool
+) -> Iterator[StoredTask]:
+    """A task in each size that it reaches, with its texts as the target (TADPOLE, section 4.2)."""
+    plan = task_plan(recipe, entry)
+    whole = read_task(entry.path, plan.task, seed=recipe.seed)
+    common = split_overlaps(whole)
+    for note in (*whole.notes, *common.notes()):
+        progress.warn(f"{entry.name}: {note}")
+    read, n, learns = recipe.selectors[0].select.read, len(whole.train), load(whole.kind).learns
+    if plan.task.loss_on and plan.task.text_field != read.text_field:  # one training reads both
+        allowed = f"that of the corpus, {read.text_field!r}, with `task.loss_on`"
+        raise bad_setting("evaluate.task.text_field", allowed, plan.task.text_field)
+    parallel = load(whole.kind).parallel
+    sizes = (sorted(recipe.train_sizes) if learns else []) or [0]
+    beyond = [size for size in sizes if size > n]
+    if beyond:
+        progress.warn(
+            f"{entry.name} has {n:,} training examples, fewer than {beyond[0]:,}; its largest row "
+            "uses all of them."
+        )
+    for size in [*(size for size in sizes if size <= n), *beyond[:1]]:
+        task = whole.first(size, recipe.seed) if 0 < size < n else whole
+        stored = StoredTask(
+            entry.name,
+            size,
+            len(task.train),
+            task.kind,
+            metric_of(plan.task, task.kind),
+            key=task_digest(dataclasses.replace(task, name="", notes=())),
+            texts=digest(_guarded(_target(task), parallel=parallel)),
+            target=digest(_scored_texts(_target(task), task.kind, read)),
+            learned=digest([task.kind, task.labels, task.train.pieces, task.train.labels]),
+            judged=digest(
+                [_guarded(examples, parallel=parallel) for examples in (task.dev, task.test)]
+            ),
+            splits=(len(task.dev), len(task.test)),
+            copies=(common if task is whole else split_overlaps(task)).between[1].shared,
+            notes=task.notes,
+        )
+        if store:
+            _store(task, folder, stored.key, read, plan.task)
+        yield stored
+
+
+def _target(task: Task) -> Examples:
+    """The examples whose texts are the target: train, or dev of a task without it.
+
+    Reference: Aharoni and Goldberg (2020), section 4.1, selects by the dev set of each domain.
+    """
+    return task.train if len(task.train) else task.dev
+
+
+def _guarded(examples: Examples, *, parallel: bool) -> list[str]:
+    """Texts that no training text may contain; both sides for a translation task."""
+    labels = (str(label) for names in examples.labels for label in names)
+    return [*examples.texts(), *(labels if parallel else ())]
+
+
+def _scored_texts(examples: Examples, kind: str, read: ReadPlan) -> list[str]:
+    """The texts of the side that selections score, which only examples of pairs have two of."""
+    second = read.side == SECOND and load(kind).parallel
+    return _translations(examples) if second else examples.texts()
+
+
+def _translations(examples: Examples) -> list[str]:
+    return [str(label[0]) for label in examples.labels]
+
+
+def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan, plan: TaskPlan) -> None:
+    """Write a task for fine-tuning, and the texts of its splits for `--target` and `--guard`.
+
+    Of a translation task, texts of the target and of dev are also written with their translations.
+    """
+    parallel, target = load(task.kind).parallel, _target(task)
+    heldout = {s: _guarded(getattr(task, s), parallel=parallel) for s in ("dev", "test")}
+    for split, texts in {"train": _scored_texts(target, task.kind, read), **heldout}.items():
+        path = folder.texts(key, split)
+        rows = (row_of(text, plan, read.text_field) for text in texts)
+        data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+        # the file is compared whole, because no digest covers how it is read
+        if not path.exists() or path.read_bytes() != data:
+            write_bytes(path, data)
+    for split, examples in (("train", target), ("dev", task.dev)) if parallel else ():
+        pairs = zip(examples.texts(), _translations(examples), strict=True)
+        lines = [f"{_one_line(text)}\t{_one_line(other)}\n" for text, other in pairs]
+        write_bytes(folder.pairs(key, split), "".join(lines).encode())
+    if not folder.task(key).exists():
+        store_task(task, folder.task(key))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,282 @@
+"""The steps of a recipe, which call the public functions, and the job that runs one."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import traceback
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from corpusfit import AdaptPlan, CorpusfitError, EvaluatePlan, Machine, Plan
+from corpusfit.contracts import write_bytes
+from corpusfit.core.artifacts import remove
+from corpusfit.core.engine import WarningCollector, report
+from corpusfit.core.errors import ChangedInputError, StorageError, WorkerError, machine_fault
+from corpusfit.core.manifest import commit, versions
+from corpusfit.evaluation.augment import write_augmented_examples
+from corpusfit.evaluation.finetune import FineTuning, fine_tune
+from corpusfit.evaluation.plan import AugmentPlan
+from corpusfit.evaluation.task import Outcome, load_task
+from corpusfit.selection.commands import choose, select
+from corpusfit.selection.folder import SelectionFolder, copy_scores
+from corpusfit.training.adapting import adapt
+from corpusfit_papers.experiments.folder import RecipeFolder
+from corpusfit_papers.mixing.composing import compose
+from corpusfit_papers.mixing.plan import CompositionPlan
+
+
+@dataclass(frozen=True)
+class Step(ABC):
+    """A step of a recipe."""
+
+    kind: ClassVar[str]
+    key: str  # digest of everything that decides its result
+    label: str = field(compare=False)  # for the user
+
+    @property
+    def name(self) -> str:
+        """The name of its files."""
+        return self.key
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The keys of the steps whose results it reads."""
+        return ()
+
+    @property
+    def device(self) -> str:
+        """The requested device."""
+        return "cpu"
+
+    @abstractmethod
+    def finished(self, folder: RecipeFolder) -> bool:
+        """Whether its result exists."""
+
+    @abstractmethod
+    def run(self, folder: RecipeFolder, machine: Machine) -> dict[str, Any]:
+        """Compute the result; returns extra entries for the record of its cost."""
+
+
+@dataclass(frozen=True)
+class Select(Step):
+    """A selection."""
+
+    kind = "Selection"
+    scoring: str  # the first digest of its key; selections that share scores have the same
+    plan: Plan
+    target: Path
+    corpus: tuple[str, ...]
+
+    def finished(self, folder: RecipeFolder) -> bool:
+        return (folder.selections / self.key / "manifest.json").exists()
+
+    def run(self, folder: RecipeFolder, machine: Machine) -> dict[str, Any]:
+        out = folder.selections / self.key
+        if SelectionFolder(out).scored_so_far() is None:
+            siblings = folder.selections.glob(f"{self.scoring}-*[!y]")  # no .copy
+            scored = [
+                folder_of
+                for folder_of in siblings
+                if SelectionFolder(folder_of).scored_so_far() is not None
+            ]
+            if not scored:
+                select(
+                    self.plan, [str(self.target)], self.corpus, out, machine=machine, overwrite=True
+                )
+                return {"scored": True}
+            # a selection of another amount has the same scores
+            copy_scores(scored[0], out)
+        choose(out, self.plan.choose, machine=machine)
+        return {}
+
+
+@dataclass(frozen=True)
+class Compose(Step):
+    """A composition, which is stored among the selections."""
+
+    kind = "Selection"
+    plan: CompositionPlan
+
+    def finished(self, folder: RecipeFolder) -> bool:
+        return (folder.selections / self.key / "manifest.json").exists()
+
+    def run(self, folder: RecipeFolder, machine: Machine) -> dict[str, Any]:
+        compose(self.plan, folder.selections / self.key, machine=machine, overwrite=True)
+        return {}
+
+
+@dataclass(frozen=True)
+class Adapt(Step):
+    """An adapted model."""
+
+    kind = "Adaptation"
+    plan: AdaptPlan
+    selection: str  # digest of its selection or composition; empty for none
+    data: tuple[str, ...]
+    task: tuple[str, ...]  # files with the task's texts, where the data has no target
+    guard: tuple[str, ...]  # files with the dev and test texts to leave out
+    shared: bool  # by all tasks
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.selection,) if self.selection else ()
+
+    @property
+    def device(self) -> str:
+        return self.plan.train.device
+
+    def finished(self, folder: RecipeFolder) -> bool:
+        return (folder.models / self.key / "manifest.json").exists()
+
+    def run(self, folder: RecipeFolder, machine: Machine) -> dict[str, Any]:
+        out = folder.models / self.key
+        inputs: dict[str, Any] = {"task": self.task, "guard": self.guard, "machine": machine}
+        # overwriting is safe, because the folder is named by a digest of all inputs
+        try:
+            manifest = adapt(self.plan, self.data, out, overwrite=True, **inputs).manifest
+        except ChangedInputError as e:
+            # an unfinished run was on another device or had other settings
+            machine.progress.warn(f"Started over: {e.args[0]}")
+            remove(out)
+            manifest = adapt(self.plan, self.data, out, overwrite=True, **inputs).manifest
+        facts = {name: manifest[name] for name in ("training", "tokens", "rows", "losses")}
+        return {
+            "device": manifest["device"],
+            "precision": manifest["precision"],
+            "adapted": {**facts, "guard": manifest["counts"].get("guard")},
+        }
+
+
+@dataclass(frozen=True)
+class Augment(Step):
+    """The augmentation of one task's training examples."""
+
+    kind = "Augmentation"
+    plan: AugmentPlan
+    task: Path
+    seed: int
+    asked_device: str
+
+    def finished(self, folder: RecipeFolder) -> bool:
+        return folder.augmented(self.key).exists()
+
+    def run(self, folder: RecipeFolder, machine: Machine) -> dict[str, Any]:
+        task = load_task(self.task)
+        write_augmented_examples(
+            task.train,
+            self.plan,
+            folder.augmented(self.key),
+            kind=task.kind,
+            labels=task.labels,
+            seed=self.seed,
+            device=self.asked_device,
+            machine=machine,
+        )
+        return {}
+
+
+@dataclass(frozen=True)
+class Tune(Step):
+    """One fine-tuning: its digest, with the seed of the head, the order and dropout."""
+
+    kind = "Fine-tuning"
+    seed: int
+    plan: EvaluatePlan
+    task: Path
+    adapted: str  # digest of the adapted model; empty for the base
+    extra: str  # digest of the augmentation; empty for none
+    out: Path
+
+    @property
+    def name(self) -> str:
+        return f"{self.key}-{self.seed}"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.adapted, self.extra)))
+
+    @property
+    def device(self) -> str:
+        return self.plan.finetune.device
+
+    def finished(self, folder: RecipeFolder) -> bool:
+        return self.out.exists()
+
+    def run(self, folder: RecipeFolder, machine: Machine) -> dict[str, Any]:
+        extra = folder.augmented(self.extra) if self.extra else None
+        work = FineTuning(self.task, self.plan, 0, self.seed, extra, self.out)
+        tune = Outcome.read(fine_tune(work)).tune
+        return {"device": tune["device"], "precision": tune["precision"]}
+
+
+@dataclass(frozen=True)
+class Report:
+    """The outcome of a step; the error is one sentence, empty if it succeeded."""
+
+    key: str
+    error: str
+    trace: str
+    warnings: tuple[str, ...]
+
+
+def run_step(step: Step, folder: RecipeFolder, machine: Machine) -> Report:
+    """Run a step, write the record of its cost, and report."""
+    error = trace = ""
+    # os.times includes children that have finished
+    began, cpu_before = time.perf_counter(), sum(os.times()[:4])
+    try:
+        more = step.run(folder, machine)
+        record = {
+            "seconds": round(time.perf_counter() - began, 3),
+            "cpu_seconds": round(sum(os.times()[:4]) - cpu_before, 3),
+            **more,
+            "versions": versions(),
+            "commit": commit(),
+        }
+        write_bytes(folder.costs / f"{step.name}.json", json.dumps(record).encode())
+    except (StorageError, WorkerError):
+        raise
+    # any error but a full disk or a dead process is the step's failure, even a bug, so its
+    # traceback is kept
+    except Exception as e:
+        if isinstance(e, OSError) and (fault := machine_fault(e)):
+            raise fault from e
+        error = str(e) if isinstance(e, CorpusfitError) else f"{type(e).__name__}: {e}"
+        trace = traceback.format_exc()
+    progress = machine.progress
+    warnings = tuple(progress.warnings) if isinstance(progress, WarningCollector) else ()
+    return Report(step.name, error, trace, warnings)
+
+
+class _Trainings(WarningCollector):
+    """Collects warnings, and reports progress over several trainings."""
+
+    def __init__(self, trainings: int) -> None:
+        super().__init__()
+        self._trainings, self._before, self._done, self._total = trainings, -1, 0.0, 0.0
+
+    def begin(self, stage: str, total: float, unit: str = "units") -> None:
+        """Count a training."""
+        self._done, self._total = 0.0, total if stage == "adapt" else 0.0
+        self._before += stage == "adapt"
+        if self._total and not self._before:
+            report(0.0)
+
+    def advance(self, done: float, units: int = 0) -> None:
+        """Report the steps of a training."""
+        if self._total:
+            self._done += done
+            report((self._before + self._done / self._total) / self._trainings)
+
+    skip = advance
+
+
+def run_in_worker(step: Step, recipe: Path, cache: Path | str | None, *, verify: bool) -> Report:
+    """Run an adaptation or a fine-tuning of a recipe's folder in a worker."""
+    phases = 2 if isinstance(step, Adapt) and step.plan.then_task.on else 1
+    machine = Machine(workers=1, cache=cache, progress=_Trainings(phases), verify=verify)
+    return run_step(step, RecipeFolder(recipe), machine)

@@ -1,0 +1,70 @@
+"""A recipe opens its models before any text is selected."""
+# ruff: noqa: F811 (fixtures of other files)
+
+import json
+
+import pytest
+from journeys import prose
+from test_before_the_work import machine, models, task  # noqa: F401  (fixtures)
+
+import corpusfit_papers
+from corpusfit import CorpusfitError
+from corpusfit_papers import experiments
+
+pytest.importorskip("accelerate", reason="the extra train is not installed")
+RECIPE = """
+name = "two models"
+models = ["{good}", "{bad}"]
+corpus = ["corpus.jsonl"]
+seeds = 1
+fractions = [0.3]
+selectors = ["base", "dsir"]
+[adapt.train]
+max_steps = 2
+device = "cpu"
+length = 32
+[evaluate.finetune]
+epochs = 1
+device = "cpu"
+[[tasks]]
+name = "topics"
+path = "topics"
+"""
+
+
+@pytest.mark.parametrize(
+    ("bad", "more", "says"),
+    [
+        ("no tokenizer", "", "no-tokenizer"),
+        ("encoder", '[adapt.objective]\nname = "mlm+nsp"\n', "seq_relationship|pooler"),
+        ("encoder", '[adapt.objective]\nname = "translation"\n', "corpus must .*pairs"),
+    ],
+)
+def test_a_recipe_opens_every_model_before_its_first_selection(
+    models, machine, task, jsonl, tiny_lm, tmp_path, bad, more, says
+):
+    jsonl("corpus.jsonl", prose("market", 60))
+    path = tmp_path / "recipe.toml"
+    text = RECIPE.format(good=tiny_lm, bad=models(bad))
+    path.write_text(text.replace("[evaluate.finetune]", f"{more}[evaluate.finetune]"), "utf-8")
+    with pytest.raises(CorpusfitError, match=says) as refused:
+        corpusfit_papers.run(path, out=tmp_path / "out", machine=machine)
+    assert not (tmp_path / "out/selections").exists()
+    assert not (tmp_path / "out/scores").exists()
+    if more.count("translation"):
+        return
+    experiments.missing(path, out=tmp_path / "dry", machine=machine)
+    assert any(str(refused.value) in warning for warning in machine.progress.warnings)
+
+
+def test_a_finished_recipe_opens_no_model_again(
+    machine, task, jsonl, tiny_lm, tmp_path, monkeypatch
+):
+    jsonl("corpus.jsonl", prose("market", 60))
+    path = tmp_path / "recipe.toml"
+    text = RECIPE.format(good=tiny_lm, bad="").replace(', ""', "")
+    path.write_text(text.replace('"base", "dsir"', '"base"'), "utf-8")
+    ran = corpusfit_papers.run(path, out=tmp_path / "out", machine=machine)
+    assert json.loads((ran.path / "manifest.json").read_text("utf-8"))
+    monkeypatch.setattr("corpusfit_papers.experiments.running.require_models", pytest.fail)
+    corpusfit_papers.run(path, out=tmp_path / "out", machine=machine)

@@ -1,5 +1,0 @@
-"""The command `run`: from a recipe's tasks and corpus to its tables of results."""
-
-from corpusfit.experiments.api import missing, run
-
-__all__ = ["missing", "run"]
