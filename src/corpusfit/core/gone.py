@@ -54,9 +54,17 @@ SETTINGS = {
 
 MOVED = (
     # commands, and public names in Python
+    "Audit",
     "Composition",
+    "Forecast",
+    "Retrieval",
+    "Tokenized",
+    "audit",
     "compose",
+    "forecast",
+    "retrieval",
     "run",
+    "tokenizers",
     # methods
     "betr",
     "bm25",
