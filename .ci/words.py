@@ -73,7 +73,8 @@ def option_fault(option, setting) -> str:
     if not option.metavar or bool(default) == option.required:
         return "has no metavar, or no default in words and is not required"
     shown = default[1] if default else ""
-    if default and option.default not in (None, "") and str(option.default) != shown:
+    known = {str(option.default), f"{option.default:,}" if isinstance(option.default, int) else ""}
+    if default and option.default not in (None, "") and shown not in known:
         return f"its default is {option.default}"
     decided = default and setting and setting.default not in (None, "", "auto")
     if decided and shown.replace(",", "") != setting.shown_default.replace(",", ""):

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import ChangedInputError, InputError, bad_setting
+from corpusfit.core.errors import ChangedInputError, InputError, UsageError, bad_setting
 from corpusfit.core.manifest import locked, undamaged
 from corpusfit.core.plan import Plan, ReadPlan
 from corpusfit.core.types import Document, Reject, Shard, Source
@@ -117,7 +117,7 @@ def _labels_of_part(
     return shard.index, pa.DictionaryArray.from_arrays(places, pa.array(labels, pa.string()))
 
 
-def _no_labels(run: Run, field: str) -> InputError:
+def _no_labels(run: Run, field: str) -> UsageError:
     # reading the field as the text names the fields of a row
     read = dataclasses.replace(run.plan.read, text_field=field)
     refused = (r.reason for r in rows(next(run.shards()), read) if isinstance(r, Reject))
