@@ -19,7 +19,7 @@ from corpusfit.training.contract import Network
 from corpusfit.training.data import chunks_of
 from corpusfit.training.objectives import objective
 from corpusfit.training.packing import find_packing
-from corpusfit.training.plan import ObjectivePlan
+from corpusfit.training.plan import AdaptPlan, ModelPlan, ObjectivePlan
 from corpusfit.training.special_tokens import special_tokens_of
 from corpusfit.training.tokenising import ChatTokens, TokeniseTexts, Tokens, read_tally
 from corpusfit.training.trainer import Heldout
@@ -393,7 +393,7 @@ def test_strict_stops_at_a_conversation_that_is_refused(tmp_path):
 
 def test_the_setting_is_of_causal_models():
     with pytest.raises(UsageError, match=r"`objective\.loss_on`.*`objective\.name=causal`"):
-        ObjectivePlan("mlm", loss_on="assistant").check()
+        AdaptPlan(ModelPlan("m"), objective=ObjectivePlan(loss_on="assistant")).check()
 
 
 @pytest.mark.parametrize("template", [TEMPLATES["chatml"], unmarked(TEMPLATES["chatml"])])
