@@ -96,8 +96,11 @@ def wanted(row):
     }
 
 
+SLOW = [pytest.param(as_hub, marks=pytest.mark.slow)]
+
+
 @pytest.mark.parametrize(
-    "form", [as_jsonl, as_archive, as_table, as_arrow, as_hub, as_list, as_frame]
+    "form", [as_jsonl, as_archive, as_table, as_arrow, *SLOW, as_list, as_frame]
 )
 def test_each_text_has_the_fields_of_its_row(select, tmp_path, form):
     made = rows()
@@ -222,7 +225,7 @@ def test_large_columns_do_not_cut_the_corpus_otherwise(select, tmp_path):
     ("name", "said"),
     [
         ("urll", "Did you mean 'url'"),
-        ("meta.licence", "Did you mean 'meta.license'"),
+        ("meta.licenses", "Did you mean 'meta.license'"),
         *((name, "other names than selected/ has") for name in ("id", "score", "translation")),
     ],
 )

@@ -321,10 +321,9 @@ def write_selected(
     missing -= sizes.keys()
     missing |= {i for i in places if example_path(folder.example_texts, i).name not in read}
     if missing:
-        read = run.plan.read.keeping(run.plan.choose.kept_fields())
-        reading = replace(run, plan=replace(run.plan, read=read))
+        keeping = run.plan.read.keeping(run.plan.choose.kept_fields())
         job = WriteSelected(
-            read,
+            keeping,
             run.names,
             folder.scores,
             folder.pieces,
@@ -332,6 +331,7 @@ def write_selected(
             places,
             joins(run.plan.choose),
         )
+        reading = replace(run, plan=replace(run.plan, read=keeping))
         sizes.update(reading.over_shards("write", job, lambda shard: shard not in missing))
 
     # Which shards a part has follows from their sizes alone. It is stored before the first part is
