@@ -19,41 +19,28 @@ CODE = (".py", ".pyi", ".toml", ".html", ".css", ".js", ".sh", ".c")
 
 
 def counted(path: str) -> tuple[str, int]:
-    """The room of a file, empty if it has none, and what counts of it: lines, or words of docs."""
+    """The room of a file, its innermost folder with a budget, and its lines; docs are in words."""
     file = ROOT / path
-    if path.startswith("docs/"):
-        if file.suffix != ".md":
-            return "", 0
-        return "docs, words", len(file.read_text("utf-8").split())
-    if file.suffix not in CODE:
-        return "", 0
-    lines = file.read_bytes().count(b"\n")
-    for room in sorted(BUDGET, key=len, reverse=True):  # the innermost folder counts
-        if path.startswith(f"{room}/"):
-            return room, lines
-    return ("src/corpusfit", lines) if path.startswith("src/") else ("", 0)
+    room = max((room for room in BUDGET if path.startswith(f"{room}/")), key=len, default="")
+    if room == "docs":
+        return room, len(file.read_text("utf-8").split()) if file.suffix == ".md" else 0
+    return room, file.read_bytes().count(b"\n") if file.suffix in CODE else 0
 
 
 def main() -> int:
     """Print the table; 1 if a room is above its budget, else 0."""
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.splitlines()
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     found: Counter[str] = Counter()
-    for path in listed:
+    for path in listed.splitlines():
         if (ROOT / path).is_file():
             room, amount = counted(path)
             found[room] += amount
     above = [room for room, most in BUDGET.items() if found[room] > most]
     for room, most in BUDGET.items():
-        mark = " ABOVE" if room in above else ""
-        print(f"{found[room]:7,} of {most:7,}  {room}{mark}")
+        print(f"{found[room]:7,} of {most:7,}  {room}{' ABOVE' if room in above else ''}")
     if above:
-        print("Make room: fewer things, not denser lines. The sum of the budgets is not raised.")
+        print("Make room by fewer things, not by denser lines; the sum is not raised.")
     return int(bool(above))
 
 

@@ -3,10 +3,12 @@
 Encodes docstrings of the standard library (a few words to a few hundred) and the same text in
 windows of about 250 word pieces. Reports texts per second and the cosine between the vectors of
 both sides, computed on equally many tokens. Times are those of each side's defaults: sentence-
-transformers reads 256 tokens of a text in fp32, corpusfit 512. On one thread both sides are timed
-in bf16 with 512 tokens of a text, too, the peer in small batches.
+transformers reads 256 tokens of a text in fp32, corpusfit 512. corpusfit in fp32 is timed too,
+which shows the share of bf16, and on one thread both sides in bf16 with 512 tokens of a text, the
+peer in small batches. With `cuda` both sides encode 20,000 docstrings and 2,000 windows on
+a GPU in bf16, 512 tokens of a text, the peer in batches of 256.
 
-Run: python benchmarks/encode.py [THREADS]
+Run: python benchmarks/encode.py [THREADS | cuda]
 """
 
 from __future__ import annotations
@@ -20,15 +22,9 @@ import tempfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from corpusfit.core.engine import LocalEngine
-from corpusfit.core.plan import EmbedPlan
-from corpusfit.embed import load
-from corpusfit.embed.wordpiece import WordTokens
-from corpusfit.selection.embedding import EmbedTexts
 from harness import paired, seconds
 
 TEXTS, WINDOWS, WORDS = 200, 30, 150
@@ -65,46 +61,51 @@ def mean_cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(((a * b).sum(1) / lengths).mean())
 
 
-def peer_at(tokens: int, **kwargs: Any) -> Any:
-    """sentence-transformers' MiniLM, which by default reads 256 tokens of a text."""
+def against_sentence_transformers(texts: dict[str, list[str]], cache: Path, threads: int) -> None:
+    """MiniLM in each precision, on each set of texts."""
     from sentence_transformers import SentenceTransformer
 
+    from corpusfit.core.plan import EmbedPlan
+    from corpusfit.embed import load
     from corpusfit.embed.folders import minilm_folder
 
-    peer = SentenceTransformer(str(minilm_folder()), device="cpu", model_kwargs=kwargs)
-    peer.max_seq_length = tokens
-    return peer
-
-
-def against_sentence_transformers(texts: dict[str, list[str]], cache: Path, threads: int) -> None:
-    """MiniLM as each side comes, on each set of texts."""
-    ours = load(EmbedPlan(device="cpu"), cache)
-    peer = peer_at(256)
-    whole = peer_at(512)
-    for name, some in texts.items():
-        paired(
-            f"encode_minilm_{name}_auto_{threads}t",
-            partial(ours.encode, some),
-            partial(peer.encode, some),
-            runs=5,
-            work=len(some),
-            unit="texts",
-            note=f"all-MiniLM-L6-v2, {len(some)} {name}, CPU, threads a side: {threads}; "
-            f"ours {ours.model.dtype}, sentence-transformers as it comes "
-            "(fp32, batch 32, 256 tokens); cosine to it at 512 tokens, as ours",
-            extra={
-                "mean_cosine": mean_cosine(ours.encode(some), whole.encode(some)),
-                "median_characters": float(np.median([len(text) for text in some])),
-            },
-        )
+    peer = SentenceTransformer(str(minilm_folder()), device="cpu")
+    whole = SentenceTransformer(str(minilm_folder()), device="cpu")
+    whole.max_seq_length = 512  # as corpusfit; the peer's default of 256 tokens is less work
+    for precision in ("auto", "fp32"):
+        ours = load(EmbedPlan(device="cpu", precision=precision), cache)
+        for name, some in texts.items():
+            paired(
+                f"encode_minilm_{name}_{precision}_{threads}t",
+                lambda ours=ours, some=some: ours.encode(some),
+                lambda some=some: peer.encode(some),
+                runs=5,
+                work=len(some),
+                unit="texts",
+                note=f"all-MiniLM-L6-v2, {len(some)} {name}, CPU, threads a side: {threads}; "
+                f"ours {ours.model.dtype}, sentence-transformers as it comes "
+                "(fp32, batch 32, 256 tokens); "
+                "cosine to it at 512 tokens, as ours",
+                extra={
+                    "mean_cosine": mean_cosine(ours.encode(some), whole.encode(some)),
+                    "median_characters": float(np.median([len(text) for text in some])),
+                },
+            )
 
 
 def in_bf16(texts: dict[str, list[str]], cache: Path) -> None:
     """MiniLM in bf16 on both sides, processor seconds of one thread, the peer's fastest batches."""
     import torch
+    from sentence_transformers import SentenceTransformer
 
+    from corpusfit.core.plan import EmbedPlan
+    from corpusfit.embed import load
+    from corpusfit.embed.folders import minilm_folder
+
+    kwargs = {"dtype": torch.bfloat16}
+    peer = SentenceTransformer(str(minilm_folder()), device="cpu", model_kwargs=kwargs)
+    peer.max_seq_length = 512
     ours = load(EmbedPlan(device="cpu", precision="bf16"), cache)
-    peer = peer_at(512, dtype=torch.bfloat16)
     for name, some in texts.items():
         taken = {
             size: seconds(partial(peer.encode, some, batch_size=size))
@@ -113,8 +114,8 @@ def in_bf16(texts: dict[str, list[str]], cache: Path) -> None:
         best = min(BATCHES, key=taken.__getitem__)
         paired(
             f"encode_minilm_{name}_bf16_1t",
-            partial(seconds, partial(ours.encode, some)),
-            partial(seconds, partial(peer.encode, some, batch_size=best)),
+            lambda some=some: seconds(partial(ours.encode, some)),
+            lambda some=some, best=best: seconds(partial(peer.encode, some, batch_size=best)),
             runs=5,
             work=len(some),
             unit="texts",
@@ -124,17 +125,52 @@ def in_bf16(texts: dict[str, list[str]], cache: Path) -> None:
         )
 
 
+def on_gpu(texts: list[str], cache: Path) -> None:
+    """MiniLM in bf16 on a CUDA device, both sides at their best."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    from corpusfit.core.plan import EmbedPlan
+    from corpusfit.embed import load
+    from corpusfit.embed.folders import minilm_folder
+
+    kwargs = {"dtype": torch.bfloat16}
+    peer = SentenceTransformer(str(minilm_folder()), device="cuda", model_kwargs=kwargs)
+    peer.max_seq_length = 512
+    ours = load(EmbedPlan(device="cuda", precision="bf16"), cache)
+    sets = {"docstrings": (texts * 2)[:20_000], "windows": windows(texts, 2_000)}
+    for name, some in sets.items():
+        paired(
+            f"encode_minilm_{name}_cuda",
+            lambda some=some: ours.encode(some),
+            lambda some=some: peer.encode(some, batch_size=256),
+            runs=5,
+            work=len(some),
+            unit="texts",
+            note=f"all-MiniLM-L6-v2, {len(some)} {name}, {torch.cuda.get_device_name()}, bf16 on "
+            "both sides, 512 tokens",
+            extra={"mean_cosine": mean_cosine(ours.encode(some), peer.encode(some))},
+        )
+
+
 def as_run(texts: dict[str, list[str]], cache: Path) -> None:
     """Encoding as in a run, in single-threaded workers, and the peer with all threads."""
-    peer = peer_at(256)
-    job = EmbedTexts(EmbedPlan(device="cpu"), cache)
+    from sentence_transformers import SentenceTransformer
+
+    from corpusfit.core.engine import LocalEngine
+    from corpusfit.core.plan import EmbedPlan
+    from corpusfit.embed.folders import minilm_folder
+    from corpusfit.selection.embedding import EmbedTexts
+
+    peer = SentenceTransformer(str(minilm_folder()), device="cpu")
     with LocalEngine() as engine:
         for name, some in texts.items():
             shares = [some[i :: engine.workers] for i in range(engine.workers)]
+            job = EmbedTexts(EmbedPlan(device="cpu"), cache)
             paired(
                 f"encode_minilm_{name}_as_run",
-                lambda shares=shares: list(engine.map(job, list(enumerate(shares)))),
-                partial(peer.encode, some),
+                lambda job=job, shares=shares: list(engine.map(job, list(enumerate(shares)))),
+                lambda some=some: peer.encode(some),
                 runs=5,
                 work=len(some),
                 unit="texts",
@@ -146,6 +182,10 @@ def as_run(texts: dict[str, list[str]], cache: Path) -> None:
 def against_model2vec(texts: list[str], cache: Path, threads: int) -> None:
     """A static model distilled from MiniLM, in 32 bits; our table of words starts empty."""
     from model2vec import StaticModel
+
+    from corpusfit.core.plan import EmbedPlan
+    from corpusfit.embed import load
+    from corpusfit.embed.wordpiece import WordTokens
 
     ours = load(EmbedPlan(embedder="static:minilm"), cache)
     peer = StaticModel.from_pretrained(next(cache.glob("static-*")))
@@ -163,9 +203,13 @@ def against_model2vec(texts: list[str], cache: Path, threads: int) -> None:
 
 
 def main() -> None:
-    """Run all measurements with the given number of threads."""
+    """Run all measurements with the given number of threads, or those on a GPU."""
     import torch
 
+    if sys.argv[1:] == ["cuda"]:
+        with tempfile.TemporaryDirectory() as folder:
+            on_gpu(docstrings(), Path(folder))
+        return
     if len(sys.argv) > 1:
         torch.set_num_threads(int(sys.argv[1]))
     threads = torch.get_num_threads()

@@ -17,7 +17,8 @@ import json
 import tempfile
 from pathlib import Path
 
-from corpusfit import Machine, tokenizers
+import corpusfit_papers
+from corpusfit import Machine
 from corpusfit.evaluation.reading import read_task
 from corpusfit_papers.experiments.grid import task_plan
 from corpusfit_papers.experiments.loader import read_recipe
@@ -46,7 +47,7 @@ for task in recipe.tasks:
     with tempfile.TemporaryDirectory() as folder:
         texts = Path(folder) / "train.jsonl"
         texts.write_text("".join(json.dumps({"text": t}) + "\n" for t in train.texts()), "utf-8")
-        found = tokenizers(
+        found = corpusfit_papers.tokenizers(
             tokenizer=[task.models["mono"], recipe.models[0]],
             specific=[texts],
             general=[asked.wikipedia / f"{LANGUAGES[task.name]}.jsonl"],

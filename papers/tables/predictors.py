@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import corpusfit_papers
 from corpusfit import Machine
 from corpusfit import text as corpora
 from corpusfit.core.artifacts import write_bytes
-from corpusfit.evaluation.forecasting import forecast
 from corpusfit.evaluation.tables import Table, markdown
 from corpusfit.evaluation.tasks import load
 from corpusfit.selection.folder import SelectionFolder
@@ -139,7 +139,10 @@ def links_of(recipe: Path, out: Path, cells: Path, machine: Machine) -> tuple[An
             continue
         if not path.exists():
             data = [str(inputs.folder.selections / key) for key in predictor.selections]
-            prospects = forecast(predictor.plan, data, machine=machine).prospects
+            plan = predictor.plan
+            prospects = corpusfit_papers.forecast(
+                data=data, model=plan.model.name, length=plan.train.length or 128, seed=plan.seed
+            ).prospects
             record = {
                 "loss": prospects[0].losses.get("task"),
                 "general": prospects[0].losses.get("general"),

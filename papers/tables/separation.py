@@ -43,12 +43,12 @@ from corpusfit.evaluation.tables import Cell as Shown
 from corpusfit.evaluation.tables import Score, Table, markdown, plain, with_best
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Method
-from corpusfit.scoring.figures import figures
 from corpusfit.scoring.heldout_bits import best_first
 from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.samples import ALL, Drawn, Unit, first_bound, merge, sample_texts
 from corpusfit.text.context import RunContext
 from corpusfit.text.reading import cut_units
+from corpusfit_papers.figures import figures
 from corpusfit_papers.finetune import Tuning, encoder_folder, finetune, open_tuned
 
 KEYS = ("name", "model", "corpus", "seeds", "seed", "fractions", "selectors", "select", "selector")

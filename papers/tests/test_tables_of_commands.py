@@ -5,10 +5,20 @@ import importlib
 from types import SimpleNamespace as Made
 
 import pytest
-from tests.unit.cli.test_command_tables import LONG, MANY, PATH, checked  # noqa: F401
+from tests.unit.cli.test_command_tables import (  # noqa: F401
+    COUNTS,
+    LONG,
+    MANY,
+    PATH,
+    SHARES,
+    checked,
+)
 
 from corpusfit.evaluation.tables import Score
 from corpusfit.evaluation.tables import Table as Results
+from corpusfit_papers.tokenizer_gap import Figure
+
+FIGURE = Figure(0.98765, 0.97654, 0.99876)
 
 SHOWN = {
     "compose.show_languages": [
@@ -45,7 +55,77 @@ SHOWN = {
             seconds=1e9,
         )
     ],
+    "measurements._show_domains": [
+        Made(
+            domains={PATH: Made(**COUNTS, taken=1.0, of_selection=1.0, sought=True)},
+            segments=MANY,
+            truth=PATH,
+            finding=True,
+        )
+    ],
+    "measurements._show_finding": [
+        Made(segments=MANY, method="domain_moore_lewis"),
+        Made(
+            domain=[PATH],
+            segments=MANY,
+            selected=MANY,
+            chance=0.5,
+            precision=1.0,
+            recall=1.0,
+            f1=1.0,
+            scores=Made(
+                average_precision=1.0,
+                curve=[Made(share=0.0001, segments=MANY, precision=1.0, recall=1.0)],
+            ),
+        ),
+    ],
+    "measurements.forecast": [
+        Made(
+            objective="mlm",
+            length=512,
+            prospects=[
+                Made(data=PATH, texts=MANY, losses={"task": 12345.678, "general": 1.0}, **SHARES)
+            ],
+            words=[],
+        )
+    ],
+    "measurements.retrieval": [
+        Made(
+            models=[PATH, "minilm"],
+            blank={PATH: MANY},
+            results=[
+                Made(
+                    pairs=PATH,
+                    source="zh-Hant",
+                    target="en",
+                    model=model,
+                    precision=1.0,
+                    low=0.999,
+                    high=1.0,
+                    chance=0.1,
+                    sentences=MANY,
+                    verdict=LONG,
+                )
+                for model in (PATH, "minilm")
+            ],
+        )
+    ],
+    "measurements.tokenizers": [
+        Made(
+            tokenizers=[PATH, "b"],
+            splits=[
+                Made(tokenizer=name, kind="specific", texts=MANY, words=MANY, unknown=1.0)
+                for name in (PATH, "b")
+            ],
+            gaps=[
+                Made(tokenizer=PATH, figure=f, specific=FIGURE, general=FIGURE, wider=FIGURE)
+                for f in ("continued", "fertility")
+            ],
+        )
+    ],
 }
+for split in SHOWN["measurements.tokenizers"][0].splits:
+    split.continued = split.fertility = FIGURE
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])

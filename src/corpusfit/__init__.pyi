@@ -8,25 +8,18 @@ from .domains.plan import ClustersPlan
 from .evaluation.api import (
     contamination,
     evaluate,
-    forecast,
     overlaps,
-    retrieval,
     split,
-    tokenizers,
 )
 from .evaluation.decontamination.report import Contamination
 from .evaluation.evaluating import Evaluated
-from .evaluation.forecasting import Forecast
 from .evaluation.overlap import SplitOverlap
 from .evaluation.plan import EvaluatePlan, SplitPlan
-from .evaluation.retrieving import Retrieval
 from .evaluation.splitting import Split
-from .evaluation.tokenizer_gap import Tokenized
 from .fitting.api import fit
 from .fitting.fitting import Fitted
 from .reporting.api import open, report
-from .selection.api import audit, choose, explain, rank, select
-from .selection.auditing import Audit
+from .selection.api import choose, explain, rank, select
 from .selection.estimator import SavedScorer, Scorer
 from .selection.explaining import Explanation
 from .selection.result import Selection
@@ -43,7 +36,6 @@ __version__: str
 __all__ = [
     "AdaptPlan",
     "Adapted",
-    "Audit",
     "CacheEntry",
     "Clustered",
     "ClustersPlan",
@@ -54,20 +46,16 @@ __all__ = [
     "Evaluated",
     "Explanation",
     "Fitted",
-    "Forecast",
     "Machine",
     "PackedDataset",
     "Plan",
-    "Retrieval",
     "SavedScorer",
     "Scorer",
     "Selection",
     "Split",
     "SplitOverlap",
     "SplitPlan",
-    "Tokenized",
     "adapt",
-    "audit",
     "cache",
     "choose",
     "clear_cache",
@@ -76,13 +64,10 @@ __all__ = [
     "evaluate",
     "explain",
     "fit",
-    "forecast",
     "open",
     "overlaps",
     "rank",
     "report",
-    "retrieval",
     "select",
     "split",
-    "tokenizers",
 ]

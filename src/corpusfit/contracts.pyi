@@ -13,6 +13,16 @@ from .scoring.contract import setting as setting  # a method's field with limits
 from .scoring.contract import require_fit as require_fit  # check a scorer's arrays
 from .scoring.checks import check_method as check_method  # what every method keeps to
 
+# Commands: a function that prints the result of the public function of its name
+from .cli.options import command as command  # makes one; an entry point names its module
+from .cli.show import say as say  # a line beside the result
+from .cli.show import say_result as say_result  # a sentence of the result
+from .cli.show import table as table  # as wide as the terminal
+
+# Finished runs and inputs: `corpusfit.open`, and what `Selection` has
+from .selection.samples import random_texts as random_texts  # of inputs, as a method is fitted on
+from .text.pairs import read_pairs as read_pairs  # every pair of an aligned input
+
 # Data
 from .core.types import Corpus as Corpus  # every shard's number with its units
 from .core.types import Paired as Paired  # units as texts and as embeddings
@@ -34,6 +44,14 @@ from .scoring.blocks import plain_rows as plain_rows  # as contiguous float32
 from .kernels.vectors import lengths as lengths  # of rows
 from .kernels.vectors import products as products  # inner products of all pairs of rows
 from .kernels.vectors import squared_distances as squared_distances  # of all pairs of rows
+from .selection.embedding import open_encoder as open_encoder  # that a plan names, of any kind
+
+# Significance: what holds for another test set and another seed
+from .evaluation.significance import Comparison as Comparison  # of two models
+from .evaluation.significance import bootstrap_scores as bootstrap_scores  # of texts drawn anew
+from .evaluation.significance import compare as compare  # two models on the same examples
+from .evaluation.significance import finding as finding  # a comparison in words
+from .evaluation.significance import holm as holm  # p-values of several comparisons
 
 # Words
 from .scoring.tokens import ngrams as ngrams  # the n-grams of texts as 64-bit identities

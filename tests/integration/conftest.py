@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from journeys import WORDS, Done, prose
+from labeled import mixed, select  # noqa: F401 (fixtures)
 
 from corpusfit.cli import main
 

@@ -107,7 +107,8 @@ def test_a_model_has_what_was_left_out_in_its_card(tmp_path, holders, said):
 
 
 def test_a_sentence_encoder_names_its_library(tmp_path):
-    cards.write_model_card(tmp_path, model(tmp_path, "tsdae").manifest)
+    (tmp_path / "modules.json").write_text("[]")
+    cards.write_model_card(tmp_path, model(tmp_path).manifest)
     card = (tmp_path / "README.md").read_text("utf-8")
     assert "library_name: sentence-transformers" in card
 
@@ -117,6 +118,7 @@ def test_a_sentence_encoder_names_its_library(tmp_path):
     [
         ("/home/me/a.jsonl", "a.jsonl"),
         ("pair:/home/me/a.de,/home/me/a.en", "pair:a.de,a.en"),
+        ("run:/home/me/words", "run:words"),
         ("file:///home/me/x.jsonl", "x.jsonl"),
         ("hub:/home/me/box@train", "box@train"),
         ("/home/me/lang=de/x.jsonl", "x.jsonl"),

@@ -124,17 +124,13 @@ UNUSABLE = {
     "select": (["--fraction", "1.5"], "--fraction", "1.5"),
     "choose": (["--weights", "best"], "--weights", "best"),
     "explain": (["--top", "few"], "--top", "few"),
-    "audit": (["--workers", "few"], "--workers", "few"),
     "rank": (["--fraction", "1.5"], "--fraction", "1.5"),
     "methods": (["knm"], "method", "knm"),
     "split": (["--check", "a", "--dev", "0.5"], "--check", "--dev"),
     "contamination": (["--workers", "0"], "--workers", "0"),
-    "forecast": (["--objective", "nsp"], "--objective", "nsp"),
     "adapt": (["--model", "m", "--replay-share", "2.5"], "--replay-share", "2.5"),
     "evaluate": (["--train-size", "1;2"], "--train-size", "1;2"),
     "report": (["--nothing"], "--nothing", "--nothing"),
-    "retrieval": (["--set", "embed.pooling=max"], "embed.pooling", "max"),
-    "tokenizers": (["--seed", "-5"], "--seed", "-5"),
     "cache": (["clean"], "action", "clean"),
 }
 
@@ -211,13 +207,10 @@ PRINTED = {
     "cache": "list",
     "split": "--data {task} --dev 5 --out {new}",
     "contamination": "--task {task} --data {pile}",
-    "retrieval": "--model {static} --pairs {pairs}",
-    "tokenizers": "--tokenizer {static}/tokenizer.json --specific {task} --general {pile}",
 }
 OF_A_RUN = {
     "choose": ["--segments", "7"],
     "explain": ["--text", "kinase"],
-    "audit": ["--domain", "task*"],
     "report": [],
 }
 

@@ -6,6 +6,7 @@ import pytest
 from journeys import prose
 
 import corpusfit
+from corpusfit.contracts import EmbedPlan, open_encoder
 from corpusfit.core.errors import ChangedInputError, UsageError
 from corpusfit.scoring.registry import build
 from corpusfit.selection import embedding
@@ -148,14 +149,10 @@ def test_clusters_divide_by_the_commit_that_found_them(model, texts, tmp_path, i
     assert set(loaded) == {f"{NAME}@{works}"}
 
 
-def test_retrieval_loads_the_commit_that_it_prepared(model, tmp_path, inline, loaded):
-    for side in ("de", "en"):
-        lines = "".join(f"{text}\n" for text in prose("task", 4))
-        (tmp_path / f"test.{side}").write_text(lines)
-    pairs = f"pair:{tmp_path}/test.de,{tmp_path}/test.en"
-    found = corpusfit.retrieval(pairs=[pairs], model=[f"{NAME}@v1"], machine=inline)
+def test_an_encoder_is_opened_at_the_commit_that_was_prepared(model, inline, loaded):
+    encoder = open_encoder(EmbedPlan(embedder=f"{NAME}@v1"), inline)
     assert set(loaded) == {f"{NAME}@{commit(model['revisions']['v1'])}"}
-    assert found.models == [f"{NAME}@v1"]
+    assert encoder.encode(["kinase"]).shape == (1, encoder.dim)
 
 
 def test_the_files_of_a_method_are_of_the_named_commit(model):

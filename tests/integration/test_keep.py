@@ -222,7 +222,7 @@ def test_large_columns_do_not_cut_the_corpus_otherwise(select, tmp_path):
     ("name", "said"),
     [
         ("urll", "Did you mean 'url'"),
-        ("meta.licence", "Did you mean 'meta.license'"),
+        ("meta.licenses", "Did you mean 'meta.license'"),
         *((name, "other names than selected/ has") for name in ("id", "score", "translation")),
     ],
 )

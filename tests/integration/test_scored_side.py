@@ -7,6 +7,7 @@ import pytest
 from journeys import digests, prose, scores
 
 import corpusfit
+from corpusfit.contracts import random_texts
 from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.text.pairs import is_english_only
@@ -190,14 +191,14 @@ def test_a_selection_is_read_by_its_side(run, tmp_path, inline):
         assert corpusfit.contamination(task=held, data=found, machine=inline).holders == 1
 
 
-def test_tokenizers_read_a_side(pairs, task, tmp_path, inline, word_pieces):
-    word_pieces.save(str(tmp_path / "t.json"))
-    given = {"tokenizer": tmp_path / "t.json", "general": task, "specific": pairs}
-    known, unknown = (
-        corpusfit.tokenizers(**given, side=side, machine=inline).splits[0].unknown
-        for side in ("en", "de")
-    )
-    assert known < unknown
+def test_a_random_sample_of_texts_is_of_a_side(pairs, tmp_path, inline):
+    """Units of the lines of one of the two files."""
+    for side in ("en", "de"):
+        plan = corpusfit.Plan().with_value("read.side", side)
+        lines = (tmp_path / f"all.{side}").read_text().splitlines()
+        drawn = random_texts(pairs, plan, role="corpus", machine=inline)
+        assert drawn
+        assert all(any(text in line for line in lines) for text in drawn)
 
 
 def test_a_split_is_of_both_sides(pairs, tmp_path, inline):

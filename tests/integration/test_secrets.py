@@ -112,7 +112,6 @@ def test_no_file_and_no_line_of_a_run_has_a_secret(
     for again in (
         ("choose", out, "--segments", 5),
         ("explain", out, "--row", f"{row['source']}:{row['row']}"),
-        ("audit", out),
         ("report", out),
     ):
         done = cli(*again)

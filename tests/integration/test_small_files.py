@@ -1,6 +1,7 @@
 """A corpus of many small files, against the same files each in shards of their own."""
 
 import json
+from collections import Counter
 
 import pytest
 from journeys import digests, prose, scores
@@ -57,8 +58,9 @@ def test_scores_and_rejects_are_those_of_each_file_alone(run, inline):
     assert _rejects(together) == _rejects(alone) != []
     one, other = (run.manifest["selected"]["by_source"] for run in (together, alone))
     assert one == other
-    counted = corpusfit.audit(together.path, machine=inline).domains
-    assert {n: c.segments for n, c in counted.items()} == {n: c["segments"] for n, c in one.items()}
+    labeled = (t for t in together.labeled_scores("text", machine=inline))
+    counted = Counter(source for t in labeled for source in t.column("source").to_pylist())
+    assert counted == {n: c["segments"] for n, c in one.items()}
     for place, (score, selected) in list(_by_place(together).items())[::37]:
         row = "{}:{}:{}".format(*place)
         found = corpusfit.explain(together.path, row=row, machine=inline)

@@ -49,22 +49,18 @@ LINES = {
     "choose": "{out}/scored --fraction 0.1 --out {out}/choose",
     "rank": "--target target.jsonl --corpus corpus --method dsir --method random",
     "explain": "{out}/select --text 'the kinase binds'",
-    "audit": "{out}/select --truth source --domain 'task*'",
     "clusters": "--corpus corpus --k 2 --embedder static --out {out}/clusters",
     "split": "--data labeled.jsonl --dev 20 --test 20 --near --out {out}/split",
     "contamination": "--task split --data {out}/select",
     "adapt": f"--model model --data {{out}}/select --max-steps 2 {SHORT} --out {{out}}/adapt",
     "evaluate": "--model model --task split --seeds 1 --epochs 1 --length 32 --out {out}/evaluate",
-    "forecast": "--data {out}/select --model model",
-    "retrieval": "--model static --pairs pairs",
-    "tokenizers": "--tokenizer model --specific target.jsonl --general corpus/task.jsonl",
     "report": "{out}/select --out {out}/page.html --figures {out}/figures",
     "methods": "dsir",
     "cache": "list",
     "fit": "--task split --corpus corpus --model model --time 10min --dry-run --out {out}/fit",
     "demo": "--out {out}/demo",
 }
-WITHOUT_WORKERS = {"explain", "audit", "tokenizers", "report", "methods", "cache"}
+WITHOUT_WORKERS = {"explain", "report", "methods", "cache"}
 INPUT = re.compile(r".*\.(jsonl|toml|de|en)")
 MINUTES = {"demo", "fit"}  # these run before a release
 

@@ -18,9 +18,7 @@ from corpusfit.text.context import Run
         lambda out, words: corpusfit.select(out=out, **words),
         lambda out, words: corpusfit.choose(out, fraction=0.3, machine=words["machine"]),
         lambda out, words: corpusfit.explain(out, row="market.jsonl:0", machine=words["machine"]),
-        lambda out, words: corpusfit.audit(
-            out, truth="id", domain="market-1*", machine=words["machine"]
-        ),
+        lambda out, words: list(corpusfit.open(out).labeled_scores("id", machine=words["machine"])),
     ],
 )
 def test_a_command_on_an_earlier_run_finds_the_change(

@@ -175,25 +175,6 @@ def test_from_tasks_and_a_pile_to_the_tables(recipe, run, copied):
 
 
 @pytest.mark.slow
-def test_the_loss_before_adapting_is_that_of_forecast(done, tiny_lm, inline):
-    """In the manifests of a recipe's models, and by `corpusfit forecast`."""
-    out = done / "small"
-    models = [json.loads(f.read_bytes()) for f in out.glob("models/*/manifest.json")]
-    assert len(models) == 3
-    for model in models:
-        before = pytest.approx(model["losses"]["before"]["task"], abs=1e-5)
-        settings = ["train.device=cpu", "train.precision=fp32", "mix.heldout=8"]
-        found = corpusfit.forecast(
-            data=model["repeat"][model["repeat"].index("--data") + 1],
-            model=str(tiny_lm),
-            length=32,
-            settings=settings,
-            machine=inline,
-        )
-        assert found.prospects[0].losses["task"] == before
-
-
-@pytest.mark.slow
 def test_a_recipe_that_grows_keeps_what_it_has(recipe, run, copied):
     """Another selector and a third seed: only what is new is made; another recipe is refused."""
     before = finished(copied("two"))

@@ -17,13 +17,12 @@ from corpusfit.cli import (
     STOPPED,
     TERMINATED,
     adapt,
-    audit,
     clusters,
     contamination,
     demo,
     evaluate,
+    explain,
     fit,
-    forecast,
     methods,
     report,
     select,
@@ -50,9 +49,9 @@ from corpusfit.core.settings import RENAMED
 
 _MODULES = {
     "All in one": (fit, demo),
-    "Select text": (select, audit),
+    "Select text": (select, explain),
     "Prepare corpora and tasks": (clusters, split, contamination),
-    "Adapt and evaluate models": (adapt, evaluate, forecast),
+    "Adapt and evaluate models": (adapt, evaluate),
     "Report, maintain": (report, methods),
 }
 JOURNEY = {

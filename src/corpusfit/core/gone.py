@@ -1,8 +1,8 @@
 """Names that corpusfit had and no longer has, each with what to do instead."""
 
 _TWO_COMMANDS = (
-    "Select twice: by a cheap method first, then by the other one with `corpus=run:OUT` "
-    "(--corpus run:OUT), OUT being the folder of the first."
+    "Select twice: by a cheap method first, then by the other one on `run:OUT` as "
+    "the corpus, OUT being the folder of the first."
 )
 PAPERS = "corpusfit-papers"
 """The package, as pip names it, of what only the papers need; its version is that of corpusfit."""
@@ -54,9 +54,17 @@ SETTINGS = {
 
 MOVED = (
     # commands, and public names in Python
+    "Audit",
     "Composition",
+    "Forecast",
+    "Retrieval",
+    "Tokenized",
+    "audit",
     "compose",
+    "forecast",
+    "retrieval",
     "run",
+    "tokenizers",
     # methods
     "betr",
     "bm25",

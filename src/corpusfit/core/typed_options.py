@@ -111,33 +111,10 @@ class EvaluateOptions(MachineOptions, total=False):
     seed: int | None
 
 
-class ForecastOptions(MachineOptions, total=False):
-    """Keywords of `forecast`."""
-
-    model: str | Path | None
-    objective: str | None
-    length: int | None
-    seed: int | None
-
-
 class ContaminationOptions(MachineOptions, total=False):
     """Keywords of `contamination`."""
 
     text_field: str | None
-
-
-class RetrievalOptions(MachineOptions, total=False):
-    """Keywords of `retrieval`."""
-
-    seed: int | None
-
-
-class TokenizersOptions(MachineOptions, total=False):
-    """Keywords of `tokenizers`."""
-
-    text_field: str | None
-    side: str | None
-    seed: int | None
 
 
 class SplitOptions(MachineOptions, total=False):

@@ -4,20 +4,14 @@ from corpusfit.evaluation.api import (
     contamination,
     estimate_evaluation,
     evaluate,
-    forecast,
     overlaps,
-    retrieval,
     split,
-    tokenizers,
 )
 
 __all__ = [
     "contamination",
     "estimate_evaluation",
     "evaluate",
-    "forecast",
     "overlaps",
-    "retrieval",
     "split",
-    "tokenizers",
 ]

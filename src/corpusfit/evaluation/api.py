@@ -1,8 +1,7 @@
-"""Functions that measure or split: `evaluate`, `forecast`, `contamination`, `split` and others."""
+"""Functions that measure or split: `evaluate`, `contamination`, `split`, `overlaps`."""
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -11,28 +10,20 @@ from corpusfit.core.artifacts import local_folder_path
 from corpusfit.core.engine.pace import parse_duration
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
-from corpusfit.core.plan import EmbedPlan, FitPlan, Plan
+from corpusfit.core.plan import Plan
 from corpusfit.evaluation.plan import EvaluatePlan, SplitPlan
-from corpusfit.training.api import build_plan as build_adapt_plan
-from corpusfit.training.plan import AdaptPlan
 
 if TYPE_CHECKING:
     from corpusfit.core.typed_options import (
         ContaminationOptions,
         EvaluateOptions,
-        ForecastOptions,
         OverlapsOptions,
-        RetrievalOptions,
         SplitOptions,
-        TokenizersOptions,
     )
     from corpusfit.evaluation.decontamination.report import Contamination
     from corpusfit.evaluation.evaluating import Evaluated
-    from corpusfit.evaluation.forecasting import Forecast
     from corpusfit.evaluation.overlap import SplitOverlap
-    from corpusfit.evaluation.retrieving import Retrieval
     from corpusfit.evaluation.splitting import Split
-    from corpusfit.evaluation.tokenizer_gap import Tokenized
     from corpusfit.text.context import Machine
 
 EVALUATE = Offer(
@@ -41,15 +32,7 @@ EVALUATE = Offer(
     required=("model",),
     example="task.dev_share=0.2",
 )
-FORECAST = Offer(
-    AdaptPlan,
-    ("model.name", "objective.name", "train.length", "seed"),
-    required=("model",),
-    example="mix.heldout=1000",
-)
 CONTAMINATION = Offer(Plan, ("read.text_field",))
-RETRIEVAL = Offer(Plan, ("seed",), aliases={"embed.embedder": "model"}, example="embed.pooling=cls")
-TOKENIZERS = Offer(Plan, ("read.text_field", "read.side", "seed"), example="fit.background=5000")
 SPLIT = Offer(
     SplitPlan,
     (
@@ -169,35 +152,6 @@ def estimate_evaluation(
     )
 
 
-@offers(FORECAST)
-def forecast(
-    *,
-    data: Inputs,
-    plan: AdaptPlan | Path | str | None = None,
-    settings: Sequence[str] = (),
-    machine: Machine | None = None,
-    **options: Unpack[ForecastOptions],
-) -> Forecast:
-    """Compute predictors of the gain from selections; trains nothing.
-
-    Args:
-        data: folders of `select`.
-
-    Returns:
-        For each selection the KL reduction, the loss of the model on the task's text before
-        training, and the conclusions in sentences.
-    """
-    built = build_adapt_plan(FORECAST, plan, settings, options, data=data)
-    from corpusfit.evaluation import forecasting
-    from corpusfit.text.context import machine_of
-    from corpusfit.text.in_memory import inputs
-
-    machine = machine_of(machine, options)
-    return forecasting.forecast(
-        built, inputs(data, "data", machine, built.read.text_field), machine=machine
-    )
-
-
 @offers(CONTAMINATION)
 def contamination(
     *,
@@ -231,92 +185,6 @@ def contamination(
         task_field=task_field,
         machine=machine,
     )
-
-
-@offers(RETRIEVAL)
-def retrieval(
-    *,
-    model: Inputs,
-    pairs: Inputs,
-    plan: Plan | Path | str | None = None,
-    settings: Sequence[str] = (),
-    machine: Machine | None = None,
-    **options: Unpack[RetrievalOptions],
-) -> Retrieval:
-    """Measure bitext retrieval by cosine, in both directions; trains nothing.
-
-    Args:
-        model: models for embeddings: a model folder, a Hugging Face hub id, `minilm` or `static`;
-            each is compared with the first.
-        pairs: parallel corpora: `NAME` for files `NAME.de` and `NAME.en`, `FILE,FILE`, a `.tsv`
-            file of two columns, or `pair:…` as for `corpus` of `select`.
-        plan: a plan or a TOML file with settings of the embeddings.
-        settings: settings of the embeddings, such as `"embed.pooling=cls"`.
-
-    Returns:
-        P@1 of each model, test set and direction, with intervals and comparisons.
-    """
-    built = RETRIEVAL.build(plan, settings, options).check()
-    embed = dataclasses.replace(built.embed, embedder=EmbedPlan().embedder)
-    _require(built, Plan(embed=embed, seed=built.seed), "embed, except embed.embedder")
-    from corpusfit.evaluation import retrieving
-    from corpusfit.text.context import machine_of
-    from corpusfit.text.in_memory import listed
-
-    machine = machine_of(machine, options)
-    return retrieving.retrieval(
-        listed(model), listed(pairs), built.embed, seed=built.seed, machine=machine
-    )
-
-
-@offers(TOKENIZERS)
-def tokenizers(
-    *,
-    tokenizer: Inputs,
-    specific: Inputs,
-    general: Inputs,
-    plan: Plan | Path | str | None = None,
-    settings: Sequence[str] = (),
-    machine: Machine | None = None,
-    **options: Unpack[TokenizersOptions],
-) -> Tokenized:
-    """Measure how many tokens tokenizers make of words, on specific and on general text.
-
-    Args:
-        tokenizer: `minilm`, a model folder, a `tokenizer.json`, a `vocab.txt` of word pieces or a
-            Hugging Face hub id; each is compared with the first.
-        specific: texts of a domain: inputs as for `corpus` of `select`, or files of CoNLL columns.
-        general: general texts, in the same forms.
-        settings: further settings, such as `"fit.background=5000"`, the windows drawn of each kind.
-
-    Returns:
-        Continued words and fertility of each tokenizer on both kinds of text, and the differences
-        from the first tokenizer.
-    """
-    built = TOKENIZERS.build(plan, settings, options).check()
-    fit = FitPlan(background=built.fit.background)
-    allowed = Plan(read=built.read, cut=built.cut, fit=fit, seed=built.seed)
-    _require(built, allowed, "read, of cut, or fit.background")
-    from corpusfit.evaluation import tokenizer_gap
-    from corpusfit.text.context import machine_of
-    from corpusfit.text.in_memory import inputs, listed
-
-    machine = machine_of(machine, options)
-    return tokenizer_gap.tokenizers(
-        listed(tokenizer),
-        inputs(specific, "specific", machine, built.read.text_field),
-        inputs(general, "general", machine, built.read.text_field),
-        built,
-        machine=machine,
-    )
-
-
-def _require(plan: Plan, allowed: Plan, description: str) -> None:
-    """Raise `UsageError` for settings that would have no effect."""
-    others = ", ".join(o for o in plan.overrides() if o not in allowed.overrides())
-    if others:
-        cure = "Others change nothing here."
-        raise bad_setting("A setting", f"one of {description}", others, cure)
 
 
 @offers(SPLIT)

@@ -1,4 +1,4 @@
-"""The functions `select`, `choose`, `explain`, `audit` and `rank`."""
+"""The functions `select`, `choose`, `explain` and `rank`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         RankOptions,
         SelectOptions,
     )
-    from corpusfit.selection.auditing import Audit
     from corpusfit.selection.explaining import Explanation
     from corpusfit.selection.ranking import Ranking
     from corpusfit.selection.result import Selection
@@ -204,37 +203,6 @@ def explain(
     if row is not None and not isinstance(row, str):
         row = f"{row['source']}:{row['row']}:{row['segment']}"
     return explaining.explain(folder_path(out, "DIR"), row=row, text=text, top=top, machine=machine)
-
-
-@offers()
-def audit(
-    out: Path | str,
-    *,
-    truth: str = "source",
-    domain: str | Sequence[str] = (),
-    machine: Machine | None = None,
-    **options: Unpack[MachineOptions],
-) -> Audit:
-    """Compare a run with known domains.
-
-    Args:
-        out: the folder of a `select`.
-        truth: domain of a row: `source` (the name of its source) or the name of a field.
-        domain: globs such as `bio_*` on the names of the domains that should be found.
-
-    Returns:
-        Counts of the corpus and the selection by domain; with `domain` also precision and recall.
-    """
-    from corpusfit.selection import auditing
-    from corpusfit.text.context import machine_of
-
-    machine = machine_of(machine, options)
-    return auditing.audit(
-        folder_path(out, "DIR"),
-        truth=truth,
-        domain=[domain] if isinstance(domain, str) else list(domain),
-        machine=machine,
-    )
 
 
 @offers(RANK)

@@ -19,15 +19,38 @@ from corpusfit.core.manifest import digest, read_kept, source_identity
 from corpusfit.core.plan import CutPlan, EmbedPlan, ReadPlan
 from corpusfit.core.types import Shard, Vectors
 from corpusfit.domains.mixture import Assign, assigned_path
-from corpusfit.embed import feeds, has_network, load, prepare, wants_gpu
+from corpusfit.embed import (
+    Encoder,
+    commit,
+    feeds,
+    has_network,
+    is_of_hub,
+    load,
+    prepare,
+    wants_gpu,
+)
 from corpusfit.embed.store import VectorStore
 from corpusfit.selection.fit import Sample
-from corpusfit.text.context import Run
+from corpusfit.text.context import Machine, Run, at_commit, machine_of
 from corpusfit.text.reading import Reasons, Tally, read_units
 
 RECIPE = 4
 """Raised when reading or cutting changes, so that older embeddings are not reused."""
 _BATCH = 128
+
+
+def open_encoder(plan: EmbedPlan, machine: Machine | None = None) -> Encoder:
+    """The encoder of a plan in this process; a model of the hub is downloaded, another distilled.
+
+    Args:
+        plan: names it, and says how it embeds.
+        machine: its cache has what was distilled.
+    """
+    cache = machine_of(machine, {}).cache_folder()
+    prepare(plan, cache)
+    if is_of_hub(plan.embedder):
+        plan = at_commit(plan, {plan.embedder: commit(plan.embedder)})
+    return load(plan, cache)
 
 
 def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path, list[int]]:

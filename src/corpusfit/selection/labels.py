@@ -1,19 +1,28 @@
-"""Row labels, for methods that score by label and for audits."""
+"""Row labels, for methods that score by label and for whoever holds scores against them."""
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import math
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import ChangedInputError, InputError
-from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Document, Shard
-from corpusfit.text import load_format, rows
+from corpusfit.core.errors import ChangedInputError, InputError, bad_setting
+from corpusfit.core.manifest import locked, undamaged
+from corpusfit.core.plan import Plan, ReadPlan
+from corpusfit.core.types import Document, Reject, Shard, Source
+from corpusfit.scoring import table
+from corpusfit.selection.folder import SelectionFolder, tallies
+from corpusfit.text import load_format, numbering, rows
+from corpusfit.text.context import Machine, Run
+from corpusfit.text.reading import Tally
 
 NONE = "(none)"
 """Label of rows whose field is missing, empty, or not a string, a number or a boolean."""
@@ -55,6 +64,70 @@ def _labeled(shard: Shard, read: ReadPlan) -> Iterator[tuple[int, str]]:
         if load_format(shard.format).cut_by_text:
             raise
         raise different_shards(read.id_field) from None
+
+
+def labeled_scores(path: Path, field: str, machine: Machine) -> Iterator[pa.Table]:
+    """The parts of a run's scores in order, each with the labels of its segments as a column."""
+    folder = SelectionFolder(path)
+    with (
+        locked(folder.work, "labels", shared=True),
+        undamaged(path),
+        machine.running(folder.work) as context,
+    ):
+        manifest = folder.require_scored()
+        plan = Plan.from_dict(manifest["plan"])
+        # the label is read in place of the id
+        plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=field))
+        context.engine.require_shared(folder.work, "DIR")
+        sources = [Source(**source) for source in manifest["corpus"]]
+        names = numbering(sources)[1]
+        found = context.find_again(sources, plan.read, folder.path)
+        run = Run.of(context, plan, [], found)
+        scored = {shard for shard, _ in tallies(folder)}
+
+        def scored_shards() -> Iterator[Shard]:
+            for shard in run.shards():
+                if shard.index not in scored:
+                    raise different_shards(field)
+                yield shard
+
+        job = partial(_labels_of_part, folder.scores, plan.read, names)
+        ahead: dict[int, pa.DictionaryArray] = {}
+        order = iter(sorted(scored))
+        due, labeled = next(order, None), False
+        with run.stage("labels", run.size):
+            for part, labels in run.map(job, scored_shards()):
+                ahead[part] = labels
+                labeled = labeled or labels.dictionary.to_pylist() not in ([], [NONE])
+                while due in ahead:
+                    of_part = table.read(table.part_path(folder.scores, due))
+                    yield of_part.append_column("label", ahead.pop(due))
+                    due = next(order, None)
+        if run.shard_count != len(scored):
+            raise different_shards(field)
+        if not labeled:
+            raise _no_labels(run, field)
+
+
+def _labels_of_part(
+    scores: Path, read: ReadPlan, names: tuple[str, ...], shard: Shard
+) -> tuple[int, pa.DictionaryArray]:
+    wanted = table.read_rows(table.part_path(scores, shard.index), Tally.of(shard).sources(names))
+    labels, places = labels_of(shard, read, wanted)
+    return shard.index, pa.DictionaryArray.from_arrays(places, pa.array(labels, pa.string()))
+
+
+def _no_labels(run: Run, field: str) -> InputError:
+    # reading the field as the text names the fields of a row
+    read = dataclasses.replace(run.plan.read, text_field=field)
+    refused = (r.reason for r in rows(next(run.shards()), read) if isinstance(r, Reject))
+    fields = next((f for r in refused if (f := r.partition("fields are ")[2])), "")
+    return bad_setting(
+        "The field of a label",
+        "one that holds a string, a number or a boolean",
+        field,
+        f"The first row without this field has the fields {fields}." if fields else "",
+    )
 
 
 def different_shards(field: str) -> InputError:

@@ -141,6 +141,8 @@ def _public(word: str) -> str:
     setting = _SETTING.fullmatch(word)
     if setting:
         return f"{setting[1]}={_public(setting[2])}"
+    if word.startswith("run:"):
+        return f"run:{_public(word.removeprefix('run:'))}"
     if word.startswith("pair:"):
         return "pair:" + ",".join(map(_public, word.removeprefix("pair:").split(",")))
     if "://" in word and not word.startswith("file://"):

@@ -21,7 +21,10 @@ from corpusfit.core.errors import InputError, bad_setting, importing
 from corpusfit.core.manifest import Finished
 from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import Scorer
+from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
+from corpusfit.selection.labels import labeled_scores
+from corpusfit.text.context import Machine, machine_of
 
 _SHOWN = 12
 """Most sources in a notebook."""
@@ -31,7 +34,12 @@ def read_selected(path: Path) -> Iterator[dict[str, Any]]:
     """The texts of a file of selected text, in order."""
     with path.open("rb") as file:
         lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file))
-        yield from map(orjson.loads, lines)
+        try:
+            yield from map(orjson.loads, lines)
+        except (zstandard.ZstdError, ValueError) as e:
+            raise InputError(
+                f"{path} is damaged ({e}). Run the selection again, with another `out`."
+            ) from e
 
 
 class Selection(Finished, Sequence[dict[str, Any]]):
@@ -142,6 +150,29 @@ class Selection(Finished, Sequence[dict[str, Any]]):
         """The scores: one Arrow table per shard, one row per segment."""
         for _, path in table.parts(self.path / "scores"):
             yield table.read(path)
+
+    def labeled_scores(self, field: str, *, machine: Machine | None = None) -> Iterator[pa.Table]:
+        """`scores` with a column `label`: the value of a field of each segment's row.
+
+        The corpus is read again. A row without the field has the label `(none)`.
+
+        Raises:
+            UsageError: no row has the field.
+            ChangedInputError: the corpus changed since it was scored.
+        """
+        return labeled_scores(self.path, field, machine_of(machine, {}))
+
+    def samples(self) -> dict[str, list[str]]:
+        """The different texts of the task by `target`, and a sample of the corpus by `corpus`.
+
+        They are what the method was fitted on, in units; a method that reads neither the corpus's
+        text nor its embeddings keeps no sample of it.
+        """
+        fit = SelectionFolder(self.path).fit
+        stored = {"target": Sample(fit, "target"), "corpus": Sample(fit, "background")}
+        return {
+            name: sample.read_texts() for name, sample in stored.items() if sample.texts.exists()
+        }
 
     def __repr__(self) -> str:
         segments = f"{self.manifest['counts']['segments']:,}"

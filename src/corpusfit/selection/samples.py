@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import write_arrays
 from corpusfit.core.errors import EmptyInputError
+from corpusfit.core.offers import Inputs
 from corpusfit.core.plan import CutPlan, Plan, ReadPlan
 from corpusfit.core.types import (
     Document,
@@ -32,7 +34,9 @@ from corpusfit.embed.store import VectorStore
 from corpusfit.kernels.chance import part_keys
 from corpusfit.selection.fit import Sample
 from corpusfit.text import cures
-from corpusfit.text.context import Run
+from corpusfit.text.context import Machine, Run, machine_of
+from corpusfit.text.in_memory import inputs
+from corpusfit.text.pairs import sampled, with_side
 from corpusfit.text.reading import Reasons, Tally, cut_units, read_shard, read_units
 
 FEW = 20
@@ -193,6 +197,37 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
         )
     write_units(sample, units, run.plan.read, documents)
     return rejected
+
+
+def random_texts(
+    given: Inputs, plan: Plan, *, role: str, machine: Machine | None = None
+) -> list[str]:
+    """A random sample of the units of some inputs, as a method is fitted on; in reading order.
+
+    Args:
+        given: inputs as for `corpus` of `select`.
+        plan: how they are read and cut (`read`, `cut`), how many units are drawn
+            (`fit.background`) and which (`seed`).
+        role: the argument that names them, such as `corpus`; messages name it.
+        machine: where to run.
+
+    Raises:
+        EmptyInputError: they have no usable row.
+    """
+    machine = machine_of(machine, {})
+    names = inputs(given, role, machine, plan.read.text_field)
+    with machine.running() as context:
+        sources = context.find(names, plan.read, role)
+        if corpus.is_parallel(sources):
+            pairs = sampled(sources, plan.read)
+            read = with_side(plan.read, "", context.progress.note, pairs)
+            plan = dataclasses.replace(plan, read=read)
+        run = Run.of(context, plan, [], sources, role=role)
+        sample = Sample(context.work, role)
+        rejected = background_texts(run, sample, plan.fit.background)
+        if rejected.counts:
+            run.warn(f"{rejected.counts.total():,} rows of `{role}` were not used: {rejected}.")
+        return sample.read_texts()
 
 
 Unit = tuple[str, tuple[float, ...]]

@@ -305,10 +305,10 @@ def write_selected(
     missing -= sizes.keys()
     missing |= {i for i in places if example_path(folder.example_texts, i).name not in read}
     if missing:
-        read = run.plan.read.keeping(run.plan.choose.kept_fields())
-        reading = replace(run, plan=replace(run.plan, read=read))
+        keeping = run.plan.read.keeping(run.plan.choose.kept_fields())
+        reading = replace(run, plan=replace(run.plan, read=keeping))
         job = WriteSelected(
-            read,
+            keeping,
             run.names,
             folder.scores,
             folder.pieces,

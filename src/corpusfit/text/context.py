@@ -193,7 +193,7 @@ def _keep_compiled(folder: Path) -> None:
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder.absolute()))
 
 
-HERE = Machine()
+HERE: Machine = Machine()
 """This machine, with default settings."""
 
 

@@ -106,7 +106,27 @@ def text_in(record: Mapping[Any, Any], text_field: str) -> str | None:
             return str(value)
         return "" if value is _MISSING else text_of_value(value, name) or ""
 
-    return _TEMPLATE_FIELD.sub(filled, text_field.replace("\\n", "\n").replace("\\t", "\t"))
+    return _TEMPLATE_FIELD.sub(filled, _unescaped(text_field))
+
+
+def completion_at(text: str, fields: Mapping[str, Any], field: str) -> int | None:
+    """Where the last field of a template begins in a row's text; None if there is none.
+
+    Raises:
+        RefusedError: the field is empty.
+    """
+    names = fields_in(field)
+    if len(names) < 2 or names[-1] not in fields:
+        return None
+    without = text_in({**fields, names[-1]: ""}, field) or ""
+    if len(without) == len(text):
+        raise rejects.RefusedError(rejects.NO_LOSS)
+    # a completion is all from the last field of the template on
+    return len(without) - len(_unescaped(field.rpartition("}")[2]))
+
+
+def _unescaped(template: str) -> str:
+    return template.replace("\\n", "\n").replace("\\t", "\t")
 
 
 def field_of(record: Mapping[Any, Any], name: str) -> Any:

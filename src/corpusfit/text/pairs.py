@@ -6,13 +6,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple
 
 from corpusfit import text as corpus
-from corpusfit.core.errors import InputError, UsageError, bad_setting
+from corpusfit.core.errors import EmptyInputError, InputError, UsageError, bad_setting
 from corpusfit.core.languages import can_identify, code_of, count_words, identifier
 from corpusfit.core.plan import AUTO, FIRST, SECOND, ReadPlan
 from corpusfit.core.types import Document, Source
+from corpusfit.text.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
 
 Pair = tuple[str, str]
 
@@ -23,6 +25,49 @@ class Sampled(NamedTuple):
     # the names of the two sides of each source; empty if the inputs are not pairs
     sides: tuple[tuple[str, str], ...]
     rows: Iterable[tuple[str, ...]]  # the text of each row; for pairs, both sides, the text first
+
+
+class Pairs(NamedTuple):
+    """n texts with their translations."""
+
+    # names of both sides: the files' last suffixes, the names of the columns, or `text` and
+    # `translation`
+    languages: tuple[str, str]
+    sides: tuple[list[str], list[str]]  # n texts each
+    blank: int  # number of pairs that were left out because a side is blank
+    files: list[str]  # what was read
+
+
+_BLANK = {EMPTY_LINE, EMPTY_TEXT, in_translation(EMPTY_LINE), in_translation(EMPTY_TEXT)}
+
+
+def read_pairs(name: str, *, role: str) -> Pairs:
+    """All pairs of an input `pair:…`, stripped.
+
+    Args:
+        name: as for `corpus` of `select`.
+        role: the argument that names it; messages name it.
+
+    Raises:
+        InputError: a row cannot be read, as scores on part of a test set are other scores.
+        EmptyInputError: no pair has text on both sides.
+    """
+    read, blank = ReadPlan(), 0
+    given = f"`{role}={name}`"
+    sources = corpus.find([name], read, spool=Path(), role=role)
+    sides: tuple[list[str], list[str]] = ([], [])
+    for shard in corpus.shards(sources, read):
+        for row in corpus.rows(shard, read):
+            if isinstance(row, Document):
+                sides[0].append(row.text.strip())
+                sides[1].append(str(row.translation).strip())
+            elif row.reason in _BLANK:
+                blank += 1
+            else:
+                raise InputError(f"{given} cannot be read at row {row.row}: {row.reason}.")
+    if not sides[0]:
+        raise EmptyInputError(f"{given} has no pair with text on both sides.")
+    return Pairs(corpus.sides(sources), sides, blank, list(corpus.files_of(sources[0])))
 
 
 ENGLISH = "en"

@@ -33,6 +33,10 @@ FOREIGN = "not JSON"
 _SHOWN = 8
 
 
+class RefusedError(Exception):
+    """A row that is not used; the message is the reject reason."""
+
+
 def kind(reason: str) -> str:
     """The reason without its detail, by which summaries count."""
     return reason.partition(": ")[0]

@@ -188,10 +188,8 @@ def trainable_parameters(model: Any) -> dict[str, torch.nn.Parameter]:
     return {name: p for name, p in model.named_parameters() if p.requires_grad}
 
 
-def save_adapter(
-    model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, folder: Path, dtype: Any = None
-) -> None:
-    """Write an adapter, without its base model or merged with it (`plan.save`), in a dtype."""
+def save_adapter(model: Any, tokenizer: Any, plan: AdapterPlan, base: Base, folder: Path) -> None:
+    """Write an adapter, without its base model or merged with it (`plan.save`)."""
     # Merged, LoRA is added to the model's matrices. A Pfeiffer adapter cannot be (it has a ReLU),
     # so the folder holds the base model beside the adapter's files, and transformers alone opens
     # the base model without the adapter.
@@ -211,7 +209,7 @@ def save_adapter(
             if isinstance(module, LoraLayer):
                 delta = module.get_delta_weight(_PEFT_NAME).detach()
                 state[f"{n}.weight"] = module.get_base_layer().weight.detach() + delta
-        save_model(model, tokenizer, folder, state, dtype)
+        save_model(model, tokenizer, folder, state)
         return
     at = user_path(base.name)
     name = str(at.resolve()) if at.is_dir() else base.name
@@ -246,7 +244,7 @@ def save_adapter(
     write_bytes(folder / ADAPTER, json.dumps(note, indent=2, sort_keys=True).encode())
     if plan.save == "merged":
         state = {n: t for n, t in model.state_dict().items() if f".{MARK}." not in n}
-        save_model(model, tokenizer, folder, state, dtype)
+        save_model(model, tokenizer, folder, state)
 
 
 def open_adapted(folder: Path, auto_class: Any) -> Any:

@@ -33,7 +33,7 @@ from corpusfit.text.context import HERE, Machine, absolute, command_words, named
 from corpusfit.text.contract import SIDES
 from corpusfit.text.same_text import FORM
 from corpusfit.training.adapters import require_adaptable
-from corpusfit.training.chats import Chats, holds_conversations
+from corpusfit.training.chats import Chats
 from corpusfit.training.contract import Objective
 from corpusfit.training.data import (
     cluster_weighted,
@@ -47,6 +47,7 @@ from corpusfit.training.inputs import (
     check_marks,
     choose_side,
     find_training_inputs,
+    holds_conversations,
     require_own_text,
     require_pairs,
     require_task,

@@ -138,7 +138,7 @@ class Checkpoints:
             if fault is None:
                 stored = json.loads(mark.read_text("utf-8"))
                 at, losses = tuple(stored["at"]), stored["losses"]
-                scaler = stored.get("scaler", {})
+                scaler = stored["scaler"]
                 newest = State(stored["step"], at, stored["history"], losses, scaler)
                 break
             faults.append(f"The checkpoint {mark.parent} is damaged ({fault})")

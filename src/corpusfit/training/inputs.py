@@ -27,21 +27,22 @@ from corpusfit.core.errors import (
 from corpusfit.core.languages import code_of
 from corpusfit.core.manifest import OutFolder, undamaged
 from corpusfit.core.plan import OF_A_TEXT, SECOND, ChoosePlan, Plan, ReadPlan
-from corpusfit.core.types import Parts, Source, file_of
+from corpusfit.core.types import Document, Parts, Source, file_of
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.chance import keys_at, uniform
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import RunContext
 from corpusfit.text.contract import SIDES
-from corpusfit.text.fields import fields_in
+from corpusfit.text.fields import fields_in, is_conversation
 from corpusfit.text.pairs import Pair, check_sources, sampled, with_side
-from corpusfit.training.chats import holds_conversations, no_template
+from corpusfit.training.bounded import no_template
 from corpusfit.training.models import LoadedModel
 from corpusfit.training.plan import ALL, COMPLETION, TASK, AdaptPlan
 from corpusfit.training.special_tokens import domain_tag
 
 _OVERSAMPLING = 3
 _AMOUNTS = ("fraction", "fraction_of", "segments", "tokens", "threshold")
+_FIRST_ROWS = 1_000
 _FIELD = re.compile(r"\{([^{}]+)\}")
 
 
@@ -259,6 +260,15 @@ def rows_read(texts: TrainingInputs) -> ReadPlan:
     names = {name: f"row_{name}" if name in OF_A_TEXT else name for name in fields_in(field)}
     field = names.get(field) or _FIELD.sub(lambda match: f"{{{names[match[1]]}}}", field)
     return dataclasses.replace(texts.read, text_field=field)
+
+
+def holds_conversations(sources: Sequence[Source], read: ReadPlan) -> bool:
+    """Whether some of the first rows of texts are conversations."""
+    rows = (row for shard in corpus.shards(sources, read) for row in corpus.rows(shard, read))
+    return any(
+        isinstance(row, Document) and is_conversation(row.fields, read.text_field)
+        for row in itertools.islice(rows, _FIRST_ROWS)
+    )
 
 
 def with_conversations(

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-from corpusfit.core.errors import ModelError
+from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.embed.hardware import Hardware, dtype_of, memory, seeded
 from corpusfit.embed.losses import head_rows
 from corpusfit.embed.transformer import position_limit, quiet
@@ -59,7 +59,12 @@ def require_memory(plan: AdaptPlan, hardware: Hardware, config: Any) -> None:
     cure = "Name a smaller model"
     ways = [("train.checkpointing", "on"), ("adapter.kind", "lora"), ("train.length", length // 4)]
     for setting, value in ways:
-        lower, _ = least(plan.with_value(setting, value))
+        changed = plan.with_value(setting, value)
+        try:
+            changed.check()
+        except UsageError:  # it does not go with the other settings
+            continue
+        lower, _ = least(changed)
         if 0 < lower <= room:
             cure = f"Set `{setting}={value}`, which needs {lower / 1e9:.2f} GB"
             break

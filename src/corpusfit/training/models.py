@@ -327,26 +327,15 @@ def _names(names: list[str]) -> str:
 
 
 def save_model(
-    model: Any,
-    tokenizer: Any,
-    folder: Path,
-    weights: dict[str, Any] | None = None,
-    dtype: Any = None,
+    model: Any, tokenizer: Any, folder: Path, weights: dict[str, Any] | None = None
 ) -> None:
-    """Write a folder that `AutoModel.from_pretrained` and every model setting can open.
-
-    With a `dtype`, the model is changed to it, in place.
-    """
+    """Write a folder that `AutoModel.from_pretrained` and every model setting can open."""
     # Each file is written atomically, `config.json` last, so a folder with `config.json` is
     # complete.
     aside = folder / "saving" if is_local(folder) else Path(tempfile.mkdtemp(prefix="corpusfit-"))
     remove(aside)
     try:
         aside.mkdir(parents=True)
-        if dtype is not None:
-            model.to(dtype)
-            state = model.state_dict() if weights is None else weights
-            weights = {n: t.to(dtype) if t.is_floating_point() else t for n, t in state.items()}
         with quiet():
             model.save_pretrained(aside, state_dict=weights)
             tokenizer.save_pretrained(aside)

@@ -406,19 +406,20 @@ class PhaseRunner:
             lines = "".join(json.dumps(record) + "\n" for record in [*earlier, *history])
             write_bytes(folder.path / "losses.jsonl", lines.encode())
             opened, adapter, model = ready.opened, ready.plan.adapter, ready.opened.model
-            dtype = str(opened.dtype).removeprefix("torch.")
+            # Weights are trained in float32. Rounded to bfloat16, most of those that a low learning
+            # rate has moved would be the base's again.
+            stored = str(opened.dtype).removeprefix("torch.")
             whole = not adapter.kind or adapter.save == "merged"
-            facts["dtype"] = dtype if whole and opened.dtype else "float32"
-            if facts["dtype"] != "float32":
-                self.progress.note(f"The model is saved in {dtype}, as {opened.name} is.")
+            if whole and opened.dtype and stored != "float32":
+                self.progress.note(f"The model is saved in float32; {opened.name} is {stored}.")
             if adapter.kind:
                 base = Base(pinned(opened.name, opened.commit), opened.fingerprint)
-                save_adapter(model, opened.tokenizer, adapter, base, folder.path, opened.dtype)
+                save_adapter(model, opened.tokenizer, adapter, base, folder.path)
             else:
                 if ready.objective.embeds:
                     write_pooling(folder.path, model.pooling, int(model.config.hidden_size))
                     model = model.encoder
-                save_model(model, opened.tokenizer, folder.path, dtype=opened.dtype)
+                save_model(model, opened.tokenizer, folder.path)
             files = sorted(folder.path.glob("*.safetensors"))
             facts["weights"] = {file.name: file_digest(file) for file in files}
         return facts

@@ -416,7 +416,8 @@ class TrainPlan(Group, group="train"):
         str,
         Option(
             "Number format: `auto` (bf16 where the hardware supports it, fp16 on other CUDA "
-            "devices), `bf16`, `fp16` (with scaled losses) or `fp32`; weights are always fp32",
+            "devices), `bf16`, `fp16` (with scaled losses) or `fp32` (TF32 on CUDA); weights are "
+            "always fp32",
             allowed=(*PRECISIONS, "fp16"),
         ),
     ] = "auto"

@@ -40,8 +40,9 @@ from corpusfit.embed.contract import file_digest
 from corpusfit.embed.transformer import LOCAL, loading
 from corpusfit.text.context import RunContext
 from corpusfit.text.reading import Reasons, Tally, read_shard, require_none_rejected
+from corpusfit.text.rejects import RefusedError
 from corpusfit.text.same_text import FORM, text_keys
-from corpusfit.training.chats import ChatEncoder, Chats, Encoded, RefusedError
+from corpusfit.training.chats import ChatEncoder, Chats, Encoded
 from corpusfit.training.plan import ALL
 from corpusfit.training.special_tokens import domain_tag
 
@@ -169,6 +170,7 @@ def _of_pairs(folder: Path, *, tagged: bool, prefix: str) -> Tokenise:
 def _of_chats(folder: Path, chats: Chats, end: int | None, field: str) -> Tokenise:
     """Open a tokenizer of conversations; a refused one has no token and joins the rejects."""
     encoder = ChatEncoder(folder, chats, end)
+    kind: type[np.generic] = np.uint16 if len(encoder.tokenizer) <= 2**16 else np.uint32
 
     def tokenise(read: Read) -> tuple[Part, dict[str, Any]]:
         encoded = []
@@ -180,9 +182,7 @@ def _of_chats(folder: Path, chats: Chats, end: int | None, field: str) -> Tokeni
                 read.tally.documents -= 1
                 read.tally.rejects.append((document.row, document.byte, str(e)))
         read.tally.rejects.sort()
-        ids = np.concatenate(
-            [np.empty(0, encoder.kind), *(np.array(e.ids, encoder.kind) for e in encoded)]
-        )
+        ids = np.concatenate([np.empty(0, kind), *(np.array(e.ids, kind) for e in encoded)])
         counted = np.concatenate([np.empty(0, np.bool_), *(e.counted for e in encoded)])
         counts = read.counts(
             tokens=len(ids), cut=sum(e.cut for e in encoded), counted=int(counted.sum())

@@ -561,7 +561,9 @@ class TrainingLoop:
         finite = torch.stack([sharding.whole(norm).detach() for norm in self.norms]).isfinite()
         if self.scaler is not None:  # those steps changed nothing, unless losses are at fault
             self._skipped += int((~finite).sum())
-            finite = torch.stack(self._losses[-len(finite) :]).isfinite()
+            # a loss is a process's own, and all processes must stop together
+            bad = ~torch.stack(self._losses[-len(finite) :]).isfinite()
+            finite = self._summed(bad.float()) == 0
             finite &= self.scaler.get_scale() >= _LEAST_SCALE
         if not bool(finite.all()):
             work = self.work

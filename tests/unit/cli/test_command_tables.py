@@ -9,14 +9,12 @@ import pytest
 from rich.cells import cell_len
 
 from corpusfit.cli import show
-from corpusfit.evaluation.tokenizer_gap import Figure
 from corpusfit.text.cache_entries import CacheEntry
 
 PATH = "/home/somebody/a folder/with-a-very-long-name/" + "x" * 70 + ".jsonl.zst"
 LONG = "Donaudampfschifffahrtsgesellschaft " * 6
 MANY = 123_456_789_012
 COUNTS = {"segments": MANY, "of_tokens": MANY, "selected": MANY, "tokens": MANY}
-FIGURE = Figure(0.98765, 0.97654, 0.99876)
 GAIN = {"mean": 0.98765, "low": 0.91234, "high": 1.0, "detectable": 0.12345}
 SPREAD = {"mean": 0.98765, "sd": 0.12345}
 SHARES = {"kl": Made(raw=12.3456, selected=11.2345, falls=1.1111, covered=0.98765)}
@@ -53,30 +51,6 @@ SHOWN = {
             "training": {"length": 512},
         },
         "out",
-    ],
-    "audit._show_domains": [
-        Made(
-            domains={PATH: Made(**COUNTS, taken=1.0, of_selection=1.0, sought=True)},
-            segments=MANY,
-            truth=PATH,
-            finding=True,
-        )
-    ],
-    "audit._show_finding": [
-        Made(segments=MANY, method="domain_moore_lewis"),
-        Made(
-            domain=[PATH],
-            segments=MANY,
-            selected=MANY,
-            chance=0.5,
-            precision=1.0,
-            recall=1.0,
-            f1=1.0,
-            scores=Made(
-                average_precision=1.0,
-                curve=[Made(share=0.0001, segments=MANY, precision=1.0, recall=1.0)],
-            ),
-        ),
     ],
     "clusters.show_clusters": [
         {
@@ -150,39 +124,8 @@ SHOWN = {
             "comparisons": [],
         }
     ],
-    "audit._neighbors": ["Target texts", NEIGHBORS],
-    "forecast.forecast": [
-        Made(
-            objective="mlm",
-            length=512,
-            prospects=[
-                Made(data=PATH, texts=MANY, losses={"task": 12345.678, "general": 1.0}, **SHARES)
-            ],
-            words=[],
-        )
-    ],
+    "explain._neighbors": ["Target texts", NEIGHBORS],
     "methods.methods": [None],
-    "forecast.retrieval": [
-        Made(
-            models=[PATH, "minilm"],
-            blank={PATH: MANY},
-            results=[
-                Made(
-                    pairs=PATH,
-                    source="zh-Hant",
-                    target="en",
-                    model=model,
-                    precision=1.0,
-                    low=0.999,
-                    high=1.0,
-                    chance=0.1,
-                    sentences=MANY,
-                    verdict=LONG,
-                )
-                for model in (PATH, "minilm")
-            ],
-        )
-    ],
     "split._show_overlaps": [
         [
             {"data": PATH, "side": "zh-Hant", "split": "train", "within": within}
@@ -190,23 +133,8 @@ SHOWN = {
             for within in ("train", "dev")
         ]
     ],
-    "forecast.tokenizers": [
-        Made(
-            tokenizers=[PATH, "b"],
-            splits=[
-                Made(tokenizer=name, kind="specific", texts=MANY, words=MANY, unknown=1.0)
-                for name in (PATH, "b")
-            ],
-            gaps=[
-                Made(tokenizer=PATH, figure=f, specific=FIGURE, general=FIGURE, wider=FIGURE)
-                for f in ("continued", "fertility")
-            ],
-        )
-    ],
     "methods._show": [[CacheEntry(Path(PATH), "embeddings of corpora", 10**15, 0.0)]],
 }
-for split in SHOWN["forecast.tokenizers"][0].splits:
-    split.continued = split.fertility = FIGURE
 
 
 @pytest.fixture

@@ -12,14 +12,15 @@ from corpusfit.core.errors import ModelError, StrictError, UsageError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.embed.prediction import Predictor
-from corpusfit.training import chats
+from corpusfit.text.rejects import RefusedError
+from corpusfit.training import bounded
 from corpusfit.training.batches import ChunkTokens, Passes
-from corpusfit.training.chats import ChatEncoder, Chats, RefusedError, messages_of
+from corpusfit.training.chats import ChatEncoder, Chats, conversation_in
 from corpusfit.training.contract import Network
 from corpusfit.training.data import chunks_of
 from corpusfit.training.objectives import objective
 from corpusfit.training.packing import find_packing
-from corpusfit.training.plan import ObjectivePlan
+from corpusfit.training.plan import AdaptPlan, ModelPlan, ObjectivePlan
 from corpusfit.training.special_tokens import special_tokens_of
 from corpusfit.training.tokenising import ChatTokens, TokeniseTexts, Tokens, read_tally
 from corpusfit.training.trainer import Heldout
@@ -116,6 +117,12 @@ def tokenizer_of(template, *, begins=False):
     )
 
 
+def messages_of(value):
+    return [
+        message for part in conversation_in({"messages": value}, "messages") for message in part
+    ]
+
+
 def unmarked(template):
     return re.sub(r"\{% (end)?generation %\}", "", template)
 
@@ -169,9 +176,7 @@ def test_names_of_sharegpt_and_content_in_parts():
     found = [[{k: m[k] for k in ("role", "content")} for m in messages_of(sharegpt)]]
     found.append(messages_of(openai))
     assert found == [expected, expected]
-    assert [messages_of(value) for value in ("a", [], ["a"], [{"content": "a"}], None)] == [
-        None
-    ] * 5
+    assert [messages_of(value) for value in ("a", [], ["a"], [{"content": "a"}], None)] == [[]] * 5
 
 
 @pytest.mark.slow
@@ -230,6 +235,10 @@ def test_what_is_refused(tmp_path):
     ):
         with pytest.raises(RefusedError, match=reason):
             strict.encode("a string", row, "messages")
+    calls = encoder_of(tmp_path, TEMPLATES["qwen"])
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": "no list"}]
+    with pytest.raises(RefusedError, match="chat template"):
+        calls.encode("", {"messages": turns}, "messages")
     ends = encoder_of(tmp_path, TEMPLATES["mistral"], "completion")
     with pytest.raises(RefusedError, match="loss is on"):
         ends.encode("2 and 2?", {"prompt": "2 and 2?", "completion": ""}, "{prompt}{completion}")
@@ -393,7 +402,7 @@ def test_strict_stops_at_a_conversation_that_is_refused(tmp_path):
 
 def test_the_setting_is_of_causal_models():
     with pytest.raises(UsageError, match=r"`objective\.loss_on`.*`objective\.name=causal`"):
-        ObjectivePlan("mlm", loss_on="assistant").check()
+        AdaptPlan(ModelPlan("m"), objective=ObjectivePlan(loss_on="assistant")).check()
 
 
 @pytest.mark.parametrize("template", [TEMPLATES["chatml"], unmarked(TEMPLATES["chatml"])])
@@ -448,8 +457,8 @@ VAST = {
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", [*ENDLESS, *(VAST if sys.platform == "linux" else ())])
 def test_a_template_without_end_refuses_a_few_rows_then_the_model(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(chats, "_SECONDS", 0.2)
-    monkeypatch.setattr(chats, "_MEMORY", 1 << 28)
+    monkeypatch.setattr(bounded, "_SECONDS", 0.2)
+    monkeypatch.setattr(bounded, "_MEMORY", 1 << 28)
     template = "{% if messages[0].content == 'One' %}X{% endif %}{{ messages[0].content }}"
     encoder = encoder_of(tmp_path, template.replace("X", {**ENDLESS, **VAST}[name]), "all")
     for _ in range(2):

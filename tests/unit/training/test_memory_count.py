@@ -131,3 +131,13 @@ def test_a_training_that_cannot_fit_is_refused_with_a_cure_that_fits(monkeypatch
     monkeypatch.setattr(counting, "memory", lambda device: 1)
     with pytest.raises(ModelError, match="smaller model"):
         require_memory(plan, CPU, config)
+
+
+@pytest.mark.slow
+def test_no_setting_is_offered_that_does_not_go_with_the_others(monkeypatch):
+    plan, build = planned("llama", model__name="large", train__length=16, model__add_tokens=10)
+    lora = plan.with_value("adapter.kind", "lora")
+    needed = choose(lora, outline(build, lora.adapter), 1, 16, CPU, 1)[0]["total"]
+    monkeypatch.setattr(counting, "memory", lambda device: needed)
+    with pytest.raises(ModelError, match="smaller model"):
+        require_memory(plan, CPU, build.args[0])

@@ -31,7 +31,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,7 +41,6 @@ from corpusfit.contracts import (
     Family,
     Method,
     MissingDependencyError,
-    ModelError,
     ModelSetting,
     Predictor,
     Reads,
@@ -49,21 +48,24 @@ from corpusfit.contracts import (
     Texts,
     as_texts,
     bad_setting,
-    cross_entropies,
-    find,
     model_files,
-    open_complete,
     place_keys,
     position_limit,
-    read_json,
-    reads_ahead,
     resolve,
-    seeded,
     setting,
     token_batches,
-    transformer_folder,
 )
-from corpusfit_papers.network import ROWS, batch_tokens, new_model
+from corpusfit_papers.network import (
+    ROWS,
+    Row,
+    auto_class,
+    batch_tokens,
+    language_model_folder,
+    new_model,
+    open_language_model,
+    padding,
+    row_losses,
+)
 
 MODEL = ModelSetting(
     name="`method.model`",
@@ -81,15 +83,6 @@ CHARACTERS = 64
 """Most characters of a text that are read for each token of its limit."""
 READ = 4_000
 """Texts that the adaptation reads: each text of the target several times, or some of them."""
-
-
-class Row(NamedTuple):
-    """A text as a language model reads it, and what the model has to predict."""
-
-    text: int  # its number
-    ids: NDArray[np.int64]  # [l], token ids, some of them masked for a masked model
-    at: NDArray[np.int64]  # [m], positions whose logits predict
-    labels: NDArray[np.int64]  # [m], the tokens there
 
 
 @dataclass(frozen=True)
@@ -138,25 +131,6 @@ class Reading:
                     rows.append(Row(number, row, masked, ids[masked]))
         return rows
 
-    def losses(self, predictor: Predictor, rows: Sequence[Row]) -> Any:
-        """The loss of each label of a batch in nats, a float32 tensor, row by row."""
-        import torch
-
-        device = predictor.model.device
-        lengths = np.array([len(row.ids) for row in rows])
-        width = int(lengths.max())
-        ids = np.full((len(rows), width), self.fill, np.int64)
-        for number, row in enumerate(rows):
-            ids[number, : len(row.ids)] = row.ids
-        inputs = {"input_ids": torch.from_numpy(ids).to(device)}
-        if lengths.min() < width:  # attention without a mask is faster
-            seen = np.arange(width) < lengths[:, None]
-            inputs["attention_mask"] = torch.from_numpy(seen.astype(np.int64)).to(device)
-        at = np.concatenate([number * width + row.at for number, row in enumerate(rows)])
-        labels = np.concatenate([row.labels for row in rows])
-        logits = predictor.logits(predictor.model, inputs, torch.from_numpy(at).to(device))
-        return cross_entropies(logits, torch.from_numpy(labels).to(device))
-
 
 @dataclass(frozen=True)
 class ConditionalLossScorer(Scorer[Texts]):
@@ -187,7 +161,7 @@ class ConditionalLossScorer(Scorer[Texts]):
             from safetensors.torch import load
         except ImportError as e:
             raise MissingDependencyError("The method conditional_loss", "models") from e
-        model = new_model(_auto_class(self.mask < 0), self.config, "The model of the scores")
+        model = new_model(auto_class(self.mask < 0), self.config, "The model of the scores")
         stored = load(weights.tobytes())
         with torch.no_grad():
             for name, parameter in model.named_parameters():
@@ -218,7 +192,7 @@ class ConditionalLossScorer(Scorer[Texts]):
             for numbers in token_batches(lengths, budget):
                 together = [rows[i] for i in numbers]
                 with torch.inference_mode():
-                    before, after = (self._reading.losses(p, together) for p in self._predictors)
+                    before, after = (row_losses(p, together, self.fill) for p in self._predictors)
                 owner = np.repeat([r.text for r in together], [len(r.labels) for r in together])
                 fall = (before - after).cpu().double().numpy()
                 total += np.bincount(owner, fall, len(some))
@@ -263,47 +237,22 @@ class ConditionalLoss(Method[Texts]):
         if not self.model:
             cure = "For instance `method.model=distilbert/distilbert-base-uncased`."
             raise bad_setting(MODEL.name, MODEL.allowed, self.model, cure)
-        folder = transformer_folder(find(self.model, once=True, setting=MODEL), MODEL)
-        names = read_json(folder / "config.json", {}, MODEL).get("architectures") or ["none"]
-        # a name with "With" is of an older masked model, such as XLMWithLMHeadModel
-        causal = any(n.endswith(("CausalLM", "LMHeadModel")) and "With" not in n for n in names)
-        if not causal and not any(n.endswith(("ForMaskedLM", "ForPreTraining")) for n in names):
-            raise ModelError(
-                f"{MODEL.name} must be {MODEL.allowed}; {self.model} has no head that predicts "
-                f"tokens (architectures in its config.json: {', '.join(names)}). For instance "
-                "`method.model=distilbert/distilbert-base-uncased`, or a folder that `corpusfit "
-                "adapt` wrote."
-            )
-        return folder, causal
+        return language_model_folder(self.model, MODEL)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> ConditionalLossScorer:
         """Adapt the model to the target; the background is not read."""
         folder, causal = self._folder()
-        try:
-            import torch
-            import transformers
-            from safetensors.torch import save
-        except ImportError as e:
-            raise MissingDependencyError("The method conditional_loss", "models") from e
+        tokenizer, model = open_language_model(
+            folder, causal, MODEL, seed=seed, user="The method conditional_loss"
+        )
+        import torch
+        from safetensors.torch import save
 
-        # open the model, which must be complete and of the kind that its config.json says
-        what = f"{MODEL.name}: the model in {folder}"
-        with seeded(seed):
-            auto = getattr(transformers, _auto_class(causal))
-            tokenizer, model = open_complete(auto, folder, what)
-        if causal and reads_ahead(model):
-            raise ModelError(f"{what} is not causal: tokens see later ones. Name another model.")
-        if not causal and tokenizer.mask_token_id is None:
-            raise ModelError(f"{what} has a tokenizer without a mask token. Name another model.")
-        backend = getattr(tokenizer, "backend_tokenizer", None)
-        if backend is None:
-            raise ModelError(f"{what} has no fast tokenizer (tokenizer.json). Name another model.")
-        fills = (tokenizer.pad_token_id, tokenizer.eos_token_id, tokenizer.bos_token_id, 0)
         reading = Reading(
-            tokenizer=backend.to_str(),
+            tokenizer=tokenizer.backend_tokenizer.to_str(),
             special=tuple(tokenizer.all_special_ids),
             mask=-1 if causal else int(tokenizer.mask_token_id),
-            fill=int(next(token for token in fills if token is not None)),
+            fill=padding(tokenizer),
             length=int(min(self.length, position_limit(model), tokenizer.model_max_length)),
         )
 
@@ -334,7 +283,7 @@ class ConditionalLoss(Method[Texts]):
             for batch in token_batches(lengths, batch_tokens(hardware.device)):
                 bf16 = hardware.precision == "bf16"
                 with torch.autocast(model.device.type, torch.bfloat16, enabled=bf16):
-                    losses = reading.losses(predictor, [rows[i] for i in step[batch]])
+                    losses = row_losses(predictor, [rows[i] for i in step[batch]], reading.fill)
                 torch.autograd.backward(losses.sum() / tokens)
             torch.nn.utils.clip_grad_norm_(parameters, 1.0)
             optimizer.step()
@@ -348,7 +297,3 @@ class ConditionalLoss(Method[Texts]):
             config=json.dumps(config, sort_keys=True),
             **asdict(reading),
         )
-
-
-def _auto_class(causal: bool) -> str:
-    return "AutoModelForCausalLM" if causal else "AutoModelForMaskedLM"

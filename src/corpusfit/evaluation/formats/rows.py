@@ -22,11 +22,19 @@ from corpusfit.evaluation.formats.conll import TAG, with_type
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.tasks import TASKS, load
 from corpusfit.text import cures
-from corpusfit.text.fields import Row, json_value
+from corpusfit.text.fields import Row, completion_at, json_value
 from corpusfit.text.files import unpacked_name
 from corpusfit.text.formats import hub
-from corpusfit.text.rejects import EMPTY_LINE, INVALID_UTF8, hides_rows, missing_field
-from corpusfit.training.chats import RefusedError, counted_bytes
+from corpusfit.text.rejects import (
+    EMPTY_LINE,
+    INVALID_UTF8,
+    NO_CONVERSATION,
+    RefusedError,
+    hides_rows,
+    missing_field,
+)
+from corpusfit.training.chats import conversation_in, counted_messages
+from corpusfit.training.plan import ASSISTANT, COMPLETION
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +154,7 @@ def read_texts(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:
             return row
         fields = row.fields or {}
         try:
-            size = counted_bytes(row.text, fields, plan.text_field, plan.loss_on)
+            size = _counted_bytes(row.text, fields, plan.text_field, plan.loss_on)
         except RefusedError as e:
             return Reject(row.row, row.byte, str(e))
         whole = {"text": row.text, "fields": fields}
@@ -154,6 +162,20 @@ def read_texts(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:
         return replace(row, text=text, value=size)
 
     return replace(rows, rows=list(map(with_bytes, rows.rows))).labeled(lambda size: [size], "")
+
+
+def _counted_bytes(text: str, fields: Mapping[str, Any], field: str, loss_on: str) -> int:
+    """The bytes in UTF-8 of what a row says where the loss is, without a template's marks."""
+    parts = conversation_in(fields, field)
+    if not parts:
+        begin = completion_at(text, fields, field) if loss_on == COMPLETION else 0
+        if loss_on == ASSISTANT or begin is None:
+            raise RefusedError(NO_CONVERSATION)
+        return len(text[begin:].encode("utf-8", "replace"))
+    messages, at = counted_messages(parts, loss_on)
+    said = [m for m in messages[at:] if loss_on != ASSISTANT or m["role"] == "assistant"]
+    calls = [json.dumps(m["tool_calls"], ensure_ascii=False) for m in said if m.get("tool_calls")]
+    return sum(len(s.encode("utf-8", "replace")) for s in [*calls, *(m["content"] for m in said)])
 
 
 def row_of(text: str, plan: TaskPlan, field: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ class MaskedLM(RowObjective):
     auto = "AutoModelForMaskedLM"
     instead = "causal"
     language_model = True
-    takes = (
+    takes: ClassVar[tuple[str, ...]] = (
         *("objective.mask", "objective.whole_word", "model.add_tokens", "adapter.kind"),
         *("train.shard", "train.compile"),
     )

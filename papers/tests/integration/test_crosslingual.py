@@ -7,14 +7,11 @@ import numpy as np
 import pytest
 from journeys import prose
 
-import corpusfit
+import corpusfit_papers
 from corpusfit.core.errors import EmptyInputError, InputError, UsageError
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load
-from corpusfit.evaluation.metrics import accuracy
 from corpusfit.evaluation.significance import compare, holm
-
-CPU = ["embed.device=cpu", "embed.precision=fp32"]
 
 
 @pytest.fixture
@@ -33,7 +30,7 @@ def test_retrieval_is_the_search_over_the_encoders_own_vectors(
     from sklearn.neighbors import NearestNeighbors
 
     models = [str(tiny_encoder), str(tiny_static)]
-    found = corpusfit.retrieval(model=models, pairs=pairs, settings=CPU, machine=inline)
+    found = corpusfit_papers.retrieval(model=models, pairs=pairs, machine=inline)
     sides = [Path(f"{pairs}.{x}").read_text("utf-8").splitlines() for x in ("en", "xx")]
     named = [(r.source, r.target, r.model) for r in found.results]
     assert named == [(a, b, m) for a, b in (("en", "xx"), ("xx", "en")) for m in models]
@@ -63,21 +60,21 @@ def test_retrieval_is_the_search_over_the_encoders_own_vectors(
 
 def test_the_test_is_the_sign_test_where_one_model_is_never_ahead():
     """20 sentences only one model finds: p is that of 20 equal coins (closed form, as sampled)."""
-    from corpusfit.evaluation.retrieving import tallies
+    from corpusfit_papers.retrieving import precision, tallies
 
     ours, base = np.ones(60, bool), np.arange(60) >= 20
-    assert compare([tallies(ours)], [tallies(base)], accuracy, seed=0, rounds=2_000).p <= 2 / 2001
+    assert compare([tallies(ours)], [tallies(base)], precision, seed=0, rounds=2_000).p <= 2 / 2001
     base = np.arange(60) >= 3  # all three on one side, of 8 outcomes 2: p = 1/4
-    p = compare([tallies(ours)], [tallies(base)], accuracy, seed=0, rounds=20_000).p
+    p = compare([tallies(ours)], [tallies(base)], precision, seed=0, rounds=20_000).p
     assert p == pytest.approx(0.25, abs=0.01)
 
 
 def test_the_same_for_any_other_test_set_beside_it(pairs, tiny_encoder, inline, tmp_path):
-    alone = corpusfit.retrieval(model=tiny_encoder, pairs=pairs, settings=CPU, machine=inline)
+    alone = corpusfit_papers.retrieval(model=tiny_encoder, pairs=pairs, machine=inline)
     lines = [f"{a}\t{b}" for a, b in zip(prose("market", 9), prose("kitchen", 9), strict=True)]
     (tmp_path / "two.tsv").write_text("\n".join(lines), "utf-8")
-    both = corpusfit.retrieval(
-        model=[tiny_encoder], pairs=[tmp_path / "two.tsv", pairs], settings=CPU, machine=inline
+    both = corpusfit_papers.retrieval(
+        model=[tiny_encoder], pairs=[tmp_path / "two.tsv", pairs], machine=inline
     )
     assert both.results[2:] == alone.results
     assert [r.pairs for r in both.results] == ["two"] * 2 + ["set"] * 2
@@ -88,7 +85,7 @@ def test_sets_of_one_name_go_by_their_path(pairs, tiny_static, inline, tmp_path)
     for side in ("en", "xx"):
         (tmp_path / "other" / f"set.{side}").write_text("a cell\nthe oven\n", "utf-8")
     given = [str(pairs), f"pair:{tmp_path}/other/set.en,{tmp_path}/other/set.xx"]
-    found = corpusfit.retrieval(model=tiny_static, pairs=given, machine=inline)
+    found = corpusfit_papers.retrieval(model=tiny_static, pairs=given, machine=inline)
     assert [r.pairs for r in found.results] == [given[0]] * 2 + [given[1]] * 2
     assert found.blank == dict.fromkeys(given, 0)
 
@@ -106,25 +103,12 @@ def test_retrieval_on_the_command_line(cli, pairs, tiny_static):
 
 def test_what_cannot_be_looked_for(pairs, tiny_static, inline, tmp_path):
     with pytest.raises(UsageError, match=r"model.*twice"):
-        corpusfit.retrieval(model=[tiny_static] * 2, pairs=pairs, machine=inline)
+        corpusfit_papers.retrieval(model=[tiny_static] * 2, pairs=pairs, machine=inline)
     with pytest.raises(UsageError, match=r"pairs.*twice"):
-        corpusfit.retrieval(model=tiny_static, pairs=[pairs, pairs], machine=inline)
+        corpusfit_papers.retrieval(model=tiny_static, pairs=[pairs, pairs], machine=inline)
     (tmp_path / "one.tsv").write_text("a\tb\na\tc\n", "utf-8")
     with pytest.raises(InputError, match=r"\b1\b"):
-        corpusfit.retrieval(model=tiny_static, pairs=tmp_path / "one.tsv", machine=inline)
-
-
-@pytest.mark.parametrize("setting", ["cut.gamma=3", "embed.embedder=static", "method.name=knn"])
-def test_a_setting_that_would_change_nothing_is_refused(pairs, tiny_static, cli, setting):
-    done = cli("retrieval", "--model", tiny_static, "--pairs", pairs, "--set", setting)
-    assert done.code == 2
-    assert f"got '{setting.partition('=')[0]}=" in done.err
-    pair = ("--specific", f"{pairs}.en", "--general", f"{pairs}.xx")
-    if not setting.startswith("cut"):
-        done = cli("tokenizers", "--tokenizer", tiny_static, *pair, "--set", setting)
-        assert done.code == 2
-        assert "A setting must be" in done.err
-        assert "fit.background" in done.err
+        corpusfit_papers.retrieval(model=tiny_static, pairs=tmp_path / "one.tsv", machine=inline)
 
 
 def test_gaps_between_tokenizers_on_two_kinds_of_text(cli, jsonl, tmp_path, word_pieces):
@@ -163,7 +147,7 @@ def test_the_interval_is_that_of_texts_drawn_anew(jsonl, inline, tmp_path, word_
     """Half of the texts hold one continued word of two, half none: the mean's normal interval."""
     word_pieces.save(str(tmp_path / "t.json"))
     texts = [f"kinase {'binds' if i % 2 else 'zq'}" for i in range(400)]
-    found = corpusfit.tokenizers(
+    found = corpusfit_papers.tokenizers(
         tokenizer=tmp_path / "t.json",
         specific=jsonl("s.jsonl", texts),
         general=jsonl("g.jsonl", texts),
@@ -184,11 +168,11 @@ def test_samples_are_drawn_by_the_seed(jsonl, inline, tmp_path, word_pieces):
     pile = jsonl("pile.jsonl", prose("kitchen", 300))
 
     def words(seed):
-        found = corpusfit.tokenizers(
+        found = corpusfit_papers.tokenizers(
             tokenizer=tmp_path / "t.json",
             specific=pile,
             general=pile,
-            settings=["fit.background=40"],
+            windows=40,
             seed=seed,
             machine=inline,
         )
@@ -205,7 +189,7 @@ def test_texts_that_cannot_be_compared(jsonl, inline, tmp_path, word_pieces):
     (tmp_path / "c.conll").write_text("a\tO\n", "utf-8")
 
     def run(specific, general=good):
-        return corpusfit.tokenizers(
+        return corpusfit_papers.tokenizers(
             tokenizer=tmp_path / "t.json", specific=specific, general=general, machine=inline
         )
 
@@ -214,4 +198,4 @@ def test_texts_that_cannot_be_compared(jsonl, inline, tmp_path, word_pieces):
     with pytest.raises(UsageError, match=r"specific"):
         run([good, tmp_path / "c.conll"])
     with pytest.raises(UsageError, match=r"tokenizer"):
-        corpusfit.tokenizers(tokenizer=[], specific=good, general=good, machine=inline)
+        corpusfit_papers.tokenizers(tokenizer=[], specific=good, general=good, machine=inline)

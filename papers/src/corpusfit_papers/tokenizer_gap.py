@@ -1,38 +1,31 @@
-"""The command `tokenizers`: fertility and continued words on specific and on general text."""
+"""`tokenizers`: fertility and continued words on specific and on general text."""
 
 from __future__ import annotations
 
-import dataclasses
+import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit import text as corpus
-from corpusfit.core.artifacts import user_path
-from corpusfit.core.errors import (
-    CorpusfitError,
-    EmptyInputError,
+import corpusfit
+from corpusfit.contracts import (
+    InputError,
+    MissingDependencyError,
     ModelError,
+    ModelSetting,
+    UsageError,
     bad_setting,
-    raise_machine_fault,
+    bootstrap_scores,
+    find,
+    random_texts,
 )
-from corpusfit.core.plan import Plan
-from corpusfit.embed.contract import Progress
-from corpusfit.embed.folders import ModelSetting, find, minilm_folder, require_extra
-from corpusfit.embed.transformer import load_tokenizer, quiet
-from corpusfit.evaluation.formats.brat import WORD
-from corpusfit.evaluation.formats.conll import read_conll
-from corpusfit.evaluation.metrics import accuracy
-from corpusfit.evaluation.reading import form_of_name
-from corpusfit.evaluation.significance import bootstrap_scores, stack_tallies
-from corpusfit.selection.fit import Sample
-from corpusfit.selection.samples import background_texts
-from corpusfit.text.context import Machine, Run, RunContext
-from corpusfit.text.contract import format_of
-from corpusfit.text.pairs import sampled, with_side
+from corpusfit_papers.retrieving import listed
 
 TOKENIZER = ModelSetting(
     name="`tokenizer`",
@@ -41,7 +34,14 @@ TOKENIZER = ModelSetting(
     extra="models",
 )
 WORDS, CONTINUED, PIECES, UNKNOWN = range(4)  # Columns of the counts of `fertility_counts`
+WINDOWS = 10_000
+_MARKS = "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c)[0] == "M")
+# A word as in mDAPT: split at white space, with numbers and special characters separate.
+WORD = re.compile(
+    rf"[^\W\d_]+(?:(?=[^\0-\x7f])[{_MARKS}]+[^\W\d_]*)*|\d+|[^\w\s\ufeff]|_"  # ASCII is fast
+)
 _BATCH = 256
+_CONLL = (".conll", ".bio", ".iob", ".iob2")
 ROUNDS = 2_000
 _INTERVAL = (0.025, 0.975)  # quantiles of the bootstrap
 _FIGURES = {"continued": CONTINUED, "fertility": PIECES}
@@ -49,10 +49,12 @@ _FIGURES = {"continued": CONTINUED, "fertility": PIECES}
 
 def open_tokenizer(name: str) -> Any:
     """Open a tokenizer of the library `tokenizers`, without truncation and padding."""
-    require_extra("corpusfit tokenizers", TOKENIZER.extra)
-    from tokenizers import BertWordPieceTokenizer, Tokenizer
-
-    path = user_path(name)
+    try:
+        from tokenizers import BertWordPieceTokenizer, Tokenizer
+        from transformers import AutoTokenizer
+    except ImportError as e:
+        raise MissingDependencyError("corpusfit tokenizers", TOKENIZER.extra) from e
+    path = Path(name).expanduser()
     try:
         if path.is_file() and path.suffix == ".json":
             tokenizer = Tokenizer.from_file(str(path))
@@ -67,24 +69,27 @@ def open_tokenizer(name: str) -> Any:
             numbers = {piece: number for number, piece in reversed(list(enumerate(pieces)))}
             tokenizer = BertWordPieceTokenizer(numbers, lowercase=lower)._tokenizer
         else:
-            folder = minilm_folder() if name == "minilm" else find(name, setting=TOKENIZER)
+            folder = find(name, setting=TOKENIZER)
             whole = folder / "tokenizer.json"
             if whole.is_file():
                 tokenizer = Tokenizer.from_file(str(whole))
             else:
                 # transformers converts the files of an older format
-                with quiet():
-                    opened = load_tokenizer(folder, f"`tokenizer`: {folder}")
-                if not getattr(opened, "is_fast", False):
+                opened = AutoTokenizer.from_pretrained(
+                    folder, local_files_only=True, trust_remote_code=False
+                )
+                made_up = not any(
+                    (folder / file).is_file() for file in opened.vocab_files_names.values()
+                )
+                if made_up or not getattr(opened, "is_fast", False):
                     raise ModelError(
-                        f"`tokenizer`: {folder} has a slow tokenizer; a fast one is needed. Save "
-                        "it as a fast one (tokenizer.json)."
+                        f"`tokenizer`: {folder} has no fast tokenizer. Save one there "
+                        "(tokenizer.json)."
                     )
                 tokenizer = opened.backend_tokenizer
-    except CorpusfitError:
+    except (ModelError, UsageError, MissingDependencyError):
         raise
     except Exception as e:  # the library raises bare exceptions
-        raise_machine_fault(e)
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
         raise ModelError(
             f"`tokenizer` must be {TOKENIZER.allowed}; {name} cannot be opened: {reason}"
@@ -94,9 +99,7 @@ def open_tokenizer(name: str) -> Any:
     return tokenizer
 
 
-def fertility_counts(
-    tokenizer: Any, texts: Sequence[str], on_progress: Progress | None = None
-) -> NDArray[np.int64]:
+def fertility_counts(tokenizer: Any, texts: Sequence[str]) -> NDArray[np.int64]:
     """Count words, continued words, tokens and unknown words of n texts.
 
     Reference: Rust et al. (2021), How Good is Your Tokenizer?, section 3.2 (Ács 2019 for
@@ -129,8 +132,6 @@ def fertility_counts(
             tokens = _overlapping(words, offsets[real])
             unknown_parts = _overlapping(words, offsets[real & (np.array(encoding.ids) == unknown)])
             counts[i] = len(words), (tokens > 1).sum(), tokens.sum(), (unknown_parts > 0).sum()
-        if on_progress is not None:
-            on_progress(len(batch))
     return counts
 
 
@@ -191,47 +192,57 @@ class Tokenized:
 
 
 def tokenizers(
-    names: Sequence[str],
-    specific: Sequence[str],
-    general: Sequence[str],
-    plan: Plan,
     *,
-    machine: Machine,
+    tokenizer: str | PathLike[str] | Sequence[str],
+    specific: str | PathLike[str] | Sequence[str],
+    general: str | PathLike[str] | Sequence[str],
+    text_field: str = "text",
+    side: str = "auto",
+    windows: int = WINDOWS,
+    seed: int = 0,
+    machine: corpusfit.Machine | None = None,
 ) -> Tokenized:
-    """Count how tokenizers split words, on specific and on general text.
+    """Measure how many tokens tokenizers make of words, on specific and on general text.
 
     The sample is bounded and drawn in windows; the bootstrap intervals are over windows, as if each
     were a text of its own.
 
     Reference: mDAPT, section 6 and Figure 3; Rust et al. (2021), section 3.2.
+
+    Args:
+        tokenizer: `minilm`, a model folder, a `tokenizer.json`, a `vocab.txt` of word pieces or a
+            Hugging Face hub id; each is compared with the first.
+        specific: texts of a domain: inputs as for `corpus` of `select`, or files of CoNLL columns.
+        general: general texts, in the same forms.
+        text_field: field of the rows with their text.
+        side: side of aligned pairs that is read, as of `select`.
+        windows: most windows of text that are drawn of each kind.
+        seed: of the sample and of the bootstrap.
+        machine: where the inputs are read.
+
+    Returns:
+        Continued words and fertility of each tokenizer on both kinds of text, and the differences
+        from the first tokenizer.
     """
-    repeated = [name for i, name in enumerate(names) if name in names[:i]]
-    if not names or repeated:
-        got = f"{repeated[0]} twice" if repeated else "nothing"
-        raise bad_setting("`tokenizer`", "given at least once, each time with another name", got)
+    names = listed("`tokenizer`", tokenizer)
     opened = [open_tokenizer(name) for name in names]
-    inputs = {"specific": specific, "general": general}
-    with machine.running() as context:
-        texts = {kind: _sampled(kind, each, plan, context) for kind, each in inputs.items()}
+    plan = corpusfit.Plan().with_value("seed", seed).with_value("fit.background", windows)
+    plan = plan.with_value("read.text_field", text_field).with_value("read.side", side).check()
     counts = {}
-    progress = machine.progress
-    for kind, sample in texts.items():
-        with progress.showing(f"tokenise {kind}", len(names) * len(sample), "texts"):
-            parts = [fertility_counts(t, sample, lambda n: progress.advance(n, n)) for t in opened]
-        counts[kind] = np.stack(parts, 1)
+    for kind, inputs in (("specific", specific), ("general", general)):
+        texts = _sampled(kind, inputs, plan, machine)
+        counts[kind] = np.stack([fertility_counts(each, texts) for each in opened], 1)
         if not counts[kind][..., WORDS].any():
-            raise EmptyInputError(f"`{kind}` contains no word. Give other texts.")
+            raise InputError(f"`{kind}` contains no word. Give other texts.")
     # the ratio of all texts, then of bootstrap samples: float64 [rounds + 1, tokenizers]
     ratios: dict[tuple[str, str], NDArray[np.float64]] = {}
     for figure, column in _FIGURES.items():
         # both figures are of the same bootstrap samples
-        generators = np.random.default_rng(plan.seed).spawn(2)
+        generators = np.random.default_rng(seed).spawn(2)
         for (kind, counted), generator in zip(counts.items(), generators, strict=True):
-            sums = np.zeros((*counted.shape[:2], 3, 1), np.int64)  # tallies, for `accuracy`
-            sums[:, :, 0, 0], sums[:, :, 2, 0] = counted[..., column], counted[..., WORDS]
-            together = stack_tallies(list(sums.transpose(1, 0, 2, 3)))
-            redrawn = bootstrap_scores(together, accuracy, generator, ROUNDS)
-            ratios[figure, kind] = np.concatenate([_ratio(counted, column)[None], redrawn])
+            pairs = counted[..., [column, WORDS]].astype(np.float64)
+            redrawn = bootstrap_scores(pairs, _share, generator, ROUNDS)
+            ratios[figure, kind] = np.concatenate([_share(pairs.sum(0))[None], redrawn])
     splits = [
         Splits(
             name,
@@ -240,7 +251,7 @@ def tokenizers(
             int(counted[:, k, WORDS].sum()),
             _figure(ratios["continued", kind][:, k]),
             _figure(ratios["fertility", kind][:, k]),
-            float(_ratio(counted, UNKNOWN)[k]),
+            float(counted[:, k, UNKNOWN].sum() / counted[:, k, WORDS].sum()),
         )
         for k, name in enumerate(names)
         for kind, counted in counts.items()
@@ -254,41 +265,59 @@ def tokenizers(
             )
             figures = map(_figure, (on_specific, on_general, on_specific - on_general))
             gaps.append(Gap(name, figure, *figures))
-    return Tokenized(list(names), splits, gaps)
+    return Tokenized(names, splits, gaps)
 
 
-def _sampled(kind: str, inputs: Sequence[str], plan: Plan, context: RunContext) -> list[str]:
+def _sampled(
+    kind: str, inputs: Any, plan: corpusfit.Plan, machine: corpusfit.Machine | None
+) -> list[str]:
     """A random sample of the inputs' texts; CoNLL columns give sentences, their words spaced."""
-    columns = []
-    for name in inputs:
-        path = user_path(name)
-        if form_of_name(path.name) == "conll" and not format_of(path.name) and path.is_file():
-            columns.append(name)
-    if columns and len(columns) < len(inputs):
+    several = [inputs] if isinstance(inputs, str | PathLike) else list(inputs)
+    columns = [
+        path
+        for path in (Path(each) for each in several if isinstance(each, str | PathLike))
+        if path.suffix in _CONLL and path.is_file()
+    ]
+    if not columns:
+        return random_texts(inputs, plan, role=kind, machine=machine)
+    if len(columns) < len(several):
         cure = "Run the command once for each kind of input."
         allowed = "only files of CoNLL columns, or only other inputs"
-        raise bad_setting(f"`{kind}`", allowed, ", ".join(inputs), cure)
-    if columns:
-        sentences = list(map(" ".join, read_conll(columns, kind).pieces))
-        # in file order, like the windows of other inputs
-        order = np.random.default_rng(plan.seed).permutation(len(sentences))
-        return [sentences[i] for i in np.sort(order[: plan.fit.background])]
-    sources = context.find(inputs, plan.read, kind)
-    if corpus.is_parallel(sources):
-        texts = sampled(sources, plan.read)
-        read = with_side(plan.read, "", context.progress.note, texts)
-        plan = dataclasses.replace(plan, read=read)
-    run = Run.of(context, plan, [], sources, role=kind)
-    sample = Sample(context.work, kind)
-    rejected = background_texts(run, sample, plan.fit.background)
-    if rejected.counts:
-        run.warn(f"{rejected.counts.total():,} rows of `{kind}` were not used: {rejected}.")
-    return sample.read_texts()
+        raise bad_setting(f"`{kind}`", allowed, ", ".join(map(str, several)), cure)
+    sentences = [" ".join(words) for path in columns for words in conll_words(path)]
+    # in file order, like the windows of other inputs
+    order = np.random.default_rng(plan.seed).permutation(len(sentences))
+    return [sentences[i] for i in np.sort(order[: plan.fit.background])]
 
 
-def _ratio(counts: NDArray[np.int64], column: int) -> NDArray[np.float64]:
-    """A column's sum divided by the number of words: float64 [tokenizers]."""
-    return np.asarray(counts[..., column].sum(0) / counts[..., WORDS].sum(0), np.float64)
+def conll_words(path: Path) -> list[list[str]]:
+    """The words of each sentence of a file of CoNLL columns: the first column.
+
+    A first column that counts the words of each sentence is none of words; the second is then.
+    """
+    lines = path.read_text("utf-8-sig").splitlines()
+    separator = "\t" if any("\t" in line for line in lines[:3]) else None
+    sentences: list[list[list[str]]] = []
+    between = True
+    for line in lines:
+        if not line.strip() or line.startswith("-DOCSTART-"):
+            between = True
+            continue
+        if between:
+            sentences.append([])
+        between = False
+        sentences[-1].append(line.split(separator))
+    counted = all(
+        len(row) > 2 and row[0] in (str(place), str(place + 1))
+        for sentence in sentences
+        for place, row in enumerate(sentence)
+    )
+    return [[row[int(counted)].strip() for row in sentence] for sentence in sentences]
+
+
+def _share(summed: NDArray[Any]) -> NDArray[np.float64]:
+    """The first sum divided by the second, the number of words: float64 [...] of [..., 2]."""
+    return np.asarray(summed[..., 0] / summed[..., 1], np.float64)
 
 
 def _figure(values: NDArray[np.float64]) -> Figure:

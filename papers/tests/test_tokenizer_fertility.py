@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from corpusfit.core.errors import ModelError, UsageError
-from corpusfit.evaluation.formats.brat import WORD
-from corpusfit.evaluation.tokenizer_gap import fertility_counts, open_tokenizer
+from corpusfit_papers.tokenizer_gap import WORD, fertility_counts, open_tokenizer
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz.,-0123456789"]
 PIECES += [f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz0123456789"]

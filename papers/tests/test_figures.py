@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score
 
-from corpusfit.scoring.figures import figures
+from corpusfit_papers.figures import figures
 
 
 def drawn(seed, n, levels):

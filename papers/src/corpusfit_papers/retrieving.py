@@ -1,30 +1,35 @@
-"""The command `retrieval`: bitext retrieval with several models, in both directions."""
+"""`retrieval`: bitext retrieval with several models, in both directions."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
-from corpusfit import text as corpus
-from corpusfit.core.artifacts import user_path
-from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
-from corpusfit.core.plan import EmbedPlan, ReadPlan
-from corpusfit.core.types import Document, Vectors
-from corpusfit.evaluation.metrics import accuracy
-from corpusfit.evaluation.significance import ROUNDING, Comparison, compare, finding, holm, interval
-from corpusfit.kernels.normal_form import normalized
-from corpusfit.selection.embedding import EmbedTexts
-from corpusfit.selection.fit import commits_of, prepare_encoder
-from corpusfit.text.context import Machine, RunContext, at_commit
-from corpusfit.text.files import unpacked_name
-from corpusfit.text.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
+import corpusfit
+from corpusfit.contracts import (
+    Comparison,
+    EmbedPlan,
+    InputError,
+    Vectors,
+    bad_setting,
+    bootstrap_scores,
+    compare,
+    finding,
+    holm,
+    normalized,
+    open_encoder,
+    read_pairs,
+)
 
 _ALLOWED = (
     "NAME for the files NAME.de and NAME.en, two files as FILE,FILE, a .tsv with two columns, or "
@@ -32,52 +37,37 @@ _ALLOWED = (
 )
 _BLOCK = 2**23  # cosines in memory at once: 64 MiB
 _BATCH = 128  # sentences that are encoded together
-_BLANK = {EMPTY_LINE, EMPTY_TEXT, in_translation(EMPTY_LINE), in_translation(EMPTY_TEXT)}
+_ROUNDING = 1e-12  # smaller margins are rounding errors
+_ROUNDS = 2_000
+_INTERVAL = ((1 - 0.95) / 2, (1 + 0.95) / 2)  # quantiles of the bootstrap
+_COMPRESSED = (".gz", ".zst", ".bz2", ".xz")
 
 
 @dataclass(frozen=True)
-class Pairs:
-    """n sentences with their translations."""
+class Bitext:
+    """A parallel corpus, n sentences with their translations."""
 
     name: str  # name of the files, without the languages
-    # names of both sides: the files' last suffixes, the names of the columns, or `text` and
-    # `translation`
-    languages: tuple[str, str]
-    sides: tuple[list[str], list[str]]  # n sentences each
-    blank: int  # number of pairs that were skipped because a side is empty
-
-    def __len__(self) -> int:
-        return len(self.sides[0])
+    languages: tuple[str, str]  # names of both sides
+    sides: tuple[UniqueSentences, UniqueSentences]
+    blank: int  # number of pairs that were left out because a side is blank
 
 
-def read_pairs(value: str) -> Pairs:
+def read_bitext(value: str) -> Bitext:
     """Read one value of `--pairs`."""
-    # A broken row is an error, because scores on part of a test set differ; only pairs with an
-    # empty side are skipped and counted.
-    read, blank = ReadPlan(), 0
-    sources = corpus.find([_as_corpus(value)], read, spool=Path(), role="pairs")
-    sides: tuple[list[str], list[str]] = ([], [])
-    for shard in corpus.shards(sources, read):
-        for row in corpus.rows(shard, read):
-            if isinstance(row, Document):
-                sides[0].append(row.text.strip())
-                sides[1].append(str(row.translation).strip())
-            elif row.reason in _BLANK:
-                blank += 1
-            else:
-                raise InputError(f"`pairs={value}` cannot be read at row {row.row}: {row.reason}.")
-    if not sides[0]:
-        raise EmptyInputError(f"`pairs={value}` has no pair with text on both sides.")
-    stems = [_bare(Path(url)).stem for url in corpus.files_of(sources[0])]
-    return Pairs("-".join(dict.fromkeys(stems)), corpus.sides(sources), sides, blank)
+    pairs = read_pairs(_as_input(value), role="pairs")
+    first, second = (deduplicate(side) for side in pairs.sides)
+    stems = [_bare(Path(url)).stem for url in pairs.files]
+    name = "-".join(dict.fromkeys(stems))
+    return Bitext(name, pairs.languages, (first, second), pairs.blank)
 
 
-def _as_corpus(value: str) -> str:
-    """The value as a corpus input."""
-    if corpus.is_pair(value):
+def _as_input(value: str) -> str:
+    """The value as an input of aligned pairs."""
+    if value.startswith("pair:"):
         return value
-    path, parts = user_path(value), value.split(",")
-    if path.is_file() or (len(parts) == 2 and all(user_path(p).is_file() for p in parts)):
+    path, parts = Path(value).expanduser(), value.split(",")
+    if path.is_file() or (len(parts) == 2 and all(Path(p).expanduser().is_file() for p in parts)):
         return f"pair:{value}"
     # two files with a common name and a language as their suffix
     entries = sorted(path.parent.glob("*")) if path.parent.is_dir() else []
@@ -97,7 +87,7 @@ def _as_corpus(value: str) -> str:
 
 def _bare(path: Path) -> Path:
     """The path without a compression suffix."""
-    return path.with_name(unpacked_name(path.name)[0])
+    return path.with_suffix("") if path.suffix in _COMPRESSED else path
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +111,6 @@ def nearest(
     queries: Vectors,
     others: Vectors,
     block: int = _BLOCK,
-    on_progress: Callable[[int], None] | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The nearest neighbor of each query by cosine, and its margin; exact search."""
 
@@ -143,8 +132,6 @@ def nearest(
         np.put_along_axis(cosines, at[:, None], -np.inf, 1)
         indices[start : start + rows] = at
         lead[start : start + rows] = best - cosines.max(1)
-        if on_progress is not None:
-            on_progress(len(at))
     return indices, lead
 
 
@@ -153,23 +140,27 @@ def retrieved(
     target: UniqueSentences,
     queries: Vectors,
     others: Vectors,
-    on_progress: Callable[[int], None] | None = None,
 ) -> NDArray[np.bool_]:
     """Whether the nearest sentence of the other side is the translation; bool [n].
 
     Reference: mDAPT, section 6 and Table 6; Artetxe and Schwenk (2019), section 4.3.
     """
     # Ties count as not retrieved, so a model with one vector for all sentences retrieves none.
-    indices, lead = nearest(queries, others, on_progress=on_progress)
+    indices, lead = nearest(queries, others)
     is_own: NDArray[np.bool_] = indices[source.places] == target.places
-    return is_own & (lead[source.places] > ROUNDING)
+    return is_own & (lead[source.places] > _ROUNDING)
 
 
 def tallies(hits: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """int64 [n, 3, 1], counts whose metric `accuracy` is P@1 (`metrics.tallies`)."""
+    """int64 [n, 3, 1], counts of each query for `precision`: hits, answers, queries."""
     counts = np.ones((len(hits), 3, 1), np.int64)
     counts[:, 0, 0] = hits
     return counts
+
+
+def precision(summed: NDArray[Any]) -> NDArray[np.float64]:
+    """P@1, float64 [...], of sums of tallies [..., 3, 1]."""
+    return np.asarray(summed[..., 0, 0] / summed[..., 2, 0], np.float64)
 
 
 @dataclass(frozen=True)
@@ -211,85 +202,89 @@ class Retrieval:
 
 
 def retrieval(
-    models: Sequence[str], pairs: Sequence[str], embed: EmbedPlan, *, seed: int, machine: Machine
+    *,
+    model: str | PathLike[str] | Sequence[str],
+    pairs: str | PathLike[str] | Sequence[str],
+    pooling: str = "mean",
+    seed: int = 0,
+    machine: corpusfit.Machine | None = None,
 ) -> Retrieval:
-    """Search for translations with each model, in both directions.
+    """Measure bitext retrieval by cosine, in both directions; trains nothing.
 
     All models answer the same sentences, so the tests against the first model are paired. One
     model of each kind does not show how another training of it would do.
 
     Reference: mDAPT, section 6 and Table 6.
+
+    Args:
+        model: models for embeddings: a model folder, a Hugging Face hub id, `minilm` or `static`;
+            each is compared with the first.
+        pairs: parallel corpora: `NAME` for files `NAME.de` and `NAME.en`, `FILE,FILE`, a `.tsv`
+            file of two columns, or `pair:…` as for `corpus` of `select`.
+        pooling: how a model's outputs become one vector: `mean` or `cls`.
+        seed: of the bootstrap.
+        machine: its cache has distilled models.
+
+    Returns:
+        P@1 of each model, test set and direction, with intervals and comparisons.
     """
-    for setting, values in (("`model`", models), ("`pairs`", pairs)):
-        repeated = [value for i, value in enumerate(values) if value in values[:i]]
-        if not values or repeated:
-            got = f"{repeated[0]} twice" if repeated else "nothing"
-            raise bad_setting(setting, "given at least once, each time with another value", got)
-    tests: list[tuple[Pairs, tuple[UniqueSentences, UniqueSentences]]] = []
-    for value in pairs:
-        test = read_pairs(value)
-        first, second = (deduplicate(side) for side in test.sides)
-        if min(len(first.texts), len(second.texts)) < 2:
+    models, values = listed("`model`", model), listed("`pairs`", pairs)
+    tests = [read_bitext(value) for value in values]
+    for value, test in zip(values, tests, strict=True):
+        first, second = (len(side.texts) for side in test.sides)
+        if min(first, second) < 2:
             raise InputError(
                 f"`pairs={value}` must have two or more different sentences on each side; it has "
-                f"{len(first.texts)} and {len(second.texts)}."
+                f"{first} and {second}."
             )
-        tests.append((test, (first, second)))
     # test sets with the same file name are named by the whole input
-    counts = Counter(test.name for test, _ in tests)
+    times = Counter(test.name for test in tests)
     names = [
-        value if counts[test.name] > 1 else test.name
-        for value, (test, _) in zip(pairs, tests, strict=True)
+        value if times[test.name] > 1 else test.name
+        for value, test in zip(values, tests, strict=True)
     ]
-    sides = [side for _, both in tests for side in both]
+
     hits: dict[tuple[int, int], list[NDArray[np.bool_]]] = {}
     encoders: dict[str, str] = {}
-    with machine.running() as context:
-        progress = context.progress
-        context.engine.needs_gpu = embed.needs_gpu
-        for model in models:
-            plan = dataclasses.replace(embed, embedder=model)
-            encoders[model] = prepare_encoder(context, plan)
-            plan = at_commit(plan, commits_of(context.engine, [model]))
-            vectors = _encoded(model, plan, [side.texts for side in sides], context)
-            for nth, name in enumerate(names):
-                queries = vectors[2 * nth : 2 * nth + 2]
-                with progress.showing(f"search {name}", sum(map(len, queries)), "sentences"):
-                    for side in (0, 1):
-                        queried, searched = sides[2 * nth + side], sides[2 * nth + 1 - side]
-                        answers = retrieved(
-                            queried,
-                            searched,
-                            queries[side],
-                            queries[1 - side],
-                            lambda n: progress.advance(n, n),
-                        )
-                        hits.setdefault((nth, side), []).append(answers)
-    # every model is compared with the first one on the same sentences
+    for name in models:
+        encoder = open_encoder(EmbedPlan(embedder=name, pooling=pooling), machine)
+        encoders[name] = encoder.fingerprint
+        for nth, test in enumerate(tests):
+            vectors = [encoded(encoder, side.texts) for side in test.sides]
+            for side in (0, 1):
+                other = 1 - side
+                answers = retrieved(
+                    test.sides[side], test.sides[other], vectors[side], vectors[other]
+                )
+                hits.setdefault((nth, side), []).append(answers)
+
+    # every model is compared with the first one on the same sentences, the comparisons are
+    # corrected together, and then handed out in the order of the results
     ordered = sorted(hits.items())
     comparisons = [
-        compare([tallies(answers)], [tallies(by_model[0])], accuracy, seed=seed)
+        compare([tallies(answers)], [tallies(by_model[0])], precision, seed=seed)
         for _, by_model in ordered
         for answers in by_model[1:]
     ]
-    # the comparisons are corrected together, and then handed out in the order of the results
     adjusted = iter(zip(comparisons, holm([c.p for c in comparisons]), strict=True))
     results = []
     for (nth, side), by_model in ordered:
-        test, both = tests[nth]
-        for model, answers in zip(models, by_model, strict=True):
-            low, high = interval([tallies(answers)], accuracy, seed=seed)
+        test = tests[nth]
+        for name, answers in zip(models, by_model, strict=True):
+            counts = tallies(answers).astype(np.float64)
+            drawn = bootstrap_scores(counts, precision, np.random.default_rng(seed), _ROUNDS)
+            low, high = np.quantile(drawn, _INTERVAL).tolist()
             result = Retrieved(
                 pairs=names[nth],
                 source=test.languages[side],
                 target=test.languages[1 - side],
-                model=model,
+                model=name,
                 sentences=len(answers),
                 found=int(answers.sum()),
                 precision=float(answers.mean()),
                 low=low,
                 high=high,
-                chance=1 / len(both[1 - side].texts),
+                chance=1 / len(test.sides[1 - side].texts),
             )
             if answers is not by_model[0]:
                 comparison, p = next(adjusted)
@@ -298,26 +293,22 @@ def retrieval(
                     result, comparison=comparison, adjusted=p, verdict=verdict
                 )
             results.append(result)
-    blank = {name: test.blank for name, (test, _) in zip(names, tests, strict=True)}
-    return Retrieval(list(models), encoders, blank, results)
+    blank = {name: test.blank for name, test in zip(names, tests, strict=True)}
+    return Retrieval(models, encoders, blank, results)
 
 
-def _encoded(
-    name: str, plan: EmbedPlan, sides: Sequence[list[str]], context: RunContext
-) -> list[Vectors]:
-    """Vectors of the sentences of each side; each batch is of one side."""
-    batches = [
-        (nth, texts[i : i + _BATCH])
-        for nth, texts in enumerate(sides)
-        for i in range(0, len(texts), _BATCH)
-    ]
-    pieces = [(number, texts) for number, (_, texts) in enumerate(batches)]
-    parts: dict[int, Vectors] = {}
-    with context.progress.showing(f"encode {name}", sum(map(len, sides)), "sentences"):
-        for number, vectors in context.engine.map(EmbedTexts(plan, context.cache), pieces):
-            parts[number] = vectors
-            context.progress.advance(len(vectors), len(vectors))
-    return [
-        np.concatenate([parts[number] for number, (side, _) in enumerate(batches) if side == nth])
-        for nth in range(len(sides))
-    ]
+def listed(setting: str, given: str | PathLike[str] | Sequence[str]) -> list[str]:
+    """The names of an argument that takes one or several; each once."""
+    values = [str(v) for v in ([given] if isinstance(given, str | PathLike) else given)]
+    repeated = [value for i, value in enumerate(values) if value in values[:i]]
+    if not values or repeated:
+        got = f"{repeated[0]} twice" if repeated else "nothing"
+        raise bad_setting(setting, "given at least once, each time with another value", got)
+    return values
+
+
+def encoded(encoder: Any, texts: list[str]) -> Vectors:
+    """The vectors of sentences, in batches that show progress on a terminal."""
+    starts = range(0, len(texts), _BATCH)
+    bar = tqdm(starts, f"encode by {encoder.name}", disable=None, leave=False)
+    return np.concatenate([encoder.encode(texts[i : i + _BATCH]) for i in bar])

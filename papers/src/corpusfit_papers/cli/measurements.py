@@ -1,19 +1,96 @@
-"""`corpusfit forecast`, `retrieval` and `tokenizers`: measurements without training."""
+"""`corpusfit audit`, `forecast`, `retrieval` and `tokenizers`: measurements without training."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import dataclasses
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
-from corpusfit.cli.options import EVERYWHERE, command
-from corpusfit.cli.show import percent, say, say_result, short_names, table
+from corpusfit.contracts import command, say, say_result, table
 
 if TYPE_CHECKING:
-    from corpusfit.evaluation.forecasting import Forecast
-    from corpusfit.evaluation.retrieving import Retrieval
-    from corpusfit.evaluation.tokenizer_gap import Figure, Tokenized
+    from corpusfit_papers.auditing import Audit, Finding
+    from corpusfit_papers.forecasting import Forecast
+    from corpusfit_papers.retrieving import Retrieval
+    from corpusfit_papers.tokenizer_gap import Figure, Tokenized
+
+_MAX_NAME_CHARACTERS = 60
+_MAX_DOMAINS = 30
 
 
-@command()
+def _facts(result: Audit, request: Mapping[str, Any]) -> dict[str, Any]:
+    return {"out": request["out"], **dataclasses.asdict(result)}
+
+
+@command(machine=(), facts=_facts)
+def audit(result: Audit) -> None:
+    """Compare a run with known domains, by precision and recall.
+
+    Example:
+      corpusfit audit out/ --truth source --domain "bio_*"
+      corpusfit audit out/ --truth subreddit
+
+    Prints how much of each domain was selected and, with --domain, the precision, recall and F1 of
+    finding that domain. Writes nothing.
+
+    Options:
+        DIR: {RUN_FOLDER}
+        --truth NAME: Domain of a row: source (the name of the row's file) or the name of a field
+            (default: source)
+        --domain GLOB: Name of the domain that the run should find, or a glob; repeatable
+            (default: none)
+    """
+    _show_domains(result)
+    if result.finding is not None:
+        _show_finding(result, result.finding)
+
+
+def _show_domains(result: Audit) -> None:
+    columns = ["domain", "segments", "share of corpus", "word pieces", "selected"]
+    columns += ["share of domain", "share of selected"]
+    rows = []
+    for name, n in list(result.domains.items())[:_MAX_DOMAINS]:
+        star = " *" if n.sought else ""
+        row = [
+            name[:_MAX_NAME_CHARACTERS] + star,
+            f"{n.segments:,}",
+            _percent(n.segments, result.segments),
+            f"{n.tokens:,}",
+            f"{n.selected:,}",
+            _percent(n.taken),
+            _percent(n.of_selection or 0),
+        ]
+        rows.append(row)
+    legend = " (*: the domain sought)" if result.finding is not None else ""
+    table(f"Domains by {result.truth}{legend}", columns, rows)
+    if len(result.domains) > _MAX_DOMAINS:
+        say(f"{len(result.domains) - _MAX_DOMAINS} more domains; --json prints all.")
+
+
+def _show_finding(result: Audit, finding: Finding) -> None:
+    say_result(
+        f"Domain searched: {', '.join(finding.domain)}, {finding.segments:,} of "
+        f"{result.segments:,} segments. Chance: precision {_percent(finding.chance)}."
+    )
+    precision = "–" if finding.precision is None else _percent(finding.precision)
+    say_result(
+        f"The {finding.selected:,} selected segments: precision {precision}, recall "
+        f"{_percent(finding.recall)}, F1 {finding.f1:.3f} (higher is better)."
+    )
+    say_result(
+        f"All segments by {result.method} score: average precision "
+        f"{finding.scores.average_precision:.3f} (higher is better).\n"
+    )
+    rows = [
+        [f"{100 * p.share:g} %", f"{p.segments:,}", _percent(p.precision), _percent(p.recall)]
+        for p in finding.scores.curve
+    ]
+    title = "Segments with the highest scores"
+    table(title, ["share of corpus", "segments", "precision", "recall"], rows)
+
+
+@command(machine=())
 def forecast(result: Forecast) -> None:
     """Print predictors of the gain from a selection.
 
@@ -25,6 +102,10 @@ def forecast(result: Forecast) -> None:
 
     Options:
         --data FOLDER: Folder of a selection; repeatable, to compare several
+        --model MODEL: Masked or causal language model: a model folder or a Hugging Face hub id
+            OWNER/NAME[@REVISION]
+        --length N: Most tokens of a sequence; a longer one has a lower loss (default: 128)
+        --seed N: Random seed of the sequences and masks of the loss (default: 0)
     """
     columns = ["selection", "segments", "KL of corpus", "KL of selection", "reduction"]
     columns += ["relative reduction", "task n-grams covered"]
@@ -35,8 +116,8 @@ def forecast(result: Forecast) -> None:
             f"{p.kl.raw:.3f}",
             f"{p.kl.selected:.3f}",
             f"{p.kl.falls:+.3f}",
-            percent(p.kl.falls, p.kl.raw),
-            percent(p.kl.covered, 1),
+            _percent(p.kl.falls, p.kl.raw),
+            _percent(p.kl.covered),
         ]
         for p in result.prospects
     ]
@@ -54,7 +135,7 @@ def forecast(result: Forecast) -> None:
         say_result(sentence)
 
 
-@command(machine=("engine", "workers", "cache"))
+@command(machine=())
 def retrieval(result: Retrieval) -> None:
     """Measure bitext retrieval (P@1) of models.
 
@@ -71,8 +152,10 @@ def retrieval(result: Retrieval) -> None:
             Face hub id OWNER/NAME[@REVISION]; repeatable, to compare with the first
         --pairs INPUT: Parallel corpus: NAME (for files NAME.de and NAME.en), FILE,FILE, a .tsv file
             of two columns, or pair:… as for --corpus of `corpusfit select`; repeatable
+        --pooling NAME: How the outputs become an embedding: mean or cls (default: mean)
+        --seed N: Random seed of the bootstrap (default: 0)
     """
-    names = short_names(result.models)
+    names = _short_names(result.models)
     for name, blank in result.blank.items():
         of_corpus = [r for r in result.results if r.pairs == name]
         rows = [
@@ -93,7 +176,7 @@ def retrieval(result: Retrieval) -> None:
     say(f"Chance: {100 * chance:.2g} %")
 
 
-@command(machine=EVERYWHERE)
+@command(machine=())
 def tokenizers(result: Tokenized) -> None:
     """Measure into how many tokens tokenizers split words.
 
@@ -111,18 +194,22 @@ def tokenizers(result: Tokenized) -> None:
             pieces or a Hugging Face hub id OWNER/NAME[@REVISION]; repeatable, to compare with the first
         --specific INPUT: Texts of a domain: files of CoNLL columns, or {INPUTS}
         --general INPUT: General texts, in any form that --specific takes; repeatable
+        --text-field NAME: Field of the rows with their text (default: text)
+        --side NAME: Side of aligned pairs to read: auto, first, second or a language (default: auto)
+        --windows N: Most windows of text to draw of each kind (default: 10,000)
+        --seed N: Random seed of the sample and the bootstrap (default: 0)
     """  # noqa: E501
-    names = short_names(result.tokenizers)
+    names = _short_names(result.tokenizers)
     rows = [
         [
             names[s.tokenizer],
             s.kind,
             f"{s.texts:,}",
             f"{s.words:,}",
-            percent(s.continued.value, 1),
+            _percent(s.continued.value),
             f"{100 * s.continued.low:.1f} to {100 * s.continued.high:.1f}",
             f"{s.fertility.value:.3f}",
-            percent(s.unknown, 1),
+            _percent(s.unknown),
         ]
         for s in result.splits
     ]
@@ -151,3 +238,13 @@ def _difference(result: Figure, figure: str) -> str:
         value, low, high = (100 * x for x in (result.value, result.low, result.high))
         return f"{value:+.1f} ({low:+.1f} to {high:+.1f})"
     return f"{result.value:+.3f} ({result.low:+.3f} to {result.high:+.3f})"
+
+
+def _percent(part: float, whole: float = 1.0) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
+def _short_names(names: Sequence[str]) -> dict[str, str]:
+    """The last part of each path; the whole path where two would be the same."""
+    last = [PurePath(name).name or name for name in names]
+    return {n: n if last.count(s) > 1 else s for n, s in zip(names, last, strict=True)}
