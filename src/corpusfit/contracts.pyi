@@ -18,6 +18,10 @@ from .cli.options import command as command  # makes one; an entry point names i
 from .cli.show import say as say  # a line beside the result
 from .cli.show import say_result as say_result  # a sentence of the result
 from .cli.show import table as table  # as wide as the terminal
+from .core.offers import dry_run as dry_run  # a function is the dry run of a public one
+from .core.offers import offers as offers  # a public function lists its keywords
+from .core.typed_options import MachineOptions as MachineOptions  # keywords in place of `machine`
+from .text.context import machine_of as machine_of  # the machine of a call
 
 # Finished runs and inputs: `corpusfit.open`, and what `Selection` has
 from .selection.samples import random_texts as random_texts  # of inputs, as a method is fitted on
@@ -97,14 +101,3 @@ from .embed.prediction import reads_ahead as reads_ahead  # whether a model is n
 from .embed.losses import cross_entropies as cross_entropies  # of logits and labels
 from .kernels.chance import place_keys as place_keys  # random numbers by seed and place
 from .core.artifacts import write_bytes as write_bytes  # a whole file or none
-
-# Commands: a public function with options, and the module that prints its result
-from .cli.options import command as command  # make a command of the function that prints
-from .cli.show import say as say  # a line for the user, on standard error
-from .cli.show import say_result as say_result  # a sentence of the result, on standard output
-from .cli.show import table as table  # a table of the result, as wide as the terminal
-from .core.artifacts import folder_path as folder_path  # of an argument, local or a URL
-from .core.offers import dry_run as dry_run  # a function is the dry run of a public one
-from .core.offers import offers as offers  # a public function lists its keywords
-from .core.typed_options import MachineOptions as MachineOptions  # keywords in place of `machine`
-from .text.context import machine_of as machine_of  # the machine of a call

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from corpusfit.contracts import dry_run, folder_path, machine_of, offers
+from corpusfit.contracts import dry_run, machine_of, offers
+from corpusfit.core.artifacts import folder_path
 
 if TYPE_CHECKING:
     from corpusfit import Machine

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.contracts import dry_run, folder_path, machine_of, offers
+from corpusfit.contracts import dry_run, machine_of, offers
+from corpusfit.core.artifacts import folder_path
 from corpusfit_papers.mixing.plan import CompositionPlan, read_recipe
 
 if TYPE_CHECKING:
