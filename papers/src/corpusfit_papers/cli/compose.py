@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from corpusfit.cli.options import EVERYWHERE, command
-from corpusfit.cli.show import percent, say, table
+from corpusfit.contracts import command, say, table
 
 if TYPE_CHECKING:
     from corpusfit_papers.mixing.composing import Composition
@@ -25,7 +24,7 @@ def show_projected(projected: Mapping[str, Any]) -> None:
     )
 
 
-@command(machine=EVERYWHERE, dry_run=show_projected)
+@command(machine=("engine", "workers", "cache", "verify"), dry_run=show_projected)
 def compose(done: Composition, out: str) -> None:
     """Compose a multilingual corpus from a recipe.
 
@@ -65,8 +64,8 @@ def show_languages(languages: Sequence[Mapping[str, Any]], unit: str) -> None:
         of_sources = [row["sources"].get(name, {}).get("sentences", 0) for name in shown]
         counted = [row["sentences"], row["tokens"]] if written else []
         amounts = [*of_sources, *(row[name] for name in figures)]
-        rows.append([*amounts, percent(row["total"], everything), *counted])
-    totals = [sum(r[i] for r in rows) if not isinstance(r0, str) else percent(1, 1)
+        rows.append([*amounts, _share(row["total"], everything), *counted])
+    totals = [sum(r[i] for r in rows) if not isinstance(r0, str) else _share(1, 1)
               for i, r0 in enumerate(rows[0])]  # fmt: skip
     names = [*(row["language"] for row in languages), "total"]
     cells = [
@@ -75,6 +74,10 @@ def show_languages(languages: Sequence[Mapping[str, Any]], unit: str) -> None:
     ]
     columns = ["language", *shown, "specific", "further", "general", "repeated", "total", "share"]
     table(f"Composition ({unit})", [*columns, *(("sentences", "tokens") if written else ())], cells)
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.1f} %" if whole else "–"
 
 
 def _show_kinds(kinds: Sequence[Mapping[str, Any]]) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from corpusfit.cli.options import EVERYWHERE, command
-from corpusfit.cli.show import say, say_result, table
+from corpusfit.contracts import command, say, say_result, table
 
 if TYPE_CHECKING:
     from corpusfit.evaluation.tables import Table
@@ -60,7 +59,7 @@ def _exit_if_cells_failed(ran: Ran) -> None:
 
 
 @command(
-    machine=EVERYWHERE,
+    machine=("engine", "workers", "cache", "verify"),
     dry_run=show_missing,
     facts=_facts,
     after=_exit_if_cells_failed,

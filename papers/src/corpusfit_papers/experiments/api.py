@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
+from corpusfit.contracts import dry_run, machine_of, offers
 from corpusfit.core.artifacts import folder_path
-from corpusfit.core.offers import dry_run, offers
 
 if TYPE_CHECKING:
     from corpusfit import Machine
-    from corpusfit.core.typed_options import MachineOptions
+    from corpusfit.contracts import MachineOptions
     from corpusfit_papers.experiments.config import Recipe
     from corpusfit_papers.experiments.running import Missing, Ran
 
@@ -48,7 +48,6 @@ def run(
     Raises:
         CorpusfitError: see `corpusfit.core.errors`; finished steps are kept.
     """
-    from corpusfit.text.context import machine_of
     from corpusfit_papers.experiments import running
 
     machine = machine_of(machine, options)
@@ -76,7 +75,6 @@ def missing(
     **options: Unpack[MachineOptions],
 ) -> Missing:
     """Dry run of `run`; takes its arguments, and writes only encoders to the cache."""
-    from corpusfit.text.context import machine_of
     from corpusfit_papers.experiments import running
 
     machine = machine_of(machine, options)

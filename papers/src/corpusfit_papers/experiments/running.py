@@ -22,7 +22,6 @@ from corpusfit.evaluation.finetune import require_models
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.tables import Table
 from corpusfit.evaluation.task import load_task
-from corpusfit.text.context import HERE
 from corpusfit.training.adapting import open_base
 from corpusfit.training.plan import TASK
 from corpusfit_papers.experiments.config import Recipe, in_table
@@ -74,7 +73,7 @@ def run_recipe(
     file: Path | None = None,
     cells: Path | None = None,
     only: Sequence[str] = (),
-    machine: Machine = HERE,
+    machine: Machine,
     overwrite: bool = False,
 ) -> Ran:
     """Run a recipe: select, adapt, fine-tune, compare, and write the tables."""
@@ -122,7 +121,7 @@ def missing(
     *,
     cells: Path | None = None,
     only: Sequence[str] = (),
-    machine: Machine = HERE,
+    machine: Machine,
     overwrite: bool = False,
 ) -> Missing:
     """A dry run of `run_recipe`; it writes nothing but encoders to the cache."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
+import corpusfit
 from corpusfit import AdaptPlan, CorpusfitError, EvaluatePlan, Machine, Plan
 from corpusfit.contracts import write_bytes
 from corpusfit.core.artifacts import remove
@@ -21,7 +22,6 @@ from corpusfit.evaluation.augment import write_augmented_examples
 from corpusfit.evaluation.finetune import FineTuning, fine_tune
 from corpusfit.evaluation.plan import AugmentPlan
 from corpusfit.evaluation.task import Outcome, load_task
-from corpusfit.selection.commands import choose, select
 from corpusfit.selection.folder import SelectionFolder, copy_scores
 from corpusfit.training.adapting import adapt
 from corpusfit_papers.experiments.folder import RecipeFolder
@@ -84,13 +84,18 @@ class Select(Step):
                 if SelectionFolder(folder_of).scored_so_far() is not None
             ]
             if not scored:
-                select(
-                    self.plan, [str(self.target)], self.corpus, out, machine=machine, overwrite=True
+                corpusfit.select(
+                    [str(self.target)],
+                    self.corpus,
+                    out=out,
+                    plan=self.plan,
+                    machine=machine,
+                    overwrite=True,
                 )
                 return {"scored": True}
             # a selection of another amount has the same scores
             copy_scores(scored[0], out)
-        choose(out, self.plan.choose, machine=machine)
+        corpusfit.choose(out, plan=Plan(choose=self.plan.choose), machine=machine)
         return {}
 
 

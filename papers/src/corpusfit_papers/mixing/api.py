@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from corpusfit.contracts import dry_run, machine_of, offers
 from corpusfit.core.artifacts import folder_path
-from corpusfit.core.offers import dry_run, offers
 from corpusfit_papers.mixing.plan import CompositionPlan, read_recipe
 
 if TYPE_CHECKING:
     from corpusfit import Machine
-    from corpusfit.core.typed_options import MachineOptions
+    from corpusfit.contracts import MachineOptions
     from corpusfit_papers.mixing.composing import Composition
 
 
@@ -36,7 +36,6 @@ def compose(
     Raises:
         CorpusfitError: see `corpusfit.core.errors`; finished steps are kept.
     """
-    from corpusfit.text.context import machine_of
     from corpusfit_papers.mixing import composing
 
     machine = machine_of(machine, options)
@@ -57,7 +56,6 @@ def estimate_composition(
     Returns:
         languages, counts, documents, taken, unit, seconds, disk_mb, warnings.
     """
-    from corpusfit.text.context import machine_of
     from corpusfit_papers.mixing import composing
 
     machine = machine_of(machine, options)
