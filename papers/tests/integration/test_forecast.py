@@ -70,7 +70,7 @@ def test_a_selection_of_everything_counts_by_weight(forecast):
 
 
 def test_losses_are_those_before_adapting(forecast, selections, tiny_lm, inline, tmp_path):
-    """Of the same texts, but for the tokens that are masked: in the mean of several draws."""
+    """Of the same texts, but for the sequences and the tokens that are drawn."""
     settings = ("train.device=cpu", "train.precision=fp32")
     adapted = corpusfit.adapt(
         model=str(tiny_lm),
@@ -83,10 +83,9 @@ def test_losses_are_those_before_adapting(forecast, selections, tiny_lm, inline,
         machine=inline,
     )
     before = adapted.manifest["losses"]["before"]["task"]
-    draws = [forecast("top", seed=seed).prospects[0].losses for seed in range(8)]
-    of_task = np.array([losses["task"] for losses in draws])
-    assert of_task.mean() == pytest.approx(before, abs=3 * of_task.std())
-    assert len(set(of_task)) == 8
+    draws = [forecast("top", seed=seed).prospects[0].losses for seed in range(4)]
+    assert np.mean([losses["task"] for losses in draws]) == pytest.approx(before, abs=0.3)
+    assert len({losses["task"] for losses in draws}) == len(draws)
     assert all(losses["general"] > 0 for losses in draws)
 
 
@@ -95,7 +94,7 @@ def test_a_causal_model_is_asked_for_what_follows(forecast, tiny_gpt, selections
     torch = pytest.importorskip("torch")
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    found = forecast("top", model=tiny_gpt, length=128)
+    found = forecast("top", model=tiny_gpt, length=512)
     assert found.objective == "causal"
     tokenizer = AutoTokenizer.from_pretrained(tiny_gpt)
     peer = AutoModelForCausalLM.from_pretrained(tiny_gpt, dtype=torch.float32).eval()

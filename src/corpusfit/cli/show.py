@@ -8,7 +8,6 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePath
 from typing import Any
 
 import typer
@@ -97,13 +96,6 @@ def one_line(text: str, max_characters: int) -> str:
     """The first characters of a text on one line, without control characters."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if len(line) <= max_characters else line[:max_characters] + " …"
-
-
-def short_names(names: Sequence[str], max_characters: int = 100) -> dict[str, str]:
-    """The last part of each path, for a table; the whole path where two would be the same."""
-    last = {name: PurePath(name).name or name for name in names}
-    several = [short for short in last.values() if list(last.values()).count(short) > 1]
-    return {n: one_line(n if s in several else s, max_characters) for n, s in last.items()}
 
 
 def table(

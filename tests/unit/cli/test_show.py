@@ -8,13 +8,7 @@ from rich.cells import cell_len
 
 from corpusfit.cli import show
 from corpusfit.cli.select import show_estimate
-from corpusfit.cli.show import as_json, percent, say, say_result, short_names, table
-
-
-def test_names_are_as_short_as_they_differ():
-    names = ["a/mbert", "b/mbert/", "models/minilm", "static:x/y", "hub/xlm-r"]
-    assert list(short_names(names).values()) == ["a/mbert", "b/mbert/", "minilm", "y", "xlm-r"]
-    assert short_names(["/"]) == {"/": "/"}
+from corpusfit.cli.show import as_json, percent, say, say_result, table
 
 
 def test_json_is_one_line_of_ascii(capsys):
