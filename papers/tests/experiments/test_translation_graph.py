@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 
 import pytest
 from test_graph import inputs, recipe, selector
@@ -218,3 +219,11 @@ def test_a_recipe_without_a_side_is_as_before(loaded):
     assert build_graph(plain).selections.keys() == build_graph(first).selections.keys()
     with pytest.raises(UsageError, match=r"read\.side.*de, en"):
         loaded(f'{RECIPE}\n[select.read]\nside = "fr"\n')
+
+
+def test_an_oracle_of_pairs_has_a_domain_for_each_task(loaded):
+    text = re.sub(r"\[selector\.(.+\n)+?(?=\[)", "", RECIPE).replace('"law", "it"', '"oracle"')
+    text = re.sub(r'(path = "(\w+)-task")', r'\1\noracle = ["\2*"]', text)
+    plans = [selection.plan for selection in build_graph(loaded(text)).selections.values()]
+    domains = [p.method.options["domain"] for p in plans if p.method.name == "oracle"]
+    assert domains == ["law*", "it*"]

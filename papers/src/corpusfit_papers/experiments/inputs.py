@@ -171,7 +171,9 @@ def with_scored_side(recipe: Recipe, sources: Sequence[Source], progress: Progre
         sides = [examples.texts(), _translations(examples)] if parallel else [examples.texts()]
         names = ((task.labels[0], task.labels[1]),) if parallel else ()
         texts.append(Sampled(names, zip(*sides, strict=True)))
-    encoders = (encoder_of(s.select) for s in recipe.selectors if s.selects)
+    # an oracle reads no text
+    scored = (s for s in recipe.selectors if s.selects and s.strategy != ORACLE)
+    encoders = (encoder_of(s.select) for s in scored)
     english = next(filter(is_english_only, encoders), "")
     read = with_side(read, english, progress.note, *texts)
     selectors = (
