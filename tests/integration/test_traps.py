@@ -239,7 +239,7 @@ def test_no_trap_goes_off(world, store, workers, left_out):
     opened = Opened(world / "data", world / "outside")
     faults = {}
     # what `choose` reads again, without the corpus that needs a password
-    scored = "--target target.jsonl --corpus corpus --method tfidf --out {out}/scored"
+    scored = "--target target.jsonl --corpus corpus --method moore_lewis --out {out}/scored"
     run(world, "select", scored, store, workers)
     for name, line in LINES.items():
         if name in left_out:

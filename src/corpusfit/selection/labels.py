@@ -95,7 +95,7 @@ def labeled_scores(path: Path, field: str, machine: Machine) -> Iterator[pa.Tabl
         ahead: dict[int, pa.DictionaryArray] = {}
         order = iter(sorted(scored))
         due, labeled = next(order, None), False
-        with run.stage("labels", run.size):
+        with run.stage("read labels", run.size):
             for part, labels in run.map(job, scored_shards()):
                 ahead[part] = labels
                 labeled = labeled or labels.dictionary.to_pylist() not in ([], [NONE])
