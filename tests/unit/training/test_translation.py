@@ -67,7 +67,9 @@ def test_held_out_loss_has_no_smoothing(tmp_path):
     """Its exponential is the perplexity: torch's own cross-entropy on the same pairs."""
     work = translation_of(tmp_path, smoothing=0.3)
     losses = work.heldout.losses(work.objective, work.network)
-    plain = dataclasses.replace(work.objective, smoothing=0.0)
+    plain = dataclasses.replace(
+        work.objective, plan=dataclasses.replace(work.objective.plan, smoothing=0.0)
+    )
     assert losses == work.heldout.losses(plain, work.network)
 
 
