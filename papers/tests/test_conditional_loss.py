@@ -15,6 +15,7 @@ from corpusfit.core.types import text_array
 from corpusfit.scoring import registry
 from corpusfit_papers.methods import conditional_loss
 from corpusfit_papers.methods.conditional_loss import DRAWS, WORDLESS, ConditionalLoss
+from corpusfit_papers.network import row_losses
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +84,7 @@ def test_scores_are_differences_of_the_losses_of_transformers(folder, scorer):
             [loss_of(model, scorer, text).item() for model in (before, after)] for text in texts
         ]
         opened = [
-            scorer._reading.losses(p, scorer._reading.rows([text], stream=0, draws=DRAWS))
+            row_losses(p, scorer._reading.rows([text], stream=0, draws=DRAWS), scorer.fill)
             for text in texts
             for p in scorer._predictors[:1]
         ]
@@ -103,7 +104,7 @@ def test_a_causal_model_predicts_every_token_but_the_first(tiny_gpt):
     assert row.labels.tolist() == ids[0, 1:].tolist()
     with torch.no_grad():
         expected = model_of(tiny_gpt, scorer.before)(input_ids=ids, labels=ids).loss
-        found = scorer._reading.losses(scorer._predictors[0], [row]).mean()
+        found = row_losses(scorer._predictors[0], [row], scorer.fill).mean()
     assert found.item() == pytest.approx(expected.item(), abs=1e-5)
 
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 import corpusfit
-from corpusfit.contracts import bad_setting
+from corpusfit.contracts import MachineOptions, bad_setting, machine_of, offers
 from corpusfit_papers.figures import Figures, figures
 
 SOURCE = "source"
@@ -88,12 +88,14 @@ class Audit:
     finding: Finding | None
 
 
+@offers()
 def audit(
     out: str | PathLike[str],
     *,
     truth: str = SOURCE,
     domain: str | Sequence[str] = (),
     machine: corpusfit.Machine | None = None,
+    **options: Unpack[MachineOptions],
 ) -> Audit:
     """Compare a run with known domains.
 
@@ -117,6 +119,7 @@ def audit(
         raise bad_setting("DIR", "the folder of a corpusfit select", str(out))
     sought = [domain] if isinstance(domain, str) else list(domain)
     by_source = truth == SOURCE
+    machine = machine_of(machine, options)
     tables = run.scores() if by_source else run.labeled_scores(truth, machine=machine)
 
     # segments, their word pieces, selected segments, their word pieces

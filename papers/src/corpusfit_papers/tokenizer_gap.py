@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 import corpusfit
 from corpusfit.contracts import (
     InputError,
+    MachineOptions,
     MissingDependencyError,
     ModelError,
     ModelSetting,
@@ -23,6 +24,8 @@ from corpusfit.contracts import (
     bad_setting,
     bootstrap_scores,
     find,
+    machine_of,
+    offers,
     random_texts,
 )
 from corpusfit_papers.retrieving import listed
@@ -191,6 +194,7 @@ class Tokenized:
     gaps: list[Gap]
 
 
+@offers()
 def tokenizers(
     *,
     tokenizer: str | PathLike[str] | Sequence[str],
@@ -201,6 +205,7 @@ def tokenizers(
     windows: int = WINDOWS,
     seed: int = 0,
     machine: corpusfit.Machine | None = None,
+    **options: Unpack[MachineOptions],
 ) -> Tokenized:
     """Measure how many tokens tokenizers make of words, on specific and on general text.
 
@@ -225,6 +230,7 @@ def tokenizers(
         from the first tokenizer.
     """
     names = listed("`tokenizer`", tokenizer)
+    machine = machine_of(machine, options)
     opened = [open_tokenizer(name) for name in names]
     plan = corpusfit.Plan().with_value("seed", seed).with_value("fit.background", windows)
     plan = plan.with_value("read.text_field", text_field).with_value("read.side", side).check()
@@ -268,9 +274,7 @@ def tokenizers(
     return Tokenized(names, splits, gaps)
 
 
-def _sampled(
-    kind: str, inputs: Any, plan: corpusfit.Plan, machine: corpusfit.Machine | None
-) -> list[str]:
+def _sampled(kind: str, inputs: Any, plan: corpusfit.Plan, machine: corpusfit.Machine) -> list[str]:
     """A random sample of the inputs' texts; CoNLL columns give sentences, their words spaced."""
     several = [inputs] if isinstance(inputs, str | PathLike) else list(inputs)
     columns = [
