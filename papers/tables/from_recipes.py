@@ -296,7 +296,8 @@ def main() -> None:
 def add_predictors(recipe: Path, run: Path) -> None:
     """Put what was known before fine-tuning into the tables of a finished run."""
     shown, figures = predictors.measure(recipe, run, CELLS)
-    page, table = run / "table.md", run / "table.json"
+    page = run / "table.md"
+    table = run / "table.json"
     before, data, after = page.read_text("utf-8").partition("**Data**")
     page.write_text(f"{before}{shown}\n{data}{after}" if shown else before + data + after, "utf-8")
     content = json.loads(table.read_text("utf-8")) | {"forecasts": figures}

@@ -77,7 +77,8 @@ def measure(s: Setting, piece: Piece) -> dict[str, Any]:
         target, texts = _lines(_dev(s)[domain]), {d: _lines(p) for d, p in _train(s).items()}
     else:
         halves = {d: _halves(_lines(path), seed) for d, path in _dev(s).items()}
-        target, texts = halves[domain][0], {d: half[1] for d, half in halves.items()}
+        target = halves[domain][0]
+        texts = {d: half[1] for d, half in halves.items()}
     units = data.paired([line for lines in texts.values() for line in lines], "")
     truth = np.repeat([d == domain for d in texts], [len(lines) for lines in texts.values()])
     size, largest = len(texts[domain]), max(map(len, texts.values()))

@@ -115,7 +115,8 @@ def _conclusion(
 
     said = []
     for pairs in PAIRS:
-        once, copies = f"{pairs} once", f"{pairs} copies"
+        once = f"{pairs} once"
+        copies = f"{pairs} copies"
         nodes = mean(copies, "joined") / mean(once, "joined")
         said.append(
             f"With {f'{pairs:,}' if pairs else 'all'} pairs, joining once for each bigram makes "

@@ -76,7 +76,8 @@ def predictors_of(inputs: RecipeInputs, graph: StepGraph) -> dict[Cell, Predicto
     entries = {t.name: t for t in inputs.recipe.tasks}
     found: dict[Cell, Predictor] = {}
     for cell in graph.cells if BASE in selectors else ():
-        selector, stored = selectors[cell.selector], inputs.tasks[cell.row[:2]]
+        selector = selectors[cell.selector]
+        stored = inputs.tasks[cell.row[:2]]
         memorized = selector.trains_on_task and not selector.of
         other = selector.model_for(entries[cell.task], cell.model) != cell.model
         if cell.adapter or cell.augment or memorized or other or not load(stored.kind).learns:
@@ -158,7 +159,8 @@ def links_of(recipe: Path, out: Path, cells: Path, machine: Machine) -> tuple[An
         if base is None or base == cell or cell not in known:
             continue
         selection = graph.adaptations[graph.cells[cell][0].adapted].selection
-        loss, kl = known[cell]["loss"], known[base]["falls"].get(selection)
+        loss = known[cell]["loss"]
+        kl = known[base]["falls"].get(selection)
         fall, gain = known[base]["loss"] - loss, means[cell] - means[base]
         general = known[cell].get("general")
         links.append(Link(cell.row, column, loss, fall, kl, means[cell], gain, general))

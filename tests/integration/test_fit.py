@@ -167,8 +167,9 @@ class _Shares(Listening):
 def test_replicates_that_do_not_fit_in_the_time_are_dropped(fit, few, monkeypatch, inline):
     """A replicate takes 120 s, so of twelve planned ones the fewest are made, and said why."""
     monkeypatch.setattr(schedule, "MOST", 12)
+    clock = _Slow()
     for module in (fitting, work, bar):
-        monkeypatch.setattr(module, "time", _Slow())
+        monkeypatch.setattr(module, "time", clock)
     heard = _Shares()
     run = fit(machine=type(inline)(progress=heard), time="7min")
     assert run.manifest["schedule"]["replicates"] == 3

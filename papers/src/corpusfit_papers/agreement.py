@@ -79,7 +79,8 @@ def _tops(ranks: Array, depths: list[int]) -> list[Array]:
     memberships = []
     for k in depths:
         edge = best[:, k - 1 : k]
-        above, equal = ranks > edge, ranks == edge
+        above = ranks > edge
+        equal = ranks == edge
         left = k - above.sum(axis=1, keepdims=True)
         memberships.append(above + equal * (left / equal.sum(axis=1, keepdims=True)))
     return memberships

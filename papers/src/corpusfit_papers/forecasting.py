@@ -244,7 +244,8 @@ def describe(prospects: Sequence[GainPredictors], model: str) -> list[str]:
         # the losses depend on task and corpus alone: report them once per corpus
         by_losses = {tuple(p.losses.values()): p for p in reversed(same_task)}
         for p in reversed(by_losses.values()):
-            task, general = p.losses["task"], p.losses["general"]
+            task = p.losses["task"]
+            general = p.losses["general"]
             side = "above" if task > general else "below"
             sentences.append(
                 f"Loss of {model} per token: {task:.2f} nats on the task's text, "

@@ -227,8 +227,6 @@ def _harmless_usage() -> Iterator[None]:
             vars(e).update(message=sentence, possibilities=[])
         elif other and any(other in p.opts for p in vars(e)["ctx"].command.params):
             vars(e)["possibilities"] = [other]
-        if sentence := gone(str(getattr(e, "option_name", "")).lstrip("-")):
-            vars(e).update(message=sentence, possibilities=[])
         raise
 
 

@@ -37,7 +37,7 @@ RUN = "Run"
 
 _HEADINGS = {
     "Scoring": ("method", "embed"),
-    "Selection": ("choose", "search", "split"),
+    "Selection": ("choose", "split"),
     "Clusters": ("mixture", "draw"),
     "Model": ("model", "adapter"),
     "Task": ("task", "augment", "decode", "likelihood"),

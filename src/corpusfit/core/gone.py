@@ -1,12 +1,12 @@
 """Names that corpusfit had and no longer has, each with what to do instead."""
 
+PAPERS = "corpusfit-papers"
+"""The package, as pip names it, of what only the papers need; its version is that of corpusfit."""
+
 _TWO_COMMANDS = (
     "Select twice: by a cheap method first, then by the other one on `run:OUT` as "
     "the corpus, OUT being the folder of the first."
 )
-PAPERS = "corpusfit-papers"
-"""The package, as pip names it, of what only the papers need; its version is that of corpusfit."""
-
 _UPLOAD = (
     "For a selection, run `hf upload NAME out/ . --repo-type dataset --private --include README.md "
     "--include 'selected/*'`; for a model, run `hf upload NAME adapted/ . --private --exclude "

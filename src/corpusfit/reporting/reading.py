@@ -16,8 +16,6 @@ _INSTEAD = {
     "evaluate": "Its table is printed by the command, and in manifest.json (`results`, "
     "`comparisons`)",
     "split": "Its counts are printed by the command, and in manifest.json",
-    "tune": "Its trials are printed by the command, and in manifest.json; its folder `selection` "
-    "has a page",
 }
 """Where to look for the result of a command that has no page."""
 

@@ -212,7 +212,8 @@ def shares(
     e = 0
     for i in range(len(ends) - 1):
         ordered = np.sort(buckets[through[i] : through[i + 1]])
-        first, m = e, len(ordered)
+        first = e
+        m = len(ordered)
         # equal buckets are adjacent after sorting: merge them into one entry
         for j in range(m):
             if e > first and columns[e - 1] == ordered[j]:

@@ -23,7 +23,6 @@ _TITLES = {
     "embed": "Embedding the corpus",
     "fine-tune": "Fine-tuning models",
     "fit": "Fitting on the sample",
-    "join": "Joining the scores of the stages",
     "label": "Reading the groups",
     "merge": "Joining the parts of the text",
     "place": "Placing all texts",
@@ -40,9 +39,7 @@ _TITLES = {
 }
 _DOING = {
     "adapt": "Adapting models",
-    "audit": "Auditing the selection",
     "count": "Counting",
-    "describe": "Describing",
     "embed": "Embedding the",
     "encode": "Encoding with",
     "evaluate": "Evaluating",
