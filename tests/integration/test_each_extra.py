@@ -35,6 +35,10 @@ class Finder(PathFinder):
         hidden = name.split(".")[0] in os.environ["HIDDEN"].split()
         return None if hidden else PathFinder.find_spec(name, path, target)
 
+    def find_distributions(*args, **words):  # nor are its entry points seen
+        found, hidden = PathFinder.find_distributions(*args, **words), os.environ["HIDDEN"].split()
+        return (d for d in found if d.name.replace("-", "_") not in hidden)
+
 sys.meta_path[sys.meta_path.index(PathFinder)] = Finder
 """
 """`sitecustomize.py`, which every process reads first, workers too."""
