@@ -8,7 +8,6 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,10 +18,10 @@ from corpusfit.core import registry
 from corpusfit.core.errors import CorpusfitError, InputError, UsageError
 from corpusfit.core.manifest import FORMAT
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Document, Reject
 from corpusfit.evaluation.overlap import split_input
 from corpusfit.evaluation.splitting import form_of
 from corpusfit.text import contract, current_sources, find
+from corpusfit.text.checks import check_format
 from corpusfit.text.contract import Named
 
 FORMATS = contract.formats()
@@ -175,51 +174,16 @@ def test_it_reads_the_texts(form, example):
     assert all(Path(file).is_file() for file in corpus.files_of(source))
 
 
-def test_shards_are_read_by_themselves(form, example):
-    """In any order, with the same rows as in one shard."""
-    plan = ReadPlan(shard_mb=1e-3)
-    cut = list(corpus.shards(example(LONG, plan), plan))
-    assert len(cut) > 5
-    assert [shard.index for shard in cut] == list(range(len(cut)))
-    parts = [list(corpus.rows(shard, plan)) for shard in reversed(cut)]
-    rows = [row for part in reversed(parts) for row in part]
-    assert rows == read(example(LONG))
-    assert texts_of(rows) == LONG
-    assert [row.row for row in rows] == sorted({row.row for row in rows})
+def test_it_keeps_to_the_contract(form, tmp_path):
+    check_format(EXAMPLES[form.name], tmp_path)
 
 
-@pytest.mark.parametrize("max_row_mb", [32.0, 4e-5])
-def test_columns_are_the_rows(form, example, max_row_mb):
-    plan = ReadPlan(shard_mb=1e-3, max_row_mb=max_row_mb)
-    for shard in corpus.shards(example(LONG, plan), plan):
-        rows = list(corpus.rows(shard, plan))
-        used = [row for row in rows if isinstance(row, Document)]
-        found, rejected = corpus.documents(shard, plan)
-        assert (found.row.tolist(), found.texts.to_pylist()) == (
-            [row.row for row in used],
-            texts_of(used),
-        )
-        assert rejected == [row for row in rows if isinstance(row, Reject)]
-        some, _ = corpus.documents(shard, plan, lambda numbers, sizes: numbers % 3 == 0)
-        assert some.row.tolist() == [row.row for row in used if row.row % 3 == 0]
-        if form.parallel:
-            others, _ = corpus.documents(shard, replace(plan, side="second"))
-            assert others.texts.to_pylist() == [row.translation for row in used]
-
-
-def test_bad_content_never_raises(form, example):
-    """A reject names it; only pairs of files of unequal lengths and damaged runs are errors."""
-    (source,) = example(TEXTS)
-    rng = np.random.default_rng(7)
-    for size in (0, 1, 50, 5000):
-        for file in corpus.files_of(source):
-            Path(file).write_bytes(rng.integers(0, 256, size, np.uint8).tobytes())
-        try:
-            rows = read([replace(source, cells=None, blocks=None, size=size)])
-        except InputError:
-            assert form.parallel or form.gathers
-        else:
-            assert all(isinstance(row, Reject) or row.text.strip() for row in rows)
+def test_the_other_side_of_pairs_as_columns(form, example):
+    if not form.parallel:
+        pytest.skip("it has one text in a row")
+    for shard in corpus.shards(example(LONG), PLAN):
+        others, _ = corpus.documents(shard, replace(PLAN, side="second"))
+        assert others.texts.to_pylist() == [row.translation for row in corpus.rows(shard, PLAN)]
 
 
 def test_a_change_is_found(form, example):
@@ -243,18 +207,14 @@ def test_packed_files_are_read(form, example):
     assert texts_of(read(found)) == LONG
 
 
-@pytest.mark.parametrize("packing", ["", ".gz"])
-def test_shards_are_read_in_any_order(form, example, packing):
+def test_shards_of_packed_files_are_read_in_any_order(form, example):
     """As in one pass from the beginning, whatever was read before."""
     plan = ReadPlan(shard_mb=1e-3)
-    sources = example(LONG, plan)
-    suffix = next(iter(form.suffixes), "")
-    if packing:
-        if not suffix:
-            pytest.skip("it is not named by a suffix")
-        packed = gzip.compress(Path(sources[0].url).read_bytes())
-        path = written(Path(sources[0].url + packing), packed)
-        sources = find([path], plan, spool=Path(), role="corpus")
+    (source,) = example(LONG, plan)
+    if not form.suffixes:
+        pytest.skip("it is not named by a suffix")
+    packed = written(Path(source.url + ".gz"), gzip.compress(Path(source.url).read_bytes()))
+    sources = find([packed], plan, spool=Path(), role="corpus")
     unknown = [replace(source, cells=None, blocks=None) for source in sources]
     shards = list(corpus.shards(sources, plan))
     one_pass = [list(corpus.rows(shard, plan)) for shard in corpus.shards(unknown, plan)]
