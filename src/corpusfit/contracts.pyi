@@ -71,7 +71,6 @@ from .scoring.language_model import PredictableScorer as PredictableScorer  # of
 # Classifiers and ranks
 from .kernels.scores import balanced as balanced  # weights with which both classes weigh the same
 from .kernels.scores import logistic as logistic  # logistic regression, the same in any release
-from .kernels.scores import mid_ranks as mid_ranks  # of scores; equal ones share a rank
 from .kernels.scores import platt as platt  # from scores to log odds
 from .scoring.classifiers import least_similar as least_similar  # negatives, by cosine
 
@@ -85,7 +84,6 @@ from .embed.folders import ModelSetting as ModelSetting  # how messages name a m
 from .embed.folders import find as find  # the folder of a model, from the hub too
 from .embed.folders import is_static as is_static  # whether a folder's model has no network
 from .embed.folders import model_files as model_files  # that decide what a model computes
-from .embed.folders import read_json as read_json  # a file of a model's folder
 from .embed.folders import transformer_folder as transformer_folder  # checked before it is opened
 from .embed.claims import require_own_code as require_own_code  # of a stored configuration
 from .core.plan import EmbedPlan as EmbedPlan  # how texts are embedded

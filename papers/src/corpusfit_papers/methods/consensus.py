@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from corpusfit.contracts import (
     Family,
@@ -40,7 +41,6 @@ from corpusfit.contracts import (
     blockwise,
     lengths,
     logistic,
-    mid_ranks,
     pack_scorer,
     plain_rows,
     platt,
@@ -199,7 +199,8 @@ class Consensus(Method[Paired]):
         member = unit_method(name, settings)
         parts = (_read(part, member.fits_on) for part in (target, background))
         scorer = member.fit(*parts, seed=seed)
-        return scorer, mid_ranks(scorer.score(_read(background, member.reads)))
+        scores = scorer.score(_read(background, member.reads))
+        return scorer, (rankdata(scores) - 0.5) / len(scores)
 
     def _positives(self, ranks: NDArray[np.float64], trusted: NDArray[np.float64]) -> int:
         """The number of positives; they never overlap the negatives."""
