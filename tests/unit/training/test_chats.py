@@ -457,7 +457,7 @@ VAST = {
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", [*ENDLESS, *(VAST if sys.platform == "linux" else ())])
 def test_a_template_without_end_refuses_a_few_rows_then_the_model(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(bounded, "_SECONDS", 0.2)
+    monkeypatch.setattr(bounded, "_SECONDS", 0.5)
     monkeypatch.setattr(bounded, "_MEMORY", 1 << 28)
     template = "{% if messages[0].content == 'One' %}X{% endif %}{{ messages[0].content }}"
     encoder = encoder_of(tmp_path, template.replace("X", {**ENDLESS, **VAST}[name]), "all")
