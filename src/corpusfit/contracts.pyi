@@ -13,6 +13,17 @@ from .scoring.contract import setting as setting  # a method's field with limits
 from .scoring.contract import require_fit as require_fit  # check a scorer's arrays
 from .scoring.checks import check_method as check_method  # what every method keeps to
 
+# Formats of corpora, training objectives, kinds of tasks
+from .text.contract import Format as Format  # blocks of whole rows, and their rows
+from .text.formats.csv import Csv as Csv  # values with a delimiter, to derive others of
+from .text.checks import check_format as check_format  # what every format keeps to
+from .training.contract import Objective as Objective  # rows, their predicted tokens, the loss
+from .training.objectives.causal import Causal as Causal  # the next token, to derive others of
+from .training.checks import check_objective as check_objective  # what every objective keeps to
+from .evaluation.contract import TaskType as TaskType  # labels, loss, answers and metrics
+from .evaluation.tasks.classification import Classification as Classification  # one label a text
+from .evaluation.checks import check_task_type as check_task_type  # what every kind keeps to
+
 # Commands: a function that prints the result of the public function of its name
 from .cli.options import command as command  # makes one; an entry point names its module
 from .cli.show import say as say  # a line beside the result

@@ -296,3 +296,9 @@ def bad_setting(setting: str, allowed: str, got: object, cure: str = "") -> Usag
     tail = f" {cure}" if cure else ""
     shown = str(got) if isinstance(got, pathlib.PurePath) else got
     return UsageError(f"{setting} must be {allowed}; got {shown!r}.{tail}")
+
+
+def require_promise(kept: object, broken: str) -> None:
+    """Raise an AssertionError that says which promise a part of a package has broken."""
+    if not kept:
+        raise AssertionError(broken)

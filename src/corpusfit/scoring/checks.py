@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import deserialise, serialize
+from corpusfit.core.errors import require_promise
 from corpusfit.core.types import Paired, Reads, WithNumbers, read_as, take_units, text_array
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import AnyMethod, CorpusMethod, Method
@@ -49,11 +50,11 @@ def check_method(name: str, **settings: Any) -> None:
     scorer = _fitted(method)
     scores = scorer.score(batch)
     _require_scores(scores, _ROWS)
-    _require((_fitted(method).score(batch) == scores).all(), "another fit has other scores")
+    require_promise((_fitted(method).score(batch) == scores).all(), "another fit has other scores")
     _check_batches(method, scorer, batch, scores)
     stored = deserialise(serialize(name, scorer), registry.scorer_class)
-    _require(type(stored) is type(scorer), "the stored scorer is of another class")
-    _require((stored.score(batch) == scores).all(), "the stored scorer has other scores")
+    require_promise(type(stored) is type(scorer), "the stored scorer is of another class")
+    require_promise((stored.score(batch) == scores).all(), "the stored scorer has other scores")
 
 
 def draw(form: Reads, stream: int, near: int, far: int) -> Any:
@@ -79,16 +80,10 @@ def _fitted(method: Method[Any]) -> Any:
     return method.fit(draw(method.fits_on, 0, 60, 0), draw(method.fits_on, 1, 10, 90), seed=7)
 
 
-def _require(kept: Any, broken: str) -> None:
-    # also of an interpreter that was started without assertions
-    if not kept:
-        raise AssertionError(broken)
-
-
 def _require_scores(scores: NDArray[np.float32], rows: int) -> None:
-    _require(scores.dtype == np.float32, f"scores are {scores.dtype}, not float32")
-    _require(scores.shape == (rows,), f"scores have the shape {scores.shape}, not ({rows},)")
-    _require(np.isfinite(scores).all(), "some scores are not finite")
+    require_promise(scores.dtype == np.float32, f"scores are {scores.dtype}, not float32")
+    require_promise(scores.shape == (rows,), f"scores have the shape {scores.shape}, not ({rows},)")
+    require_promise(np.isfinite(scores).all(), "some scores are not finite")
 
 
 def _check_batches(method: AnyMethod, scorer: Any, batch: Any, scores: NDArray[Any]) -> None:
@@ -99,10 +94,10 @@ def _check_batches(method: AnyMethod, scorer: Any, batch: Any, scores: NDArray[A
         parts = [order[first : first + size] for first in range(0, _ROWS, size)]
         again = np.concatenate([scorer.score(take_units(batch, part)) for part in parts])
         allowed = 0.0 if method.exact else _ROUNDING * scores.std()
-        _require(
+        require_promise(
             np.abs(again - scores[order]).max() <= allowed, f"batches of {size} score otherwise"
         )
-    _require(scorer.score(take_units(batch, rows[:0])).shape == (0,), "no texts have scores")
+    require_promise(scorer.score(take_units(batch, rows[:0])).shape == (0,), "no texts have scores")
 
 
 def _check_corpus_method(method: CorpusMethod) -> None:
@@ -111,12 +106,14 @@ def _check_corpus_method(method: CorpusMethod) -> None:
     whole = _scored(method, [units])
     _require_scores(whole, _ROWS)
     shards = [take_units(units, part) for part in np.array_split(np.arange(_ROWS), (9, 9, 40))]
-    _require((_scored(method, [units]) == whole).all(), "the same corpus scores otherwise")
-    _require((_scored(method, shards) == whole).all(), "other shards score otherwise")
+    require_promise((_scored(method, [units]) == whole).all(), "the same corpus scores otherwise")
+    require_promise((_scored(method, shards) == whole).all(), "other shards score otherwise")
 
 
 def _scored(method: CorpusMethod, shards: list[Any]) -> NDArray[np.float32]:
     target, background = draw(method.fits_on, 0, 60, 0), draw(method.fits_on, 1, 10, 90)
     found = list(method.score_corpus(list(enumerate(shards)), target, background, seed=7))
-    _require([shard for shard, _ in found] == [*range(len(shards))], "not every shard has scores")
+    require_promise(
+        [shard for shard, _ in found] == [*range(len(shards))], "not every shard has scores"
+    )
     return np.concatenate([scores for _, scores in found])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from corpusfit import text as corpus
-from corpusfit.core.errors import InputError
+from corpusfit.core.errors import InputError, require_promise
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject, Source
 from corpusfit.text.contract import load
@@ -40,16 +40,18 @@ def check_format(write: Callable[[Path, list[str]], str], folder: Path) -> None:
     named = [write(folder, _TEXTS)]
     found = corpus.find(named, _CUT, spool=folder, role="corpus")
     shards = list(corpus.shards(found, _CUT))
-    _require(len(shards) > 5, "its blocks are longer than a shard")
+    require_promise(len(shards) > 5, "its blocks are longer than a shard")
     unknown = [replace(source, cells=None, blocks=None) for source in found]
     in_order = [list(corpus.rows(shard, _CUT)) for shard in corpus.shards(unknown, _CUT)]
     rows = [row for part in in_order for row in part]
-    _require([_said(row) for row in rows] == _TEXTS, "the rows have other texts")
+    require_promise([_said(row) for row in rows] == _TEXTS, "the rows have other texts")
     numbers = [row.row for row in rows]
-    _require(numbers == sorted(set(numbers)), "the numbers of rows do not rise")
+    require_promise(numbers == sorted(set(numbers)), "the numbers of rows do not rise")
     for number in (*range(len(shards))[::-2], *range(len(shards)), 2, 2, 1):
         part = list(corpus.rows(shards[number], _CUT))
-        _require(part == in_order[number], "a shard has other rows when another is read before")
+        require_promise(
+            part == in_order[number], "a shard has other rows when another is read before"
+        )
 
     for max_row_mb in (_CUT.max_row_mb, 4e-5):
         plan = replace(_CUT, max_row_mb=max_row_mb)
@@ -66,10 +68,10 @@ def _check_columns(shard: Any, plan: ReadPlan) -> None:
     same = columns.row.tolist() == [row.row for row in used]
     same &= columns.texts.to_pylist() == [row.text for row in used]
     same &= rejected == [row for row in rows if isinstance(row, Reject)]
-    _require(same, "`columns` has other rows than `parse`")
+    require_promise(same, "`columns` has other rows than `parse`")
     some, _ = corpus.documents(shard, plan, lambda numbers, sizes: numbers % 3 == 0)
     chosen = [row.row for row in used if row.row % 3 == 0]
-    _require(some.row.tolist() == chosen, "`columns` gives rows that `pick` leaves out")
+    require_promise(some.row.tolist() == chosen, "`columns` gives rows that `pick` leaves out")
 
 
 def _check_other_bytes(source: Source) -> None:
@@ -82,10 +84,10 @@ def _check_other_bytes(source: Source) -> None:
             rows = _read([replace(source, cells=None, blocks=None, size=size)])
         except InputError:
             # pairs of files of unequal lengths, and damaged runs, are errors as a whole
-            _require(form.parallel or form.gathers, "other bytes are an error, not rejects")
+            require_promise(form.parallel or form.gathers, "other bytes are an error, not rejects")
         else:
             fine = all(isinstance(row, Reject) or row.text.strip() for row in rows)
-            _require(fine, "of other bytes a row has no text")
+            require_promise(fine, "of other bytes a row has no text")
 
 
 def _read(sources: Sequence[Source]) -> list[Document | Reject]:
@@ -95,8 +97,3 @@ def _read(sources: Sequence[Source]) -> list[Document | Reject]:
 
 def _said(row: Document | Reject) -> str:
     return row.text if isinstance(row, Document) else row.reason
-
-
-def _require(kept: bool, broken: str) -> None:
-    if not kept:
-        raise AssertionError(broken)
