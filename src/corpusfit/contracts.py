@@ -1,7 +1,7 @@
 """What other packages may build on; `contracts.pyi` lists the names, each is loaded when used.
 
-A package names the modules of its scoring methods under the entry-point group `corpusfit.methods`,
-and checks them by `check_method`. All other modules of corpusfit may change in any version.
+A package names its modules by entry points, and checks its parts by `check_method`, `check_format`,
+`check_objective` and `check_task_type`. All other modules of corpusfit may change in any version.
 """
 
 import ast

@@ -11,6 +11,7 @@ from journeys import WORDS, prose, write_rows
 
 import corpusfit
 from corpusfit.cli.app import COMMANDS
+from corpusfit.contracts import check_objective, check_task_type
 from corpusfit.core import registry
 from corpusfit.core.errors import PackageError
 from corpusfit.evaluation import tasks
@@ -56,10 +57,15 @@ def site(tmp_path_factory, monkeypatch):
 @pytest.fixture
 def bars(site):
     """The package of the page."""
-    toml, *modules = re.findall(r"^```(?:toml|python)\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+    toml, *modules, tests = re.findall(
+        r"^```(?:toml|python)\n(.*?)^```", PAGE.read_text(), re.M | re.S
+    )
     project = tomllib.loads(toml)["project"]
     files = dict(zip(("bars/__init__.py", "bars/parts.py"), modules, strict=True))
     install(site, files, project["name"], project["entry-points"])
+    found = {}
+    exec(compile(tests, PAGE, "exec"), found)
+    return found
 
 
 @pytest.fixture
@@ -85,6 +91,11 @@ def test_a_format_a_method_and_a_command(run_with_bars, cli):
     assert json.loads(found.out) == {"texts": chosen[:2]}
     printed = cli("head", run_with_bars)
     assert printed.out.splitlines() == [" ".join(text.split()) for text in chosen[:3]]
+
+
+def test_its_tests_pass(bars, tmp_path):
+    bars["test_the_method"]()
+    bars["test_the_format"](tmp_path)
 
 
 def test_commands_of_packages_are_listed_by_package(bars, cli):
@@ -160,3 +171,5 @@ def test_an_objective_and_a_kind_of_task(run_with_bars, tmp_path):
     )
     assert evaluated.manifest["task"]["kind"] == "loose"
     assert evaluated.manifest["task"]["labels"] == ("bio", "money")
+    check_task_type("loose", tmp_path / "task")
+    check_objective("ending", str(adapted.path), str(run_with_bars), tmp_path / "checked")
