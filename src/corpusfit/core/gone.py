@@ -29,6 +29,7 @@ GONE = {
     "cache --keep": "Run `corpusfit cache clear`: it removes what no command uses now.",
     "clusters --no-report": "It writes no page: leave the option out, and read clusters.csv.",
     "run --no-report": "It writes no page: leave the option out, and read table.md or table.csv.",
+    "rank --seeds": "It compares by held-out bits: leave the option out.",
     "report DIR DIR": "A page shows one run: run `corpusfit report` for each folder.",
     # methods of finished runs
     "push_to_hub": _UPLOAD,
@@ -36,6 +37,7 @@ GONE = {
 """Commands, options and public names."""
 
 SETTINGS = {
+    "choose.fraction=auto": "Name an amount, as 10%; `corpusfit rank` shows bits at several.",
     **dict.fromkeys(("cascade", "cascade.stages", "cascade.sample"), _TWO_COMMANDS),
     "objective=simcse": "Use `objective=tsdae`.",
     "objective.name=simcse": "Use `objective.name=tsdae`.",
