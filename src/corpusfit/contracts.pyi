@@ -9,9 +9,14 @@ from .scoring.contract import LabelMethod as LabelMethod  # scores a row by its 
 from .scoring.contract import Scorer as Scorer  # a fitted method: arrays, numbers and names
 from .scoring.contract import Effect as Effect  # of one n-gram on a text's score
 from .scoring.contract import Family as Family  # methods that make similar errors
-from .scoring.contract import setting as setting  # a method's field with limits
+from .core.settings import setting as setting  # a field of own settings with limits
 from .scoring.contract import require_fit as require_fit  # check a scorer's arrays
 from .scoring.checks import check_method as check_method  # what every method keeps to
+
+# Training objectives and kinds of tasks
+from .training.contract import Objective as Objective  # rows, loss and model of a training
+from .training.batches import MicroBatch as MicroBatch  # what a model computes together
+from .evaluation.contract import TaskType as TaskType  # labels, answers and metrics of a task
 
 # Commands: a function that prints the result of the public function of its name
 from .cli.options import command as command  # makes one; an entry point names its module

@@ -15,11 +15,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from corpusfit.evaluation.formats.pairs import read_translations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from corpusfit.evaluation.formats.conll import read_conll, read_conllu, read_rct
-from corpusfit.evaluation.formats.pairs import read_translations
 from corpusfit.evaluation.formats.rows import read_rows
 from corpusfit.evaluation.plan import TaskPlan
 from dialects import File, archived, check, lines, texts

@@ -4,9 +4,9 @@ import json
 import random
 
 import pytest
+from corpusfit.training.decoding import translate
 
 import corpusfit_papers
-from corpusfit.training.decoding import translate
 from corpusfit.training.plan import DecodePlan
 from translating import WORDS, taught
 

@@ -6,12 +6,12 @@ import math
 import shutil
 
 import pytest
+from corpusfit.training.decoding import translate
 from journeys import kill_at, prose, write_rows
 
 import corpusfit
 from corpusfit import training
 from corpusfit.core.errors import ModelError, UsageError
-from corpusfit.training.decoding import translate
 from corpusfit.training.plan import DecodePlan
 from corpusfit.training.scratch import new_model
 from listening import Listening

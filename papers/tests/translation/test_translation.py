@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from corpusfit.training.objectives.translation import Translation
 
 from adapting import Stopped, Stopping, chains, stored_pairs, translation_of, weights_of
 from corpusfit.core.errors import UsageError
@@ -14,7 +15,6 @@ from corpusfit.kernels.batches import cut_batches
 from corpusfit.training import trainer
 from corpusfit.training.batches import Feed, PairPasses
 from corpusfit.training.data import exclude_keys, split_heldout, whole_pairs
-from corpusfit.training.objectives.translation import Translation
 from corpusfit.training.plan import AdaptPlan, TrainPlan
 from corpusfit.training.schedule import out_of_patience, rate_at
 from corpusfit.training.special_tokens import domain_tag

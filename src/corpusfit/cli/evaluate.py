@@ -95,8 +95,6 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
     for comparison in manifest["comparisons"]:
         begin = f"With {comparison['size']:,} training examples: " if learned else ""
         say_result(f"{begin}{comparison['verdict']}.")
-        for seed, tests in enumerate(comparison.get("paired_tests", [])):
-            say(f"{f'Model {seed + 1}' if seeds > 1 else 'sacreBLEU'}: {_in_words(tests)}.")
     for name, signature in manifest.get("signatures", {}).items():
         say(f"{name}: {signature}")
 
@@ -106,12 +104,3 @@ def _interval(low: float, high: float, *, points: bool) -> str:
     if points:
         return f"{100 * low:.1f} to {100 * high:.1f}"
     return f"{-high:.4f} to {-low:.4f}"
-
-
-def _in_words(tests: dict[str, dict[str, float]]) -> str:
-    """The p-values of paired tests, by metric."""
-    return "; ".join(
-        f"{name}: "
-        + ", ".join(f"{test.replace('_', ' (')}) = {p:.4f}" for test, p in p_values.items())
-        for name, p_values in tests.items()
-    )

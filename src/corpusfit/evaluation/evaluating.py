@@ -38,7 +38,6 @@ from corpusfit.evaluation.task import (
 )
 from corpusfit.evaluation.tasks import load
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model
-from corpusfit.text.pairs import check_languages
 
 OURS, BASE = "model", "base"
 SETTINGS = {OURS: "`model.name`", BASE: "`base`"}  # the settings that name the models
@@ -105,7 +104,7 @@ def evaluate(
 ) -> Evaluated:
     """Fine-tune a model and its base with several seeds, and compare them.
 
-    For a task without training (translation, plain text) each model answers as it is, once.
+    For a task without training (plain text) each model answers as it is, once.
     `{seed}` in the name of a model stands for the random seed: each seed has a model of its own.
 
     Every answer of every seed is kept, so the same folder takes more seeds and sizes later.
@@ -204,10 +203,6 @@ def _prepare(
     # one seed is enough where nothing is random
     if not task_type.learns and not any("{seed}" in name for name in (plan.model.name, base)):
         seeds = 1
-    if task_type.parallel:
-        references = (str(labels[0]) for labels in labeled.test.labels)
-        pairs = zip(labeled.test.texts(), references, strict=True)
-        check_languages(pairs, "`task`", progress.warn)
     return labeled, sorted(set(train_sizes)) or [0], seeds
 
 
@@ -229,8 +224,9 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     task_type = load(task.kind)
     if plan.model.frozen:
         settings["model"]["frozen"] = "probe 3"  # raised where a probe's scores change
-    for group in {"decode", "likelihood"} - {task_type.group}:
-        del settings[group]
+    settings["task"]["options"] = dataclasses.asdict(plan.task.own)
+    if task_type.group != "likelihood":
+        del settings["likelihood"]
     hardware = (
         resolve(plan.finetune, "finetune")
         if task_type.learns
@@ -379,23 +375,23 @@ class _Evaluation:
             ours, of_ours = self._outcomes(OURS, size)
             base, of_base = self._outcomes(BASE, size)
             comparison = compare(of_ours, of_base, self._score, seed=self.plan.seed)
-            tests = [task_type.paired_tests(a, b) for a, b in zip(of_ours, of_base, strict=True)]
             alike = all(outcome.one_answer for outcome in (*ours, *base))
-            compared.append((size, comparison, tests, alike))
+            compared.append((size, comparison, alike))
         rows = []
         # several training sizes are several tests
-        adjusted = holm([comparison.p for _, comparison, _, _ in compared])
-        for (size, comparison, tests, alike), p in zip(compared, adjusted, strict=True):
+        adjusted = holm([comparison.p for _, comparison, _ in compared])
+        for (size, comparison, alike), p in zip(compared, adjusted, strict=True):
             text = verdict(comparison, comparison.p if p is None else p, unit=unit)
             if alike:
                 text += "; both models give one answer to every test text: nothing is compared"
-            row = {
-                "size": size or len(self.task.train) * task_type.learns,
-                **dataclasses.asdict(comparison),
-                "p_adjusted": p,
-                "verdict": text,
-            }
-            rows.append(row | ({"paired_tests": tests} if any(tests) else {}))
+            rows.append(
+                {
+                    "size": size or len(self.task.train) * task_type.learns,
+                    **dataclasses.asdict(comparison),
+                    "p_adjusted": p,
+                    "verdict": text,
+                }
+            )
         return rows
 
 

@@ -317,7 +317,7 @@ def require_models(
 
 def answering_hardware(plan: EvaluatePlan, kind: str) -> Hardware:
     """Device and precision of a model that is evaluated without training."""
-    precision = getattr(plan, load(kind).group).precision
+    precision = getattr(plan, load(kind).group or "finetune").precision
     hardware = resolve(dataclasses.replace(plan.finetune, precision=precision), "finetune")
     if precision == "auto" and hardware.device == "cpu":
         return hardware._replace(precision="fp32")  # fewer answers tie
@@ -333,9 +333,7 @@ def answer_task(
     hardware = answering_hardware(plan, task.kind)
     task_type = load(task.kind)
     answer = task_type.open_model(task, plan, hardware)
-    splits = {"dev": task.dev, "test": task.test}
-    if task_type.group == "decode":
-        splits = {split: splits[split] for split in plan.decode.splits.split(",")}
+    splits = {split: getattr(task, split) for split in task_type.answered}
     splits = {split: examples for split, examples in splits.items() if len(examples)}
     total = sum(map(len, splits.values()))
     count = _counter(total, on_share)
@@ -347,8 +345,7 @@ def answer_task(
     with kept_memory():
         for split, examples in splits.items():
             predicted[split], truncated[split] = answer(examples, count)
-            dtype = object if task_type.parallel else None
-            tally = task_type.tally(task.labels, examples, np.asarray(predicted[split], dtype))
+            tally = task_type.tally(task.labels, examples, np.asarray(predicted[split]))
             sums[split] = tally.tolist()
             values = {
                 name: float(task_type.score(name, tally.sum(0)))
@@ -356,6 +353,7 @@ def answer_task(
             }
             scores[split] = {name: value for name, value in values.items() if math.isfinite(value)}
     seconds = time.perf_counter() - started
+    how = dataclasses.asdict(getattr(plan, task_type.group)) if task_type.group else {}
     return Outcome(
         size=0,
         seed=seed,
@@ -363,7 +361,7 @@ def answer_task(
         predicted=predicted,
         history=[],
         best=0,
-        tune={**dataclasses.asdict(getattr(plan, task_type.group)), **hardware._asdict()},
+        tune={**how, **dataclasses.asdict(plan.task.own), **hardware._asdict()},
         truncated=truncated,
         seconds=round(seconds, 3),
         cpu_seconds=round(time.process_time() - cpu_started, 3),

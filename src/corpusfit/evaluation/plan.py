@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.options import Option
@@ -14,15 +15,12 @@ from corpusfit.core.plan import (
     Columns,
     Device,
     Escape,
-    Normalize,
     Quote,
     ReadPlan,
     Separator,
-    check_direction,
-    check_languages,
     check_mark,
 )
-from corpusfit.core.settings import SEED, Group, Settings, one_of
+from corpusfit.core.settings import SEED, Group, NoSettings, Settings, one_of, own_settings
 from corpusfit.evaluation.tasks import TASKS, load, metrics, names
 from corpusfit.training.plan import (
     ADAPTERS,
@@ -30,7 +28,6 @@ from corpusfit.training.plan import (
     ASSISTANT,
     COMPLETION,
     WARMUP,
-    DecodePlan,
     MaxGradNorm,
     WeightDecay,
 )
@@ -113,7 +110,7 @@ class TaskPlan(Group, group="task"):
         Option(
             "Kind of task: `classification`, `language_modeling` (bits per byte of plain text), "
             "`multilabel` (several labels per text), `regression`, `tagging` (labels for words), "
-            "`translation`, or `auto` (decided by format and labels)",
+            "or `auto` (decided by format and labels)",
             "kind",
             metavar="KIND",
             allowed=("auto",),
@@ -128,7 +125,7 @@ class TaskPlan(Group, group="task"):
             "the kind of task are stored",
             "metric",
             default="macro_f1 for classes, micro_f1 for several labels and for spans, pearson "
-            "for numbers, bleu for translations, neg_bits_per_byte for plain text",
+            "for numbers, neg_bits_per_byte for plain text",
             more="Also decides which epoch is best",
             metavar="NAME",
         ),
@@ -166,17 +163,6 @@ class TaskPlan(Group, group="task"):
             default="from the Hugging Face dataset",
         ),
     ] = ""
-    direction: Annotated[
-        str,
-        Option(
-            "Languages of a translation task, source first, such as `de-en`",
-            "direction",
-            default="from the names in pair:…",
-            more="The task's files end in these names, or its .tsv has columns with these names",
-            metavar="FROM-TO",
-        ),
-    ] = ""
-    normalize: Normalize = ""
     separator: Separator = ""
     quote: Quote = '"'
     escape: Escape = ""
@@ -202,12 +188,22 @@ class TaskPlan(Group, group="task"):
         int, Option("Number of test examples to use, drawn with the seed; 0 uses all", minimum=0)
     ] = 0
 
+    options: Annotated[
+        Mapping[str, Any],
+        Option("Settings of a kind of task of another package, by name", default="none"),
+    ] = field(default_factory=dict)
+
+    @property
+    def own(self) -> Any:
+        """The kind's own settings, checked; `auto` has none."""
+        settings = NoSettings if self.kind == "auto" else load(self.kind).settings
+        return own_settings(settings, self.options, type(self))
+
     def _check_together(self) -> None:
         """Raise `UsageError` for a metric that no kind, or not this kind, of task has."""
+        _ = self.own
         for name in ("separator", "quote", "escape"):
             check_mark(f"`task.{name}`", getattr(self, name))
-        check_direction("`task.direction`", self.direction)
-        check_languages("`task.normalize`", self.normalize)
         check_metric("`task.metric`", self.metric, self.kind)
         kinds = [n for n in (names() if self.loss_on else ()) if load(n).conversations]
         if self.loss_on and self.kind not in kinds:
@@ -340,7 +336,6 @@ class EvaluatePlan(Settings):
     task: TaskPlan = TaskPlan()
     finetune: FinetunePlan = FinetunePlan()
     augment: AugmentPlan = AugmentPlan()
-    decode: DecodePlan = field(default_factory=DecodePlan)
     likelihood: LikelihoodPlan = field(default_factory=LikelihoodPlan)
     seed: Annotated[int, dataclasses.replace(SEED, below=2**31)] = 0
 

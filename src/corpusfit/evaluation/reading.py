@@ -11,7 +11,6 @@ import numpy as np
 
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import InputError, bad_setting, near_name, raise_machine_fault
-from corpusfit.core.languages import USUAL, bleu_tokenizer
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.evaluation.contract import Splits, TaskType, in_order
@@ -24,7 +23,6 @@ from corpusfit.evaluation.formats.conll import (
     read_rct,
     read_xlsx,
 )
-from corpusfit.evaluation.formats.pairs import languages_of, read_translations
 from corpusfit.evaluation.formats.rows import (
     SUFFIXES,
     class_names,
@@ -42,11 +40,10 @@ from corpusfit.text.contract import format_of, suffixes
 from corpusfit.text.cutting import BOM
 from corpusfit.text.files import Stream, unpacked_name
 from corpusfit.text.formats import hub
-from corpusfit.text.sources import is_pair
 
 SPLITS = ("train", "dev", "test")
 # The formats of a task.
-FORMS = ("rows", "conll", "conllu", "xlsx", "brat", "tokens", "rct", "pairs", "texts")
+FORMS = ("rows", "conll", "conllu", "xlsx", "brat", "tokens", "rct", "texts")
 _NAMES = {
     "train": "train",
     **dict.fromkeys(("dev", "devel", "valid", "validation", "val"), "dev"),
@@ -64,7 +61,6 @@ READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labeled]] = {
     "brat": lambda places, split, _: read_brat(places, split),
     "tokens": read_tokens,
     "rct": lambda places, split, _: read_rct(places, split),
-    "pairs": read_translations,
     "texts": read_texts,
 }
 _APART = 1  # a random stream other than that of `nested_places`
@@ -82,9 +78,6 @@ class TaskFiles:
 def find_splits(source: str, kind: str, setting: str = "`task`") -> TaskFiles:
     """Find the files of a task's splits."""
     forms = FORMS if kind == "auto" else load(kind).forms
-    pairs = find_pairs(source, setting, only=forms == ("pairs",)) if "pairs" in forms else None
-    if pairs is not None:
-        return pairs
     source = hub.with_prefix(source)
     search = _Search(forms, setting, "test" if forms == ("texts",) else "train")
     if source.startswith(hub.PREFIX):
@@ -98,32 +91,6 @@ def find_splits(source: str, kind: str, setting: str = "`task`") -> TaskFiles:
         cure = f"A task of this kind is {' or '.join(_in_words(form) for form in forms)}."
         raise bad_setting("`task.kind`", f"{fitting} for {source}", kind, cure)
     return task
-
-
-def find_pairs(source: str, setting: str, *, only: bool) -> TaskFiles | None:
-    """The files of a translation task; None if the input is not one."""
-    # Two files of a split whose endings are not formats are line-aligned: `test.de`, `test.en`.
-    path = user_path(source)
-    if is_pair(source) or (only and path.is_file()):
-        return TaskFiles(_stem(Path(source.partition(",")[0])), "pairs", {"test": [source]})
-    if not path.is_dir():
-        return None
-    files: dict[str, list[Path]] = {}
-    for entry in sorted(path.iterdir()):
-        if split_of(entry) and entry.is_file():
-            files.setdefault(split_of(entry), []).append(entry)
-    aligned = [not any(form_of_name(f.name) for f in of_split) for of_split in files.values()]
-    if not only and not (files and all(aligned) and {*map(len, files.values())} == {2}):
-        return None
-    present = ", ".join(f.name for of_split in files.values() for f in of_split)
-    if "test" not in files or max(map(len, files.values())) > 2:
-        raise InputError(
-            f"{setting} {source} must hold test as two line-aligned files such as test.de and "
-            "test.en, or as one .tsv or file of rows, and may hold dev and train; it holds "
-            f"{present or 'no file of a split'}."
-        )
-    places = {split: list(map(str, files[split])) for split in SPLITS if split in files}
-    return TaskFiles(path.absolute().resolve().name, "pairs", places)
 
 
 @dataclass(frozen=True)
@@ -292,7 +259,6 @@ def _in_words(form: str) -> str:
         "tokens": f"rows of words and tags ({', '.join(SUFFIXES)} or {hub.PREFIX}NAME)",
         "rct": "PubMed RCT (.txt)",
         "texts": f"rows or plain text ({_suffixes('.txt')} or {hub.PREFIX}NAME)",
-        "pairs": "aligned pairs (test.de and test.en, .tsv, rows or pair:FILE,FILE)",
     }
     return descriptions.get(form) or f"rows ({_suffixes()} or {hub.PREFIX}NAME)"
 
@@ -305,13 +271,22 @@ def _suffixes(*others: str) -> str:
 def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
     """Read a task; its notes list what was skipped, split or converted."""
     # `task_digest` covers the notes, so a change of their wording changes the identity of a run.
-    # A task without training (translation, plain text) needs only test; its other splits may be
-    # empty.
+    # A task without training needs only test; its other splits may be empty.
     plan.check()
-    files = find_splits(location, plan.kind)
-    task_type, splits, names = _read(files, plan)
+    own = None if plan.kind == "auto" else load(plan.kind).read(location, plan)
+    if own is not None:
+        name, examples, labels, notes = own
+        task_type, names = load(plan.kind), given_names(plan)
+        splits = {
+            split: Labeled([[text] for text, _ in each], [[label] for _, label in each])
+            for split, each in examples.items()
+        }
+    else:
+        files = find_splits(location, plan.kind)
+        task_type, splits, names = _read(files, plan)
+        name, labels, notes = files.name, (), ()
     metric_of(plan, task_type.kind)
-    left_out = [note for labeled in splits.values() for note in labeled.notes]
+    left_out = [*notes, *(note for labeled in splits.values() for note in labeled.notes)]
     splits, converted = task_type.prepare(splits, names)
     notes = [*left_out, *converted]
     if task_type.learns:
@@ -328,30 +303,25 @@ def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
         notes += _unlearned(splits, set(labels[learnable:]))
     else:
         splits = {split: splits.get(split, Labeled([], [])) for split in SPLITS}
-        labels, learnable = (), 0
-        if task_type.parallel:
-            source, target = languages_of(files.places["test"], plan)
-            tokenizer = bleu_tokenizer(target, (labels[0] for labels in splits["test"].labels))
-            # The tokenizer is part of the identity, as it changes BLEU.
-            labels = (source, target) if tokenizer == USUAL else (source, target, tokenizer)
+        learnable = 0
     number = {label: i for i, label in enumerate(labels)}
-    examples = {
+    stored = {
         split: Examples(each.pieces, [task_type.numbers(names, number) for names in each.labels])
         for split, each in splits.items()
     }
     for split, size in (("dev", plan.dev_size), ("test", plan.test_size)):
-        n = len(examples[split])
+        n = len(stored[split])
         if 0 < size < n:
-            examples[split] = examples[split].take(nested_places(n, size, seed))
+            stored[split] = stored[split].take(nested_places(n, size, seed))
             notes.append(f"{size:,} of {n:,} {split} examples are looked at (seed {seed}).")
     return Task(
-        files.name,
+        name,
         task_type.kind,
         labels,
         learnable,
-        train=examples["train"],
-        dev=examples["dev"],
-        test=examples["test"],
+        train=stored["train"],
+        dev=stored["dev"],
+        test=stored["test"],
         notes=tuple(notes),
     )
 

@@ -21,10 +21,8 @@ from corpusfit.core.errors import (
     CorpusfitError,
     EmptyInputError,
     InputError,
-    UsageError,
     bad_setting,
 )
-from corpusfit.core.languages import code_of
 from corpusfit.core.manifest import OutFolder, undamaged
 from corpusfit.core.plan import OF_A_TEXT, SECOND, ChoosePlan, Plan, ReadPlan
 from corpusfit.core.types import Document, Parts, Source, file_of
@@ -34,11 +32,10 @@ from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import RunContext
 from corpusfit.text.contract import SIDES
 from corpusfit.text.fields import fields_in, is_conversation
-from corpusfit.text.pairs import Pair, check_sources, sampled, with_side
+from corpusfit.text.pairs import sampled, with_side
 from corpusfit.training.bounded import no_template
 from corpusfit.training.models import LoadedModel
 from corpusfit.training.plan import ALL, COMPLETION, TASK, AdaptPlan
-from corpusfit.training.special_tokens import domain_tag
 
 _OVERSAMPLING = 3
 _AMOUNTS = ("fraction", "fraction_of", "segments", "tokens", "threshold")
@@ -195,8 +192,8 @@ def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> l
     return now
 
 
-def require_pairs(texts: TrainingInputs, progress: Progress) -> tuple[TrainingInputs, Pair | None]:
-    """Check that texts are aligned pairs for a translation; a selection's target is dropped."""
+def require_pairs(texts: TrainingInputs, progress: Progress) -> TrainingInputs:
+    """Check that texts are aligned pairs; a selection's target that is none is dropped."""
     pairs = corpus.is_parallel(texts.data)
     if texts.selection is not None:
         pairs = bool(texts.selection["selected"].get("aligned"))
@@ -210,28 +207,10 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> tuple[TrainingIn
     aligned = {"data": pairs, "task": corpus.is_parallel(texts.task)}
     aligned["replay"] = corpus.is_parallel(texts.replay)
     for role in (role for role, is_aligned in aligned.items() if not is_aligned):
-        allowed = "aligned pairs, or a selection of them, for a translation"
+        allowed = "aligned pairs, or a selection of them, for this objective"
         cure = f"Name two line-aligned files: `{role}=pair:all.de,all.en`."
         raise bad_setting(f"`{role}`", allowed, "texts", cure)
-    return texts, check_sources(texts.data, texts.read, "`data`", progress.warn)
-
-
-def check_marks(tokenizer: Any, languages: Pair, progress: Progress) -> None:
-    """Warn of a multilingual tokenizer that marks a side as another language than it is in."""
-    attributes = (("source", "src_lang"), ("target", "tgt_lang"))
-    for (side, attribute), language in zip(attributes, languages, strict=True):
-        stated = str(getattr(tokenizer, attribute, ""))
-        try:
-            code = code_of(stated)
-        except UsageError:
-            # not set, or not a language: some tokenizers name a programming language
-            continue
-        if code != language:
-            progress.warn(
-                f"The {side} side of `data` is in {language}, by a sample, and the model's "
-                f"tokenizer marks it as {stated}. If it is, save the tokenizer with another "
-                f"{attribute}."
-            )
+    return texts
 
 
 def choose_side(
@@ -324,15 +303,6 @@ def with_conversations(
             "Select whole ones with `cut.unit=document`.",
         )
     return dataclasses.replace(texts, read=read), True
-
-
-def tags_of(texts: TrainingInputs) -> list[str]:
-    """The tags of the domains of all pairs, sorted; those of a selection are of its corpus."""
-    data = texts.data
-    if texts.selection is not None:
-        data = [Source(**s) for s in texts.selection["corpus"]]
-    names = (s.name for s in (*data, *texts.task, *texts.replay))
-    return sorted(set(map(domain_tag, names)))
 
 
 def sample_texts(

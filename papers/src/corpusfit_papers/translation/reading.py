@@ -1,123 +1,90 @@
-"""Read texts with their translations: Moses files, TSV columns, rows with two fields."""
+"""Reads the pairs of a translation task: line-aligned files, columns of a TSV, `pair:…`."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from corpusfit import text as corpus
-from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
-from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Document
-from corpusfit.evaluation.formats import Labeled
-from corpusfit.evaluation.formats.rows import read_rows
-from corpusfit.evaluation.plan import TaskPlan
-from corpusfit.text.files import unpacked_name
-from corpusfit.text.formats.pairs import punctuation
-from corpusfit.text.rejects import hides_rows
+from corpusfit.contracts import InputError, bad_setting, read_pairs
 
-_LABEL = TaskPlan().label_field
-_TRANSLATION = "translation"
+_SPLITS = ("train", "dev", "test")
+_TSV = "tsv"
+_PREFIX = "pair:"
+Pairs = list[tuple[str, str]]
 
 
-def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:
-    """The texts of a split, each with its translation as the label; a note counts the rejects."""
-    input_name = pair_input(places, plan.direction)
-    # rows with a field for each side
-    if not input_name:
-        field = plan.label_field if plan.label_field != _LABEL else _TRANSLATION
-        rows = read_rows(places, replace(plan, label_field=field), split)
-        labeled = rows.labeled(
-            lambda value: [value.strip()] if isinstance(value, str) and value.strip() else None,
-            "a translation, a string that is not blank",
+def read_splits(
+    location: str, direction: str
+) -> tuple[str, dict[str, Pairs], tuple[str, str], list[str]]:
+    """The name, pairs by split, languages and notes of a task; a place without splits is test."""
+    path = Path(location).expanduser()
+    if path.is_dir():
+        places = {
+            split: _pair_of(files, direction) for split, files in _files(path, location).items()
+        }
+        name = path.absolute().resolve().name
+    else:
+        place = location if location.startswith(_PREFIX) else _PREFIX + location
+        places = {"test": place + _columns(place, direction)}
+        name = Path(location.removeprefix(_PREFIX).partition(",")[0]).name.partition(".")[0]
+    found = {split: read_pairs(place, role="task") for split, place in places.items()}
+    notes = [
+        f"{pairs.blank:,} pairs of {split} were left out: a side is blank."
+        for split, pairs in found.items()
+        if pairs.blank
+    ]
+    pairs = {split: list(zip(*each.sides, strict=True)) for split, each in found.items()}
+    return name, pairs, _languages(direction) or found["test"].languages, notes
+
+
+def _files(folder: Path, location: str) -> dict[str, list[Path]]:
+    """The files of each split, by their names up to the first dot."""
+    files: dict[str, list[Path]] = {}
+    for entry in sorted(folder.iterdir()):
+        split, _, ending = entry.name.partition(".")
+        if split in _SPLITS and ending and entry.is_file():
+            files.setdefault(split, []).append(entry)
+    if "test" not in files or max(map(len, files.values())) > 2:
+        present = ", ".join(f.name for of_split in files.values() for f in of_split)
+        raise InputError(
+            f"`task` {location} must hold test as two line-aligned files such as test.de and "
+            "test.en, or as one .tsv, and may hold dev and train; it holds "
+            f"{present or 'no file of a split'}."
         )
-        if not plan.normalize:
-            return labeled
-        first, second = map(punctuation, plan.normalize.split("-"))
-        pieces = [[first(text) for text in texts_of] for texts_of in labeled.pieces]
-        return replace(
-            labeled,
-            pieces=pieces,
-            labels=[[second(x) for x in texts_of] for texts_of in labeled.labels],
-        )
-    # two line-aligned files or a TSV
-    read = ReadPlan(normalize=plan.normalize)
-    sources = corpus.find([input_name], read, spool=Path(), role="task")
-    texts: list[list[str]] = []
-    translations: list[list[str]] = []
-    rejects: Counter[str] = Counter()
-    for shard in corpus.shards(sources, read):
-        for row in corpus.rows(shard, read):
-            if isinstance(row, Document):
-                texts.append([row.text.strip()])
-                translations.append([str(row.translation).strip()])
-            # an incomplete test set would give other scores, so it is an error, unlike a bad pair
-            elif hides_rows(row.reason):
-                raise InputError(
-                    f"{sources[0].url} cannot be read completely: {row.reason}. Fetch it again."
-                )
-            else:
-                rejects[corpus.kind(row.reason)] += 1
-    if not texts:
-        raise EmptyInputError(
-            f"The {split} split of `task` must hold pairs with text on both sides; "
-            f"{input_name} has none. Check the files and `task.direction`."
-        )
-    if not rejects:
-        return Labeled(texts, translations)
-    causes = ", ".join(f"{n:,} {reason}" for reason, n in rejects.most_common())
-    total = rejects.total() + len(texts)
-    return Labeled(
-        texts,
-        translations,
-        (f"{rejects.total():,} of {total:,} pairs of {split} were left out: {causes}.",),
-    )
+    return files
 
 
-def both_sides(places: Sequence[str], split: str) -> list[str]:
-    """The texts of a split and their translations, whatever their direction.
-
-    Raises the errors of `read_translations`.
-    """
-    direction = (
-        "-".join(ending(Path(p)).replace("-", "_") for p in places) if len(places) == 2 else ""
-    )
-    labeled = read_translations(places, split, TaskPlan(direction=direction))
-    return [text for texts in (*labeled.pieces, *labeled.labels) for text in texts]
-
-
-def pair_input(places: Sequence[str], direction: str) -> str:
-    """The places of a split as `pair:…`, source first; empty for a file of rows."""
-    if corpus.is_pair(places[0]):
-        return places[0]
-    if len(places) == 1:
-        if not unpacked_name(places[0].lower())[0].endswith(".tsv"):
-            return ""
-        return f"pair:{places[0]}" + (f":{direction.replace('-', ',')}" if direction else "")
-    # A direction is divided by its one hyphen, so a hyphen in an ending is written as an underscore
-    # there: the files `.pt-BR` and `.en` have the direction pt_BR-en.
-    by_language = {ending(Path(file)).replace("-", "_"): file for file in places}
+def _pair_of(files: list[Path], direction: str) -> str:
+    """The files of a split as `pair:…`, source first."""
+    if len(files) == 1:
+        return f"{_PREFIX}{files[0]}{_columns(str(files[0]), direction)}"
+    by_language = {_ending(file): file for file in files}
     first, second = sorted(by_language)
-    allowed = f"{first}-{second} or {second}-{first} for these files"
-    if sorted(direction.split("-")) != [first, second]:
+    languages = _languages(direction)
+    if sorted(languages) != [first, second]:
+        allowed = f"{first}-{second} or {second}-{first} for these files"
         cure = f"For example `task.direction={first}-{second}`, source language first."
         raise bad_setting("`task.direction`", allowed, direction or "nothing", cure)
-    return "pair:{},{}".format(*(by_language[name] for name in direction.split("-")))
+    return f"{_PREFIX}{by_language[languages[0]]},{by_language[languages[1]]}"
 
 
-def languages_of(places: Sequence[str], plan: TaskPlan) -> tuple[str, str]:
-    """The names of both sides, source first: languages, columns, or `text` and `translation`."""
-    if plan.direction:
-        source, target = plan.direction.split("-")
-        return source, target
-    input_name = pair_input(places, "")
-    if not input_name:
-        return "text", _TRANSLATION
-    return corpus.sides(corpus.find([input_name], ReadPlan(), spool=Path(), role="task"))
+def _columns(place: str, direction: str) -> str:
+    """The names of the columns of a TSV, behind its name."""
+    if not direction or f".{_TSV}" not in place or "," in place:
+        return ""
+    return f":{','.join(_languages(direction))}"
 
 
-def ending(path: Path) -> str:
-    """The last ending of a file's name without its compression, such as `de`."""
-    return unpacked_name(path.name)[0].rpartition(".")[2]
+def _ending(file: Path) -> str:
+    """The language of a file, as a direction has it: test.pt-BR.gz is pt_BR, for its one hyphen."""
+    return file.name.split(".")[1].replace("-", "_")
+
+
+def _languages(direction: str) -> tuple[str, ...]:
+    """The languages of a direction, source first; none of none."""
+    languages = tuple(direction.split("-")) if direction else ()
+    if languages and (len(languages) != 2 or not all(languages) or languages[0] == languages[1]):
+        cure = "Write a script or region after an underscore, as in pt_BR-en."
+        raise bad_setting(
+            "`task.direction`", "two languages with a hyphen, such as de-en", direction, cure
+        )
+    return languages

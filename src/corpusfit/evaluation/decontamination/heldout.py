@@ -12,7 +12,6 @@ from corpusfit.core.engine import Progress
 from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.core.plan import ReadPlan
 from corpusfit.evaluation.formats.conll import read_tagged_text
-from corpusfit.evaluation.formats.pairs import both_sides
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.reading import READERS, find_splits, form_of_name, split_of
 from corpusfit.text import in_memory
@@ -40,7 +39,7 @@ def held_out(
     # plan and seed of the evaluation; so all of train is held out too. An input of one split is
     # held out whole: `hub:NAME@SPLIT`, a folder of brat pairs, a file. A `.tsv` or `.txt` file is
     # read as CoNLL columns if each of its lines ends in a tag. Words of CoNLL columns and of brat
-    # are joined by spaces. Of a translation task both sides are held out.
+    # are joined by spaces.
     splits: dict[str, list[str]] = {}
     reasons = Reasons()
     plain: list[str] = []
@@ -62,8 +61,7 @@ def held_out(
             heldout_splits: list[str] = [
                 split for split in ("dev", "test") if split in files.places
             ]
-            # nothing is drawn from the train of pairs
-            if len(heldout_splits) < 2 and files.form != "pairs":
+            if len(heldout_splits) < 2:
                 missing = "test" if heldout_splits == ["dev"] else "dev"
                 progress.note(
                     f"`{setting}` {files.name} has no {missing} split. An evaluation draws one "
@@ -190,8 +188,6 @@ def _words(name: str, form: str, places: list[str]) -> list[str] | None:
     form = form if form in READERS else "conll"
     if form == "conll" and not all(map(_may_hold_words, places)):
         return None
-    if form == "pairs":
-        return both_sides(places, name)
     either = all(map(format_of, places))  # plain text or rows, too
     if form == "conll" and either:
         labeled = read_tagged_text(places, name)

@@ -44,6 +44,7 @@ class LanguageModeling(TaskType):
     forms = ("texts",)
     conversations = True
     usual = True
+    learns = False
     group = "likelihood"
     doing = "measure"
     metrics = ("neg_bits_per_byte",)
