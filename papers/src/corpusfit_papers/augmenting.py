@@ -1,129 +1,213 @@
-"""Augment training examples: TF-IDF word replacement and back-translation."""
+"""`augment`: more training examples for a task, by TF-IDF word replacement or back-translation.
+
+Reference: Xie et al. (2019), Unsupervised Data Augmentation, section 2.2; TADPOLE, section 4.1
+(Data-Aug).
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Sequence
+import re
+import unicodedata
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
-from corpusfit.core.artifacts import remove, write_bytes
-from corpusfit.core.engine import Job, Progress
-from corpusfit.core.errors import bad_setting
-from corpusfit.core.manifest import digest
-from corpusfit.core.plan import CutPlan, size_for
-from corpusfit.core.types import Documents, text_array
-from corpusfit.embed.folders import ModelSetting
-from corpusfit.embed.hardware import resolve_device
-from corpusfit.embed.transformer import position_limit, quiet, token_batches
-from corpusfit.evaluation.network import open_translator
-from corpusfit.evaluation.plan import AugmentPlan
-from corpusfit.evaluation.task import Examples, store_examples
-from corpusfit.evaluation.tasks import load
-from corpusfit.kernels.chance import place_keys, uniform, value_keys
-from corpusfit.text.context import Machine
-from corpusfit.text.reading import cut_units
-from corpusfit.training.special_tokens import source_prefix
+from corpusfit import EvaluatePlan
+from corpusfit.contracts import (
+    InputError,
+    MissingDependencyError,
+    ModelSetting,
+    bad_setting,
+    find,
+    open_complete,
+    place_keys,
+    position_limit,
+    read_task,
+    resolve,
+    seeded,
+    transformer_folder,
+    write_bytes,
+)
 
-if TYPE_CHECKING:
-    import torch
+TFIDF, BACKTRANSLATE = "tfidf", "backtranslate"
+KINDS = {
+    **dict.fromkeys(("classification", "multilabel", "regression"), (TFIDF, BACKTRANSLATE)),
+    "tagging": (TFIDF,),  # translation loses the words of the tags
+}
+"""The augmentations of each kind of task: those that keep the label."""
 
 _STREAM = 2**41  # a random stream that nothing else draws from
-# Texts per piece, minutes of work; another number changes the last bits of a draw.
-TEXTS_PER_PIECE = 64
+_TEMPERATURE = 0.9  # that of Xie et al.
+_AT_ONCE = 32  # sentences in a batch; another number draws other translations
+# a translation of n tokens has at most _MAX_RATIO * n + _EXTRA_TOKENS
+_MAX_RATIO = 2
+_EXTRA_TOKENS = 16
+_SENTENCE_END = re.compile(r"((?<=[.!?])\s+)")
 
 
-def write_augmented_examples(
-    examples: Examples,
-    plan: AugmentPlan,
-    out: Path,
-    *,
-    kind: str,
-    labels: Sequence[str],
-    seed: int,
-    device: str,
-    machine: Machine,
-) -> None:
-    """Augment training examples; `load_examples` reads the result.
+@dataclass(frozen=True)
+class Augmentation:
+    """How training examples are augmented.
 
-    Reference: Xie et al. (2019), Unsupervised Data Augmentation, section 2.2.
+    Attributes:
+        kind: `tfidf` replaces uninformative words, `backtranslate` translates to another language
+            and back.
+        copies: number of augmented copies of each example.
+        share: mean share of a text's words that `tfidf` replaces.
+        mt: model that translates to another language, for `backtranslate`.
+        mt_back: model that translates back.
     """
-    require_allowed(plan, kind)
-    if plan.kind != "backtranslate":
-        store_examples(replace_words(examples, plan, kind=kind, labels=labels, seed=seed), out)
-        return
-    texts = [text for pieces in examples.pieces for text in pieces]
-    job = Backtranslate(plan.mt, plan.mt_back, plan.copies, seed, device)
-    folder = out.with_suffix(".parts")
-    # Pieces are stored under a digest of the models' names, so that a stopped command resumes; a
-    # change of a model's files in between goes unnoticed.
-    settings = dataclasses.asdict(job)
-    pieces = []
-    for first in range(0, len(texts), TEXTS_PER_PIECE):
-        passage = tuple(texts[first : first + TEXTS_PER_PIECE])
-        name = digest({**settings, "first": first, "texts": passage})
-        pieces.append(Passage(passage, first, folder / f"{name}.json"))
-    missing = [piece for piece in pieces if not piece.out.exists()]
-    if missing:
-        machine = machine.for_training(resolve_device(job.device, "finetune"))
-        stage = machine.progress.showing("translate", sum(len(p.texts) for p in missing), "texts")
-        with stage, machine.start() as engine:
-            engine.require_shared(folder.parent, "`out`")
-            for done in engine.map(job, missing):
-                machine.progress.advance(done, done)
-    translated = [text for piece in pieces for text in json.loads(piece.out.read_bytes())]
-    store_examples(augment_examples(examples, translated, plan.copies), out)
-    remove(folder)
+
+    kind: str = TFIDF
+    copies: int = 1
+    share: float = 0.3
+    mt: str = ""
+    mt_back: str = ""
+
+    def __post_init__(self) -> None:
+        """Raise `UsageError` for a value that is not allowed."""
+        if self.kind not in (TFIDF, BACKTRANSLATE):
+            raise bad_setting("`method`", f"one of {TFIDF}, {BACKTRANSLATE}", self.kind)
+        if self.copies < 1:
+            raise bad_setting("`copies`", "1 or more", self.copies)
+        if not 0 < self.share < 1:
+            raise bad_setting("`share`", "above 0 and below 1", self.share)
+        models = bool(self.mt) + bool(self.mt_back)
+        if models != (2 if self.kind == BACKTRANSLATE else 0):
+            got = ", ".join(filter(None, (self.kind, self.mt, self.mt_back)))
+            allowed = f"both given with {BACKTRANSLATE}, and left out without it"
+            cure = "For example Helsinki-NLP/opus-mt-en-fr and Helsinki-NLP/opus-mt-fr-en."
+            raise bad_setting("`mt` and `mt_back`", allowed, got, cure)
 
 
-def require_allowed(plan: AugmentPlan, kind: str) -> None:
-    """Check that an augmentation method suits the kind of task."""
-    allowed = load(kind).augmentations
-    if plan.kind not in allowed:
-        raise bad_setting(
-            "`augment.kind`", f"{' or '.join(allowed)} for {kind}, or left out", plan.kind
-        )
+@dataclass(frozen=True)
+class Augmented:
+    """The result of `augment`."""
+
+    path: Path  # folder of the task
+    kind: str  # kind of the task
+    examples: int  # number of training examples before
+    added: int
 
 
-def augment_examples(examples: Examples, translated: Sequence[str], copies: int) -> Examples:
-    """Augment n examples with paraphrases of their pieces (`backtranslate`)."""
-    new, at = [], 0
-    for pieces in examples.pieces:
-        texts = list(translated[at : at + len(pieces) * copies])
-        new += [texts[j::copies] for j in range(copies)]
-        at += len(texts)
-    return _with_labels(examples, new, copies)
+def augment(
+    *,
+    task: str | PathLike[str],
+    out: str | PathLike[str],
+    method: str = TFIDF,
+    copies: int = 1,
+    share: float = 0.3,
+    mt: str = "",
+    mt_back: str = "",
+    seed: int = 0,
+    device: str = "auto",
+    kind: str = "auto",
+    text_field: str = "text",
+    label_field: str = "label",
+) -> Augmented:
+    """Write a task with more training examples, for `corpusfit evaluate --task`.
+
+    The training examples stay and their copies follow; dev and test stay as they are.
+
+    Reference: Xie et al. (2019), Unsupervised Data Augmentation; TADPOLE, section 4.1.
+
+    Args:
+        task: as for `evaluate`.
+        out: new or empty folder.
+        method: `tfidf` replaces uninformative words by others; `backtranslate` adds paraphrases by
+            two translation models.
+        copies: number of augmented copies of each training example.
+        share: mean share of a text's words that `tfidf` replaces.
+        mt: model that translates to another language: a folder or a Hugging Face hub id.
+        mt_back: model that translates back.
+        seed: of the drawn words or tokens, and of splits that the task lacks.
+        device: of the translation models.
+        kind: kind of task, as for `evaluate`.
+        text_field: field of the rows with the text.
+        label_field: field of the rows with the label.
+
+    Returns:
+        The folder, the kind of task and the numbers of examples.
+    """
+    plan = Augmentation(method, copies, share, mt, mt_back)
+    reading = {"kind": kind, "text_field": text_field, "label_field": label_field}
+    folder = Path(out).expanduser()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise bad_setting("`out`", "a new or empty folder", str(folder))
+    read = EvaluatePlan().with_values({"task": reading}).task
+    before = read_task(str(task), read, seed=seed)
+    after = with_augmented(before, plan, seed=seed, device=device)
+    for split in ("train", "dev", "test"):
+        examples = getattr(after, split)
+        rows = [
+            _row(after, pieces, labels)
+            for pieces, labels in zip(examples.pieces, examples.labels, strict=True)
+        ]
+        lines = (json.dumps(row, ensure_ascii=False) for row in rows)
+        write_bytes(folder / f"{split}.jsonl", "".join(f"{line}\n" for line in lines).encode())
+    n = len(before.train)
+    return Augmented(folder, after.kind, n, len(after.train) - n)
 
 
-def _with_labels(examples: Examples, pieces: list[list[str]], copies: int) -> Examples:
-    return Examples(pieces, [list(labels) for labels in examples.labels for _ in range(copies)])
+def _row(task: Any, pieces: list[str], labels: list[Any]) -> dict[str, Any]:
+    """An example as `evaluate` reads it."""
+    if task.kind == "tagging":
+        return {"text": pieces, "label": [task.labels[number] for number in labels]}
+    label: Any = labels[0]
+    if task.kind == "classification":
+        label = task.labels[label]
+    elif task.kind == "multilabel":
+        label = [name for name, has in zip(task.labels, labels, strict=True) if has]
+    return {"text": pieces[0], "label": label}
 
 
-def replace_words(
-    examples: Examples, plan: AugmentPlan, *, kind: str, labels: Sequence[str], seed: int
-) -> Examples:
-    """Augment training examples by TF-IDF word replacement (`tfidf`).
+def with_augmented(task: Any, plan: Augmentation, *, seed: int, device: str) -> Any:
+    """A task of `read_task` with its training examples followed by their augmented copies."""
+    require_allowed(plan, task.kind)
+    train = task.train
+    if plan.kind == BACKTRANSLATE:
+        pieces = paraphrases(train.texts(), plan, seed=seed, device=device)
+    else:
+        pieces = replace_words(task, plan, seed=seed)
+    labels = [list(own) for own in train.labels for _ in range(plan.copies)]
+    longer = type(train)([*train.pieces, *pieces], [*train.labels, *labels])
+    return dataclasses.replace(task, train=longer)
 
-    Reference: Xie et al. (2019), Unsupervised Data Augmentation, section 2.2 and appendix (TF-IDF
-    word replacement); TADPOLE, section 4.1 (Data-Aug).
+
+def require_allowed(plan: Augmentation, kind: str) -> None:
+    """Check that an augmentation suits the kind of task."""
+    if kind not in KINDS:
+        raise InputError(f"`task` must be one of {', '.join(KINDS)}; it is one of {kind}.")
+    if plan.kind not in KINDS[kind]:
+        raise bad_setting("`method`", f"{' or '.join(KINDS[kind])} for {kind}", plan.kind)
+
+
+def replace_words(task: Any, plan: Augmentation, *, seed: int) -> list[list[str]]:
+    """The pieces of all copies by TF-IDF word replacement, those of an example side by side.
+
+    Reference: Xie et al. (2019), section 2.2 and appendix (TF-IDF word replacement).
     """
     # A replacement need not fit its context (as in the paper), and most replacements are rare
     # words. Words are counted as spelled, in the training examples alone. The score for being drawn
     # is the paper's freq(w) IDF(w); the published code sums TF-IDF over texts, which favors words
     # of short texts. Markers (`<e1>`, `[CITE]`, `@GENE$`) and punctuation are never replaced,
     # because in relation tasks they carry the label; text between words is kept exactly.
-    fragments = load(kind).fragments(examples, labels)
+    fragments = fragments_of(task)
     words = [[word for parts in example for word in parts[1::2]] for example in fragments]
     model = replacement_model(words, plan.share)
     m, through = len(model.probability), np.cumsum(model.drawn)
     new: list[list[str | None]] = []  # by copy, each word's replacement or None
     for copy in range(plan.copies):
-        uniforms = uniform(place_keys(seed, _STREAM + copy, 2 * m))
+        uniforms = _uniform(place_keys(seed, _STREAM + copy, 2 * m))
         replacements: list[str | None] = [None] * m
         if m and through[-1] > 0:
             replaced = np.flatnonzero(uniforms[:m] < model.probability)
@@ -131,7 +215,7 @@ def replace_words(
             for i, word in zip(replaced.tolist(), draws.tolist(), strict=True):
                 replacements[i] = model.words[word]
         new.append(replacements)
-    # fill the replacements in; labels and the text between words stay
+    # fill the replacements in; the text between words stays
     pieces, begin = [], 0
     for example in fragments:
         end = begin + sum(len(parts) // 2 for parts in example)
@@ -144,7 +228,49 @@ def replace_words(
                 ]
             )
         begin = end
-    return _with_labels(examples, pieces, plan.copies)
+    return pieces
+
+
+def _uniform(keys: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """float64 [n] in (0, 1), from keys."""
+    return ((keys >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
+
+
+def fragments_of(task: Any) -> list[list[list[str]]]:
+    """Every piece of every training example, split: words to replace at odd positions."""
+    if task.kind != "tagging":
+        return [[split_words(text) for text in pieces] for pieces in task.train.pieces]
+    outside = task.labels.index("O")
+    return [
+        [
+            ["", word, ""] if label == outside and _LETTER.search(word) else [word]
+            for word, label in zip(pieces, tags, strict=True)
+        ]
+        for pieces, tags in zip(task.train.pieces, task.train.labels, strict=True)
+    ]
+
+
+_LETTER = re.compile(r"[^\W_]")
+_MARK = r"<[^<>\s]+>|\[[^\[\]\s]+\]|@[^@$\s]+\$"
+
+
+@cache
+def _parts() -> re.Pattern[str]:
+    """A mark, which stays, or the group: a word with the signs, points and accents on it."""
+    marks = (c for c in map(chr, range(0x300, 0x1E950)) if unicodedata.category(c) in ("Mn", "Mc"))
+    # \w has no marks, so it cuts words of Hindi, Tamil, pointed Arabic and decomposed accents
+    word = rf"[^\W_]+(?:[{''.join(marks)}\u200c\u200d]+[^\W_]*)*"
+    return re.compile(f"{_MARK}|({word}(?:['’.-]{word})*)")
+
+
+def split_words(text: str) -> list[str]:
+    """Split a text into separators and words in turn; joining the parts restores the text."""
+    parts, at = [], 0
+    for match in _parts().finditer(text):
+        if match[1]:
+            parts += [text[at : match.start()], match[1]]
+            at = match.end()
+    return [*parts, text[at:]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,233 +319,99 @@ def replacement_model(texts: Sequence[Sequence[str]], share: float) -> Replaceme
 
 
 # Sampling temperature (Xie et al. 2019); 0 takes the most likely token.
-TEMPERATURE = 0.9
-_THERE, _BACK = 2**42, 2**42 + 1  # streams of random numbers
-_BUDGET = {"cpu": 2_048, "gpu": 32_768}  # tokens per batch
-# a translation of n tokens has at most _MAX_RATIO * n + _EXTRA_TOKENS
-_MAX_RATIO = 2
-_EXTRA_TOKENS = 16
-
-
 @dataclass(frozen=True, eq=False)
-class BackTranslator:
-    """Two sequence-to-sequence models: one translates into another language, one back.
+class Translator:
+    """A sequence-to-sequence model that translates sentences by sampling."""
 
-    Reference: Xie et al. (2019), Unsupervised Data Augmentation, section 2.2 and appendix
-    (back-translation; random sampling at temperature 0.9); TADPOLE, section 4.1.
-    """
-
-    # Tokens are sampled, because beam search gives one cautious translation. A token's random
-    # number depends on the seed, its text, its copy and its position alone, so a translation does
-    # not depend on the batch, except for rounding. Safetensors only, no code from the model's
-    # folder. A multilingual model takes its languages from its folder (`forced_bos_token_id` in
-    # generation_config.json, `src_lang` in tokenizer_config.json, `prefix` in config.json). Markers
-    # in a text may get lost.
-
-    there: _Translator  # model that translates into the other language
-    back: _Translator  # model that translates back
-
-    @classmethod
-    def load(
-        cls,
-        mt: str,
-        mt_back: str,
-        *,
-        temperature: float = TEMPERATURE,
-        device: str = "auto",
-        budget: int = 0,
-    ) -> BackTranslator:
-        return cls(
-            _Translator.load("`augment.mt`", mt, device, temperature, budget),
-            _Translator.load("`augment.mt_back`", mt_back, device, temperature, budget),
-        )
-
-    def translate(
-        self, texts: Sequence[str], *, copies: int, seed: int, first: int = 0, progress: Progress
-    ) -> list[str]:
-        translated = [text for text in texts for _ in range(copies)]
-        before, n = first * copies, len(translated)
-        for translator, stream in ((self.there, _THERE), (self.back, _BACK)):
-            keys = place_keys(seed, stream, before + n)[before:]
-            translated = translator.translate(translated, keys, progress)
-        return translated
-
-
-@dataclass(frozen=True, eq=False)
-class _Translator:
-    """A translation model; `max_length` counts special tokens, `prefix` precedes each sentence."""
-
+    # Tokens are sampled, because beam search gives one cautious translation. A multilingual model
+    # takes its languages from its folder (`forced_bos_token_id` in generation_config.json,
+    # `src_lang` in tokenizer_config.json, `prefix` in config.json).
     model: Any
     tokenizer: Any
-    max_length: int
-    prefix: str
-    temperature: float
-    budget: int
 
     @classmethod
-    def load(
-        cls, setting: str, name: str, device: str, temperature: float, budget: int
-    ) -> _Translator:
+    def load(cls, setting: str, name: str, device: str) -> Translator:
+        """Open a model; raises `UsageError` or `ModelError` for what is none."""
+        try:
+            import transformers
+        except ImportError as e:
+            raise MissingDependencyError("Back-translation", "models") from e
         named_by = ModelSetting(
             name=setting,
             allowed="a model folder or a Hugging Face hub id",
-            otherwise="use `augment.kind=tfidf`",
-            extra="train",
+            otherwise=f"use {TFIDF}",
+            extra="models",
         )
-        device = resolve_device(device, "finetune")
-        model, tokenizer = open_translator(named_by, name)
-        return cls(
-            model.to(device).eval(),
-            tokenizer,
-            min(position_limit(model), tokenizer.model_max_length),
-            source_prefix(model),
-            temperature,
-            budget or size_for(device, _BUDGET),
-        )
+        folder = transformer_folder(find(name, setting=named_by), named_by)
+        what = f"{setting}: {name}"
+        tokenizer, model = open_complete(transformers.AutoModelForSeq2SeqLM, folder, what)
+        plan = EvaluatePlan().with_value("finetune.device", device)
+        return cls(model.to(resolve(plan.finetune, "finetune").device).eval(), tokenizer)
 
-    def translate(
-        self, texts: list[str], keys: NDArray[np.uint64], progress: Progress
-    ) -> list[str]:
-        """Translate n texts, sentence by sentence, with their random keys, uint64 [n]."""
-        sentences = [self._sentences(text) for text in texts]
-        flat = [sentence for of_text in sentences for sentence in of_text]
-        sentence_keys = [
-            place_keys(int(key), 0, len(of_text))
-            for key, of_text in zip(keys, sentences, strict=True)
+    def translate(self, texts: Sequence[str]) -> list[str]:
+        """Translate texts sentence by sentence; white space between sentences stays."""
+        split = [_SENTENCE_END.split(text) for text in texts]
+        # a part without a letter is white space or punctuation
+        places = [
+            (i, j)
+            for i, parts in enumerate(split)
+            for j, part in enumerate(parts)
+            if any(map(str.isalnum, part))
         ]
-        each = np.concatenate([np.empty(0, np.uint64), *sentence_keys])
-        translated = self._all(flat, each, progress)
-        joined, at = [], 0
-        for of_text in sentences:
-            joined.append("".join(translated[at : at + len(of_text)]))
-            at += len(of_text)
-        return joined
+        # sentences of similar length are translated together
+        places.sort(key=lambda place: len(split[place[0]][place[1]]))
+        starts = range(0, len(places), _AT_ONCE)
+        for start in tqdm(starts, "translate", disable=None, leave=False):
+            batch = places[start : start + _AT_ONCE]
+            new = self._batch([split[i][j].strip() for i, j in batch])
+            for (i, j), sentence in zip(batch, new, strict=True):
+                bare = split[i][j].strip()
+                split[i][j] = split[i][j].replace(bare, sentence.strip() or bare, 1)
+        return ["".join(parts) for parts in split]
 
-    def _sentences(self, text: str) -> list[str]:
-        """A text's sentences with trailing white space; sentences that are too long are split."""
-        if not text:
-            return []
-        one = Documents(np.zeros(1, np.int64), text_array([text]))
-        # models are trained on sentences, and drop text from longer inputs
-        cut = cut_units(one, CutPlan(unit="sentence", pieces=self.max_length))[1].to_pylist()
-        return [part for sentence in cut for part in self._fitting(sentence)]
-
-    def _fitting(self, text: str) -> list[str]:
-        """Split a text until each piece fits the model, at a space near the middle if possible."""
-        if len(text) < 2 or len(self._ids([text])[0]) <= self.max_length:
-            return [text]
-        half = len(text) // 2
-        middle = text.rfind(" ", 1, half) + 1 or half
-        return self._fitting(text[:middle]) + self._fitting(text[middle:])
-
-    def _ids(self, texts: list[str]) -> list[list[int]]:
-        prefixed = [self.prefix + text.strip() for text in texts]
-        coded = self.tokenizer(prefixed, return_attention_mask=False, verbose=False)
-        ids: list[list[int]] = coded["input_ids"]
-        return ids
-
-    def _all(self, texts: list[str], keys: NDArray[np.uint64], progress: Progress) -> list[str]:
-        """Translate pieces, keeping their white space; pieces without a letter are not changed."""
-        translated = list(texts)
-        places = [i for i, text in enumerate(texts) if any(map(str.isalnum, text))]
-        if not places:
-            return translated
-        ids = self._ids([texts[i] for i in places])
-        lengths = np.fromiter(map(len, ids), np.int64, len(ids))
-        progress.begin("translate", len(ids), "sentences")
-        for batch in token_batches(lengths, self.budget):
-            rows = [ids[i] for i in batch]
-            indices = [places[i] for i in batch]
-            for i, new in zip(indices, self._batch(rows, keys[indices]), strict=True):
-                # white space around a sentence is kept as it was
-                bare = texts[i].strip()
-                translated[i] = texts[i].replace(bare, new.strip() or bare, 1)
-            progress.advance(len(batch), len(batch))
-        progress.end()
-        return translated
-
-    def _batch(self, rows: list[list[int]], keys: NDArray[np.uint64]) -> list[str]:
+    def _batch(self, sentences: list[str]) -> list[str]:
         import torch
-        from transformers import LogitsProcessorList
 
-        lengths = [len(row) for row in rows]
-        ids = torch.nn.utils.rnn.pad_sequence(
-            [torch.tensor(row, dtype=torch.long) for row in rows],
-            batch_first=True,
-            padding_value=self.tokenizer.pad_token_id,
+        prefix = getattr(self.model.config, "prefix", None) or ""  # as T5's
+        limit = min(position_limit(self.model), self.tokenizer.model_max_length)
+        inputs = self.tokenizer(
+            [prefix + sentence for sentence in sentences],
+            return_tensors="pt",
+            padding=True,
+            truncation=True,
+            max_length=limit,
+            return_token_type_ids=False,
         ).to(self.model.device)
-        real = torch.tensor(lengths, device=ids.device)[:, None]
-        mask = torch.arange(ids.shape[1], device=ids.device) < real
-        max_new = [min(_MAX_RATIO * n + _EXTRA_TOKENS, self.max_length - 1) for n in lengths]
-        draw = LogitsProcessorList(
-            [TokenSampler(keys, self.temperature)] if self.temperature else []
-        )
-        with torch.inference_mode(), quiet():
+        longest = inputs["input_ids"].shape[1]
+        with torch.inference_mode():
             generated = self.model.generate(
-                input_ids=ids,
-                attention_mask=mask.long(),
-                do_sample=False,
+                **inputs,
+                do_sample=True,
+                temperature=_TEMPERATURE,
+                top_k=0,
                 num_beams=1,
-                num_return_sequences=1,
-                # some models force the end token at the last place, so there is one more
-                max_new_tokens=max(max_new) + 1,
-                logits_processor=draw,
+                max_new_tokens=min(_MAX_RATIO * longest + _EXTRA_TOKENS, limit - 1),
             )
-        new = [row[1 : 1 + n] for row, n in zip(generated.tolist(), max_new, strict=True)]
-        decoded: list[str] = self.tokenizer.batch_decode(new, skip_special_tokens=True)
+        decoded: list[str] = self.tokenizer.batch_decode(generated, skip_special_tokens=True)
         return decoded
 
 
-@dataclass(frozen=True, eq=False)
-class TokenSampler:
-    """Logits processor that samples a token with each row's own random number."""
-
-    keys: NDArray[np.uint64]  # uint64 [rows], random key of each row
-    temperature: float  # sampling temperature, above 0
-
-    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Scores [rows, vocabulary] given tokens [rows, n]: 0 for the sampled token, else -inf."""
-        import torch
-
-        number = uniform(value_keys(input_ids.shape[1], 0, self.keys))
-        exact = scores.cpu() if scores.device.type == "mps" else scores  # mps has no float64
-        through = torch.softmax(exact.double() / self.temperature, -1).cumsum(-1)
-        drawn = torch.from_numpy(number).to(exact.device)[:, None] * through[:, -1:]
-        token = torch.searchsorted(through, drawn, right=True).to(scores.device)
-        return torch.full_like(scores, -torch.inf).scatter(1, token, 0.0)
+def open_translators(plan: Augmentation, device: str) -> list[Translator]:
+    """The models that translate there and back."""
+    return [Translator.load(f"`{name}`", getattr(plan, name), device) for name in ("mt", "mt_back")]
 
 
-@dataclass(frozen=True)
-class Passage:
-    """Texts that are translated together."""
+def paraphrases(
+    texts: Sequence[str], plan: Augmentation, *, seed: int, device: str
+) -> list[list[str]]:
+    """The pieces of all copies by back-translation, those of a text side by side.
 
-    texts: tuple[str, ...]  # n texts
-    first: int  # number of the first text in the task
-    out: Path  # file of the translations: a JSON list of n * copies texts
-
-
-@dataclass(frozen=True)
-class Backtranslate(Job[Passage, int]):
-    """Translate a passage to another language and back; returns the number of texts."""
-
-    # Each worker loads two models and computes on one thread, so that rounding does not depend on
-    # the number of workers.
-
-    mt: str  # folder or hub id of the model that translates from the source language
-    mt_back: str  # folder or hub id of the model that translates back to it
-    copies: int  # number of translations of each text
-    seed: int
-    device: str  # that of `finetune`
-
-    encodes = True  # two networks are loaded
-
-    def start(self) -> Callable[[Passage], int]:
-        models = BackTranslator.load(self.mt, self.mt_back, device=self.device)
-
-        def work(piece: Passage) -> int:
-            how = {"copies": self.copies, "seed": self.seed, "first": piece.first}
-            translated = models.translate(piece.texts, **how, progress=Progress())
-            write_bytes(piece.out, json.dumps(translated).encode())
-            return len(piece.texts)
-
-        return work
+    Reference: Xie et al. (2019), section 2.2 and appendix (back-translation; random sampling at
+    temperature 0.9). Markers in a text may get lost.
+    """
+    translated = [text for text in texts for _ in range(plan.copies)]
+    translators = open_translators(plan, device)
+    with seeded(seed):
+        for translator in translators:
+            translated = translator.translate(translated)
+    return [[text] for text in translated]

@@ -12,6 +12,10 @@ _UPLOAD = (
     "--include 'selected/*'`; for a model, run `hf upload NAME adapted/ . --private --exclude "
     "'.corpusfit/*' --exclude manifest.json`. The card is README.md in the folder."
 )
+_AUGMENT = (
+    f"Run `pip install {PAPERS}`, `corpusfit augment --task TASK --out MORE`, and "
+    "`corpusfit evaluate --task MORE`."
+)
 GONE = {
     # commands, and public names in Python
     "tune": "Run `corpusfit fit` once for each setting, and compare the verdicts.",
@@ -46,6 +50,19 @@ SETTINGS = {
     **dict.fromkeys(
         ("read.query", "task.query"),
         "A database is exported first: sqlite3 -header -csv DATABASE 'SELECT …' > rows.csv",
+    ),
+    **dict.fromkeys(
+        (
+            "augment",
+            "augment.kind",
+            "augment.copies",
+            "augment.share",
+            "augment.mt",
+            "augment.mt_back",
+            "mt",
+            "mt_back",
+        ),
+        _AUGMENT,
     ),
     "shots": "Leave it out; only `few_shot` had it.",
     "objective.temperature": "Leave it out; only `simcse` had it.",

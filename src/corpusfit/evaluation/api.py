@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 EVALUATE = Offer(
     EvaluatePlan,
-    ("model", "task", "augment", "finetune", "decode", "likelihood", "seed"),
+    ("model", "task", "finetune", "decode", "likelihood", "seed"),
     required=("model",),
     example="task.dev_share=0.2",
 )

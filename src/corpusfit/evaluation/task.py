@@ -42,9 +42,6 @@ class Examples:
     def take(self, places: Sequence[int]) -> Examples:
         return Examples([self.pieces[i] for i in places], [self.labels[i] for i in places])
 
-    def followed_by(self, others: Examples) -> Examples:
-        return Examples([*self.pieces, *others.pieces], [*self.labels, *others.labels])
-
     def texts(self) -> list[str]:
         """Each example as one text; words are joined by spaces."""
         return [" ".join(pieces) for pieces in self.pieces]
@@ -106,37 +103,17 @@ def _stored(task: Task) -> bytes:
     fields: dict[str, Any] = {
         f.name: getattr(task, f.name) for f in dataclasses.fields(task) if f.name not in _SPLITS
     }
-    return _as_bytes(fields | {name: _plain(getattr(task, name)) for name in _SPLITS})
+    for name in _SPLITS:
+        examples = getattr(task, name)
+        fields[name] = {"pieces": examples.pieces, "labels": examples.labels}
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def load_task(path: Path) -> Task:
     """Read a file written by `store_task`."""
-    fields = _from_bytes(path.read_bytes())
+    fields: dict[str, Any] = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))
     fields |= {name: Examples(**fields[name]) for name in _SPLITS}
     return Task(**{**fields, "labels": tuple(fields["labels"]), "notes": tuple(fields["notes"])})
-
-
-def store_examples(examples: Examples, path: Path) -> None:
-    """Write examples to one JSON file, for workers."""
-    write_bytes(path, _as_bytes(_plain(examples)))
-
-
-def load_examples(path: Path) -> Examples:
-    """Read a file written by `store_examples`."""
-    return Examples(**_from_bytes(path.read_bytes()))
-
-
-def _plain(examples: Examples) -> dict[str, Any]:
-    return {"pieces": examples.pieces, "labels": examples.labels}
-
-
-def _as_bytes(fields: dict[str, Any]) -> bytes:
-    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass")
-
-
-def _from_bytes(data: bytes) -> dict[str, Any]:
-    fields: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
-    return fields
 
 
 @dataclass(frozen=True)
@@ -145,7 +122,7 @@ class Outcome:
 
     # Paired tests need the predictions, not only their score.
 
-    size: int  # number of training examples, without augmentation; 0 where nothing is learned
+    size: int  # number of training examples; 0 where nothing is learned
     seed: int  # random seed of the head, the order and dropout
     # every metric by split (`dev`, `test`) and name, higher is better
     scores: dict[str, dict[str, float]]

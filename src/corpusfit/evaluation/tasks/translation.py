@@ -59,7 +59,6 @@ class Translation(TaskType):
     metrics = ("bleu", "chrf", "chrf++")
     default_metric = "bleu"
     also_shown = ("chrf",)
-    augmentations = ()
 
     def numbers(self, labels: Sequence[Any], number: Mapping[str, int]) -> list[Any]:
         return list(labels)
