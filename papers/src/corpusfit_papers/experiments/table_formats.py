@@ -1,4 +1,4 @@
-"""Tables of results as Markdown, LaTeX, CSV, plain text and JSON records."""
+"""Tables of results as Markdown, LaTeX, CSV and plain text."""
 
 from __future__ import annotations
 
@@ -77,28 +77,9 @@ def cell(mean: float, sd: float | None, unit: str = POINTS) -> str:
     return shown(middle) if sd is None else f"{shown(middle)} ± {shown(sd)}"
 
 
-def magnitude(value: float, unit: str) -> float:
-    """A mean as it is shown: the score of an error, such as bits per byte, is stored negated."""
-    return value if unit == POINTS else abs(value)
-
-
 def plain(table: Table) -> list[list[str]]:
     """The rows as text for a terminal, without bold."""
     return [[_plain(entry) for entry in row] for row in table.rows]
-
-
-def records(table: Table) -> list[dict[str, Any]]:
-    """The rows as dictionaries by column, for JSON."""
-    # A score becomes a dictionary of `mean` and `sd` (as shown) and `mark`.
-    return [
-        {
-            name: dict(zip(("mean", "sd", "mark"), _in_csv(entry), strict=True))
-            if isinstance(entry, Score)
-            else entry
-            for name, entry in zip(table.columns, row, strict=True)
-        }
-        for row in table.rows
-    ]
 
 
 def markdown(table: Table) -> str:
