@@ -11,7 +11,7 @@ from journeys import kill_at, stamps
 import corpusfit
 from corpusfit import evaluation
 from corpusfit.core.errors import ChangedInputError, InputError, OutputFolderError, UsageError
-from corpusfit.evaluation import evaluating, finetune
+from corpusfit.evaluation import finetune
 from corpusfit.evaluation.task import Outcome
 from listening import Listening
 
@@ -332,16 +332,6 @@ def test_a_task_in_memory_has_the_outcomes_of_its_files(evaluate):
     whole = evaluate("whole", task=pd.DataFrame(rows(60, 0)), **words).manifest["task"]
     assert whole["train"] + whole["dev"] + whole["test"] == 60
     assert min(whole["train"], whole["dev"], whole["test"]) > 0
-
-
-def test_a_time_decides_on_the_seeds_once(evaluate, monkeypatch):
-    measured = {"seconds": 10.0}
-    monkeypatch.setattr(evaluating, "estimate_evaluation", lambda *_, **__: measured)
-    assert evaluate(seeds=8, time=25).manifest["seeds"] == 2
-    measured["seconds"] = 1.0
-    assert evaluate(seeds=8, time=25).manifest["seeds"] == 2, "as it was decided"
-    with pytest.raises(UsageError, match="time"):
-        evaluate("other", time=0.5)
 
 
 @pytest.mark.parametrize(

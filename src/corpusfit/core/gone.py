@@ -33,6 +33,8 @@ GONE = {
     "cache --keep": "Run `corpusfit cache clear`: it removes what no command uses now.",
     "clusters --no-report": "It writes no page: leave the option out, and read clusters.csv.",
     "run --no-report": "It writes no page: leave the option out, and read table.md or table.csv.",
+    "evaluate --time": "Run it with `--dry-run`, which says how long it takes, then with fewer "
+    "`--seeds`.",
     "report DIR DIR": "A page shows one run: run `corpusfit report` for each folder.",
     # methods of finished runs
     "push_to_hub": _UPLOAD,

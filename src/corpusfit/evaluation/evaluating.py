@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import remove
 from corpusfit.core.engine import Call, Meter, Progress
-from corpusfit.core.engine.pace import SAFE_SHARE, format_duration
 from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.manifest import Finished, OutFolder, locked, versions
 from corpusfit.embed.folders import require_extra
@@ -412,19 +411,6 @@ def _warnings(
             "The two models were fine-tuned with different settings: of an adapter's folder as "
             "`base`, only the adapter is trained. The manifest has the settings of each."
         )
-
-
-def seeds_within(seconds: float, each: float) -> int:
-    """The number of seeds for a time, of which each takes some seconds."""
-    seeds = int(SAFE_SHARE * seconds / each)
-    if seeds < 1:
-        raise bad_setting(
-            "`time`",
-            f"at least {format_duration(each / SAFE_SHARE)} for one seed of each model and size",
-            format_duration(seconds),
-            "`model.frozen=true` evaluates without fine-tuning, in a fraction of the time.",
-        )
-    return seeds
 
 
 def estimate_evaluation(
