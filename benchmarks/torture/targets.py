@@ -237,7 +237,6 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         _task, lambda places, split: pairs.read_translations(places, split, _PAIRS), "a.tsv"
     ),
     "moses": _moses,
-    "xlsx": partial(_task, conll.read_xlsx, "a.xlsx"),
     "brat": _brat,
     "arpa": partial(_file, lambda path: read_arpa(str(path)), "a.arpa"),
     "recipe": partial(_file, read_recipe, "recipe.toml"),

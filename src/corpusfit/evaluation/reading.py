@@ -22,7 +22,6 @@ from corpusfit.evaluation.formats.conll import (
     read_conll,
     read_conllu,
     read_rct,
-    read_xlsx,
 )
 from corpusfit.evaluation.formats.pairs import languages_of, read_translations
 from corpusfit.evaluation.formats.rows import (
@@ -46,21 +45,21 @@ from corpusfit.text.sources import is_pair
 
 SPLITS = ("train", "dev", "test")
 # The formats of a task.
-FORMS = ("rows", "conll", "conllu", "xlsx", "brat", "tokens", "rct", "pairs", "texts")
+FORMS = ("rows", "conll", "conllu", "brat", "tokens", "rct", "pairs", "texts")
 _NAMES = {
     "train": "train",
     **dict.fromkeys(("dev", "devel", "valid", "validation", "val"), "dev"),
     "test": "test",
 }
 _CONLL = (".conll", ".bio", ".iob", ".iob2")
-_OTHERS = (*_CONLL, ".conllu", ".xlsx", ".json")
+_OTHERS = (*_CONLL, ".conllu", ".json")
 _PART = re.compile(r"(.+?)-\d+-of-\d+")
 _PAIR = {".txt", ".ann"}
+_SHEET = ".xlsx"
 # The readers of formats whose labels need no kind of task to be understood, by format.
 READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labeled]] = {
     "conll": lambda places, split, _: read_conll(places, split),
     "conllu": lambda places, split, plan: read_conllu(places, split, plan.label_field),
-    "xlsx": lambda places, split, _: read_xlsx(places, split),
     "brat": lambda places, split, _: read_brat(places, split),
     "tokens": read_tokens,
     "rct": lambda places, split, _: read_rct(places, split),
@@ -181,7 +180,8 @@ class _Search:
         entries: dict[str, list[Path]] = {}
         for entry in sorted(folder.iterdir()):
             split = split_of(entry)
-            if split and (entry.is_dir() or form_of_name(entry.name, self.forms)):
+            known = form_of_name(entry.name, self.forms) or entry.suffix == _SHEET
+            if split and (entry.is_dir() or known):
                 entries.setdefault(split, []).append(entry)
         if not entries and any(p.suffix == ".ann" for p in _visible(folder)):
             entries["train"] = [folder]  # a brat collection without splits
@@ -239,9 +239,12 @@ class _Search:
             if first.startswith(ABSTRACT.encode()):
                 return "rct"
         if not form:
+            cure = "Rename it by its format."
+            if path.suffix == _SHEET:
+                cure = "Save its sheet as tab-separated text whose name ends in .conll."
             raise InputError(
                 f"{self.setting} must be a file whose name ends in {_suffixes(*_OTHERS)}, or "
-                f".txt with .ann; got {path.name}. Rename it by its format."
+                f".txt with .ann; got {path.name}. {cure}"
             )
         return form
 
@@ -274,7 +277,7 @@ def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
         return "texts" if format_of(name) else ""
     if plain.endswith((*_CONLL, ".txt")) or ("rows" not in forms and plain.endswith(".tsv")):
         return "conll"
-    for form, suffix in (("conllu", ".conllu"), ("xlsx", ".xlsx"), ("brat", ".ann")):
+    for form, suffix in (("conllu", ".conllu"), ("brat", ".ann")):
         if name.lower().endswith(suffix):
             return form
     if plain.endswith(".json") or ("rows" not in forms and plain.endswith(SUFFIXES)):
@@ -287,7 +290,6 @@ def _in_words(form: str) -> str:
     descriptions = {
         "conll": f"CoNLL columns ({', '.join(_CONLL)})",
         "conllu": "CoNLL-U (.conllu)",
-        "xlsx": "sheets of words and tags (.xlsx)",
         "brat": "brat (.txt with .ann)",
         "tokens": f"rows of words and tags ({', '.join(SUFFIXES)} or {hub.PREFIX}NAME)",
         "rct": "PubMed RCT (.txt)",

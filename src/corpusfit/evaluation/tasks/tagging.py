@@ -68,7 +68,7 @@ class Tagging(TaskType):
     Reference: mDAPT, section 4.1.
     """
 
-    forms = ("conll", "conllu", "xlsx", "brat", "tokens")
+    forms = ("conll", "conllu", "brat", "tokens")
     usual = True
     head = "AutoModelForTokenClassification"
     predictor = Predictor
