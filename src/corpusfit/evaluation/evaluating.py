@@ -30,6 +30,7 @@ from corpusfit.evaluation.task import (
     Outcome,
     Task,
     nested_places,
+    notable,
     split_overlaps,
     store_task,
     task_digest,
@@ -117,7 +118,7 @@ def evaluate(
         folder.begin(_identity(plan, labeled), overwrite=overwrite)
         # copies of test texts in train raise every score, so warn of them
         common = split_overlaps(labeled)
-        for note in (*labeled.notes, *common.notes()):
+        for note in (*labeled.notes, *notable(common)):
             machine.progress.warn(note)
         evaluation = _Evaluation(plan, labeled, folder, models, sizes, seeds)
         evaluation.run(machine)
@@ -146,7 +147,7 @@ def evaluate(
                 **{split: len(getattr(labeled, split)) for split in SPLITS},
                 "notes": labeled.notes,
             },
-            "overlaps": common.as_dict(),
+            "overlaps": [dataclasses.asdict(each) for each in common],
             "seeds": seeds,
             "metric": metric_of(plan.task, labeled.kind),
             "unit": task_type.unit_of(metric_of(plan.task, labeled.kind)),
