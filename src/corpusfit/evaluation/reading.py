@@ -12,17 +12,10 @@ import numpy as np
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import InputError, bad_setting, near_name, raise_machine_fault
 from corpusfit.core.languages import USUAL, bleu_tokenizer
-from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Source
 from corpusfit.evaluation.contract import Splits, TaskType, in_order
 from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.formats.brat import read_brat
-from corpusfit.evaluation.formats.conll import (
-    ABSTRACT,
-    read_conll,
-    read_conllu,
-    read_rct,
-)
+from corpusfit.evaluation.formats.conll import read_conll, read_conllu
 from corpusfit.evaluation.formats.pairs import languages_of, read_translations
 from corpusfit.evaluation.formats.rows import (
     SUFFIXES,
@@ -38,14 +31,13 @@ from corpusfit.evaluation.task import Examples, Task, nested_places
 from corpusfit.evaluation.tasks import detect, load, names
 from corpusfit.kernels.chance import place_keys
 from corpusfit.text.contract import format_of, suffixes
-from corpusfit.text.cutting import BOM
-from corpusfit.text.files import Stream, unpacked_name
+from corpusfit.text.files import unpacked_name
 from corpusfit.text.formats import hub
 from corpusfit.text.sources import is_pair
 
 SPLITS = ("train", "dev", "test")
 # The formats of a task.
-FORMS = ("rows", "conll", "conllu", "brat", "tokens", "rct", "pairs", "texts")
+FORMS = ("rows", "conll", "conllu", "brat", "tokens", "pairs", "texts")
 _NAMES = {
     "train": "train",
     **dict.fromkeys(("dev", "devel", "valid", "validation", "val"), "dev"),
@@ -62,7 +54,6 @@ READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labeled]] = {
     "conllu": lambda places, split, plan: read_conllu(places, split, plan.label_field),
     "brat": lambda places, split, _: read_brat(places, split),
     "tokens": read_tokens,
-    "rct": lambda places, split, _: read_rct(places, split),
     "pairs": read_translations,
     "texts": read_texts,
 }
@@ -232,12 +223,6 @@ class _Search:
         form = form_of_name(path.name, self.forms)
         if path.suffix in _PAIR and any(other.suffix == ".ann" for other in siblings):
             return "brat"
-        # PubMed RCT has no suffix of its own, but begins with an abstract's number
-        if form == "conll":
-            source = Source(path.name, str(path), "", unpacked_name(path.name)[1], 0, "")
-            first = next(iter(Stream(source, ReadPlan())), b"").removeprefix(BOM)
-            if first.startswith(ABSTRACT.encode()):
-                return "rct"
         if not form:
             cure = "Rename it by its format."
             if path.suffix == _SHEET:
@@ -292,7 +277,6 @@ def _in_words(form: str) -> str:
         "conllu": "CoNLL-U (.conllu)",
         "brat": "brat (.txt with .ann)",
         "tokens": f"rows of words and tags ({', '.join(SUFFIXES)} or {hub.PREFIX}NAME)",
-        "rct": "PubMed RCT (.txt)",
         "texts": f"rows or plain text ({_suffixes('.txt')} or {hub.PREFIX}NAME)",
         "pairs": "aligned pairs (test.de and test.en, .tsv, rows or pair:FILE,FILE)",
     }

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusfit.core.errors import EmptyInputError, InputError, UsageError
+from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.reading import read_task
 
@@ -109,12 +109,11 @@ def test_an_attribute_of_conllu_that_must_be_named(write, misc, named):
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
-    [("train.conllu", "# a comment\n"), ("train.txt", "###1\n"), ("train.json", "[]")],
+    ("name", "content"), [("train.conllu", "# a comment\n"), ("train.json", "[]")]
 )
 def test_a_split_without_a_sentence(write, name, content):
     with pytest.raises(EmptyInputError, match="train split"):
-        read(write(name, content), kind="classification" if name == "train.txt" else "tagging")
+        read(write(name, content), kind="tagging")
 
 
 def test_a_workbook_is_refused_with_what_to_save(write):
@@ -277,44 +276,6 @@ def test_tags_and_words_of_unequal_number(write):
 def test_files_of_tokens_that_are_broken(write, name, content, said):
     with pytest.raises(InputError, match=rf"{name}.*{said}"):
         read(write(name, content), kind="tagging", **FIELDS)
-
-
-RCT = """\
-###24293578
-OBJECTIVE\tTo see whether it rains .
-METHODS\tA total of 12 days were seen .
-RESULTS\tIt did\ttwice .
-
-###24854809
-BACKGROUND\tRain is wet .
-"""
-
-
-def test_text_of_rct(write):
-    """Every sentence of an abstract is an example (TADPOLE, Table 2: RCT20k has 5 classes)."""
-    for split in CHUNK:
-        folder = write(f"{split}.txt", RCT)
-    task = read(folder)
-    assert task.kind == "classification"
-    assert labelled(task) == [
-        ("OBJECTIVE", "To see whether it rains ."),
-        ("METHODS", "A total of 12 days were seen ."),
-        ("RESULTS", "It did\ttwice ."),
-        ("BACKGROUND", "Rain is wet ."),
-    ]
-    with pytest.raises(InputError, match=r"train\.txt, line 2"):
-        read(write("train.txt", "###1\nno tab\n"))
-    with pytest.raises(UsageError, match="kind"):
-        read(folder, kind="tagging")
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("inside", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
-def test_only_line_feeds_end_a_line_of_rct(write, inside, end):
-    sentence = f"12{inside}days were dry ."
-    for split in CHUNK:
-        folder = write(f"{split}.txt", f"###1{end}A\t{sentence}{end}B\tdry .{end}{end}")
-    assert labelled(read(folder)) == [("A", sentence), ("B", "dry .")]
 
 
 def test_rows_of_helpfulness(write):

@@ -1,4 +1,4 @@
-"""Read annotated sentences from lines: CoNLL columns, CoNLL-U, PubMed RCT."""
+"""Read annotated sentences from lines: CoNLL columns, CoNLL-U."""
 
 from __future__ import annotations
 
@@ -180,28 +180,3 @@ def _only_attribute(sentences: Sequence[_Sentence], split: str) -> str:
             f"{', '.join(sorted(values)) or 'none'}. For example `task.label_field=BioNERLabel`."
         )
     return fitting[0]
-
-
-ABSTRACT = "###"  # Beginning of the line with an abstract's number, the first of a file
-
-
-def read_rct(places: Sequence[str], split: str) -> Labeled:
-    """Read the sentences of a split, each an example: lines of a label, a tab and a sentence.
-
-    Reference: Dernoncourt and Lee (2017), https://github.com/Franck-Dernoncourt/pubmed-rct.
-    """
-    texts: list[list[str]] = []
-    labels: list[list[str]] = []
-    for file in places:
-        for number, line in lines_of(Path(file)):
-            label, _, text = line.partition("\t")
-            if not line.strip() or line.startswith(ABSTRACT):
-                continue
-            if not label.strip() or not text.strip():
-                raise InputError(
-                    f"{file}, line {number}: must be a label, a tab and a sentence; got "
-                    f"{line[:60]!r}."
-                )
-            texts.append([text.strip()])
-            labels.append([label.strip()])
-    return Labeled.of_sentences(split, texts, labels)
