@@ -229,7 +229,6 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "rows": partial(_task, lambda places, split: rows.read_rows(places, _TASK, split), "a.jsonl"),
     "conll": partial(_task, conll.read_conll, "a.conll"),
     "conllu": partial(_task, conll.read_conllu, "a.conllu"),
-    "rct": partial(_task, conll.read_rct, "a.txt"),
     "json": partial(
         _task, lambda places, split: rows.read_tokens(places, split, _TAGGED), "a.json"
     ),
@@ -237,7 +236,6 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         _task, lambda places, split: pairs.read_translations(places, split, _PAIRS), "a.tsv"
     ),
     "moses": _moses,
-    "xlsx": partial(_task, conll.read_xlsx, "a.xlsx"),
     "brat": _brat,
     "arpa": partial(_file, lambda path: read_arpa(str(path)), "a.arpa"),
     "recipe": partial(_file, read_recipe, "recipe.toml"),

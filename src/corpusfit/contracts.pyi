@@ -55,6 +55,9 @@ from .kernels.vectors import products as products  # inner products of all pairs
 from .kernels.vectors import squared_distances as squared_distances  # of all pairs of rows
 from .selection.embedding import open_encoder as open_encoder  # that a plan names, of any kind
 
+# Tasks
+from .evaluation.reading import read_task as read_task  # a labeled task, as `evaluate` reads it
+
 # Significance: what holds for another test set and another seed
 from .evaluation.significance import Comparison as Comparison  # of two models
 from .evaluation.significance import bootstrap_scores as bootstrap_scores  # of texts drawn anew

@@ -110,7 +110,6 @@ def test_the_command_line_shows_signatures(folder, tmp_path, cli):
     [
         ({"train_sizes": [5]}, "train_sizes"),
         ({"adapter": "lora"}, "model.adapter"),
-        ({"augment": "tfidf"}, "augment"),
     ],
 )
 def test_settings_of_a_training_are_refused(folder, tmp_path, inline, options, named):

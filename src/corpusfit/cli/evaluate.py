@@ -47,8 +47,6 @@ def evaluate(run: Evaluated) -> None:
         --base MODEL: Model to compare with, such as the base model of --model (default: none)
         --seeds N: Number of fine-tunings of each model, each with its own seed; {seed} in a
             model's name becomes that seed (default: 8)
-        --time TIME: About how long the evaluation may take, such as 30min; lowers --seeds to fit
-            (default: none)
         --train-size N,N,…: Numbers of training examples, such as 500,1000 (default: all examples)
     """
     show_evaluated(run.manifest)

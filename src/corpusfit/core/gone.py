@@ -12,6 +12,10 @@ _UPLOAD = (
     "--include 'selected/*'`; for a model, run `hf upload NAME adapted/ . --private --exclude "
     "'.corpusfit/*' --exclude manifest.json`. The card is README.md in the folder."
 )
+_AUGMENT = (
+    f"Run `pip install {PAPERS}`, `corpusfit augment --task TASK --out MORE`, and "
+    "`corpusfit evaluate --task MORE`."
+)
 GONE = {
     # commands, and public names in Python
     "tune": "Run `corpusfit fit` once for each setting, and compare the verdicts.",
@@ -29,6 +33,8 @@ GONE = {
     "cache --keep": "Run `corpusfit cache clear`: it removes what no command uses now.",
     "clusters --no-report": "It writes no page: leave the option out, and read clusters.csv.",
     "run --no-report": "It writes no page: leave the option out, and read table.md or table.csv.",
+    "evaluate --time": "Run it with `--dry-run`, which says how long it takes, then with fewer "
+    "`--seeds`.",
     "report DIR DIR": "A page shows one run: run `corpusfit report` for each folder.",
     # methods of finished runs
     "push_to_hub": _UPLOAD,
@@ -46,6 +52,19 @@ SETTINGS = {
     **dict.fromkeys(
         ("read.query", "task.query"),
         "A database is exported first: sqlite3 -header -csv DATABASE 'SELECT …' > rows.csv",
+    ),
+    **dict.fromkeys(
+        (
+            "augment",
+            "augment.kind",
+            "augment.copies",
+            "augment.share",
+            "augment.mt",
+            "augment.mt_back",
+            "mt",
+            "mt_back",
+        ),
+        _AUGMENT,
     ),
     "shots": "Leave it out; only `few_shot` had it.",
     "objective.temperature": "Leave it out; only `simcse` had it.",

@@ -100,9 +100,6 @@ class EvaluateOptions(MachineOptions, total=False):
     label_field: str | None
     direction: str | None
     normalize: str | None
-    augment: Literal["tfidf", "backtranslate"] | None
-    mt: str | Path | None
-    mt_back: str | Path | None
     epochs: int | None
     learning_rate: float | None
     batch: int | None

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from corpusfit.core.artifacts import local_folder_path
-from corpusfit.core.engine.pace import parse_duration
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.core.plan import Plan
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 EVALUATE = Offer(
     EvaluatePlan,
-    ("model", "task", "augment", "finetune", "likelihood", "seed"),
+    ("model", "task", "finetune", "likelihood", "seed"),
     required=("model",),
     example="task.dev_share=0.2",
 )
@@ -78,7 +77,6 @@ def evaluate(
     base: str | Path = "",
     seeds: int = 8,
     train_sizes: Sequence[int] = (),
-    time: str | float = "",
     plan: EvaluatePlan | Path | str | None = None,
     settings: Sequence[str] = (),
     overwrite: bool = False,
@@ -98,8 +96,6 @@ def evaluate(
         seeds: number of fine-tunings of each model and size; `{seed}` in the name of a model stands
             for the seed, so that each has a model of its own.
         train_sizes: numbers of training examples (default: all examples).
-        time: about how long it may take, such as "30min", or seconds; sets the number of seeds,
-            from measured steps, to at most `seeds`.
         plan: a plan, or a TOML file with settings.
 
     Returns:
@@ -110,22 +106,10 @@ def evaluate(
     )
     from corpusfit.evaluation import evaluating
 
-    folder = local_folder_path(out, "`out`")
-    if time:
-        seconds = parse_duration("`time`", time)
-
-        def seeds_within() -> int:
-            measured = evaluating.estimate_evaluation(
-                built, task, base=str(base), seeds=1, train_sizes=train_sizes, machine=machine
-            )
-            return min(seeds, evaluating.seeds_within(seconds, measured["seconds"]))
-
-        by = seconds, built.as_dict(), task, str(base), seeds, list(train_sizes)
-        seeds = evaluating.EvaluateFolder(folder).decided(by, seeds_within)
     return evaluating.evaluate(
         built,
         task,
-        folder,
+        local_folder_path(out, "`out`"),
         base=str(base),
         seeds=seeds,
         train_sizes=train_sizes,
@@ -134,7 +118,7 @@ def evaluate(
     )
 
 
-@dry_run(evaluate, without=("out", "time", "overwrite"))
+@dry_run(evaluate, without=("out", "overwrite"))
 def estimate_evaluation(
     *, base: str | Path = "", seeds: int = 8, train_sizes: Sequence[int] = (), **options: Any
 ) -> dict[str, Any]:

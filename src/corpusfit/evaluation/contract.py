@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.languages import word_pattern
 from corpusfit.core.settings import NoSettings
 from corpusfit.embed.hardware import Hardware
 from corpusfit.embed.prediction import Predictor
@@ -123,8 +121,6 @@ class TaskType(ABC):
     """Defaults of the fine-tuning: for texts those of TADPOLE, section 4."""
     with_adapter: ClassVar[Mapping[str, Any]] = {}
     """Fields of `finetuning` that differ where an adapter is trained."""
-    augmentations: ClassVar[tuple[str, ...]] = ("tfidf", "backtranslate")
-    """Allowed values of `--augment`: those that keep the label."""
 
     def unit_of(self, metric: str) -> str:
         """What a metric's score is shown in: `unit`, unless a kind has metrics of several."""
@@ -312,34 +308,6 @@ class TaskType(ABC):
     def signatures(self, labels: tuple[str, ...]) -> dict[str, str]:
         """Signature of each metric, such as sacreBLEU's; empty for most kinds."""
         return {}
-
-    def fragments(self, examples: Examples, labels: Sequence[str]) -> list[list[list[str]]]:
-        """Every piece of every example, split: words that `tfidf` may replace at odd positions.
-
-        Raises:
-            UsageError: no word may be replaced.
-        """
-        return [[split_words(text) for text in pieces] for pieces in examples.pieces]
-
-
-_MARK = r"<[^<>\s]+>|\[[^\[\]\s]+\]|@[^@$\s]+\$"
-
-
-@cache
-def _parts() -> re.Pattern[str]:
-    """A mark, which stays, or a word, which is the group."""
-    word = word_pattern("'’.-").pattern
-    return re.compile(f"{_MARK}|({word})")
-
-
-def split_words(text: str) -> list[str]:
-    """Split a text into separators and words in turn; joining the parts restores the text."""
-    parts, at = [], 0
-    for match in _parts().finditer(text):
-        if match[1]:
-            parts += [text[at : match.start()], match[1]]
-            at = match.end()
-    return [*parts, text[at:]]
 
 
 def one_label(value: str | int) -> str:

@@ -55,9 +55,6 @@ class LikelihoodPlan(Group, group="likelihood"):
     ] = "auto"
 
 
-AUGMENTS = ("tfidf", "backtranslate")
-
-
 @dataclass(frozen=True)
 class HeadPlan(Group, group="model"):
     """The model to fine-tune."""
@@ -277,65 +274,12 @@ class FinetunePlan(Group, group="finetune"):
 
 
 @dataclass(frozen=True)
-class AugmentPlan(Group, group="augment"):
-    """The augmentation of training examples with the same label (Xie et al. 2019)."""
-
-    kind: Annotated[
-        str,
-        Option(
-            "Augmentation of the training examples",
-            "augment",
-            default="none",
-            more="`tfidf` replaces uninformative words",
-            allowed=AUGMENTS,
-        ),
-    ] = ""
-    copies: Annotated[int, Option("Number of augmented copies of each example", above=0)] = 1
-    share: Annotated[
-        float, Option("Mean share of a text's words that `tfidf` replaces", above=0, below=1)
-    ] = 0.3
-    mt: Annotated[
-        str,
-        Option(
-            "Model that translates to another language, for `augment.kind=backtranslate`: a folder "
-            "or a Hugging Face hub id (`OWNER/NAME[@REVISION]`)",
-            "mt",
-            default="none",
-            metavar="MODEL",
-        ),
-    ] = ""
-    mt_back: Annotated[
-        str,
-        Option(
-            "Model that translates back to the source language, for `augment.kind=backtranslate`: "
-            "a folder or a Hugging Face hub id (`OWNER/NAME[@REVISION]`)",
-            "mt_back",
-            default="none",
-            metavar="MODEL",
-        ),
-    ] = ""
-
-    def _check_together(self) -> None:
-        models = bool(self.mt) + bool(self.mt_back)
-        if models != (2 if self.kind == "backtranslate" else 0):
-            allowed = "both given with `augment.kind=backtranslate`, and left out without it"
-            settings = (("kind", self.kind), ("mt", self.mt), ("mt_back", self.mt_back))
-            got = " ".join(f"`augment.{name}={value}`" for name, value in settings if value)
-            cure = (
-                "For example `augment.kind=backtranslate` `augment.mt=EN_DE` "
-                "`augment.mt_back=DE_EN`."
-            )
-            raise bad_setting("`augment.mt` and `augment.mt_back`", allowed, got, cure)
-
-
-@dataclass(frozen=True)
 class EvaluatePlan(Settings):
     """Every setting of an evaluation that can change its scores, except the number of seeds."""
 
     model: HeadPlan = HeadPlan()
     task: TaskPlan = TaskPlan()
     finetune: FinetunePlan = FinetunePlan()
-    augment: AugmentPlan = AugmentPlan()
     likelihood: LikelihoodPlan = field(default_factory=LikelihoodPlan)
     seed: Annotated[int, dataclasses.replace(SEED, below=2**31)] = 0
 

@@ -11,18 +11,10 @@ import numpy as np
 
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import InputError, bad_setting, near_name, raise_machine_fault
-from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Source
 from corpusfit.evaluation.contract import Splits, TaskType, in_order
 from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.formats.brat import read_brat
-from corpusfit.evaluation.formats.conll import (
-    ABSTRACT,
-    read_conll,
-    read_conllu,
-    read_rct,
-    read_xlsx,
-)
+from corpusfit.evaluation.formats.conll import read_conll, read_conllu
 from corpusfit.evaluation.formats.rows import (
     SUFFIXES,
     class_names,
@@ -37,30 +29,28 @@ from corpusfit.evaluation.task import Examples, Task, nested_places
 from corpusfit.evaluation.tasks import detect, load, names
 from corpusfit.kernels.chance import place_keys
 from corpusfit.text.contract import format_of, suffixes
-from corpusfit.text.cutting import BOM
-from corpusfit.text.files import Stream, unpacked_name
+from corpusfit.text.files import unpacked_name
 from corpusfit.text.formats import hub
 
 SPLITS = ("train", "dev", "test")
 # The formats of a task.
-FORMS = ("rows", "conll", "conllu", "xlsx", "brat", "tokens", "rct", "texts")
+FORMS = ("rows", "conll", "conllu", "brat", "tokens", "texts")
 _NAMES = {
     "train": "train",
     **dict.fromkeys(("dev", "devel", "valid", "validation", "val"), "dev"),
     "test": "test",
 }
 _CONLL = (".conll", ".bio", ".iob", ".iob2")
-_OTHERS = (*_CONLL, ".conllu", ".xlsx", ".json")
+_OTHERS = (*_CONLL, ".conllu", ".json")
 _PART = re.compile(r"(.+?)-\d+-of-\d+")
 _PAIR = {".txt", ".ann"}
+_SHEET = ".xlsx"
 # The readers of formats whose labels need no kind of task to be understood, by format.
 READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labeled]] = {
     "conll": lambda places, split, _: read_conll(places, split),
     "conllu": lambda places, split, plan: read_conllu(places, split, plan.label_field),
-    "xlsx": lambda places, split, _: read_xlsx(places, split),
     "brat": lambda places, split, _: read_brat(places, split),
     "tokens": read_tokens,
-    "rct": lambda places, split, _: read_rct(places, split),
     "texts": read_texts,
 }
 _APART = 1  # a random stream other than that of `nested_places`
@@ -148,7 +138,8 @@ class _Search:
         entries: dict[str, list[Path]] = {}
         for entry in sorted(folder.iterdir()):
             split = split_of(entry)
-            if split and (entry.is_dir() or form_of_name(entry.name, self.forms)):
+            known = form_of_name(entry.name, self.forms) or entry.suffix == _SHEET
+            if split and (entry.is_dir() or known):
                 entries.setdefault(split, []).append(entry)
         if not entries and any(p.suffix == ".ann" for p in _visible(folder)):
             entries["train"] = [folder]  # a brat collection without splits
@@ -199,16 +190,13 @@ class _Search:
         form = form_of_name(path.name, self.forms)
         if path.suffix in _PAIR and any(other.suffix == ".ann" for other in siblings):
             return "brat"
-        # PubMed RCT has no suffix of its own, but begins with an abstract's number
-        if form == "conll":
-            source = Source(path.name, str(path), "", unpacked_name(path.name)[1], 0, "")
-            first = next(iter(Stream(source, ReadPlan())), b"").removeprefix(BOM)
-            if first.startswith(ABSTRACT.encode()):
-                return "rct"
         if not form:
+            cure = "Rename it by its format."
+            if path.suffix == _SHEET:
+                cure = "Save its sheet as tab-separated text whose name ends in .conll."
             raise InputError(
                 f"{self.setting} must be a file whose name ends in {_suffixes(*_OTHERS)}, or "
-                f".txt with .ann; got {path.name}. Rename it by its format."
+                f".txt with .ann; got {path.name}. {cure}"
             )
         return form
 
@@ -241,7 +229,7 @@ def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
         return "texts" if format_of(name) else ""
     if plain.endswith((*_CONLL, ".txt")) or ("rows" not in forms and plain.endswith(".tsv")):
         return "conll"
-    for form, suffix in (("conllu", ".conllu"), ("xlsx", ".xlsx"), ("brat", ".ann")):
+    for form, suffix in (("conllu", ".conllu"), ("brat", ".ann")):
         if name.lower().endswith(suffix):
             return form
     if plain.endswith(".json") or ("rows" not in forms and plain.endswith(SUFFIXES)):
@@ -254,10 +242,8 @@ def _in_words(form: str) -> str:
     descriptions = {
         "conll": f"CoNLL columns ({', '.join(_CONLL)})",
         "conllu": "CoNLL-U (.conllu)",
-        "xlsx": "sheets of words and tags (.xlsx)",
         "brat": "brat (.txt with .ann)",
         "tokens": f"rows of words and tags ({', '.join(SUFFIXES)} or {hub.PREFIX}NAME)",
-        "rct": "PubMed RCT (.txt)",
         "texts": f"rows or plain text ({_suffixes('.txt')} or {hub.PREFIX}NAME)",
     }
     return descriptions.get(form) or f"rows ({_suffixes()} or {hub.PREFIX}NAME)"

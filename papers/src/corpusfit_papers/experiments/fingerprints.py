@@ -11,13 +11,14 @@ from corpusfit import AdaptPlan, EvaluatePlan, Machine, Plan
 from corpusfit.contracts import EmbedPlan, LabelMethod, resolve
 from corpusfit.core.manifest import FORMAT, digest
 from corpusfit.core.plan import MethodPlan, kind_of
-from corpusfit.evaluation.plan import AugmentPlan, FinetunePlan, settled
+from corpusfit.evaluation.plan import FinetunePlan, settled
 from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import AnyMethod
 from corpusfit.selection.resolving import Resolved
 from corpusfit.training.plan import TrainPlan
+from corpusfit_papers.augmenting import BACKTRANSLATE, Augmentation
 from corpusfit_papers.experiments.config import Recipe
 
 _ANY_LENGTH = 2**20
@@ -127,10 +128,10 @@ def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
     }
 
 
-def augmenting(plan: AugmentPlan, models: Mapping[str, str], device: str) -> dict[str, Any]:
+def augmenting(plan: Augmentation, models: Mapping[str, str], device: str) -> dict[str, Any]:
     """What decides an augmentation, except the examples and the seed."""
     settings = dataclasses.asdict(plan)
-    if plan.kind != "backtranslate":
+    if plan.kind != BACKTRANSLATE:
         return settings
     return (
         settings
@@ -141,7 +142,6 @@ def augmenting(plan: AugmentPlan, models: Mapping[str, str], device: str) -> dic
 
 def translators(recipe: Recipe) -> dict[str, str]:
     """The translation models with the settings that name them; empty without back-translation."""
-    if not any("backtranslate" in s.augment for s in recipe.selectors):
+    if not any(BACKTRANSLATE in s.augment for s in recipe.selectors):
         return {}
-    plan = recipe.evaluate.augment
-    return {plan.mt: "evaluate.augment.mt", plan.mt_back: "evaluate.augment.mt_back"}
+    return {recipe.augmentation[name]: f"augmentation.{name}" for name in ("mt", "mt_back")}

@@ -21,7 +21,14 @@ from corpusfit.evaluation.formats.rows import row_of
 from corpusfit.evaluation.network import head_fingerprint
 from corpusfit.evaluation.plan import TaskPlan, metric_of
 from corpusfit.evaluation.reading import read_task
-from corpusfit.evaluation.task import Examples, Task, split_overlaps, store_task, task_digest
+from corpusfit.evaluation.task import (
+    Examples,
+    Task,
+    notable,
+    split_overlaps,
+    store_task,
+    task_digest,
+)
 from corpusfit.evaluation.tasks import load
 from corpusfit.selection.resolving import by_size, encoder_of
 from corpusfit.text.pairs import Sampled, is_english_only, sampled, with_side
@@ -194,7 +201,7 @@ def _stored(
     plan = task_plan(recipe, entry)
     whole = read_task(entry.path, plan.task, seed=recipe.seed)
     common = split_overlaps(whole)
-    for note in (*whole.notes, *common.notes()):
+    for note in (*whole.notes, *notable(common)):
         progress.warn(f"{entry.name}: {note}")
     read, n, learns = recipe.selectors[0].select.read, len(whole.train), load(whole.kind).learns
     if plan.task.loss_on and plan.task.text_field != read.text_field:  # one training reads both
@@ -224,7 +231,7 @@ def _stored(
                 [_guarded(examples, parallel=parallel) for examples in (task.dev, task.test)]
             ),
             splits=(len(task.dev), len(task.test)),
-            copies=(common if task is whole else split_overlaps(task)).between[1].shared,
+            copies=(common if task is whole else split_overlaps(task))[1].shared,
             notes=task.notes,
         )
         if store:

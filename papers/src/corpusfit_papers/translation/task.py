@@ -86,7 +86,6 @@ class Translation(TaskType):
     metrics = ("bleu", "chrf", "chrf++")
     default_metric = "bleu"
     also_shown = ("chrf",)
-    augmentations = ()
 
     def read(self, location: str, plan: Any) -> Any:
         return read_splits(location, plan.own.direction)

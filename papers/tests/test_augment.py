@@ -1,17 +1,17 @@
-"""TF-IDF augmentation (`--augment tfidf`) against its closed form, and what it must not change."""
+"""TF-IDF augmentation against its closed form, and what it must not change."""
 
+import json
 import math
 from collections import Counter
 
 import numpy as np
 import pytest
 
-from corpusfit.core.errors import UsageError
-from corpusfit.evaluation.augment import replace_words, replacement_model, require_allowed
-from corpusfit.evaluation.plan import AugmentPlan
-from corpusfit.evaluation.task import Examples
+from corpusfit import EvaluatePlan
+from corpusfit.contracts import InputError, UsageError, read_task
+from corpusfit_papers import augment
+from corpusfit_papers.augmenting import Augmentation, replacement_model, with_augmented
 
-TFIDF = AugmentPlan(kind="tfidf")
 TEXTS = [
     "the drug binds the receptor with high affinity",
     "the market fell and the shares of the bank fell with it",
@@ -21,16 +21,46 @@ TEXTS = [
 ]
 
 
-def classified(texts):
-    return Examples([[t] for t in texts], [[i % 2] for i in range(len(texts))])
+LABELS = {
+    "classification": lambda text: "drug" if "drug" in text else "money",
+    "multilabel": lambda text: ["drug"] * ("drug" in text) + ["money"] * ("market" in text),
+    "regression": lambda text: len(text) / 2,
+    "tagging": lambda text: ["B-x" if word in ENTITIES else "O" for word in text.split()],
+}
+ENTITIES = {"drug", "receptor", "protein"}
 
 
-def augmented(texts, *, copies=1, share=0.3, seed=0):
-    plan = AugmentPlan(kind="tfidf", copies=copies, share=share)
-    new = replace_words(
-        classified(texts), plan, kind="classification", labels=("a", "b"), seed=seed
-    )
-    return [pieces[0] for pieces in new.pieces]
+def stored(folder, kind, texts=TEXTS):
+    """The folder of a task, whose splits have the same examples."""
+    folder.mkdir(parents=True)
+    rows = [
+        {"text": text.split() if kind == "tagging" else text, "label": LABELS[kind](text)}
+        for text in texts
+    ]
+    for split in ("train", "dev", "test"):
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    return folder
+
+
+def read(folder):
+    return read_task(str(folder), EvaluatePlan().task, seed=0)
+
+
+@pytest.fixture
+def augmented(tmp_path):
+    """The copies of texts, those of a text side by side."""
+    task = read(stored(tmp_path / "any", "classification"))
+
+    def make(texts, *, copies=1, share=0.3, seed=0):
+        pieces, labels = [[t] for t in texts], [[i % 2] for i in range(len(texts))]
+        vars(task)["train"] = type(task.train)(pieces, labels)
+        plan = Augmentation(copies=copies, share=share)
+        train = with_augmented(task, plan, seed=seed, device="cpu").train
+        assert train.pieces[: len(texts)] == pieces
+        assert train.labels == labels + [own for own in labels for _ in range(copies)]
+        return [text for (text,) in train.pieces[len(texts) :]]
+
+    return make
 
 
 def test_probabilities_are_the_papers_formulas():
@@ -66,7 +96,7 @@ def test_a_probability_is_at_most_one():
     assert replacement_model([["the"] + ["cell"] * 9, ["the"]], 0.5).probability.max() == 1
 
 
-def test_words_are_replaced_as_often_as_they_should():
+def test_words_are_replaced_as_often_as_they_should(augmented):
     """Over two thousand copies of each text, within 4.5 standard deviations of the count."""
     copies = 2000
     new = [t.replace(" ,", "").split() for t in augmented(TEXTS, copies=copies)]
@@ -82,7 +112,7 @@ def test_words_are_replaced_as_often_as_they_should():
     assert max(map(abs, deviations)) < 4.5
 
 
-def test_replacements_follow_their_probabilities():
+def test_replacements_follow_their_probabilities(augmented):
     """Chi-square test of the replacements of one word."""
     from scipy.stats import chisquare
 
@@ -100,29 +130,34 @@ def test_replacements_follow_their_probabilities():
     assert chisquare([first[w] for w in some], [expected[w] for w in some]).pvalue > 1e-3
 
 
-def test_copy_j_of_example_i_is_at_its_position_with_its_labels():
-    examples = classified(TEXTS)
-    plan = AugmentPlan(kind="tfidf", copies=3)
-    found = replace_words(examples, plan, kind="classification", labels=("a", "b"), seed=1)
-    assert len(found) == 15
-    assert found.labels == [own for own in examples.labels for _ in range(3)]
-    for i, text in enumerate(TEXTS):
-        for j in range(3):
-            new = found.pieces[3 * i + j][0].split()
-            assert len(new) == len(text.split())
-            kept = sum(a == b for a, b in zip(new, text.split(), strict=True))
-            assert kept > len(new) / 3
-    assert len({found.pieces[j][0] for j in range(3)}) > 1
-    assert found.labels[0] is not examples.labels[0]
+@pytest.mark.parametrize("kind", LABELS)
+def test_a_task_that_is_written_is_the_task_with_copies(kind, tmp_path):
+    """As `evaluate` reads it; copy j of example i keeps its length and most of its words."""
+    folder = stored(tmp_path / "task", kind)
+    before = read(folder)
+    done = augment(task=folder, out=tmp_path / "out", copies=3, share=0.4, seed=1)
+    assert (done.kind, done.examples, done.added) == (kind, 5, 15)
+    after = read(done.path)
+    expected = with_augmented(before, Augmentation(copies=3, share=0.4), seed=1, device="cpu")
+    for split in ("train", "dev", "test"):
+        assert getattr(after, split).pieces == getattr(expected, split).pieces
+        assert getattr(after, split).labels == getattr(expected, split).labels
+    assert (after.kind, after.labels, after.learnable) == (kind, before.labels, before.learnable)
+    assert after.train.labels[5:] == [own for own in before.train.labels for _ in range(3)]
+    for i, own in enumerate(before.train.texts()):
+        for new in after.train.texts()[5 + 3 * i : 8 + 3 * i]:
+            same = sum(a == b for a, b in zip(new.split(), own.split(), strict=True))
+            assert same > len(own.split()) / 4
+    assert len(set(after.train.texts())) > 5 + 5
 
 
-def test_results_depend_on_the_seed_alone():
+def test_results_depend_on_the_seed_alone(augmented):
     assert augmented(TEXTS) == augmented(TEXTS)
     assert augmented(TEXTS) != augmented(TEXTS, seed=1)
     assert augmented(TEXTS, copies=3)[::3] == augmented(TEXTS)  # the first copies stay the same
 
 
-def test_spaces_punctuation_and_markers_stay():
+def test_spaces_punctuation_and_markers_stay(augmented):
     texts = [
         "<<  Kinase >>  inhibitors ( the [[ drug ]] ) , in the\ttest ;  of the <e1> cell </e1>.\n",
         "the <<drug>> of @GENE$ in the [CITE], and the test-tube of the cell (see [12])",
@@ -143,32 +178,25 @@ def test_spaces_punctuation_and_markers_stay():
     "texts",
     [[""], ["word"], ["same same same", "same"], [" ,;! ", "[[ ]]"], [], ["a b", "", "c d"]],
 )
-def test_texts_whose_words_all_score_the_same_stay(texts):
+def test_texts_whose_words_all_score_the_same_stay(texts, augmented):
     assert augmented(texts, copies=2, share=0.9) == [t for t in texts for _ in range(2)]
 
 
-def test_an_empty_text_among_others():
+def test_an_empty_text_among_others(augmented):
     found = augmented(["", *TEXTS, "word"], share=0.9)
     assert found[0] == ""
     assert found[-1] == "word"
     assert found[1:-1] != TEXTS
 
 
-def test_only_words_labeled_o_are_replaced_by_words_labeled_o():
-    pieces = [t.split() for t in TEXTS]
-    entities = {"drug", "receptor", "protein"}
-    labels = [[1 if w in entities else 0 for w in words] for words in pieces]
-    plan = AugmentPlan(kind="tfidf", copies=300, share=0.9)
-    found = replace_words(
-        Examples(pieces, labels), plan, kind="tagging", labels=("O", "B-x"), seed=0
-    )
-    outside = {w for words in pieces for w in words if w not in entities and w != ","}
+def test_only_words_labeled_o_are_replaced_by_words_labeled_o(tmp_path):
+    task = read(stored(tmp_path / "task", "tagging"))
+    found = with_augmented(task, Augmentation(copies=300, share=0.9), seed=0, device="cpu").train
+    outside = {w for t in TEXTS for w in t.split() if w not in ENTITIES and w != ","}
     replaced = 0
-    for k, (new, own) in enumerate(zip(found.pieces, found.labels, strict=True)):
-        before = pieces[k // 300]
-        assert own == labels[k // 300]
-        for now, was, label in zip(new, before, own, strict=True):
-            if label or was == ",":
+    for k, new in enumerate(found.pieces[5:]):
+        for now, was in zip(new, task.train.pieces[k // 300], strict=True):
+            if was in ENTITIES or was == ",":
                 assert now == was
             else:
                 assert now in outside
@@ -176,10 +204,19 @@ def test_only_words_labeled_o_are_replaced_by_words_labeled_o():
     assert replaced > 1000
 
 
-def test_tagging_refusals():
-    examples = Examples([["a", "b"]], [[0, 1]])
-    with pytest.raises(UsageError, match=r"^`augment\.kind\b.* O\b"):
-        replace_words(examples, TFIDF, kind="tagging", labels=("NN", "VB"), seed=0)
-    back = AugmentPlan(kind="backtranslate", mt="x", mt_back="y")
-    with pytest.raises(UsageError, match=r"^`augment\.kind\b.*tagging.*'backtranslate'"):
-        require_allowed(back, "tagging")
+def test_what_an_augmentation_cannot_do_is_refused(tmp_path):
+    folder = stored(tmp_path / "task", "tagging")
+    models = {"method": "backtranslate", "mt": "x", "mt_back": "y"}
+    for words, error, names in (
+        (models, UsageError, r"^`method` .*tagging.*'backtranslate'"),
+        ({"method": "eda"}, UsageError, "^`method` .*'eda'"),
+        ({"method": "backtranslate"}, UsageError, "^`mt` and `mt_back` "),
+        ({"mt": "x"}, UsageError, "^`mt` and `mt_back` "),
+        ({"copies": 0}, UsageError, "^`copies` "),
+        ({"share": 1.0}, UsageError, "^`share` "),
+        ({"kind": "language_modeling"}, InputError, "^`task` .*language_modeling"),
+        ({"out": folder}, UsageError, "^`out` "),
+    ):
+        with pytest.raises(error, match=names):
+            augment(**{"task": folder, "out": tmp_path / "out", **words})
+    assert not (tmp_path / "out").exists()
