@@ -217,7 +217,7 @@ def test_a_language_model_reads_a_side_and_a_translator_both(run, pairs, tmp_pat
     of_side = "translation" if side == "en" else "text"
     file = (tmp_path / ("all.en" if side == "en" else "all.de")).read_text()
     settings = ["train.device=cpu", "train.precision=fp32", "model.vocabulary=400"]
-    sizes = ["train.length=32", "train.pair_tokens=400"]
+    sizes = ["train.length=32", "objective.pair_tokens=400"]
     given = {"init": "tiny", "max_steps": 2, "settings": [*settings, *sizes], "machine": inline}
 
     def characters(name, objective, **words):

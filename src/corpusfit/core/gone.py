@@ -7,6 +7,7 @@ _TWO_COMMANDS = (
     "Select twice: by a cheap method first, then by the other one on `run:OUT` as "
     "the corpus, OUT being the folder of the first."
 )
+_TRANSLATION = f"It is in {PAPERS}: pip install '{PAPERS}[translation]'"
 _UPLOAD = (
     "For a selection, run `hf upload NAME out/ . --repo-type dataset --private --include README.md "
     "--include 'selected/*'`; for a model, run `hf upload NAME adapted/ . --private --exclude "
@@ -36,6 +37,7 @@ GONE = {
     "evaluate --time": "Run it with `--dry-run`, which says how long it takes, then with fewer "
     "`--seeds`.",
     "report DIR DIR": "A page shows one run: run `corpusfit report` for each folder.",
+    "evaluate --normalize": "Normalize the files first: sacremoses -l de normalize < IN > OUT",
     # methods of finished runs
     "push_to_hub": _UPLOAD,
 }
@@ -67,6 +69,33 @@ SETTINGS = {
         _AUGMENT,
     ),
     "shots": "Leave it out; only `few_shot` had it.",
+    **dict.fromkeys(("objective=translation", "objective.name=translation"), _TRANSLATION),
+    **dict.fromkeys(("kind=translation", "task.kind=translation"), _TRANSLATION),
+    "preset=domain-clusters": "Take those of papers/recipes/domain_clusters_table4_paper.toml.",
+    **dict.fromkeys(
+        ("best_by", "train.best_by"),
+        "The loss on held-out texts decides; measure BLEU of the kept model by `evaluate`.",
+    ),
+    **dict.fromkeys(
+        ("task.direction", "task.num_beams", "task.max_new_tokens", "task.length_penalty"),
+        f"With {PAPERS}, add `task.kind=translation`.",
+    ),
+    **dict.fromkeys(
+        ("objective.smoothing", "objective.pair_tokens"),
+        f"With {PAPERS}, set `objective.name=translation`.",
+    ),
+    "train.pair_tokens": "Set `objective.pair_tokens`, of `objective.name=translation`.",
+    **dict.fromkeys(
+        ("tag_domains", "objective.tag_domains", "decode.domain"),
+        "Write the domain into the source texts, as `<it> Text`.",
+    ),
+    "direction": "Set `task.direction`, of `task.kind=translation`.",
+    "task.normalize": "Normalize the files first: sacremoses -l de normalize < IN > OUT",
+    **dict.fromkeys(("beam", "decode.beam"), "Set `task.num_beams`, of `task.kind=translation`."),
+    "decode.longest": "Set `task.max_new_tokens`, of `task.kind=translation`.",
+    "decode.penalty": "Set `task.length_penalty`, of `task.kind=translation`.",
+    "decode.precision": "Set `finetune.precision`.",
+    "decode.splits": "Leave it out: the test split alone is translated.",
     "objective.temperature": "Leave it out; only `simcse` had it.",
 }
 """Settings, and `setting=value` of values that a setting had."""

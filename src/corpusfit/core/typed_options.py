@@ -70,7 +70,6 @@ class AdaptOptions(MachineOptions, total=False):
     replay_share: float | None
     objective: str | None
     whole_word: bool | None
-    tag_domains: bool | None
     loss_on: Literal["all", "assistant", "completion"] | None
     weights: Literal["off", "lambda", "resample", "mask+lambda"] | None
     max_steps: int | None
@@ -98,13 +97,10 @@ class EvaluateOptions(MachineOptions, total=False):
     text_field: str | None
     loss_on: Literal["all", "assistant", "completion"] | None
     label_field: str | None
-    direction: str | None
-    normalize: str | None
     epochs: int | None
     learning_rate: float | None
     batch: int | None
     length: int | None
-    beam: int | None
     seed: int | None
 
 

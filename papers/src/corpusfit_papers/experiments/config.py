@@ -18,6 +18,8 @@ from corpusfit.training.plan import ADAPTERS, TASK, WEIGHTS
 from corpusfit_papers.augmenting import BACKTRANSLATE, TFIDF
 
 BASE, GENERAL, RANDOM, ORACLE, COMPOSE = "base", "general", "random", "oracle", "compose"
+TRANSLATION = "translation"
+"""The kind of task whose label is a text, the translation."""
 INIT = "init:"  # prefix of an untrained model, initialized anew for every adaptation
 WITHOUT_SELECTION = (BASE, GENERAL, TASK, COMPOSE)  # selectors without a selection from the corpus
 

@@ -19,7 +19,7 @@ from corpusfit.scoring.contract import AnyMethod
 from corpusfit.selection.resolving import Resolved
 from corpusfit.training.plan import TrainPlan
 from corpusfit_papers.augmenting import BACKTRANSLATE, Augmentation
-from corpusfit_papers.experiments.config import Recipe
+from corpusfit_papers.experiments.config import TRANSLATION, Recipe
 
 _ANY_LENGTH = 2**20
 
@@ -113,6 +113,11 @@ def adapting(plan: AdaptPlan) -> dict[str, Any]:
 
 def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
     """What decides a fine-tuning, except the model, the examples, the augmentation and the seed."""
+    if kind == TRANSLATION:
+        return {
+            kind: dataclasses.asdict(plan.task.own),
+            "finetune": [kind_of(plan.finetune.device), plan.finetune.precision],
+        }
     if group := load(kind).group:
         return {
             group: dataclasses.asdict(getattr(plan, group)),

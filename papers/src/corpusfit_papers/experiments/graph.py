@@ -20,6 +20,7 @@ from corpusfit_papers.experiments.config import (
     GENERAL,
     ORACLE,
     RANDOM,
+    TRANSLATION,
     Selector,
 )
 from corpusfit_papers.experiments.folder import RecipeFolder
@@ -218,7 +219,7 @@ def _adaptation(
         data,
         tuple(
             f"pair:{inputs.folder.pairs(task.key, split)}"
-            if load(task.kind).parallel
+            if task.kind == TRANSLATION
             else str(inputs.folder.texts(task.key, split))
             for task, split in measured
         ),

@@ -38,6 +38,7 @@ from corpusfit_papers.experiments.config import (
     COMPOSE,
     INIT,
     ORACLE,
+    TRANSLATION,
     Recipe,
     RecipeTask,
     Selector,
@@ -116,7 +117,7 @@ def load_inputs(
         )
         pile = source_identity(sources)
         trains = [s for s in recipe.selectors if s.strategy not in (BASE, TASK, COMPOSE)]
-        translates = any(s.adapt.objective.kind.pairs for s in trains)
+        translates = any(s.adapt.objective.kind.columns == 2 for s in trains)
         if translates and not corpus.is_parallel(sources):
             allowed = "aligned pairs, as adapt.objective.name trains on them"
             raise bad_setting("corpus", allowed, ", ".join(recipe.corpus))
@@ -174,7 +175,7 @@ def with_scored_side(recipe: Recipe, sources: Sequence[Source], progress: Progre
     texts = [sampled(sources, read)]
     for entry in (task for task in recipe.tasks if task.path):
         task = read_task(entry.path, task_plan(recipe, entry).task, seed=recipe.seed)
-        examples, parallel = _target(task), load(task.kind).parallel
+        examples, parallel = _target(task), task.kind == TRANSLATION
         sides = [examples.texts(), _translations(examples)] if parallel else [examples.texts()]
         names = ((task.labels[0], task.labels[1]),) if parallel else ()
         texts.append(Sampled(names, zip(*sides, strict=True)))
@@ -207,7 +208,7 @@ def _stored(
     if plan.task.loss_on and plan.task.text_field != read.text_field:  # one training reads both
         allowed = f"that of the corpus, {read.text_field!r}, with `task.loss_on`"
         raise bad_setting("evaluate.task.text_field", allowed, plan.task.text_field)
-    parallel = load(whole.kind).parallel
+    parallel = whole.kind == TRANSLATION
     sizes = (sorted(recipe.train_sizes) if learns else []) or [0]
     beyond = [size for size in sizes if size > n]
     if beyond:
@@ -255,7 +256,7 @@ def _guarded(examples: Examples, *, parallel: bool) -> list[str]:
 
 def _scored_texts(examples: Examples, kind: str, read: ReadPlan) -> list[str]:
     """The texts of the side that selections score, which only examples of pairs have two of."""
-    second = read.side == SECOND and load(kind).parallel
+    second = read.side == SECOND and kind == TRANSLATION
     return _translations(examples) if second else examples.texts()
 
 
@@ -268,7 +269,7 @@ def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan, plan: Tas
 
     Of a translation task, texts of the target and of dev are also written with their translations.
     """
-    parallel, target = load(task.kind).parallel, _target(task)
+    parallel, target = task.kind == TRANSLATION, _target(task)
     heldout = {s: _guarded(getattr(task, s), parallel=parallel) for s in ("dev", "test")}
     for split, texts in {"train": _scored_texts(target, task.kind, read), **heldout}.items():
         path = folder.texts(key, split)
