@@ -27,7 +27,7 @@ adaptations = 3
 [adapt]
 train.max_steps = 10
 [evaluate]
-task.direction = "de-en"
+task = { kind = "translation", direction = "de-en" }
 [selector.law]
 sources = ["law*"]
 [selector.it]
@@ -159,7 +159,8 @@ def test_a_seed_of_a_base_is_the_same_answer(tmp_path):
 
 
 def test_only_the_search_decides_a_translation(tmp_path):
-    def names(**evaluate):
+    def names(task=None, **evaluate):
+        evaluate["task"] = {"kind": "translation", **(task or {})}
         asked = recipe(selector("knn"), compare="knn")
         asked = dataclasses.replace(asked, evaluate=asked.evaluate.with_values(evaluate))
         return [
@@ -167,7 +168,7 @@ def test_only_the_search_decides_a_translation(tmp_path):
         ]
 
     assert names(finetune={"epochs": 9}) == names()
-    assert names(decode={"beam": 2}) != names()
+    assert names(task={"num_beams": 2}) != names()
 
 
 @pytest.mark.parametrize(
