@@ -6,8 +6,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from corpusfit import EvaluatePlan
+from corpusfit.cli.app import app
 from corpusfit.contracts import InputError, UsageError, read_task
 from corpusfit_papers import augment
 from corpusfit_papers.augmenting import Augmentation, replacement_model, with_augmented
@@ -128,6 +130,17 @@ def test_replacements_follow_their_probabilities(augmented):
     assert len(some) > 4
     assert set(first) <= set(some)
     assert chisquare([first[w] for w in some], [expected[w] for w in some]).pvalue > 1e-3
+
+
+def test_the_command_writes_what_the_function_writes(tmp_path):
+    folder = stored(tmp_path / "task", "classification")
+    augment(task=folder, out=tmp_path / "one", seed=3)
+    words = ["augment", "--task", str(folder), "--out", str(tmp_path / "two"), "--seed", "3"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    for split in ("train", "dev", "test"):
+        one, two = (tmp_path / out / f"{split}.jsonl" for out in ("one", "two"))
+        assert one.read_bytes() == two.read_bytes()
 
 
 @pytest.mark.parametrize("kind", LABELS)

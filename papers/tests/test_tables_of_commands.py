@@ -14,8 +14,8 @@ from tests.unit.cli.test_command_tables import (  # noqa: F401
     checked,
 )
 
-from corpusfit_papers.experiments.table_formats import Score
-from corpusfit_papers.experiments.table_formats import Table as Results
+from corpusfit.evaluation.tables import Score
+from corpusfit.evaluation.tables import Table as Results
 from corpusfit_papers.tokenizer_gap import Figure
 
 FIGURE = Figure(0.98765, 0.97654, 0.99876)

@@ -7,6 +7,7 @@ import pytest
 from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import Plan
 from corpusfit.evaluation.significance import Comparison
+from corpusfit.evaluation.tables import plain
 from corpusfit.training.plan import AdaptPlan
 from corpusfit_papers.experiments.config import Recipe, RecipeTask, Selector
 from corpusfit_papers.experiments.grid import columns_of, grid
@@ -18,7 +19,6 @@ from corpusfit_papers.experiments.scoring import (
     average_gains,
     comparison_pairs,
 )
-from corpusfit_papers.experiments.table_formats import plain
 from corpusfit_papers.experiments.tables import augmented_table
 
 

@@ -9,13 +9,13 @@ from test_contrasts import comparison, recipe, selector
 from test_graph import inputs
 
 from corpusfit.core.errors import ChangedInputError
+from corpusfit.evaluation.tables import csv, plain, records
 from corpusfit.training.adapting import Adapted
 from corpusfit_papers.experiments import steps
 from corpusfit_papers.experiments.costs import Cost
 from corpusfit_papers.experiments.graph import build_graph
 from corpusfit_papers.experiments.grid import columns_of, grid
 from corpusfit_papers.experiments.scoring import Result, ScoredCells, adjusted_pairs
-from corpusfit_papers.experiments.table_formats import csv, plain
 from corpusfit_papers.experiments.tables import (
     adapted_table,
     all_cells,
@@ -88,7 +88,7 @@ def test_an_error_is_shown_in_its_unit():
         ["a", "bits_per_byte", "4.3000 ± 0.0100", "4.3000 ± 0.0100"],
         ["b", "accuracy", "50.00", "50.00"],
     ]
-    assert [row.split(",")[2] for row in csv(table).splitlines()[1:]] == ["4.3", "50.0"]
+    assert [r["base"]["mean"] for r in records(table)] == [4.3, 50.0]
     assert any("a: bits per byte" in note for note in table.notes)
     assert "bits per byte" in pairs[0].verdict
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,28 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import write_bytes
-from corpusfit.core.escaping import in_sheet
 from corpusfit.domains.describe import LabeledUnit
+from corpusfit.evaluation.tables import Cell, Table, csv
 
 _MAX_CHARACTERS = 300
 """Most characters of an example, and of a text on the map."""
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of cells under named columns."""
-
-    title: str  # name of its file
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str | float, ...], ...]
-
-    def as_csv(self) -> str:
-        """The table as CSV, without formulas."""
-        text = io.StringIO()
-        out = csv.writer(text, lineterminator="\n")
-        for row in (self.columns, *self.rows):
-            out.writerow(map(in_sheet, row))
-        return text.getvalue()
 
 
 def write_tables(
@@ -53,7 +33,7 @@ def write_tables(
     if len(manifest["domains"]) > 1:
         tables += _of_domains(manifest)
     for table in tables:
-        write_bytes(folder / f"{table.title}.csv", table.as_csv().encode("utf-8", "replace"))
+        write_bytes(folder / f"{table.title}.csv", csv(table).encode("utf-8", "replace"))
 
 
 def _clusters(manifest: dict[str, Any]) -> Table:
@@ -114,7 +94,7 @@ def _of_domains(manifest: dict[str, Any]) -> Iterator[Table]:
     lines = [("all", outliers["all"]), ("in another domain's cluster", outliers["outliers"])]
     lines += [(f"in the cluster of {row['domain']}", row) for row in outliers["attracted"]]
     traits = ("texts", "words", "numbers", "pronouns", "questions", "pronouns_or_questions")
-    rows = [(name, *(line[key] for key in traits)) for name, line in lines]
+    rows: list[tuple[Cell, ...]] = [(name, *(line[key] for key in traits)) for name, line in lines]
     yield Table("outliers", ("units", *traits), tuple(rows))
     pairs = [
         (pair["domain"], pair["taken_for"], pair["texts"], pair["examples"][0][:_MAX_CHARACTERS])

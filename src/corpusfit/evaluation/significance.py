@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.evaluation.tables import POINTS
+from corpusfit.evaluation.tables import POINTS, Mark
 
 BLOCK_BYTES = 2**24
 ROUNDING = 1e-12  # Smaller differences of scores are rounding errors
@@ -109,6 +109,17 @@ def spread(values: Sequence[float]) -> tuple[float, float | None]:
     """Mean and standard deviation (n - 1); the latter is None for one value."""
     mean = float(np.mean(values))
     return mean, float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+def average_gain(
+    ours: Sequence[Sequence[float]], base: Sequence[Sequence[float]]
+) -> tuple[float, float | None]:
+    """Mean gain over several tasks, and its standard deviation over seeds."""
+    # Gains are averaged over tasks first, so the deviation is over seeds and not over tasks, as in
+    # the last row of TADPOLE's Table 3.
+    seeds = min(len(scores) for scores in (*ours, *base))
+    gains = [np.subtract(a[:seeds], b[:seeds]) for a, b in zip(ours, base, strict=True)]
+    return spread(np.mean(gains, axis=0).tolist())
 
 
 def interval(
@@ -248,7 +259,7 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def mark(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> Literal["", "*", "†"]:
+def mark(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> Mark:
     """`*` for better, `†` for worse; empty if the corrected p or the interval leaves that open."""
     # the tests behind p each take the other's randomness as fixed; the interval has both
     if adjusted >= LEVEL or comparison.low <= 0 <= comparison.high:

@@ -12,8 +12,8 @@ import typer
 from corpusfit.contracts import command, say, say_result, table
 
 if TYPE_CHECKING:
+    from corpusfit.evaluation.tables import Table
     from corpusfit_papers.experiments.running import Missing, Ran
-    from corpusfit_papers.experiments.table_formats import Table
 
 
 def show_missing(missing: Missing) -> None:
@@ -90,7 +90,7 @@ def run(ran: Ran) -> None:
 
 def show_table(shown: Table) -> None:
     """Print a table and its notes."""
-    from corpusfit_papers.experiments.table_formats import plain
+    from corpusfit.evaluation.tables import plain
 
     text_columns = [
         name

@@ -19,6 +19,7 @@ from corpusfit.core.errors import TrainingError
 from corpusfit.core.manifest import locked, versions
 from corpusfit.evaluation.finetune import require_models
 from corpusfit.evaluation.reading import read_task
+from corpusfit.evaluation.tables import Table
 from corpusfit.evaluation.task import load_task
 from corpusfit.training.adapting import open_base
 from corpusfit.training.plan import TASK
@@ -40,7 +41,6 @@ from corpusfit_papers.experiments.steps import (
     run_in_worker,
     run_step,
 )
-from corpusfit_papers.experiments.table_formats import Table
 from corpusfit_papers.experiments.tables import all_cells, tables_of, write_tables
 
 _STAGES = {"adaptations": "adapt", "fine-tunings": "fine-tune"}  # what runs in parallel

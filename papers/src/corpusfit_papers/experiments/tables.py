@@ -10,11 +10,7 @@ from typing import Any
 
 from corpusfit.contracts import write_bytes
 from corpusfit.evaluation.significance import LEVEL, mark
-from corpusfit_papers.experiments.config import BASE, Recipe
-from corpusfit_papers.experiments.costs import Cost, Costs
-from corpusfit_papers.experiments.inputs import RecipeInputs
-from corpusfit_papers.experiments.scoring import Result, ScoredCells
-from corpusfit_papers.experiments.table_formats import (
+from corpusfit.evaluation.tables import (
     POINTS,
     Cell,
     Mark,
@@ -27,6 +23,10 @@ from corpusfit_papers.experiments.table_formats import (
     plain,
     with_best,
 )
+from corpusfit_papers.experiments.config import BASE, Recipe
+from corpusfit_papers.experiments.costs import Cost, Costs
+from corpusfit_papers.experiments.inputs import RecipeInputs
+from corpusfit_papers.experiments.scoring import Result, ScoredCells
 
 _MAX_CHARACTERS = 200
 

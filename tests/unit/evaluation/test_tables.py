@@ -3,19 +3,22 @@
 import csv as formats
 import dataclasses
 import io
+import json
 from itertools import pairwise
 
 import pytest
 from markdown_it import MarkdownIt
 
-from corpusfit_papers.experiments.table_formats import (
+from corpusfit.evaluation.tables import (
     Score,
     Table,
     cell,
     csv,
     latex,
+    magnitude,
     markdown,
     plain,
+    records,
     with_best,
 )
 
@@ -86,6 +89,17 @@ def test_csv_is_read_back_as_numbers():
     assert [float(row["auto"]) for row in rows] == [73.58, 71.31, -0.22]
 
 
+def test_records_are_ready_for_json():
+    found = records(TABLE)
+    assert json.loads(json.dumps(found)) == found
+    assert found[1]["auto"] == {"mean": 71.31, "sd": 3.83, "mark": "†"}
+    assert found[2] == {
+        "task": "average gain",
+        "Base": None,
+        "auto": {"mean": -0.22, "sd": 0.31, "mark": ""},
+    }
+
+
 def test_plain_rows_are_text():
     assert plain(with_best(TABLE, "row")) == [
         ["HPRPARTISAN", "70.57 ± 3.04", "73.58 ± 2.39 *"],
@@ -151,6 +165,7 @@ def test_a_file_of_tables_controls_no_terminal():
 def test_formats_of_numbers():
     table = Table("t", tuple("abcdef"), ((1_234, 1_234.5, 0.003, 0.41, 0.0, None),))
     assert plain(table) == [["1,234", "1,234.50", "0.003", "0.41", "0.00", "–"]]
+    assert records(table)[0] == dict(zip("abcdef", table.rows[0], strict=True))
     assert csv(table).splitlines()[1] == "1234,1234.5,0.003,0.41,0.0,"
 
 
@@ -182,7 +197,7 @@ def test_a_table_without_rows():
     none = Table("t", ("a", "b"), ())
     assert markdown(none) == "**t**\n\n| a | b |\n| --- | --- |\n"
     assert csv(none) == "a,b\n"
-    assert plain(none) == []
+    assert (plain(none), records(none)) == ([], [])
     assert with_best(none, "column") == none
     assert r"\midrule" in latex(none)
 
@@ -194,3 +209,8 @@ def test_rows_have_one_cell_per_column_and_columns_unique_names():
         Table("t", ("a", "a"), ((1, 2),))
     with pytest.raises(dataclasses.FrozenInstanceError):
         TABLE.title = "other"
+
+
+def test_a_mean_has_the_sign_of_a_score_and_none_of_an_error():
+    means = ((-0.1, "points"), (0.3, "points"), (-0.85, "bits per byte"), (2.5, "nats per token"))
+    assert [magnitude(*mean) for mean in means] == [-0.1, 0.3, 0.85, 2.5]
