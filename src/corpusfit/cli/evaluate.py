@@ -37,12 +37,11 @@ def evaluate(run: Evaluated) -> None:
     several seeds, with a significance test. To resume a stopped evaluation, run the same command
     again; more --seeds or --train-size values extend a finished one.
 
-    Some evaluations do not train the model. Translation models translate pair:test.de,test.en, or a
-    folder's test.de with --direction de-en. For causal models, --kind language_modeling measures
-    bits per byte of plain text, or with --loss-on of conversations.
+    For causal models, --kind language_modeling trains nothing and measures bits per byte of plain
+    text, or with --loss-on of conversations.
 
     Options:
-        --task INPUT: Labeled examples: a folder, a file, OWNER/NAME or pair:FILE,FILE
+        --task INPUT: Labeled examples: a folder, a file or OWNER/NAME
         --out FOLDER: Folder for the scores; a stopped evaluation resumes there
         --base MODEL: Model to compare with, such as the base model of --model (default: none)
         --seeds N: Number of fine-tunings of each model, each with its own seed; {seed} in a

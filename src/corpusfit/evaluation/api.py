@@ -85,12 +85,10 @@ def evaluate(
 ) -> Evaluated:
     """Fine-tune a model on a labeled task with several seeds, and compare it with its base.
 
-    Translation models are evaluated as they are, and so are causal models with
-    `kind="language_modeling"`.
+    Causal models are evaluated as they are with `kind="language_modeling"`.
 
     Args:
-        task: a folder with train, dev and test in any supported format, a file, or `hub:NAME`; for
-            translation models line-aligned files in a folder, or `pair:FILE,FILE`.
+        task: a folder with train, dev and test in any supported format, a file, or `hub:NAME`.
         out: local folder that is new, empty, or of the same task and settings.
         base: model to compare with (default: none).
         seeds: number of fine-tunings of each model and size; `{seed}` in the name of a model stands

@@ -1,4 +1,4 @@
-"""Open the models of an evaluation: with a new head for a task, or to translate."""
+"""Open the models of an evaluation, with a new head for a task."""
 
 from __future__ import annotations
 
