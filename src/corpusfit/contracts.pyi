@@ -8,14 +8,12 @@ from .scoring.rounds import RoundMethod as RoundMethod  # takes the corpus in ro
 from .scoring.contract import LabelMethod as LabelMethod  # scores a row by its label
 from .scoring.contract import Scorer as Scorer  # a fitted method: arrays, numbers and names
 from .scoring.contract import Effect as Effect  # of one n-gram on a text's score
-from .scoring.contract import Family as Family  # methods that make similar errors
 from .core.settings import setting as setting  # a field of own settings with limits
 from .scoring.contract import require_fit as require_fit  # check a scorer's arrays
 from .scoring.checks import check_method as check_method  # what every method keeps to
 
 # Training objectives and kinds of tasks
 from .training.contract import Objective as Objective  # rows, loss and model of a training
-from .training.batches import MicroBatch as MicroBatch  # what a model computes together
 from .evaluation.contract import TaskType as TaskType  # labels, answers and metrics of a task
 
 # Commands: a function that prints the result of the public function of its name
@@ -35,7 +33,6 @@ from .text.pairs import read_pairs as read_pairs  # every pair of an aligned inp
 # Data
 from .core.types import Corpus as Corpus  # every shard's number with its units
 from .core.types import Paired as Paired  # units as texts and as embeddings
-from .core.types import Reads as Reads  # what a method gets of each unit
 from .core.types import Texts as Texts  # texts as one Arrow array
 from .core.types import Vectors as Vectors  # embeddings, float32 [n, d]
 from .core.types import as_texts as as_texts  # any strings as `Texts`

@@ -193,7 +193,7 @@ TINY = {
     r"\blength = \d+": "length = 32",
     r"\bpair_tokens = \d+": "pair_tokens = 256",
     r"\bevaluations = \d+": "evaluations = 1",
-    r"^longest = \d+": "longest = 20",
+    r"^max_new_tokens = \d+": "max_new_tokens = 20",
     r"^texts = \d+": "texts = 10",
     r"^documents = \d+": "documents = 10",
     r"^budget = .*": "budget = 8",

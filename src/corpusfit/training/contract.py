@@ -167,6 +167,11 @@ class Objective(ABC):
         del chunks, order, rng
         return None
 
+    @staticmethod
+    def laid_out(**arrays: NDArray[Any]) -> MicroBatch:
+        """A micro-batch of the arrays of its fields."""
+        return MicroBatch.from_arrays(**arrays)
+
     @abstractmethod
     def micro_batch(
         self, chunk_tokens: ChunkTokens, rows: Rows, keys: Keys, width: int = 0

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.contracts import MicroBatch, Objective, cross_entropies, setting
+from corpusfit.contracts import Objective, cross_entropies, setting
 from corpusfit_papers.translation.models import require_translating
 
 _WINDOW = 64  # batches within which pairs are sorted by length
@@ -123,9 +123,9 @@ class Translation(Objective):
 
     def micro_batches(
         self, chunk_tokens: Any, rows: Any, keys: Any, max_rows: int, width: int = 0
-    ) -> list[MicroBatch]:
+    ) -> list[Any]:
         """A step's pairs by length; `max_rows` times `length` tokens at most on each side."""
-        batches: list[MicroBatch] = []
+        batches: list[Any] = []
         sizes = chunk_tokens.chunks
         for row, key in zip(rows, keys, strict=True):
             longer = np.maximum(sizes.begin[row], sizes.length[row])
@@ -136,7 +136,7 @@ class Translation(Objective):
             ]
         return batches
 
-    def micro_batch(self, chunk_tokens: Any, rows: Any, keys: Any, width: int = 0) -> MicroBatch:
+    def micro_batch(self, chunk_tokens: Any, rows: Any, keys: Any, width: int = 0) -> Any:
         """Lay out the pairs of all rows, one after the other; `keys` and `width` are not used."""
         pairs = np.concatenate(rows)
         sources = _padded([chunk_tokens.ids(int(c), first=True) for c in pairs], self.special.pad)
@@ -145,7 +145,7 @@ class Translation(Objective):
         real = np.arange(targets.shape[1]) < lengths.length[pairs, None]
         read = np.arange(sources.shape[1]) < lengths.begin[pairs, None]
         scale = chunk_tokens.scale[pairs]
-        return MicroBatch.from_arrays(
+        return self.laid_out(
             ids=sources,
             chunk=np.where(read, 0, -1),  # -1 is padding
             kind=np.empty(0, np.int64),
@@ -157,7 +157,7 @@ class Translation(Objective):
             decoder=targets,
         )
 
-    def losses(self, network: Any, micro: MicroBatch) -> tuple[Any, Any]:
+    def losses(self, network: Any, micro: Any) -> tuple[Any, Any]:
         import torch
 
         model = network.predictor.model
