@@ -400,7 +400,7 @@ def test_a_file_that_changes_under_it(split, rows, monkeypatch):
 def test_the_papers_split_of_the_koran_has_no_overlap(inline):
     """Aharoni and Goldberg (2020): Table 8, new split, 0 of 2,000; Table 3, 17,982 in train."""
     found = corpusfit.overlaps(KOEHN_KNOWLES / "koran", machine=inline)
-    figures = {(o.side, o.split, o.within): (o.texts, o.identical) for o in found}
+    figures = {(o.field, o.split, o.within): (o.texts, o.identical) for o in found}
     for side in ("de", "en"):
         assert figures[side, "dev", "train"] == (2000, 0)
         assert figures[side, "train", "train"] == (17_982, 0)

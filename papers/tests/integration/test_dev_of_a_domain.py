@@ -22,8 +22,6 @@ seeds = 1
 [select.choose]
 fraction_of = "segments"
 dedup = "none"
-[select.read]
-side = "de"
 [adapt]
 objective.name = "translation"
 mix = { heldout = 4, task_sequences = 30 }

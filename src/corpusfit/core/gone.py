@@ -12,6 +12,10 @@ _UPLOAD = (
     "--include 'selected/*'`; for a model, run `hf upload NAME adapted/ . --private --exclude "
     "'.corpusfit/*' --exclude manifest.json`. The card is README.md in the folder."
 )
+_OTHER_ORDER = (
+    "Of aligned pairs the first text is read and the second carried: name the files in the other "
+    "order, as pair:FILE.en,FILE.de."
+)
 GONE = {
     # commands, and public names in Python
     "tune": "Run `corpusfit fit` once for each setting, and compare the verdicts.",
@@ -48,6 +52,15 @@ SETTINGS = {
         "A database is exported first: sqlite3 -header -csv DATABASE 'SELECT …' > rows.csv",
     ),
     "shots": "Leave it out; only `few_shot` had it.",
+    **dict.fromkeys(("side", "read.side"), _OTHER_ORDER),
+    **dict.fromkeys(
+        ("max_words", "read.max_words", "max_length_ratio", "read.max_length_ratio"),
+        "Leave out such pairs before: for instance by Moses' clean-corpus-n.perl.",
+    ),
+    **dict.fromkeys(
+        ("normalize", "read.normalize"),
+        "Normalize the files before: for instance by `sacremoses -l LANGUAGE normalize`.",
+    ),
     "objective.temperature": "Leave it out; only `simcse` had it.",
 }
 """Settings, and `setting=value` of values that a setting had."""

@@ -9,12 +9,10 @@ from typing import Annotated
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.options import Option
 from corpusfit.core.plan import (
-    AUTO,
     PRECISIONS,
     Columns,
     Device,
     Escape,
-    Normalize,
     Quote,
     ReadPlan,
     Separator,
@@ -176,7 +174,16 @@ class TaskPlan(Group, group="task"):
             metavar="FROM-TO",
         ),
     ] = ""
-    normalize: Normalize = ""
+    normalize: Annotated[
+        str,
+        Option(
+            "Normalize the punctuation of a translation task as Moses does; give its languages, "
+            "such as `de-en`",
+            "normalize",
+            default="off",
+            metavar="FROM-TO",
+        ),
+    ] = ""
     separator: Separator = ""
     quote: Quote = '"'
     escape: Escape = ""
@@ -432,8 +439,3 @@ class SplitPlan(Settings):
     read: ReadPlan = field(default_factory=ReadPlan)
     split: SizesPlan = SizesPlan()
     seed: Annotated[int, SEED] = 0
-
-    def _check_together(self) -> None:
-        """Raise `UsageError` for a `side` of pairs: both sides are split and compared."""
-        if self.read.side != AUTO:
-            raise bad_setting("`read.side`", "left out: both sides are read", self.read.side)

@@ -1,4 +1,4 @@
-"""Which side of aligned pairs is read, by its language, and checks of languages."""
+"""All pairs of an input, and checks of the languages of pairs and of other texts."""
 
 from __future__ import annotations
 
@@ -10,21 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from corpusfit import text as corpus
-from corpusfit.core.errors import EmptyInputError, InputError, UsageError, bad_setting
-from corpusfit.core.languages import can_identify, code_of, count_words, identifier
-from corpusfit.core.plan import AUTO, FIRST, SECOND, ReadPlan
+from corpusfit.core.errors import EmptyInputError, InputError
+from corpusfit.core.languages import can_identify, count_words, identifier
+from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Source
 from corpusfit.text.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
 
 Pair = tuple[str, str]
-
-
-class Sampled(NamedTuple):
-    """A sample of inputs."""
-
-    # the names of the two sides of each source; empty if the inputs are not pairs
-    sides: tuple[tuple[str, str], ...]
-    rows: Iterable[tuple[str, ...]]  # the text of each row; for pairs, both sides, the text first
 
 
 class Pairs(NamedTuple):
@@ -36,6 +28,12 @@ class Pairs(NamedTuple):
     sides: tuple[list[str], list[str]]  # n texts each
     blank: int  # number of pairs that were left out because a side is blank
     files: list[str]  # what was read
+
+
+def carried_text(row: Document) -> str:
+    """Of a row of aligned pairs, the text that is not read but carried."""
+    (text,) = (row.fields or {}).values()
+    return str(text)
 
 
 _BLANK = {EMPTY_LINE, EMPTY_TEXT, in_translation(EMPTY_LINE), in_translation(EMPTY_TEXT)}
@@ -60,7 +58,7 @@ def read_pairs(name: str, *, role: str) -> Pairs:
         for row in corpus.rows(shard, read):
             if isinstance(row, Document):
                 sides[0].append(row.text.strip())
-                sides[1].append(str(row.translation).strip())
+                sides[1].append(carried_text(row).strip())
             elif row.reason in _BLANK:
                 blank += 1
             else:
@@ -94,7 +92,7 @@ def check_sources(
     """Check the languages of a sample of the corpus if it is parallel; see `check_languages`."""
     if not (sources and corpus.is_parallel(sources)):
         return None
-    return check_languages(sampled(sources, read).rows, setting, warn)
+    return check_languages(_sample(sources, read), setting, warn)
 
 
 def check_languages(
@@ -131,62 +129,6 @@ def check_languages(
     return first, second
 
 
-def with_side(
-    read: ReadPlan, embedder: str, note: Callable[[str], None], *inputs: Sampled
-) -> ReadPlan:
-    """The plan with `read.side` decided: `first` or `second`.
-
-    `auto` is the side in the language of the inputs that are not pairs. Without such inputs it is
-    the English side for an encoder of English, and otherwise the first, which it always is without
-    the extra `languages`.
-    """
-    pairs = [sample for sample in inputs if sample.sides]
-    if not pairs:
-        if read.side != AUTO:
-            raise bad_setting("`read.side`", "left out without aligned pairs", read.side)
-        return read
-    directions = dict.fromkeys(side_codes(names) for sample in pairs for names in sample.sides)
-    decided = read.side in (FIRST, SECOND)
-    languages = [] if decided and len(pairs) < 2 else [_commonest(sample.rows) for sample in pairs]
-    for order in (*directions, *languages):
-        if order[0] != order[1] and order[::-1] in (*directions, *languages):
-            cure = "Name the files of all pairs in the same order, as pair:FILE.de,FILE.en."
-            orders = f"{'-'.join(order)} and {'-'.join(order[::-1])}"
-            raise bad_setting("`read.side`", "of pairs in one direction", orders, cure)
-    if decided:
-        return read
-    if read.side != AUTO:
-        (side,) = side_codes((read.side,))
-        positions = {names.index(side) if side in names else -1 for names in directions}
-        if len(positions) > 1 or -1 in positions:
-            every = ", ".join(dict.fromkeys(name for names in directions for name in names))
-            allowed = f"auto, first, second, or the name of a side of all pairs, of {every}"
-            raise bad_setting("`read.side`", allowed, read.side)
-        return read.sides()[positions.pop()]
-    plain = dict.fromkeys(_commonest(sample.rows)[0] for sample in inputs if not sample.sides)
-    reasons = {code: f"the other texts are in the same language ({code})" for code in plain}
-    if is_english_only(embedder):
-        reasons.setdefault(ENGLISH, f"{embedder} is trained on English only")
-    # plain text decides before the encoder, which cannot compare two languages
-    deciding = next((code for code in reasons if code and code in languages[0]), "")
-    at = languages[0].index(deciding) if deciding else 0
-    why = reasons[deciding] if deciding else "no language decides"
-    name, other = (FIRST, SECOND)[at], (FIRST, SECOND)[1 - at]
-    note(f"The pairs are read by their {name} side: {why}. For the other: `read.side={other}`.")
-    return read.sides()[at]
-
-
-def side_codes(names: Iterable[str]) -> tuple[str, ...]:
-    """The codes of the languages that sides are named by; another name as it is."""
-    codes = []
-    for name in names:
-        try:
-            codes.append(code_of(name))
-        except UsageError:
-            codes.append(name)
-    return tuple(codes)
-
-
 def is_english_only(embedder: str) -> bool:
     """Whether an encoder, or the one that a static model is distilled from, reads only English."""
     return bool(_ENGLISH_ONLY.fullmatch(embedder.removeprefix("static:").partition("@")[0]))
@@ -214,20 +156,6 @@ def warn_english_only(
         )
 
 
-def sampled(sources: Sequence[Source], read: ReadPlan) -> Sampled:
-    """Sample the beginnings of sources; the first side of pairs is the text."""
-    parallel = bool(sources) and corpus.is_parallel(sources)
-    names = dict.fromkeys(corpus.sides([source]) for source in sources if parallel)
-    return Sampled(tuple(names), _sample(sources, read.sides()[0]))
-
-
-def _commonest(rows: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """The language of most rows, for each side of pairs; empty without a verdict."""
-    identified = _languages(rows)
-    commonest = [Counter(side).most_common(1)[0] for side in zip(*identified, strict=True)]
-    return tuple(code if 2 * n > len(identified) else "" for code, n in commonest) or ("", "")
-
-
 def _languages(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The languages of the texts of the first rows that are long enough; empty if they are few."""
     if not can_identify():
@@ -242,9 +170,10 @@ def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterable[tuple[str, ..
     """The first rows of a few sources: texts, and the other sides of pairs."""
     chosen = sources[:: max(1, -(-len(sources) // _SOURCES))]
     each = -(-_ROWS // max(1, len(chosen)))
+    parallel = corpus.is_parallel(chosen)
     for source in chosen:
         texts = (
-            (row.text,) if row.translation is None else (row.text, row.translation)
+            (row.text, carried_text(row)) if parallel else (row.text,)
             for shard in corpus.shards([source], read)
             for row in corpus.rows(shard, read)
             if isinstance(row, Document) and count_words(row.text) >= _MIN_WORDS

@@ -19,7 +19,7 @@ from corpusfit.core.engine import Progress
 from corpusfit.core.errors import ChangedInputError, bad_setting
 from corpusfit.core.hub import pinned
 from corpusfit.core.manifest import source_as_dict, versions, warn_if_disk_is_small
-from corpusfit.core.plan import size_for
+from corpusfit.core.plan import PAIR, size_for
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.folders import write_pooling
 from corpusfit.embed.hardware import Hardware
@@ -160,7 +160,8 @@ def assemble_training(
             cure = "No pair of `task` can be measured. Set a larger `train.length`, or name others."
             raise bad_setting("`train.best_by`", "loss without held-out pairs", "bleu", cure)
         spell = partial(opened.tokenizer.batch_decode, skip_special_tokens=True)
-        language = corpus.sides(ready.texts.task)[1]
+        turned = ready.texts.task_read.text_field == PAIR[1]
+        language = corpus.sides(ready.texts.task)[not turned]
         bleu = HeldoutBleu.of(*text.heldout[TASK], spell, ready.length, language)
         progress.note(f"BLEU of held-out pairs: sacreBLEU's, with its tokenizer {bleu.tokenizer}.")
     training = Training(

@@ -4,9 +4,8 @@ import pytest
 
 pytest.importorskip("py3langid")
 
-from corpusfit.core.errors import InputError, UsageError
-from corpusfit.core.plan import ReadPlan
-from corpusfit.text.pairs import Sampled, check_languages, side_codes, with_side
+from corpusfit.core.errors import InputError
+from corpusfit.text.pairs import check_languages
 
 ENGLISH = "The receptor number {} is bound by the inhibitor, and the cells do not grow any longer."
 GERMAN = "Der Rezeptor mit der Nummer {} wird vom Hemmstoff gebunden, die Zellen wachsen nicht."
@@ -42,11 +41,3 @@ def test_a_share_in_another_language_is_counted():
 def test_few_or_short_pairs_say_nothing():
     assert checked(pairs(GERMAN, GERMAN, 19)) == []
     assert checked([("Haus", "Haus")] * 500) == []
-
-
-def test_sides_are_named_by_languages_in_any_form():
-    assert side_codes(("deu", "en_US", "left")) == ("de", "en", "left")
-    read = with_side(ReadPlan(side="eng"), "", print, Sampled((("deu", "en_US"),), []))
-    assert read.side == "second"
-    with pytest.raises(UsageError, match=r"one direction.*de-en and en-de"):
-        with_side(ReadPlan(side="en"), "", print, Sampled((("de", "en"), ("eng", "deu")), []))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from corpusfit import text as corpus
-from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
+from corpusfit.core.errors import EmptyInputError, InputError, bad_setting, importing
+from corpusfit.core.languages import code_of
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document
 from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.formats.rows import read_rows
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.text.files import unpacked_name
-from corpusfit.text.formats.pairs import punctuation
+from corpusfit.text.pairs import carried_text
 from corpusfit.text.rejects import hides_rows
 
 _LABEL = TaskPlan().label_field
@@ -33,17 +34,9 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
             lambda value: [value.strip()] if isinstance(value, str) and value.strip() else None,
             "a translation, a string that is not blank",
         )
-        if not plan.normalize:
-            return labeled
-        first, second = map(punctuation, plan.normalize.split("-"))
-        pieces = [[first(text) for text in texts_of] for texts_of in labeled.pieces]
-        return replace(
-            labeled,
-            pieces=pieces,
-            labels=[[second(x) for x in texts_of] for texts_of in labeled.labels],
-        )
+        return _normalized(labeled, plan.normalize)
     # two line-aligned files or a TSV
-    read = ReadPlan(normalize=plan.normalize)
+    read = ReadPlan()
     sources = corpus.find([input_name], read, spool=Path(), role="task")
     texts: list[list[str]] = []
     translations: list[list[str]] = []
@@ -52,7 +45,7 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
         for row in corpus.rows(shard, read):
             if isinstance(row, Document):
                 texts.append([row.text.strip()])
-                translations.append([str(row.translation).strip()])
+                translations.append([carried_text(row).strip()])
             # an incomplete test set would give other scores, so it is an error, unlike a bad pair
             elif hides_rows(row.reason):
                 raise InputError(
@@ -65,15 +58,35 @@ def read_translations(places: Sequence[str], split: str, plan: TaskPlan) -> Labe
             f"The {split} split of `task` must hold pairs with text on both sides; "
             f"{input_name} has none. Check the files and `task.direction`."
         )
+    labeled = _normalized(Labeled(texts, translations), plan.normalize)
     if not rejects:
-        return Labeled(texts, translations)
+        return labeled
     causes = ", ".join(f"{n:,} {reason}" for reason, n in rejects.most_common())
     total = rejects.total() + len(texts)
-    return Labeled(
-        texts,
-        translations,
-        (f"{rejects.total():,} of {total:,} pairs of {split} were left out: {causes}.",),
+    note = f"{rejects.total():,} of {total:,} pairs of {split} were left out: {causes}."
+    return replace(labeled, notes=(note,))
+
+
+def _normalized(labeled: Labeled, languages: str) -> Labeled:
+    """The texts and their translations with the punctuation of their languages, if it is asked for.
+
+    Reference: `normalize-punctuation.perl` of Moses, as `sacremoses` has it.
+    """
+    if not languages:
+        return labeled
+    first, second = map(_punctuation, languages.split("-"))
+    return replace(
+        labeled,
+        pieces=[[first(text) for text in texts_of] for texts_of in labeled.pieces],
+        labels=[[second(text) for text in texts_of] for texts_of in labeled.labels],
     )
+
+
+def _punctuation(language: str) -> Callable[[str], str]:
+    with importing("Normalizing punctuation", "languages"):
+        from sacremoses import MosesPunctNormalizer
+    normalize: Callable[[str], str] = MosesPunctNormalizer(lang=code_of(language)).normalize
+    return lambda text: normalize(text) or text
 
 
 def both_sides(places: Sequence[str], split: str) -> list[str]:
