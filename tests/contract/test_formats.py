@@ -25,6 +25,7 @@ from corpusfit.evaluation.overlap import texts_of as all_texts
 from corpusfit.evaluation.splitting import form_of
 from corpusfit.text import contract, current_sources, find
 from corpusfit.text.contract import Named
+from corpusfit.text.pairs import carried_text
 
 FORMATS = contract.formats()
 PLAN = ReadPlan()
@@ -322,9 +323,6 @@ def test_an_unknown_name():
 
 PLUG_IN = '''"""Values separated by bars."""
 from corpusfit.text.formats.csv import Csv
-from corpusfit.text.pairs import carried_text
-from corpusfit.text.pairs import carried_text
-from corpusfit.text.pairs import carried_text
 
 class Psv(Csv):
     """Values separated by bars."""

@@ -100,7 +100,7 @@ def test_a_training_reads_either_text_of_a_selection(run, tmp_path, inline):
             read = ReadPlan(text_field=field)
             inputs = find_training_inputs([str(found.path)], (), (), read, context)
             assert inputs.read.text_field == field
-            assert [plan.text_field for plan in inputs.read.sides()][0] == field
+            assert inputs.read.sides()[0] == inputs.read
     held = tmp_path / "held.jsonl"
     for field in ("text", "translation"):
         longest = max((row[field] for row in found), key=len)
