@@ -59,8 +59,6 @@ TRANSFORMER = {
     "adapt.train.evaluations": 200,
     "adapt.train.keep": "best",
     "adapt.train.patience": 10,
-    "adapt.read.max_words": 100,
-    "adapt.read.normalize": "de-en",
 }
 """Domain Clusters, Figure 5 and appendix A.1."""
 DOMAINS = ("medical", "law", "koran", "it", "subtitles")

@@ -21,8 +21,6 @@ seeds = 1
 [select.choose]
 fraction_of = "segments"
 dedup = "none"
-[select.read]
-side = "de"
 [adapt]
 objective = { name = "translation", pair_tokens = 100 }
 mix = { heldout = 4, task_sequences = 30 }

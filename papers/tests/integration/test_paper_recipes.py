@@ -132,8 +132,6 @@ def data(tmp_path_factory, word_pieces, inline):
         objective="translation",
         init="tiny",
         max_steps=1,
-        max_words=100,
-        normalize="de-en",
         settings=["model.tokenizer_characters=0", "model.vocabulary=400"],
         machine=inline,
     )

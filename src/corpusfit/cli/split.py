@@ -78,7 +78,7 @@ def _show(out: Path, manifest: Mapping[str, Any]) -> None:
 
 def _show_overlaps(overlaps: Sequence[Mapping[str, Any]]) -> None:
     """Print a row per split and the split searched for its texts."""
-    has_sides = any(row["side"] for row in overlaps)
+    has_fields = any(row["field"] for row in overlaps)
     has_near = any(row["near"] is not None for row in overlaps)
     rows = []
     for overlap in overlaps:
@@ -88,9 +88,9 @@ def _show_overlaps(overlaps: Sequence[Mapping[str, Any]]) -> None:
             matches.append(overlap["near"])
         shown = ["–" if n is None else f"{n:,} ({percent(n, texts)})" for n in matches]
         searched = "itself" if split == overlap["within"] else overlap["within"]
-        side = [overlap["side"]] if has_sides else []
-        rows.append([overlap["data"], *side, split, searched, f"{texts:,}", *shown])
-    keys = ["data", *(["side"] if has_sides else []), "split", "searched"]
+        field = [overlap["field"]] if has_fields else []
+        rows.append([overlap["data"], *field, split, searched, f"{texts:,}", *shown])
+    keys = ["data", *(["field"] if has_fields else []), "split", "searched"]
     counts = ["texts", "exact", "normalized", *(["near-duplicate"] if has_near else [])]
     title = "Texts found again (normalized includes exact, near-duplicate includes normalized)"
     table(title, [*keys, *counts], rows, words=keys, keys=len(keys))

@@ -17,6 +17,10 @@ _AUGMENT = (
     f"Run `pip install {PAPERS}`, `corpusfit augment --task TASK --out MORE`, and "
     "`corpusfit evaluate --task MORE`."
 )
+_OTHER_ORDER = (
+    "Of aligned pairs the first text is read and the second carried: name the files in the other "
+    "order, as pair:FILE.en,FILE.de."
+)
 GONE = {
     # commands, and public names in Python
     "tune": "Run `corpusfit fit` once for each setting, and compare the verdicts.",
@@ -96,6 +100,15 @@ SETTINGS = {
     "decode.penalty": "Set `task.length_penalty`, of `task.kind=translation`.",
     "decode.precision": "Set `finetune.precision`.",
     "decode.splits": "Leave it out: the test split alone is translated.",
+    **dict.fromkeys(("side", "read.side"), _OTHER_ORDER),
+    **dict.fromkeys(
+        ("max_words", "read.max_words", "max_length_ratio", "read.max_length_ratio"),
+        "Leave out such pairs before: for instance by Moses' clean-corpus-n.perl.",
+    ),
+    **dict.fromkeys(
+        ("normalize", "read.normalize"),
+        "Normalize the files before: for instance by `sacremoses -l LANGUAGE normalize`.",
+    ),
     "objective.temperature": "Leave it out; only `simcse` had it.",
 }
 """Settings, and `setting=value` of values that a setting had."""

@@ -38,10 +38,6 @@ class SelectOptions(ChooseOptions, total=False):
     text_field: str | None
     where: str | None
     strict: bool | None
-    side: str | None
-    normalize: str | None
-    max_words: int | None
-    max_length_ratio: float | None
     target_field: str | None
     seed: int | None
 
@@ -54,7 +50,6 @@ class RankOptions(MachineOptions, total=False):
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
     where: str | None
-    side: str | None
     target_field: str | None
     seed: int | None
 
@@ -79,10 +74,6 @@ class AdaptOptions(MachineOptions, total=False):
     learning_rate: float | None
     adapter: Literal["pfeiffer", "lora"] | None
     text_field: str | None
-    side: str | None
-    normalize: str | None
-    max_words: int | None
-    max_length_ratio: float | None
     seed: int | None
 
 
@@ -118,9 +109,6 @@ class SplitOptions(MachineOptions, total=False):
     near: bool | None
     text_field: str | None
     strict: bool | None
-    normalize: str | None
-    max_words: int | None
-    max_length_ratio: float | None
     seed: int | None
 
 
@@ -143,7 +131,6 @@ class ClustersOptions(MachineOptions, total=False):
     embedder: str | Path | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
-    side: str | None
     seed: int | None
 
 

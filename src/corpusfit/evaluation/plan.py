@@ -10,7 +10,6 @@ from typing import Annotated, Any
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.options import Option
 from corpusfit.core.plan import (
-    AUTO,
     PRECISIONS,
     Columns,
     Device,
@@ -371,8 +370,3 @@ class SplitPlan(Settings):
     read: ReadPlan = field(default_factory=ReadPlan)
     split: SizesPlan = SizesPlan()
     seed: Annotated[int, SEED] = 0
-
-    def _check_together(self) -> None:
-        """Raise `UsageError` for a `side` of pairs: both sides are split and compared."""
-        if self.read.side != AUTO:
-            raise bad_setting("`read.side`", "left out: both sides are read", self.read.side)

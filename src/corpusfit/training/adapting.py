@@ -30,7 +30,6 @@ from corpusfit.evaluation.decontamination.heldout import held_out, held_out_of_t
 from corpusfit.evaluation.decontamination.report import find_contaminated
 from corpusfit.selection.publishing import SELECTED, write_model_card
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model, peak
-from corpusfit.text.contract import SIDES
 from corpusfit.text.same_text import FORM
 from corpusfit.training.adapters import require_adaptable
 from corpusfit.training.chats import Chats
@@ -44,7 +43,6 @@ from corpusfit.training.data import (
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import (
     TrainingInputs,
-    choose_side,
     find_training_inputs,
     holds_conversations,
     require_own_text,
@@ -219,8 +217,6 @@ def _prepare(
         pairs = kind.columns == 2
         if pairs:
             texts = require_pairs(texts, machine.progress)
-        else:
-            plan, texts = choose_side(plan, texts, machine.progress)
         require_suitable(plan, texts)
         texts, chats = with_conversations(plan, texts, base, machine.progress)
         heldout_texts = itertools.chain(*guarded.values())
@@ -444,9 +440,6 @@ def estimate_adaptation(
             texts = find_training_inputs(data, task, replay, plan.read, context)
             if plan.then_task.on:
                 require_task(texts)
-        if plan.objective.kind.columns == 1:
-            plan, texts = choose_side(plan, texts, machine.progress)
-
         chats = False
         if plan.objective.kind.causal:
             own_read = rows_read(texts)
@@ -578,9 +571,6 @@ def _sample(
     others: list[str] = []
     rows: list[dict[str, Any]] = []  # of conversations and completions
     first, second = read.sides() if pairs else (read, read)
-    # sources of pairs that are not aligned files are rows of a selection, with a field per side
-    if pairs and not corpus.is_parallel(sources):
-        first, second = (dataclasses.replace(read, text_field=field) for field in SIDES)
     seen = 0
     for shard in corpus.shards(sources, read):
         seen = sum(s.size for s in sources[: shard.source]) + shard.position

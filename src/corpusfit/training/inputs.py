@@ -24,15 +24,13 @@ from corpusfit.core.errors import (
     bad_setting,
 )
 from corpusfit.core.manifest import OutFolder, undamaged
-from corpusfit.core.plan import OF_A_TEXT, SECOND, ChoosePlan, Plan, ReadPlan
+from corpusfit.core.plan import OF_A_TEXT, PAIR, ChoosePlan, Plan, ReadPlan
 from corpusfit.core.types import Document, Parts, Source, file_of
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.chance import keys_at, uniform
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import RunContext
-from corpusfit.text.contract import SIDES
 from corpusfit.text.fields import fields_in, is_conversation
-from corpusfit.text.pairs import sampled, with_side
 from corpusfit.training.bounded import no_template
 from corpusfit.training.models import LoadedModel
 from corpusfit.training.plan import ALL, COMPLETION, TASK, AdaptPlan
@@ -108,8 +106,9 @@ def find_training_inputs(
             task_read = Plan.from_dict(manifest["plan"]).target_read
             tasks = _targets(manifest, task_read, context)
     chosen = find([str(run.path / "selected")], "data")
-    second = manifest["plan"]["read"].get("side") == SECOND  # of pairs, which was scored
-    plain = ReadPlan(text_field=SIDES[second])
+    # of pairs the other text may be read
+    aligned = bool(manifest["selected"].get("aligned"))
+    plain = ReadPlan(text_field=PAIR[aligned and read.text_field == PAIR[1]])
     return TrainingInputs(chosen, tasks, general, manifest, run.path, plain, task_read, own_task)
 
 
@@ -197,7 +196,6 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> TrainingInputs:
     pairs = corpus.is_parallel(texts.data)
     if texts.selection is not None:
         pairs = bool(texts.selection["selected"].get("aligned"))
-        texts = dataclasses.replace(texts, read=ReadPlan())  # the first side is the text
         if texts.own_task and not corpus.is_parallel(texts.task):
             progress.note(
                 "The selection's target has no translations, so the loss on the task is not "
@@ -211,24 +209,6 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> TrainingInputs:
         cure = f"Name two line-aligned files: `{role}=pair:all.de,all.en`."
         raise bad_setting(f"`{role}`", allowed, "texts", cure)
     return texts
-
-
-def choose_side(
-    plan: AdaptPlan, texts: TrainingInputs, progress: Progress
-) -> tuple[AdaptPlan, TrainingInputs]:
-    """Resolve which side of aligned pairs a monolingual training reads."""
-    roles = (
-        (texts.data, texts.read),
-        (texts.task, texts.task_read),
-        (texts.replay, plan.read),
-    )
-    if not any(sources and corpus.is_parallel(sources) for sources, _ in roles):
-        return plan, texts
-    read = with_side(plan.read, "", progress.note, *(sampled(*role) for role in roles))
-    data_read = texts.read if texts.selection else read
-    task_read = texts.task_read if texts.own_task else read
-    texts = dataclasses.replace(texts, read=data_read, task_read=task_read)
-    return dataclasses.replace(plan, read=read), texts
 
 
 def rows_read(texts: TrainingInputs) -> ReadPlan:
@@ -362,10 +342,7 @@ def sample_pairs(
 ) -> Iterator[str]:
     """A sample of both sides of the data; see `sample_texts`."""
     guarded_texts = list(guarded)
-    first, second = texts.read.sides()
-    if texts.selection is not None:  # rows of a selection have a field per side
-        second = dataclasses.replace(texts.read, text_field="translation")
-    for read in (first, second):
+    for read in texts.read.sides():
         yield from sample_texts(
             dataclasses.replace(texts, read=read), seed, guarded_texts, characters
         )

@@ -333,7 +333,7 @@ class TokeniseTexts(Job[Shard | tuple[int, Range], int]):
     def _selected(self, number: int, part: Range) -> Read:
         fields = [self.read.text_field]
         if self.pairs:
-            fields = ["text", "translation"]
+            fields = [plan.text_field for plan in self.read.sides()]
         elif self.chats is not None:
             fields = ["text"]
         rows, columns, scores = read_selected(part, fields, "score")
@@ -431,7 +431,7 @@ class Tokenising:
             "how": f"{how} 3",  # raised when reading changes
             "keys": [FORM, unicodedata.unidata_version],
             "sources": source_identity(sources),
-            "read": self.read.stated(),
+            "read": dataclasses.asdict(self.read),
             "end": self.end,
         }
         if how == "corpus":

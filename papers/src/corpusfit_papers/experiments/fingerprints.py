@@ -79,10 +79,7 @@ def scoring(
     settings = resolved.plan.identity()
     for group in ("choose", "embed", "method"):
         del settings[group]
-    counts = plan.choose.fraction_of == "segments" and plan.choose.tokens is None
-    # a selection by labels and by number reads no text, of either side of pairs
-    sideless = not sampled(plan) and counts and plan.choose.dedup != "near"
-    settings["read"] = (plan.read.sides()[0] if sideless else plan.read).identity()
+    settings["read"] = plan.read.identity()
     settings["methods"] = [by_content(resolved.plan.method, files)]
     if resolved.method.reads != "embedding":
         settings["tokens"] = TOKENS
