@@ -261,7 +261,7 @@ def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
     plan.check()
     own = None if plan.kind == "auto" else load(plan.kind).read(location, plan)
     if own is not None:
-        name, examples, labels, notes = own
+        name, examples, labels, said = own
         task_type, names = load(plan.kind), given_names(plan)
         splits = {
             split: Labeled([[text] for text, _ in each], [[label] for _, label in each])
@@ -270,9 +270,9 @@ def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
     else:
         files = find_splits(location, plan.kind)
         task_type, splits, names = _read(files, plan)
-        name, labels, notes = files.name, (), ()
+        name, labels, said = files.name, (), ()
     metric_of(plan, task_type.kind)
-    left_out = [*notes, *(note for labeled in splits.values() for note in labeled.notes)]
+    left_out = [*said, *(note for labeled in splits.values() for note in labeled.notes)]
     splits, converted = task_type.prepare(splits, names)
     notes = [*left_out, *converted]
     if task_type.learns:

@@ -14,7 +14,7 @@ Pairs = list[tuple[str, str]]
 
 def read_splits(
     location: str, direction: str
-) -> tuple[str, dict[str, Pairs], tuple[str, str], list[str]]:
+) -> tuple[str, dict[str, Pairs], tuple[str, ...], list[str]]:
     """The name, pairs by split, languages and notes of a task; a place without splits is test."""
     path = Path(location).expanduser()
     if path.is_dir():
