@@ -129,14 +129,13 @@ def test_a_language_model_reads_a_text_and_a_translator_both(run, pairs, tmp_pat
         found = corpusfit.adapt(out=tmp_path / name, objective=objective, **given, **words)
         return found.manifest["counts"]["data"]["characters"]
 
-    for field, ending in (("text", "en"), ("translation", "de")):
-        file = (tmp_path / f"all.{ending}").read_text()
-        one = characters(field, "mlm", data=selection.path, text_field=field)
-        assert one == written[field]
-        of_files = characters(f"{field}-plain", "mlm", data=pairs, text_field=field)
-        assert of_files == len(file.replace("\n", ""))
-        both = characters(f"{field}-both", "translation", data=selection.path, text_field=field)
-        assert both == sum(written.values())
+    assert characters("first", "mlm", data=selection.path) == written["text"]
+    other = {"text_field": "translation"}
+    assert characters("other", "mlm", data=selection.path, **other) == written["translation"]
+    file = (tmp_path / "all.de").read_text()
+    assert characters("plain", "mlm", data=pairs, **other) == len(file.replace("\n", ""))
+    both = characters("both", "translation", data=selection.path, **other)
+    assert both == sum(written.values())
 
 
 def test_which_encoders_know_only_english():

@@ -30,8 +30,8 @@ def split(
       corpusfit split --check split/ --near
 
     Keeps all copies of a text in one split. Case, white space, ordinary punctuation and the Unicode
-    form make no difference. In a parallel corpus, keeps only one translation of each text and one
-    text for each translation. Writes train, dev and test to --out in the input's format. With
+    form make no difference. Of rows with several texts, aligned pairs or those of several fields,
+    keeps no text twice. Writes train, dev and test to --out in the input's format. With
     --check, writes nothing; prints the overlap between splits and the copies within each split.
 
     Options:

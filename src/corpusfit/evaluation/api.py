@@ -31,7 +31,13 @@ EVALUATE = Offer(
     required=("model",),
     example="task.dev_share=0.2",
 )
-CONTAMINATION = Offer(Plan, ("read.text_field",))
+_FIELDS = {
+    "text_field": {
+        "help": "Field or column that holds the text, a template of fields such as "
+        "'{title}\\n{body}', or several fields, separated by commas, whose texts are all checked",
+    }
+}
+CONTAMINATION = Offer(Plan, ("read.text_field",), differs=_FIELDS)
 SPLIT = Offer(
     SplitPlan,
     (
@@ -40,9 +46,12 @@ SPLIT = Offer(
         "read.strict",
         "seed",
     ),
+    differs=_FIELDS,
     example="read.id_field=key",
 )
-OVERLAPS = Offer(SplitPlan, ("split.near", "read.text_field"), example="read.id_field=key")
+OVERLAPS = Offer(
+    SplitPlan, ("split.near", "read.text_field"), differs=_FIELDS, example="read.id_field=key"
+)
 
 
 def _resolve(
@@ -177,11 +186,11 @@ def split(
     machine: Machine | None = None,
     **options: Unpack[SplitOptions],
 ) -> Split:
-    """Split a corpus or a parallel corpus into train, dev and test without overlap.
+    """Split a corpus into train, dev and test without overlap.
 
     Args:
-        data: inputs as for `corpus` in `select`. Of a parallel corpus (`pair:train.de,train.en` or
-            `pair:FILE.tsv`), one translation of each text and one text of each translation is kept.
+        data: inputs as for `corpus` in `select`. Of rows with several texts, those of aligned pairs
+            (`pair:train.de,train.en`) or of several fields, no text is kept twice.
         out: local folder that is new, empty, or of the same split.
 
     Returns:
@@ -218,7 +227,7 @@ def overlaps(
             rows, or texts), or folders of `split`.
 
     Returns:
-        The counts by folder, side, split, and split searched for its texts.
+        The counts by folder, text of a row, split, and split searched for its texts.
     """
     built = OVERLAPS.build(plan, settings, options)
     from corpusfit.evaluation import overlap

@@ -45,6 +45,7 @@ from corpusfit.evaluation.plan import SplitPlan
 from corpusfit.kernels.chance import value_keys
 from corpusfit.text import cures
 from corpusfit.text.context import Machine, RunContext, absolute
+from corpusfit.text.fields import Row
 from corpusfit.text.reading import Reasons
 from corpusfit.text.same_text import FORM
 
@@ -77,16 +78,16 @@ class Form:
     columns: str = ""  # the two columns of a TSV of pairs with a header, joined by a comma
 
     def lines(
-        self, form: str, row: Document, texts: list[str], raw: bytes, read: ReadPlan
+        self, form: str, row: Row, texts: list[str], raw: bytes, read: ReadPlan
     ) -> tuple[bytes, ...]:
-        """The lines of a row, one per file, from its format, its texts and its bytes."""
+        """The lines of a row, one per file, from its format, its usable texts and its bytes."""
         if form in self.raw:
             return (raw,)
         if self.pair:
             return tuple(_LINE_ENDS.sub(" ", text).encode() for text in texts)
         names = (read.text_field, *read.kept_fields())
         record: dict[str, Any] = dict(zip(names, texts, strict=True))
-        if row.id is not None:
+        if isinstance(row, Document) and row.id is not None:
             record[read.id_field] = row.id
         return (orjson.dumps(record),)
 

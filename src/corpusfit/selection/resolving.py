@@ -489,13 +489,16 @@ def warn_language_mismatch(run: Run, method: AnyMethod) -> None:
         why = "compares words"
     else:
         why = f"uses the encoder {encoder}, trained on English only"
+    pairs = corpus.is_parallel(run.sources)
+    cure = "Name the files of the pairs in the other order, or use" if pairs else "Use"
     percent = 100 * other_counts.total() / corpus_counts.total()
     run.warn(
         f"{percent:.0f} % of the first texts of the corpus is in other languages "
         f"({', '.join(code for code, _ in other_counts.most_common(3))}) than the target "
         f"({', '.join(sorted(target_languages))}), and {run.plan.method.name} {why}, so scores "
-        "across languages are unreliable. Use a multilingual encoder with `embed.embedder=PATH` "
-        "and a method that reads only embeddings, for instance `method.name=domain_cosine`."
+        f"across languages are unreliable. {cure} a multilingual encoder with "
+        "`embed.embedder=PATH` and a method that reads only embeddings, for instance "
+        "`method.name=domain_cosine`."
     )
 
 
