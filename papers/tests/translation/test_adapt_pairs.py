@@ -137,6 +137,17 @@ def test_a_selection_of_pairs_with_weights_and_guard(adapt, selection, tmp_path)
     assert run.manifest["effective_chunks"] < run.manifest["chunks"]
 
 
+def test_the_second_text_of_a_selection_may_be_the_source(adapt, selection):
+    rows = [json.loads(line) for line in _lines(selection)]
+    words = {"data": selection, "max_steps": 1}
+    found = [adapt("first", **words), adapt("second", text_field="translation", **words)]
+    counts = [run.manifest["counts"]["data"] for run in found]
+    size = sum(len(row["text"]) + len(row["translation"]) for row in rows)
+    assert [each["characters"] for each in counts] == [size, size]
+    firsts = [each["first_tokens"] for each in counts]
+    assert firsts[0] != firsts[1]
+
+
 def _lines(selection):
     import zstandard
 
