@@ -260,17 +260,19 @@ def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
     # A task without training needs only test; its other splits may be empty.
     plan.check()
     own = None if plan.kind == "auto" else load(plan.kind).read(location, plan)
-    if own is not None:
+    labels: tuple[str, ...] = ()
+    said: Sequence[str] = ()
+    if own is None:
+        files = find_splits(location, plan.kind)
+        task_type, splits, names = _read(files, plan)
+        name = files.name
+    else:
         name, examples, labels, said = own
         task_type, names = load(plan.kind), given_names(plan)
         splits = {
             split: Labeled([[text] for text, _ in each], [[label] for _, label in each])
             for split, each in examples.items()
         }
-    else:
-        files = find_splits(location, plan.kind)
-        task_type, splits, names = _read(files, plan)
-        name, labels, said = files.name, (), ()
     metric_of(plan, task_type.kind)
     left_out = [*said, *(note for labeled in splits.values() for note in labeled.notes)]
     splits, converted = task_type.prepare(splits, names)

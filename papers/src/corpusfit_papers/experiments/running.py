@@ -199,7 +199,7 @@ def _faults_of(
     for step in (step for steps in pending.values() for step in steps):
         if isinstance(step, Adapt) and not step.plan.model.init:
             plan = step.plan
-            decides = (plan.model, plan.objective, plan.adapter, plan.train)
+            decides = (plan.model, str(plan.objective), plan.adapter, plan.train)
             checks["adapt", *decides] = partial(adapts, plan)
         if isinstance(step, Augment):
             kind = kinds[step.task]
