@@ -28,7 +28,6 @@ from translating import built
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 pytest.importorskip("datasets", reason="the extra hub is not installed")
-pytest.importorskip("sacremoses", reason="the extra languages is not installed")
 PAPERS = Path(__file__).parents[2] / "recipes"
 FILES = sorted(PAPERS.glob("*.toml"))
 RECIPES = [file for file in FILES if "[separation]" not in file.read_text("utf-8")]
