@@ -42,7 +42,8 @@ def adapt(tmp_path, inline, pairs):
     def adapt(out="out", **words):
         machine = words.pop("machine", inline)
         sizes = [] if "model" in words else ["model.vocabulary=400"]
-        settings = [*ON_CPU, *sizes, "objective.pair_tokens=400", *words.pop("settings", ())]
+        sizes += [] if "objective" in words else ["objective.pair_tokens=400"]
+        settings = [*ON_CPU, *sizes, *words.pop("settings", ())]
         given = {"objective": "translation", "init": "tiny", "max_steps": 6, "data": pairs} | words
         if "model" in words:
             del given["init"]
