@@ -139,7 +139,7 @@ class Setting:
 LABELED = ("classification", "tagging")
 BATCH = {"batch": 16, "length": 128}
 PAIRS_TRAINING = (
-    *("train.pair_tokens=4096", "train.schedule=inverse_sqrt"),
+    *("objective.pair_tokens=4096", "train.schedule=inverse_sqrt"),
     *("train.beta2=0.98", "train.decay=0.0"),
 )
 DE_EN = {
@@ -697,7 +697,7 @@ class Study:
         test = self.inputs(piece).place(piece.task)
         direction = SETTINGS[piece.setting].base
         place = aligned(test / "dev", direction)
-        options = {"seeds": 1, "settings": ["decode.splits=test"], "direction": direction}
+        options = {"seeds": 1, "kind": "translation"}
         (outcome,) = self._evaluated(piece, place, **options).outcomes()
         task = read_task(place, TaskPlan(kind="translation"), seed=0)
         return {

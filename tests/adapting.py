@@ -10,18 +10,17 @@ import numpy as np
 
 from corpusfit.embed.folders import Pooling
 from corpusfit.embed.prediction import Predictor
-from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
+from corpusfit.training.batches import ChunkTokens, Passes
 from corpusfit.training.contract import Network
-from corpusfit.training.data import cut_chunks, whole_pairs
+from corpusfit.training.data import cut_chunks
 from corpusfit.training.folder import Checkpoints
 from corpusfit.training.objectives import objective
 from corpusfit.training.packing import find_packing
 from corpusfit.training.plan import ObjectivePlan, TrainPlan
-from corpusfit.training.special_tokens import SpecialTokens, special_tokens_of_translator
-from corpusfit.training.tokenising import PairTokens, Part, Tokens, write_part
+from corpusfit.training.special_tokens import SpecialTokens
+from corpusfit.training.tokenising import Part, Tokens, write_part
 from corpusfit.training.trainer import (
     Heldout,
-    HeldoutBleu,
     TrainerCallback,
     Training,
     start_accelerator,
@@ -205,116 +204,6 @@ def training_of(
         width=LENGTH if packing else 0,
         seed=seed,
     )
-
-
-def stored_pairs(folder, pairs):
-    """Pairs of token ids as `PairTokens`, each side ended by 3."""
-    ended = [([*a, 3], [*b, 3]) for a, b in pairs]
-    both = [a + b for a, b in ended]
-    offsets = np.concatenate([[0], np.cumsum([len(t) for t in both])]).astype(np.int64)
-    ids = np.array([i for text in both for i in text], np.uint16)
-    keys = np.arange(2 * len(pairs), dtype=np.uint64).reshape(-1, 2)
-    begins = np.array([len(a) for a, _ in ended])
-    scores = np.ones(len(pairs), np.float32)
-    part = Part(["pairs.tsv"], np.arange(len(pairs)), ids, offsets, keys, scores, begins)
-    write_part(folder, 0, part, {"rejects": []})
-    return PairTokens.open(folder)
-
-
-def translator_of(kind="marian", dropout=0.0):
-    """An untrained translation model, and its special tokens."""
-    import torch
-    import transformers
-
-    torch.manual_seed(0)
-    special = {"pad_token_id": 0, "eos_token_id": 3, "decoder_start_token_id": 0}
-    if kind == "t5":
-        config = transformers.T5Config(
-            vocab_size=VOCABULARY, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4,
-            dropout_rate=dropout, **special,
-        )  # fmt: skip
-    else:
-        sides = {
-            f"{side}_{name}": value
-            for side in ("encoder", "decoder")
-            for name, value in {"layers": 2, "attention_heads": 4, "ffn_dim": 48}.items()
-        }
-        of_kind = {"marian": transformers.MarianConfig, "mbart": transformers.MBartConfig}[kind]
-        config = of_kind(
-            vocab_size=VOCABULARY, d_model=32, max_position_embeddings=64, init_std=0.2,
-            dropout=dropout, attention_dropout=dropout, bos_token_id=2, **sides, **special,
-        )  # fmt: skip
-    model = transformers.AutoModelForSeq2SeqLM.from_config(config).eval()
-
-    class Tokenizer:
-        pad_token_id, eos_token_id = 0, 3
-
-        def __len__(self):
-            return VOCABULARY
-
-    return model, special_tokens_of_translator(model, Tokenizer(), kind)
-
-
-def translation_of(
-    folder,
-    kind="marian",
-    *,
-    pairs=None,
-    weights=None,
-    dropout=0.0,
-    micro_rows=4,
-    smoothing=0.1,
-    seed=5,
-    bleu=False,
-    **train,
-):
-    """A training of pairs as `adapt` builds it; as `training_of`."""
-    folder = Path(folder)
-    settings = {
-        "max_steps": 12,
-        "batch": 2,
-        "learning_rate": 3e-3,
-        "evaluations": 2,
-        "pair_tokens": 160,
-        **train,
-    }
-    plan = TrainPlan(length=LENGTH, precision="fp32", device="cpu", **settings)
-    plan.check()
-    model, special = translator_of(kind, dropout)
-    aim = objective(ObjectivePlan("translation", smoothing=smoothing), special, LENGTH)
-    if pairs is None:
-        pairs = list(zip(chains(60, 2, 20), chains(60, 3, 25), strict=True))
-    tokens = stored_pairs(folder / "tokens", pairs)
-    weights = np.ones(len(tokens)) if weights is None else weights
-    chunks = whole_pairs(tokens.sides, np.asarray(weights, np.float32), LENGTH)
-    texts = chains(20, 1, 8)
-    measured = stored_pairs(folder / "measured", list(zip(texts, texts, strict=True)))
-    looked_at = whole_pairs(measured.sides, np.ones(20, np.float32), LENGTH)
-    accelerator = start_accelerator("cpu")
-    passes = PairPasses(
-        chunks, None, 0.0, length=plan.pair_tokens, overhead=0, draw=False, pack=False, batch=1,
-        seed=seed,
-    )  # fmt: skip
-    return Training(
-        plan=plan,
-        objective=aim,
-        network=Network(Predictor(model), model, None, precision="fp32"),
-        chunk_tokens=ChunkTokens(passes.chunks, (tokens,), passes.scale, passes.frequency),
-        passes=passes,
-        heldout=Heldout.of({"task": (measured, looked_at)}, aim, rows=micro_rows, seed=seed),
-        checkpoints=Checkpoints(folder / "checkpoints", plan.checkpoints),
-        best=folder / "best.safetensors",
-        accelerator=accelerator,
-        micro_rows=micro_rows,
-        width=0,
-        seed=seed,
-        bleu=HeldoutBleu.of(measured, looked_at, spelled, 12) if bleu else None,
-    )
-
-
-def spelled(rows):
-    """A word for each token, without the special ones, which are 0 to 3."""
-    return [" ".join(f"w{token}" for token in row if token > 3) for row in rows]
 
 
 def weights_of(work):

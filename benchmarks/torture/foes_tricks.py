@@ -19,7 +19,7 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 
-from foes_places import adapt, compose, evaluate, finished, inputs, labeled, rows, write
+from foes_places import adapt, compose, evaluate, finished, inputs, rows, write
 
 if TYPE_CHECKING:
     from foes import Box
@@ -421,16 +421,6 @@ def _corpus(box: Box, change: Callable[[Path], object], more: tuple[str, ...]) -
     box.corpusfit(*_SELECT, "--method", "dsir", "--out", box.out / "run", *more)
 
 
-def _xlsx(folder: Path) -> None:
-    """A workbook with an entity that grows, named as the labels of a task."""
-    bomb = '<!DOCTYPE a [<!ENTITY a "aaaaaaaaaa">' + "".join(
-        f'<!ENTITY {b} "{10 * f"&{a};"}">' for a, b in zip("abcdefghi", "bcdefghij", strict=True)
-    ) + "]><a>&j;</a>"  # fmt: skip
-    with zipfile.ZipFile(folder / "train.xlsx", "w") as archive:
-        for name in ("[Content_Types].xml", "xl/workbook.xml", "xl/sharedStrings.xml"):
-            archive.writestr(name, bomb)
-
-
 def _line(text: bytes) -> Callable[[Path], object]:
     return lambda folder: (folder / "b.jsonl").write_bytes(text + b"\n")
 
@@ -465,14 +455,6 @@ ASKED = {
     "a glob of everything": ("--corpus", "../**/*.html"),
 }
 """How a corpus is asked for, if not by its folder."""
-
-
-def _xlsx_task(box: Box) -> None:
-    (box.given / "task").mkdir()
-    _xlsx(box.given / "task")
-    for name in ("dev", "test"):
-        write(box.given / "task" / f"{name}.jsonl", labeled(8, "a", "b"))
-    box.corpusfit("evaluate", "--model", box.model, "--task", "task", "--out", box.out / "eval")
 
 
 def _scorer(box: Box, change: Callable[[Path], object]) -> None:
@@ -557,6 +539,5 @@ TRICKS: dict[str, Callable[[Box], None]] = {
         _token, path="simplecache::foe://x/${OWN_TOKEN}.jsonl"
     ),
     "adapter: base and weights": _adapter,
-    "task: a workbook that grows": _xlsx_task,
     "plan: files in every setting": _plans,
 }

@@ -36,7 +36,7 @@ with _measured:
     from corpusfit.core.types import Document, Documents, Reject, text_array
     from corpusfit.embed.static import load_static
     from corpusfit.embed.store import VectorStore
-    from corpusfit.evaluation.formats import brat, conll, pairs, rows
+    from corpusfit.evaluation.formats import brat, conll, rows
     from corpusfit.evaluation.plan import TaskPlan
     from corpusfit.kernels.characters import table
     from corpusfit.kernels.tokens import identity, reference, tokenise
@@ -54,7 +54,6 @@ with _measured:
         methods.load(_name)
 
 _PLAN, _TASK = ReadPlan(), TaskPlan()
-_PAIRS = TaskPlan(kind="translation", direction="de-en")
 _TAGGED = TaskPlan(text_field="tokens", label_field="tags")
 _MEMORY = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
 _UNITS = ("window", "sentence", "paragraph", "fixed", "document")
@@ -229,15 +228,10 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "rows": partial(_task, lambda places, split: rows.read_rows(places, _TASK, split), "a.jsonl"),
     "conll": partial(_task, conll.read_conll, "a.conll"),
     "conllu": partial(_task, conll.read_conllu, "a.conllu"),
-    "rct": partial(_task, conll.read_rct, "a.txt"),
     "json": partial(
         _task, lambda places, split: rows.read_tokens(places, split, _TAGGED), "a.json"
     ),
-    "pairs": partial(
-        _task, lambda places, split: pairs.read_translations(places, split, _PAIRS), "a.tsv"
-    ),
     "moses": _moses,
-    "xlsx": partial(_task, conll.read_xlsx, "a.xlsx"),
     "brat": _brat,
     "arpa": partial(_file, lambda path: read_arpa(str(path)), "a.arpa"),
     "recipe": partial(_file, read_recipe, "recipe.toml"),

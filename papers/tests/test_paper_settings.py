@@ -44,9 +44,9 @@ ADAPTERS = {"adapters": ("pfeiffer",), "adapt.train.max_steps": 1_500_000}
 SENTENCES = {"select.cut.unit": "sentence", "select.cut.gamma": 1, "adapt.objective.name": "mlm"}
 TRANSFORMER = {
     "adapt.objective.name": "translation",
-    "adapt.objective.smoothing": 0.1,
+    "adapt.objective.own.smoothing": 0.1,
     "adapt.model.dropout": 0.2,
-    "adapt.train.pair_tokens": 4_096,
+    "adapt.objective.own.pair_tokens": 4_096,
     "adapt.train.batch": 5,
     "adapt.train.learning_rate": 5e-4,
     "adapt.train.lr_scheduler_type": "inverse_sqrt",
@@ -58,10 +58,7 @@ TRANSFORMER = {
     "adapt.train.epochs": 200.0,
     "adapt.train.evaluations": 200,
     "adapt.train.keep": "best",
-    "adapt.train.best_by": "bleu",
     "adapt.train.patience": 10,
-    "adapt.read.max_words": 100,
-    "adapt.read.normalize": "de-en",
 }
 """Domain Clusters, Figure 5 and appendix A.1."""
 DOMAINS = ("medical", "law", "koran", "it", "subtitles")
@@ -138,9 +135,8 @@ TADPOLE = {"evaluate.finetune.epochs": 5, "evaluate.finetune.learning_rate": 3e-
 """Section 4; TextGram names none, and has TADPOLE's."""
 TRANSLATED = {
     "models": ("/somewhere/untrained",),
-    "evaluate.task.direction": "de-en",
-    "evaluate.task.normalize": "de-en",
-    "evaluate.decode.beam": 5,
+    "evaluate.task.own.direction": "de-en",
+    "evaluate.task.own.num_beams": 5,
 }
 """Domain Clusters, appendix A.1."""
 WHOLE = {

@@ -8,8 +8,7 @@ from .scoring.rounds import RoundMethod as RoundMethod  # takes the corpus in ro
 from .scoring.contract import LabelMethod as LabelMethod  # scores a row by its label
 from .scoring.contract import Scorer as Scorer  # a fitted method: arrays, numbers and names
 from .scoring.contract import Effect as Effect  # of one n-gram on a text's score
-from .scoring.contract import Family as Family  # methods that make similar errors
-from .scoring.contract import setting as setting  # a method's field with limits
+from .core.settings import setting as setting  # a field of own settings with limits
 from .scoring.contract import require_fit as require_fit  # check a scorer's arrays
 from .scoring.checks import check_method as check_method  # what every method keeps to
 
@@ -41,7 +40,6 @@ from .text.pairs import read_pairs as read_pairs  # every pair of an aligned inp
 # Data
 from .core.types import Corpus as Corpus  # every shard's number with its units
 from .core.types import Paired as Paired  # units as texts and as embeddings
-from .core.types import Reads as Reads  # what a method gets of each unit
 from .core.types import Texts as Texts  # texts as one Arrow array
 from .core.types import Vectors as Vectors  # embeddings, float32 [n, d]
 from .core.types import as_texts as as_texts  # any strings as `Texts`
@@ -60,6 +58,9 @@ from .kernels.vectors import lengths as lengths  # of rows
 from .kernels.vectors import products as products  # inner products of all pairs of rows
 from .kernels.vectors import squared_distances as squared_distances  # of all pairs of rows
 from .selection.embedding import open_encoder as open_encoder  # that a plan names, of any kind
+
+# Tasks
+from .evaluation.reading import read_task as read_task  # a labeled task, as `evaluate` reads it
 
 # Significance: what holds for another test set and another seed
 from .evaluation.significance import Comparison as Comparison  # of two models

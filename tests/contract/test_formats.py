@@ -18,11 +18,13 @@ from corpusfit.core import registry
 from corpusfit.core.errors import CorpusfitError, InputError, UsageError
 from corpusfit.core.manifest import FORMAT
 from corpusfit.core.plan import ReadPlan
-from corpusfit.evaluation.overlap import split_input
+from corpusfit.evaluation.overlap import split_input, with_every_text
+from corpusfit.evaluation.overlap import texts_of as all_texts
 from corpusfit.evaluation.splitting import form_of
 from corpusfit.text import contract, current_sources, find
 from corpusfit.text.checks import check_format
 from corpusfit.text.contract import Named
+from corpusfit.text.pairs import carried_text
 
 FORMATS = contract.formats()
 PLAN = ReadPlan()
@@ -167,7 +169,8 @@ def test_it_reads_the_texts(form, example):
     rows = read([source])
     assert source.format == form.name
     assert texts_of(rows) == TEXTS
-    assert [row.translation for row in rows] == (OTHERS if form.parallel else [None] * 3)
+    if form.parallel:
+        assert list(map(carried_text, rows)) == OTHERS
     assert {row.id for row in rows} in ({None}, set(IDS))
     assert form.parallel == corpus.is_parallel([source])
     assert len(set(corpus.sides([source]))) == 2
@@ -178,12 +181,12 @@ def test_it_keeps_to_the_contract(form, tmp_path):
     check_format(EXAMPLES[form.name], tmp_path)
 
 
-def test_the_other_side_of_pairs_as_columns(form, example):
+def test_the_second_text_of_pairs_as_columns(form, example):
     if not form.parallel:
         pytest.skip("it has one text in a row")
     for shard in corpus.shards(example(LONG), PLAN):
-        others, _ = corpus.documents(shard, replace(PLAN, side="second"))
-        assert others.texts.to_pylist() == [row.translation for row in corpus.rows(shard, PLAN)]
+        others, _ = corpus.documents(shard, replace(PLAN, text_field="translation"))
+        assert others.texts.to_pylist() == list(map(carried_text, corpus.rows(shard, PLAN)))
 
 
 def test_a_change_is_found(form, example):
@@ -229,6 +232,7 @@ def test_split_writes_rows_that_read_the_same(form, example, tmp_path, shard_mb)
     """In the form that `split` writes them in, unchanged or not."""
     plan = ReadPlan(shard_mb=shard_mb)
     sources = example(LONG, plan)
+    every = with_every_text(sources, plan)
     out = form_of(sources, plan)
     files = [tmp_path / "again" / f"train.{suffix}" for suffix in out.suffixes]
     written(files[0], b"")
@@ -237,15 +241,16 @@ def test_split_writes_rows_that_read_the_same(form, example, tmp_path, shard_mb)
         handle.write(out.header + b"\n" * bool(out.header))
     for shard in corpus.shards(sources, plan):
         for row, raw in corpus.raw_rows(shard, plan):
-            for handle, line in zip(handles, out.lines(form.name, row, raw, plan), strict=True):
+            lines = out.lines(form.name, row, all_texts(row, every), raw, every)
+            for handle, line in zip(handles, lines, strict=True):
                 handle.write(line + b"\n")
             assert bool(raw) == bool(form.written)
     for handle in handles:
         handle.close()
     entry = {"files": [f.name for f in files], "pair": out.pair, "columns": out.columns}
     again = find([split_input(files[0].parent, entry)], plan, spool=tmp_path, role="data")
-    assert [(r.text, r.id, r.translation) for r in read(again)] == [
-        (r.text, r.id, r.translation) for r in read(sources)
+    assert [(r.id, all_texts(r, every)) for r in read(again)] == [
+        (r.id, all_texts(r, every)) for r in read(sources)
     ]
     assert corpus.sides(again) == corpus.sides(sources)
     assert not form.written or files[0].suffix == f".{form.written}"

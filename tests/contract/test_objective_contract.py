@@ -9,13 +9,11 @@ from corpusfit.training.plan import OF_SOME, AdaptPlan
 
 VALUES = {
     "objective.mask": 0.3,
-    "objective.smoothing": 0.2,
     "objective.delete": 0.3,
     "objective.loss_on": "assistant",
     "model.add_tokens": 5,
     "model.pooling": "cls",
     "adapter.kind": "lora",
-    "train.best_by": "bleu",
 }
 
 

@@ -14,11 +14,9 @@ import corpusfit
 from corpusfit.core.errors import InputError, UsageError
 from corpusfit.core.options import settings_of
 from corpusfit.evaluation import tasks as registry
-from corpusfit.evaluation.augment import replace_words
 from corpusfit.evaluation.finetune import finetune
 from corpusfit.evaluation.metrics import BINARY
 from corpusfit.evaluation.plan import (
-    AugmentPlan,
     EvaluatePlan,
     FinetunePlan,
     TaskPlan,
@@ -94,7 +92,6 @@ def test_a_type_says_what_it_is(case):
     assert found.kind == kind
     assert set(found.forms) <= set(FORMS)
     assert found.default_metric in found.metrics
-    assert set(found.augmentations) <= {"tfidf", "backtranslate"}
     open_fields = ("epochs", "learning_rate", "batch", "warmup_steps", "patience")
     assert None not in [getattr(found.finetuning, name) for name in open_fields]
     for adapter in (False, True):
@@ -206,17 +203,6 @@ def test_significance_is_that_of_whole_examples(case):
     exact = np.mean(abs(score(sides[0]) - score(sides[1])) >= observed - 1e-12)
     found_p = p_items(a, b, score, np.random.default_rng(0), 4_000)
     assert found_p == pytest.approx(exact, abs=0.04)
-
-
-def test_augmented_examples_keep_their_labels(case):
-    kind, found, _, task = case
-    plan = AugmentPlan(kind="tfidf", share=0.9)
-    new = replace_words(task.train, plan, kind=kind, labels=task.labels, seed=0)
-    assert new.labels == task.train.labels
-    assert new.pieces != task.train.pieces
-    assert "".join(
-        "".join(t) for parts in found.fragments(task.train, task.labels) for t in parts
-    ) == ("".join("".join(pieces) for pieces in task.train.pieces))
 
 
 def test_it_learns_from_end_to_end(case, tmp_path, tiny_lm, inline):

@@ -181,27 +181,3 @@ def test_any_number_of_workers_and_a_kill_give_the_same_bytes(run, task, pairs, 
     )
     assert kill_at(process, out, "scores/part-*.parquet", 1)
     assert digests(run("killed", shard_mb=0.002).path, *FILES) == whole
-
-
-def test_pairs_beyond_the_limits_are_rejected_and_counted(run, pairs, tmp_path):
-    selection = run(max_words=40, max_length_ratio=1.2)
-    texts, others = ((tmp_path / f"all.{side}").read_text().splitlines() for side in ("de", "en"))
-    long = {i for i, t in enumerate(texts) if len(t.split()) > 40} - {7}
-    counts = selection.manifest["counts"]
-    assert counts["documents"] == 178 - len(long)
-    found = [r["row"] for r in rejects(tmp_path / "out") if "more than 40 words" in r["reason"]]
-    assert set(found) == long
-    assert len(texts) == len(others)
-    run(out="again", max_words=0)
-    with pytest.raises(ChangedInputError):
-        run(out="again", max_words=40)
-
-
-def test_one_language_on_both_sides_is_refused(run, tmp_path):
-    """The languages of pairs are those that langid finds; the other side is the same file."""
-    pytest.importorskip("py3langid")
-    texts = [f"The receptor number {i} is bound by the inhibitor in the cell." for i in range(40)]
-    (tmp_path / "same.de").write_text("".join(f"{t}\n" for t in texts))
-    (tmp_path / "same.en").write_text("".join(f"{t} Again.\n" for t in texts))
-    with pytest.raises(InputError, match=r"^`corpus` must be pairs of two languages.*\(en\)"):
-        run(corpus=f"pair:{tmp_path}/same.de,{tmp_path}/same.en")

@@ -255,3 +255,23 @@ def test_of_pairs_both_sides_are_looked_at(labeled, inline, tmp_path):
     assert counts == {"dev": (2, 2), "test": (1, 1)}
     assert (found.texts, found.holders, found.rows) == (30, 3, {"all.de": [4, 9, 12]})
     assert any(dev[3].startswith(example.excerpt) for example in found.examples)
+
+
+def test_of_several_fields_all_are_looked_at(labeled, inline, jsonl):
+    """The rows of the test above, as two fields; without the second, only the first is searched."""
+    dev, test = texts_of(labeled, "dev"), texts_of(labeled, "test")
+    first, second = prose("market", 30), prose("task", 30)
+    second[4], first[9] = dev[3], test[5]
+    first[12] = second[12] = dev[7]
+    data = jsonl("all.jsonl", [{"de": a, "en": b} for a, b in zip(first, second, strict=True)])
+    given = {"task": labeled, "data": data, "task_field": "text", "machine": inline}
+    found = corpusfit.contamination(text_field="de,en", **given)
+    counts = {name: (split.found, split.holders) for name, split in found.splits.items()}
+    assert counts == {"dev": (2, 2), "test": (1, 1)}
+    assert (found.texts, found.holders, found.rows) == (30, 3, {"all.jsonl": [4, 9, 12]})
+    assert corpusfit.contamination(text_field="de", **given).rows == {"all.jsonl": [9, 12]}
+    turned = corpusfit.contamination(
+        task=data, data=labeled / "dev.jsonl", task_field="de, en", machine=inline
+    )
+    assert turned.splits["all.jsonl"].texts == 60
+    assert turned.splits["all.jsonl"].holders == 2

@@ -73,9 +73,7 @@ def test_the_table_has_bits_and_not_their_negation(tiny_gpt, jsonl, tmp_path, in
     assert f"{-result['high']:.4f} to {-result['low']:.4f}" in shown
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("train_sizes", [4]), ("adapter", "lora"), ("augment", "tfidf")]
-)
+@pytest.mark.parametrize(("name", "value"), [("train_sizes", [4]), ("adapter", "lora")])
 def test_settings_of_a_training_are_refused(name, value, tiny_gpt, jsonl, tmp_path, inline):
     with pytest.raises(UsageError, match=f"{name}.*language_modeling"):
         corpusfit.evaluate(

@@ -19,7 +19,6 @@ from journeys import prose, write_rows
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-openpyxl = pytest.importorskip("openpyxl", reason="the extra xlsx is not installed")
 pytestmark = pytest.mark.slow
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
@@ -86,7 +85,6 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     ((), f"clusters --corpus pile --k 2,3 --baselines --out domains {INLINE}"),
     ((), "split --data target.jsonl --dev 10 --test 10 --near --out splits"),
     ((), "contamination --task splits --data words"),
-    (("xlsx",), "contamination --task sheets --data words"),
     (("train",), f"adapt --model lm --data words --out adapted {TRAIN}"),
     (("train",), f"adapt --init tiny --data words --out new {TRAIN}"),
     (("train",), f"adapt --model minilm --objective tsdae --data words --out e {TRAIN}"),
@@ -145,11 +143,6 @@ def folder(tmp_path_factory, tiny_lm):
         labeled = [(t, topic) for topic in rows for t in prose(topic, 8, seed=split)]
         labeled = [{"text": t, "label": x} for t, x in labeled]
         write_rows(folder / f"task/{split}.jsonl", labeled)
-        sheet = openpyxl.Workbook()
-        for row in [("word", "tag"), *[("kinase", "B-X"), (".", "O")] * 20]:
-            sheet.active.append(row)
-        (folder / "sheets").mkdir(exist_ok=True)
-        sheet.save(folder / f"sheets/{split}.xlsx")
     for side in ("en", "de"):
         (folder / f"{side}.txt").write_text("\n".join(rows["task"]) + "\n")
     (folder / "sitecustomize.py").write_text(HIDE)

@@ -469,7 +469,6 @@ def test_tasks_and_models_of_every_kind(
         ({"time": "soon"}, "time"),
         ({"model": ""}, "model"),
         ({"method": "none_such"}, "method"),
-        ({"kind": "translation"}, "task"),
         ({"corpus": "-"}, "corpus"),
         ({"objective": "none_such"}, "objective"),
         ({"where": "score >"}, "where"),

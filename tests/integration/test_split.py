@@ -136,6 +136,29 @@ def test_pairs_one_translation_each_and_no_side_twice(split, pairs, tmp_path):
     assert counts["reasons"]["translation is empty"] == 1
 
 
+@pytest.mark.parametrize("near", [False, True])
+def test_fields_are_split_as_files_are(split, pairs, tmp_path, jsonl, near):
+    """Rows with two texts have the same splits as the lines of two files with these texts."""
+    of_files = split(pairs, dev=20, test=30, near=near)
+    texts = [(tmp_path / f"all.{name}").read_text().split("\n")[:-1] for name in ("de", "en")]
+    rows = [{"de": a, "en": b, "n": i} for i, (a, b) in enumerate(zip(*texts, strict=True))]
+    data = jsonl("rows.jsonl", rows)
+    of_fields = split(data, "fields", dev=20, test=30, near=near, text_field="de,en")
+    for name in SPLITS:
+        written = list(map(json.loads, lines(of_fields.path, "jsonl")[name]))
+        assert [row["de"] for row in written] == lines(of_files.path, "de")[name]
+        assert [row["en"] for row in written] == lines(of_files.path, "en")[name]
+        assert all(row == rows[row["n"]] for row in written)
+    assert of_fields.manifest["overlaps"] == [
+        {**one, "data": "fields"} for one in of_files.manifest["overlaps"]
+    ]
+    counts = of_fields.manifest["counts"]
+    assert {k: v for k, v in counts.items() if k != "reasons"} == {
+        k: v for k, v in of_files.manifest["counts"].items() if k != "reasons"
+    }
+    assert counts["reasons"]["text is empty (en)"] == 1
+
+
 def test_near_duplicates_are_on_no_two_sides_of_either_language(split, tmp_path):
     """Verses in several versions: of each, words are replaced or others put around it."""
     chance = random.Random(2)
@@ -400,7 +423,7 @@ def test_a_file_that_changes_under_it(split, rows, monkeypatch):
 def test_the_papers_split_of_the_koran_has_no_overlap(inline):
     """Aharoni and Goldberg (2020): Table 8, new split, 0 of 2,000; Table 3, 17,982 in train."""
     found = corpusfit.overlaps(KOEHN_KNOWLES / "koran", machine=inline)
-    figures = {(o.side, o.split, o.within): (o.texts, o.identical) for o in found}
+    figures = {(o.field, o.split, o.within): (o.texts, o.identical) for o in found}
     for side in ("de", "en"):
         assert figures[side, "dev", "train"] == (2000, 0)
         assert figures[side, "train", "train"] == (17_982, 0)

@@ -18,8 +18,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from corpusfit.evaluation.formats.conll import read_conll, read_conllu, read_rct
-from corpusfit.evaluation.formats.pairs import read_translations
+from corpusfit.evaluation.formats.conll import read_conll, read_conllu
 from corpusfit.evaluation.formats.rows import read_rows
 from corpusfit.evaluation.plan import TaskPlan
 from dialects import File, archived, check, lines, texts
@@ -285,20 +284,3 @@ def test_a_task_of_words(data, sentences):
         records.append("")
     stored, content = data.draw(archived("train.conllu", data.draw(lines(records))))
     assert task(File({stored: content}, []), lambda p: read_conllu(p, "train", "NER")) == meant
-
-
-@given(data=st.data(), meant=texts(NO_LINES + "\t\ufeff"))
-def test_a_task_of_sentences(data, meant):
-    records = ["###123", *(f"METHODS\t{text}" for text in meant), ""]
-    stored, content = data.draw(archived("train.txt", data.draw(lines(records))))
-    found = task(File({stored: content}, []), lambda places: read_rct(places, "train"))
-    assert found == [([text], ["METHODS"]) for text in meant]
-
-
-@given(data=st.data())
-def test_a_task_of_pairs(data):
-    file = data.draw(CORPUS["moses"])
-    found = task(
-        file, lambda places: read_translations(places, "test", TaskPlan(direction="de-en"))
-    )
-    assert found == [([text], [text]) for text in file.meant]

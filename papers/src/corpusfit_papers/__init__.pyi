@@ -1,6 +1,7 @@
 """Public names; `__init__.py` loads each when it is first used."""
 
 from .auditing import Audit, audit
+from .augmenting import Augmented, augment
 from .experiments.api import run
 from .experiments.running import Ran
 from .forecasting import Forecast, forecast
@@ -11,12 +12,14 @@ from .tokenizer_gap import Tokenized, tokenizers
 
 __all__ = [
     "Audit",
+    "Augmented",
     "Composition",
     "Forecast",
     "Ran",
     "Retrieval",
     "Tokenized",
     "audit",
+    "augment",
     "compose",
     "forecast",
     "retrieval",

@@ -201,7 +201,6 @@ def tokenizers(
     specific: str | PathLike[str] | Sequence[str],
     general: str | PathLike[str] | Sequence[str],
     text_field: str = "text",
-    side: str = "auto",
     windows: int = WINDOWS,
     seed: int = 0,
     machine: corpusfit.Machine | None = None,
@@ -220,7 +219,6 @@ def tokenizers(
         specific: texts of a domain: inputs as for `corpus` of `select`, or files of CoNLL columns.
         general: general texts, in the same forms.
         text_field: field of the rows with their text.
-        side: side of aligned pairs that is read, as of `select`.
         windows: most windows of text that are drawn of each kind.
         seed: of the sample and of the bootstrap.
         machine: where the inputs are read.
@@ -233,7 +231,7 @@ def tokenizers(
     machine = machine_of(machine, options)
     opened = [open_tokenizer(name) for name in names]
     plan = corpusfit.Plan().with_value("seed", seed).with_value("fit.background", windows)
-    plan = plan.with_value("read.text_field", text_field).with_value("read.side", side).check()
+    plan = plan.with_value("read.text_field", text_field).check()
     counts = {}
     for kind, inputs in (("specific", specific), ("general", general)):
         texts = _sampled(kind, inputs, plan, machine)

@@ -320,8 +320,7 @@ def test_digests_depend_on_the_content_of_a_methods_files(tmp_path):
 def test_augmentations_depend_on_the_content_of_the_translation_models(tmp_path):
     def keys(fingerprints, **names):
         augment = {"mt": "m1", "mt_back": "m2", **names}
-        plan = EvaluatePlan().with_values({"augment": augment})
-        asked = recipe(selector("base", augment=("backtranslate",)), evaluate=plan)
+        asked = recipe(selector("base", augment=("backtranslate",)), augmentation=augment)
         models = {"m": "0"} | dict(zip(augment.values(), fingerprints, strict=True))
         return set(build_graph(inputs(asked, tmp_path, models=models)).augmentations)
 
@@ -435,7 +434,7 @@ def test_settings_that_a_cell_cannot_have_are_rejected_before_reading():
     both = selector("knn", augment=("backtranslate",))
     with pytest.raises(
         UsageError,
-        match=r"\[evaluate\].*`augment\.mt` and `augment\.mt_back` must",
+        match=r"\[augmentation\].*`mt` and `mt_back` must",
     ):
         check_plans(recipe(both, compare="knn"))
 

@@ -27,7 +27,7 @@ adaptations = 3
 [adapt]
 train.max_steps = 10
 [evaluate]
-task.direction = "de-en"
+task = { kind = "translation", direction = "de-en" }
 [selector.law]
 sources = ["law*"]
 [selector.it]
@@ -159,7 +159,8 @@ def test_a_seed_of_a_base_is_the_same_answer(tmp_path):
 
 
 def test_only_the_search_decides_a_translation(tmp_path):
-    def names(**evaluate):
+    def names(task=None, **evaluate):
+        evaluate["task"] = {"kind": "translation", **(task or {})}
         asked = recipe(selector("knn"), compare="knn")
         asked = dataclasses.replace(asked, evaluate=asked.evaluate.with_values(evaluate))
         return [
@@ -167,7 +168,7 @@ def test_only_the_search_decides_a_translation(tmp_path):
         ]
 
     assert names(finetune={"epochs": 9}) == names()
-    assert names(decode={"beam": 2}) != names()
+    assert names(task={"num_beams": 2}) != names()
 
 
 @pytest.mark.parametrize(
@@ -185,40 +186,32 @@ def test_bad_columns_are_refused(loaded, change, named):
         check_plans(loaded(RECIPE.replace(*change)).recipe)
 
 
-def test_selections_read_the_scored_side_and_trainings_both(loaded, tmp_path):
+def test_the_first_text_is_scored_and_the_task_says_the_direction(loaded, tmp_path):
     both = RECIPE.replace('["random", "law", "it"]', '["general", "random", "law", "dsir"]')
     both = both.replace("[adapt]", '[adapt]\nobjective.name = "translation"')
     both = both.partition("[selector.it]")[0] + "[[tasks]]" + both.split("[[tasks]]", 1)[1]
     both += '\n[select.choose]\nfraction_of = "segments"\ndedup = "none"\n'
-    graphs, targets = {}, {}
-    for side in ("first", "en"):
-        found = loaded(f'{both}[select.read]\nside = "{side}"\n')
-        graph = graphs[side] = build_graph(found)
+    turned = re.sub(r"pair:(\w+)\.de,(\w+)\.en", r"pair:\1.en,\2.de", both)
+    for text, names, field in ((both, ("de", "en"), "text"), (turned, ("en", "de"), "translation")):
+        found = loaded(text)
+        graph = build_graph(found)
         stored = found.tasks["it", 0]
-        targets[side] = lines(found.folder.texts(stored.key, "train"))
         pairs = found.folder.pairs(stored.key, "train").read_text().splitlines()
-        assert [line.split("\t")[side == "en"] for line in pairs] == targets[side]
-        assert {s.plan.read.side for s in graph.selections.values()} == {
-            "second" if side == "en" else "first"
-        }
-    assert targets["en"] == (tmp_path / "it-task/train.en").read_text().splitlines()
-    models = {
-        side: {(c.selector, c.task): {t.adapted for t in own} for c, own in graph.cells.items()}
-        for side, graph in graphs.items()
-    }
-    for task in ("law", "it"):
-        for name in ("general", "law"):  # of all pairs, and of a domain's
-            assert models["first"][name, task] == models["en"][name, task]
-        for name in ("random", "dsir"):
-            assert not models["first"][name, task] & models["en"][name, task]
+        given = [(tmp_path / f"it-task/train.{name}").read_text().splitlines() for name in names]
+        assert [line.split("\t") for line in pairs] == [list(p) for p in zip(*given, strict=True)]
+        assert lines(found.folder.texts(stored.key, "train")) == given[0]
+        assert {s.plan.read.text_field for s in graph.selections.values()} == {"text"}
+        # either way the German texts are translated
+        assert {a.plan.read.text_field for a in graph.adaptations.values()} == {field}
 
 
-def test_a_recipe_without_a_side_is_as_before(loaded):
-    """No language of three lines is known."""
-    plain, first = loaded(), loaded(f'{RECIPE}\n[select.read]\nside = "de"\n')
-    assert build_graph(plain).selections.keys() == build_graph(first).selections.keys()
-    with pytest.raises(UsageError, match=r"read\.side.*de, en"):
-        loaded(f'{RECIPE}\n[select.read]\nside = "fr"\n')
+def test_tasks_have_one_direction(loaded):
+    """A recipe trains from the texts that its tasks translate."""
+    turned = RECIPE.replace(
+        'path = "it-task"', 'path = "it-task"\nevaluate.task.direction = "en-de"'
+    )
+    with pytest.raises(UsageError, match="one direction"):
+        loaded(turned)
 
 
 def test_an_oracle_of_pairs_has_a_domain_for_each_task(loaded):

@@ -1,5 +1,4 @@
-"""What a composition shares with the other commands: sides, cures, the lock, a full disk."""
-# ruff: noqa: F811 (fixtures of other files)
+"""What a composition shares with the other commands: pairs, cures, the lock, a full disk."""
 
 import inspect
 import json
@@ -9,10 +8,9 @@ import shutil
 import pytest
 import zstandard
 from test_cures import PARTLY, ROWS
-from test_scored_side import LANGUAGES, tongues  # noqa: F401  (a fixture)
 
 import corpusfit_papers
-from corpusfit.core.errors import OutputFolderError
+from corpusfit.core.errors import OutputFolderError, UsageError
 from corpusfit.core.gone import GONE
 from corpusfit.core.manifest import locked
 from corpusfit.core.offers import MACHINE
@@ -35,10 +33,14 @@ def recipe(tmp_path):
     return make
 
 
-@pytest.mark.parametrize("stated", ["", 'side = "en"', 'side = "second"'])
-def test_a_composition_reads_the_side_of_its_language(recipe, tongues, tmp_path, inline, stated):
+def test_a_composition_reads_the_first_text_of_pairs(recipe, tmp_path, inline):
+    """It refuses pairs whose second text is in the language of the source."""
+    for name in ("de", "en"):
+        lines = (f"{name} line {n} about something else\n" for n in range(60))
+        (tmp_path / f"both.{name}").write_text("".join(lines))
+    german, english = (f"{tmp_path}/both.{name}" for name in ("de", "en"))
     composed = corpusfit_papers.compose(
-        recipe(tongues, stated), out=tmp_path / "out", machine=inline
+        recipe(f"pair:{english},{german}"), out=tmp_path / "out", machine=inline
     )
     texts = [
         json.loads(line)["text"]
@@ -46,7 +48,11 @@ def test_a_composition_reads_the_side_of_its_language(recipe, tongues, tmp_path,
         for line in zstandard.decompress(part.read_bytes(), 10**6).splitlines()
     ]
     assert len(texts) == 50
-    assert set(texts) <= set(LANGUAGES["en"])
+    assert all(text.startswith("en line") for text in texts)
+    with pytest.raises(UsageError, match="first text is in en"):
+        corpusfit_papers.compose(
+            recipe(f"pair:{german},{english}"), out=tmp_path / "other", machine=inline
+        )
 
 
 def test_the_cure_of_a_file_is_named(cli, recipe, tmp_path):

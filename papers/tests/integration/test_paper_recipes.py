@@ -28,7 +28,6 @@ from translating import built
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 pytest.importorskip("datasets", reason="the extra hub is not installed")
-pytest.importorskip("sacremoses", reason="the extra languages is not installed")
 PAPERS = Path(__file__).parents[2] / "recipes"
 FILES = sorted(PAPERS.glob("*.toml"))
 RECIPES = [file for file in FILES if "[separation]" not in file.read_text("utf-8")]
@@ -132,8 +131,6 @@ def data(tmp_path_factory, word_pieces, inline):
         objective="translation",
         init="tiny",
         max_steps=1,
-        max_words=100,
-        normalize="de-en",
         settings=["model.tokenizer_characters=0", "model.vocabulary=400"],
         machine=inline,
     )
@@ -193,7 +190,7 @@ TINY = {
     r"\blength = \d+": "length = 32",
     r"\bpair_tokens = \d+": "pair_tokens = 256",
     r"\bevaluations = \d+": "evaluations = 1",
-    r"^longest = \d+": "longest = 20",
+    r"^max_new_tokens = \d+": "max_new_tokens = 20",
     r"^texts = \d+": "texts = 10",
     r"^documents = \d+": "documents = 10",
     r"^budget = .*": "budget = 8",

@@ -31,7 +31,6 @@ def adapt(run: Adapted, out: str) -> None:
     Example:
       corpusfit adapt --model bert-base-uncased --data out/ --out adapted/
       corpusfit adapt --model bert-base-uncased --data out/ --task imdb/ --then-task --out both/
-      corpusfit adapt --objective translation --init small --data pair:all.de,all.en --out de-en/
       corpusfit adapt --objective tsdae --model minilm --data out/ --out encoder/
 
     Writes a model folder that AutoModel.from_pretrained loads or, with --adapter, an adapter. To
@@ -50,7 +49,7 @@ def adapt(run: Adapted, out: str) -> None:
             {GUARD}
         --time TIME: About how long the training may take, such as 30min; lowers the default of
             --max-steps to fit (default: none)
-        --preset NAME: Use the settings of a paper: tadpole, mdapt, mdapt-adapter, domain-clusters
+        --preset NAME: Use the settings of a paper: tadpole, mdapt, mdapt-adapter
             or tapt (default: none, or tapt with --data task)
         --track NAME: Log metrics to tensorboard, wandb or mlflow (default: none)
     """

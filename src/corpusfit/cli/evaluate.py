@@ -37,18 +37,15 @@ def evaluate(run: Evaluated) -> None:
     several seeds, with a significance test. To resume a stopped evaluation, run the same command
     again; more --seeds or --train-size values extend a finished one.
 
-    Some evaluations do not train the model. Translation models translate pair:test.de,test.en, or a
-    folder's test.de with --direction de-en. For causal models, --kind language_modeling measures
-    bits per byte of plain text, or with --loss-on of conversations.
+    For causal models, --kind language_modeling trains nothing and measures bits per byte of plain
+    text, or with --loss-on of conversations.
 
     Options:
-        --task INPUT: Labeled examples: a folder, a file, OWNER/NAME or pair:FILE,FILE
+        --task INPUT: Labeled examples: a folder, a file or OWNER/NAME
         --out FOLDER: Folder for the scores; a stopped evaluation resumes there
         --base MODEL: Model to compare with, such as the base model of --model (default: none)
         --seeds N: Number of fine-tunings of each model, each with its own seed; {seed} in a
             model's name becomes that seed (default: 8)
-        --time TIME: About how long the evaluation may take, such as 30min; lowers --seeds to fit
-            (default: none)
         --train-size N,N,…: Numbers of training examples, such as 500,1000 (default: all examples)
     """
     show_evaluated(run.manifest)
@@ -95,8 +92,6 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
     for comparison in manifest["comparisons"]:
         begin = f"With {comparison['size']:,} training examples: " if learned else ""
         say_result(f"{begin}{comparison['verdict']}.")
-        for seed, tests in enumerate(comparison.get("paired_tests", [])):
-            say(f"{f'Model {seed + 1}' if seeds > 1 else 'sacreBLEU'}: {_in_words(tests)}.")
     for name, signature in manifest.get("signatures", {}).items():
         say(f"{name}: {signature}")
 
@@ -106,12 +101,3 @@ def _interval(low: float, high: float, *, points: bool) -> str:
     if points:
         return f"{100 * low:.1f} to {100 * high:.1f}"
     return f"{-high:.4f} to {-low:.4f}"
-
-
-def _in_words(tests: dict[str, dict[str, float]]) -> str:
-    """The p-values of paired tests, by metric."""
-    return "; ".join(
-        f"{name}: "
-        + ", ".join(f"{test.replace('_', ' (')}) = {p:.4f}" for test, p in p_values.items())
-        for name, p_values in tests.items()
-    )

@@ -40,7 +40,7 @@ _HEADINGS = {
     "Selection": ("choose", "split"),
     "Clusters": ("mixture", "draw"),
     "Model": ("model", "adapter"),
-    "Task": ("task", "augment", "decode", "likelihood"),
+    "Task": ("task", "decode", "likelihood"),
     "Training": ("train", "finetune", "objective", "weights", "mix", "then_task"),
     "Text": ("read", "cut", "fit"),
     RUN: ("seed",),
@@ -124,7 +124,7 @@ def _rows_of(text: str) -> float:
     return number
 
 
-_number = _parser(_number_of, "a number, such as 0.1 or 10%")
+_number = _parser(lambda text: _number_of(str(text)), "a number, such as 0.1 or 10%")
 _BY_METAVAR = {
     "ROWS": _parser(_rows_of, "a number of rows, such as 2000, or a share below 100%"),
     **{

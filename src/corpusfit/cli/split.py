@@ -30,8 +30,8 @@ def split(
       corpusfit split --check split/ --near
 
     Keeps all copies of a text in one split. Case, white space, ordinary punctuation and the Unicode
-    form make no difference. In a parallel corpus, keeps only one translation of each text and one
-    text for each translation. Writes train, dev and test to --out in the input's format. With
+    form make no difference. Of rows with several texts, aligned pairs or those of several fields,
+    keeps no text twice. Writes train, dev and test to --out in the input's format. With
     --check, writes nothing; prints the overlap between splits and the copies within each split.
 
     Options:
@@ -78,7 +78,7 @@ def _show(out: Path, manifest: Mapping[str, Any]) -> None:
 
 def _show_overlaps(overlaps: Sequence[Mapping[str, Any]]) -> None:
     """Print a row per split and the split searched for its texts."""
-    has_sides = any(row["side"] for row in overlaps)
+    has_fields = any(row["field"] for row in overlaps)
     has_near = any(row["near"] is not None for row in overlaps)
     rows = []
     for overlap in overlaps:
@@ -88,9 +88,9 @@ def _show_overlaps(overlaps: Sequence[Mapping[str, Any]]) -> None:
             matches.append(overlap["near"])
         shown = ["–" if n is None else f"{n:,} ({percent(n, texts)})" for n in matches]
         searched = "itself" if split == overlap["within"] else overlap["within"]
-        side = [overlap["side"]] if has_sides else []
-        rows.append([overlap["data"], *side, split, searched, f"{texts:,}", *shown])
-    keys = ["data", *(["side"] if has_sides else []), "split", "searched"]
+        field = [overlap["field"]] if has_fields else []
+        rows.append([overlap["data"], *field, split, searched, f"{texts:,}", *shown])
+    keys = ["data", *(["field"] if has_fields else []), "split", "searched"]
     counts = ["texts", "exact", "normalized", *(["near-duplicate"] if has_near else [])]
     title = "Texts found again (normalized includes exact, near-duplicate includes normalized)"
     table(title, [*keys, *counts], rows, words=keys, keys=len(keys))

@@ -7,10 +7,19 @@ _TWO_COMMANDS = (
     "Select twice: by a cheap method first, then by the other one on `run:OUT` as "
     "the corpus, OUT being the folder of the first."
 )
+_TRANSLATION = f"It is in {PAPERS}: pip install '{PAPERS}[translation]'"
 _UPLOAD = (
     "For a selection, run `hf upload NAME out/ . --repo-type dataset --private --include README.md "
     "--include 'selected/*'`; for a model, run `hf upload NAME adapted/ . --private --exclude "
     "'.corpusfit/*' --exclude manifest.json`. The card is README.md in the folder."
+)
+_AUGMENT = (
+    f"Run `pip install {PAPERS}`, `corpusfit augment --task TASK --out MORE`, and "
+    "`corpusfit evaluate --task MORE`."
+)
+_OTHER_ORDER = (
+    "Of aligned pairs the first text is read and the second carried: name the files in the other "
+    "order, as pair:FILE.en,FILE.de."
 )
 GONE = {
     # commands, and public names in Python
@@ -30,7 +39,10 @@ GONE = {
     "clusters --no-report": "It writes no page: leave the option out, and read clusters.csv.",
     "run --no-report": "It writes no page: leave the option out, and read table.md or table.csv.",
     "rank --seeds": "It compares by held-out bits: leave the option out.",
+    "evaluate --time": "Run it with `--dry-run`, which says how long it takes, then with fewer "
+    "`--seeds`.",
     "report DIR DIR": "A page shows one run: run `corpusfit report` for each folder.",
+    "evaluate --normalize": "Normalize the files first: sacremoses -l de normalize < IN > OUT",
     # methods of finished runs
     "push_to_hub": _UPLOAD,
 }
@@ -49,7 +61,56 @@ SETTINGS = {
         ("read.query", "task.query"),
         "A database is exported first: sqlite3 -header -csv DATABASE 'SELECT …' > rows.csv",
     ),
+    **dict.fromkeys(
+        (
+            "augment",
+            "augment.kind",
+            "augment.copies",
+            "augment.share",
+            "augment.mt",
+            "augment.mt_back",
+            "mt",
+            "mt_back",
+        ),
+        _AUGMENT,
+    ),
     "shots": "Leave it out; only `few_shot` had it.",
+    **dict.fromkeys(("objective=translation", "objective.name=translation"), _TRANSLATION),
+    **dict.fromkeys(("kind=translation", "task.kind=translation"), _TRANSLATION),
+    "preset=domain-clusters": "Take those of papers/recipes/domain_clusters_table4_paper.toml.",
+    **dict.fromkeys(
+        ("best_by", "train.best_by"),
+        "The loss on held-out texts decides; measure BLEU of the kept model by `evaluate`.",
+    ),
+    **dict.fromkeys(
+        ("task.direction", "task.num_beams", "task.max_new_tokens", "task.length_penalty"),
+        f"With {PAPERS}, add `task.kind=translation`.",
+    ),
+    **dict.fromkeys(
+        ("objective.smoothing", "objective.pair_tokens"),
+        f"With {PAPERS}, set `objective.name=translation`.",
+    ),
+    "train.pair_tokens": "Set `objective.pair_tokens`, of `objective.name=translation`.",
+    **dict.fromkeys(
+        ("tag_domains", "objective.tag_domains", "decode.domain"),
+        "Write the domain into the source texts, as `<it> Text`.",
+    ),
+    "direction": "Set `task.direction`, of `task.kind=translation`.",
+    "task.normalize": "Normalize the files first: sacremoses -l de normalize < IN > OUT",
+    **dict.fromkeys(("beam", "decode.beam"), "Set `task.num_beams`, of `task.kind=translation`."),
+    "decode.longest": "Set `task.max_new_tokens`, of `task.kind=translation`.",
+    "decode.penalty": "Set `task.length_penalty`, of `task.kind=translation`.",
+    "decode.precision": "Set `finetune.precision`.",
+    "decode.splits": "Leave it out: the test split alone is translated.",
+    **dict.fromkeys(("side", "read.side"), _OTHER_ORDER),
+    **dict.fromkeys(
+        ("max_words", "read.max_words", "max_length_ratio", "read.max_length_ratio"),
+        "Leave out such pairs before: for instance by Moses' clean-corpus-n.perl.",
+    ),
+    **dict.fromkeys(
+        ("normalize", "read.normalize"),
+        "Normalize the files before: for instance by `sacremoses -l LANGUAGE normalize`.",
+    ),
     "objective.temperature": "Leave it out; only `simcse` had it.",
 }
 """Settings, and `setting=value` of values that a setting had."""

@@ -1,11 +1,10 @@
-"""Languages: normalize codes, count words, choose a BLEU tokenizer."""
+"""Languages: normalize codes, count words."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -172,41 +171,3 @@ def count_words(text: str) -> int:
     if not ideographs + letters:
         return len(text.split())
     return len(_WORD.findall(rest)) - (-ideographs // 2) - (-letters // 3)
-
-
-_TOKENIZERS = {
-    **dict.fromkeys(("zh", "yue", "wuu", "hak", "nan", "gan", "hsn", "lzh"), "zh"),
-    **dict.fromkeys(("ja", "ko", "th", "lo", "km", "my", "shn", "bo", "dz", "ii"), "char"),
-}
-_SAMPLE = 1000
-USUAL = "13a"
-"""The tokenizer of sacreBLEU for languages with spaces."""
-
-
-def bleu_tokenizer(language: str, references: Iterable[str]) -> str:
-    """The tokenizer of sacreBLEU for a target language: `zh`, `char` or `13a`.
-
-    That of sacreBLEU for Chinese, and characters for other languages without spaces and Korean,
-    because their own tokenizers need further libraries. If the name is of none of these, the
-    references decide: where most letters are of such a script, 13a would count a sentence as a
-    word.
-
-    Reference: Post (2018), A Call for Clarity in Reporting BLEU Scores.
-    """
-    try:
-        named = _TOKENIZERS.get(code_of(language))
-    except UsageError:
-        named = None
-    if named:
-        return named
-    from corpusfit.kernels.characters import UNSPACED
-
-    scripts: Counter[str] = Counter()
-    for text, _ in zip(references, range(_SAMPLE), strict=False):
-        scripts.update(unicodedata.name(c, "").partition(" ")[0] for c in text if c.isalpha())
-    han, kana = scripts["CJK"], scripts["HIRAGANA"] + scripts["KATAKANA"]
-    unspaced = (script for script in scripts if f"{script} ".startswith(UNSPACED))
-    others = sum(scripts[script] for script in (*unspaced, "HANGUL", "TIBETAN", "YI", "BOPOMOFO"))
-    if 2 * (han + kana + others) <= scripts.total():
-        return USUAL
-    return "zh" if han > 10 * kana and han > others else "char"

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
 from corpusfit.core.errors import UsageError, bad_setting
-from corpusfit.core.languages import code_of
 from corpusfit.core.options import Option
 from corpusfit.core.settings import SEED, Group, Settings
 from corpusfit.core.where import parsed
@@ -21,11 +19,9 @@ QUOTAS = ("target", "even", "corpus")
 FRACTION_OF = ("words", "segments")
 DEDUPS = ("exact", "near", "none")
 PRECISIONS = ("auto", "bf16", "fp32")
-_DIRECTION = re.compile(r"(\w+)-(?!\1$)\w+")
 GPUS: tuple[str, ...] = ("cuda", "mps", "xpu")
 DEVICES = ("auto", "cpu", *GPUS)
 DEFAULT_FRACTION = 0.2
-FIRST, SECOND = "first", "second"
 TXT = ("blocks", "lines", "file")
 """What a document of a `.txt` file is."""
 
@@ -34,11 +30,12 @@ AMOUNTS = ("fraction", "segments", "tokens", "threshold")
 """The settings of `ChoosePlan` that say how much is selected."""
 
 AUTO = "auto"
-"""The embedder and the side of pairs that the inputs decide."""
+"""The embedder that the corpus decides."""
 
-OF_A_TEXT = (
-    *("text", "translation", "source", "row", "segment", "score", "weight", "segments", "id"),
-)
+PAIR = ("text", "translation")
+"""The two fields of an aligned pair, of which one is read and the other carried."""
+
+OF_A_TEXT = (*(*PAIR, "source", "row", "segment", "score", "weight", "segments", "id"),)
 """What the lines of `selected/` have; a row's field with such a name is stored as `row_NAME`."""
 
 T = TypeVar("T")
@@ -64,16 +61,6 @@ Separator = Annotated[
         "Character between the values in CSV files",
         default="`,`, or a tab in `.tsv` files; another character if only that one divides the "
         "header",
-    ),
-]
-Normalize = Annotated[
-    str,
-    Option(
-        "Normalize the punctuation of aligned pairs as Moses does; give the languages of the "
-        "two sides, such as `de-en`",
-        "normalize",
-        default="off",
-        metavar="FROM-TO",
     ),
 ]
 Quote = Annotated[
@@ -169,46 +156,11 @@ class ReadPlan(Group, group="read"):
         ),
     ] = 2000.0
 
-    side: Annotated[
-        str,
-        Option(
-            "Side of aligned pairs to score or read as text: `first`, `second`, or its name, "
-            "such as `en`",
-            "side",
-            default="the side in the language of your plain texts; else the English side for an "
-            "English embedder; else the first",
-        ),
-    ] = AUTO
-    normalize: Normalize = ""
-    max_words: Annotated[
-        int,
-        Option(
-            "Most words on either side of an aligned pair; longer pairs are rejected. White "
-            "space separates words; two characters of Chinese or Japanese, or three letters of "
-            "Thai and similar scripts, count as a word. 0 means no limit",
-            "max_words",
-            minimum=0,
-        ),
-    ] = 0
-    max_length_ratio: Annotated[
-        float,
-        Option(
-            "Highest ratio between the word counts of the two sides of an aligned pair; pairs "
-            "above it are rejected. 0 means no limit",
-            "max_length_ratio",
-            minimum=0,
-        ),
-    ] = 0.0
-
     def identity(self) -> dict[str, Any]:
         """The settings that decide the rows: all but `strict`."""
-        values = self.stated()
+        values = dataclasses.asdict(self)
         del values["strict"]
         return values
-
-    def stated(self) -> dict[str, Any]:
-        """All settings; of pairs the first side where none is named."""
-        return dataclasses.asdict(self) | ({"side": FIRST} if self.side == AUTO else {})
 
     def number_fields(self) -> tuple[str, ...]:
         """The fields of `numbers`."""
@@ -228,17 +180,14 @@ class ReadPlan(Group, group="read"):
         return _KeepingPlan(**vars(self), names=names) if names else self
 
     def sides(self) -> tuple[ReadPlan, ReadPlan]:
-        """The plans by which the first and the second side of aligned pairs are the texts."""
-        return dataclasses.replace(self, side=FIRST), dataclasses.replace(self, side=SECOND)
+        """The plans by which the read and the carried texts of aligned pairs are the texts."""
+        text, translation = (dataclasses.replace(self, text_field=name) for name in PAIR)
+        return (translation, text) if self.text_field == PAIR[1] else (text, translation)
 
     def _check_together(self) -> None:
-        """Raise `UsageError` for a mark that CSV cannot have, or a ratio below 1."""
-        check_languages("`read.normalize`", self.normalize)
+        """Raise `UsageError` for a mark that CSV cannot have, or for a filter."""
         if self.where:
             parsed(self.where)
-        if 0 < self.max_length_ratio < 1:
-            allowed = "0, or 1 or more: the longer side over the shorter"
-            raise bad_setting("`read.max_length_ratio`", allowed, self.max_length_ratio)
         for name in ("separator", "quote", "escape"):
             check_mark(f"`read.{name}`", getattr(self, name))
 
@@ -251,20 +200,6 @@ class _KeepingPlan(ReadPlan, group="read"):
 
     def kept_fields(self) -> tuple[str, ...]:
         return self.names
-
-
-def check_direction(setting: str, direction: str) -> None:
-    """Raise `UsageError` unless two sides are named, or none."""
-    if direction and not _DIRECTION.fullmatch(direction):
-        cure = "Write a script or region after an underscore, as in pt_BR-en."
-        raise bad_setting(setting, "two languages with a hyphen, such as de-en", direction, cure)
-
-
-def check_languages(setting: str, direction: str) -> None:
-    """Raise `UsageError` unless two languages are named, or none."""
-    check_direction(setting, direction)
-    for language in filter(None, direction.split("-")):
-        code_of(language, setting)
 
 
 def check_mark(setting: str, mark: str) -> None:

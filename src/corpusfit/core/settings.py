@@ -10,13 +10,13 @@ import os
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from corpusfit.core.errors import UsageError, bad_setting, raise_machine_fault
 from corpusfit.core.gone import gone
-from corpusfit.core.options import Option, settings_of, typed
+from corpusfit.core.options import KINDS, Option, Setting, settings_of, typed
 
 SEED = Option("Random seed", "seed", minimum=0, below=2**63)
 """The option `seed` of every plan."""
@@ -38,7 +38,8 @@ class Group:
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""
         for name, setting in settings_of(type(self)).items():
-            setting.check(getattr(self, name))
+            if name != "options":  # who they belong to checks them
+                setting.check(getattr(self, name))
         self._check_together()
 
     def _check_together(self) -> None:
@@ -139,6 +140,59 @@ class Settings:
 
     def _changed(self, name: str, value: Any) -> Self:
         return dataclasses.replace(self, **{name: value})
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """No settings of its own."""
+
+
+def setting(default: Any, **limits: Any) -> Any:
+    """A field of a class's own settings, with a default and the limits of an `Option`."""
+    return field(default=default, metadata={"option": Option("", **limits)})
+
+
+def check_own(settings: Any, group: str) -> None:
+    """Raise `UsageError` for a value beyond the limits of its field, made by `setting`."""
+    for each in dataclasses.fields(settings):
+        if option := each.metadata.get("option"):
+            limited = Setting(f"{group}.{each.name}", (), each.default, option)
+            limited.check(getattr(settings, each.name))
+
+
+def own_values(cls: type, values: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """The values of a class's own settings, which are its fields, in their types.
+
+    Raises:
+        UsageError: the type of a value is another.
+    """
+    defaults = {each.name: each.default for each in dataclasses.fields(cls)}
+    own = dict(values)
+    for key, value in values.items():
+        default = defaults[key]
+        if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+            own[key] = float(value)
+        elif isinstance(default, tuple) and isinstance(value, list):
+            own[key] = tuple(value)
+        elif default not in (dataclasses.MISSING, None) and type(default) is not type(value):
+            kind = KINDS.get(type(default).__name__, "a list")
+            raise bad_setting(f"`{group}.{key}`", kind, value)
+    return own
+
+
+def own_settings(cls: type, values: Mapping[str, Any], group: type[Group]) -> Any:
+    """The own settings of what a group names, such as an objective; it has them as `options`.
+
+    Raises:
+        UsageError: there is no such setting, or its value is not allowed.
+    """
+    names = [each.name for each in dataclasses.fields(cls)]
+    for name in values.keys() - set(names):
+        every = [other for other in settings_of(group) if other != "options"] + names
+        raise unknown(f"{group.group}.{name}", [f"{group.group}.{other}" for other in every])
+    settings = cls(**own_values(cls, values, group.group))
+    check_own(settings, group.group)
+    return settings
 
 
 RENAMED = {

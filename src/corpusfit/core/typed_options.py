@@ -38,10 +38,6 @@ class SelectOptions(ChooseOptions, total=False):
     text_field: str | None
     where: str | None
     strict: bool | None
-    side: str | None
-    normalize: str | None
-    max_words: int | None
-    max_length_ratio: float | None
     target_field: str | None
     seed: int | None
 
@@ -54,7 +50,6 @@ class RankOptions(MachineOptions, total=False):
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
     where: str | None
-    side: str | None
     target_field: str | None
     seed: int | None
 
@@ -70,7 +65,6 @@ class AdaptOptions(MachineOptions, total=False):
     replay_share: float | None
     objective: str | None
     whole_word: bool | None
-    tag_domains: bool | None
     loss_on: Literal["all", "assistant", "completion"] | None
     weights: Literal["off", "lambda", "resample", "mask+lambda"] | None
     max_steps: int | None
@@ -80,10 +74,6 @@ class AdaptOptions(MachineOptions, total=False):
     learning_rate: float | None
     adapter: Literal["pfeiffer", "lora"] | None
     text_field: str | None
-    side: str | None
-    normalize: str | None
-    max_words: int | None
-    max_length_ratio: float | None
     seed: int | None
 
 
@@ -98,16 +88,10 @@ class EvaluateOptions(MachineOptions, total=False):
     text_field: str | None
     loss_on: Literal["all", "assistant", "completion"] | None
     label_field: str | None
-    direction: str | None
-    normalize: str | None
-    augment: Literal["tfidf", "backtranslate"] | None
-    mt: str | Path | None
-    mt_back: str | Path | None
     epochs: int | None
     learning_rate: float | None
     batch: int | None
     length: int | None
-    beam: int | None
     seed: int | None
 
 
@@ -125,9 +109,6 @@ class SplitOptions(MachineOptions, total=False):
     near: bool | None
     text_field: str | None
     strict: bool | None
-    normalize: str | None
-    max_words: int | None
-    max_length_ratio: float | None
     seed: int | None
 
 
@@ -150,7 +131,6 @@ class ClustersOptions(MachineOptions, total=False):
     embedder: str | Path | None
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
-    side: str | None
     seed: int | None
 
 

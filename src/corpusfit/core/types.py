@@ -190,18 +190,16 @@ class Parts(NamedTuple):
 class Document:
     """One usable row.
 
-    `byte` is where it begins in the unpacked source, `id` the value of its id field, `translation`
-    the side of an aligned pair that is not the text (None for other rows), `value` the id field as
-    it is, also where it is a fraction or a list, which are no ids; `fields` by name those fields of
-    the row that a template or a chat makes the text of, and those of `choose.keep`; `numbers` those
-    of `read.numbers`.
+    `byte` is where it begins in the unpacked source, `id` the value of its id field, `value` the id
+    field as it is, also where it is a fraction or a list, which are no ids; `fields` by name those
+    fields of the row that a template or a chat makes the text of, those of `choose.keep`, and of an
+    aligned pair the text that is not read; `numbers` those of `read.numbers`.
     """
 
     row: int
     byte: int
     text: str
     id: str | int | None
-    translation: str | None = None
     value: object = field(default=None, compare=False)
     fields: dict[str, Any] | None = field(default=None, compare=False)
     numbers: tuple[float, ...] = field(default=(), compare=False)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CLUSTERS = Offer(
     ClustersPlan,
-    ("mixture", "draw", "embed", "cut", "read.text_field", "read.side", "seed"),
+    ("mixture", "draw", "embed", "cut", "read.text_field", "seed"),
     example="cut.gamma=5",
 )
 

@@ -39,7 +39,7 @@ from corpusfit.selection.fit import Sample, commits_of, prepare_encoder
 from corpusfit.selection.labels import NONE, labels_at
 from corpusfit.selection.samples import ALL, Drawn, below, first_bound, lowest, merge, strings
 from corpusfit.text.context import Machine, Run, absolute, command_words
-from corpusfit.text.pairs import sampled, warn_english_only, with_side
+from corpusfit.text.pairs import warn_english_only
 from corpusfit.text.reading import Reasons, Tally
 
 TRIED = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30)  # numbers of clusters for BIC
@@ -85,9 +85,6 @@ def clusters(
     with contextlib.ExitStack() as stack, machine.running(folder.work) as context:
         sources = context.find(corpus_inputs, plan.read, "corpus")
         stack.enter_context(locked(folder.work, "clusters", make=True))
-        texts = sampled(sources, plan.read)
-        read = with_side(plan.read, plan.embed.embedder, machine.progress.note, texts)
-        plan = dataclasses.replace(plan, read=read)
         run = Run.of(context, plan.reading(), [], sources)
         run.engine.require_shared(run.cache, "`cache`")
         run.engine.needs_gpu = plan.embed.needs_gpu
@@ -95,8 +92,7 @@ def clusters(
             encoder = prepare_encoder(run, plan.embed)
             commits = commits_of(run.engine, [plan.embed.embedder])
         run = dataclasses.replace(run, encoder=encoder, commits=commits)
-        settings = {**plan.as_dict(), "read": plan.read.stated()}
-        del settings["read"]["strict"]
+        settings = {**plan.as_dict(), "read": plan.read.identity()}
         settings["embed"]["device"] = kind_of(plan.embed.device)
         identity = {
             "command": "clusters",

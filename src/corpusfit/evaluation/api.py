@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from corpusfit.core.artifacts import local_folder_path
-from corpusfit.core.engine.pace import parse_duration
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.core.plan import Plan
@@ -28,25 +27,31 @@ if TYPE_CHECKING:
 
 EVALUATE = Offer(
     EvaluatePlan,
-    ("model", "task", "augment", "finetune", "decode", "likelihood", "seed"),
+    ("model", "task", "finetune", "likelihood", "seed"),
     required=("model",),
     example="task.dev_share=0.2",
 )
-CONTAMINATION = Offer(Plan, ("read.text_field",))
+_FIELDS = {
+    "text_field": {
+        "help": "Field or column that holds the text, a template of fields such as "
+        "'{title}\\n{body}', or several fields, separated by commas, whose texts are all checked",
+    }
+}
+CONTAMINATION = Offer(Plan, ("read.text_field",), differs=_FIELDS)
 SPLIT = Offer(
     SplitPlan,
     (
         "split",
         "read.text_field",
         "read.strict",
-        "read.normalize",
-        "read.max_words",
-        "read.max_length_ratio",
         "seed",
     ),
+    differs=_FIELDS,
     example="read.id_field=key",
 )
-OVERLAPS = Offer(SplitPlan, ("split.near", "read.text_field"), example="read.id_field=key")
+OVERLAPS = Offer(
+    SplitPlan, ("split.near", "read.text_field"), differs=_FIELDS, example="read.id_field=key"
+)
 
 
 def _resolve(
@@ -78,7 +83,6 @@ def evaluate(
     base: str | Path = "",
     seeds: int = 8,
     train_sizes: Sequence[int] = (),
-    time: str | float = "",
     plan: EvaluatePlan | Path | str | None = None,
     settings: Sequence[str] = (),
     overwrite: bool = False,
@@ -87,19 +91,15 @@ def evaluate(
 ) -> Evaluated:
     """Fine-tune a model on a labeled task with several seeds, and compare it with its base.
 
-    Translation models are evaluated as they are, and so are causal models with
-    `kind="language_modeling"`.
+    Causal models are evaluated as they are with `kind="language_modeling"`.
 
     Args:
-        task: a folder with train, dev and test in any supported format, a file, or `hub:NAME`; for
-            translation models line-aligned files in a folder, or `pair:FILE,FILE`.
+        task: a folder with train, dev and test in any supported format, a file, or `hub:NAME`.
         out: local folder that is new, empty, or of the same task and settings.
         base: model to compare with (default: none).
         seeds: number of fine-tunings of each model and size; `{seed}` in the name of a model stands
             for the seed, so that each has a model of its own.
         train_sizes: numbers of training examples (default: all examples).
-        time: about how long it may take, such as "30min", or seconds; sets the number of seeds,
-            from measured steps, to at most `seeds`.
         plan: a plan, or a TOML file with settings.
 
     Returns:
@@ -110,22 +110,10 @@ def evaluate(
     )
     from corpusfit.evaluation import evaluating
 
-    folder = local_folder_path(out, "`out`")
-    if time:
-        seconds = parse_duration("`time`", time)
-
-        def seeds_within() -> int:
-            measured = evaluating.estimate_evaluation(
-                built, task, base=str(base), seeds=1, train_sizes=train_sizes, machine=machine
-            )
-            return min(seeds, evaluating.seeds_within(seconds, measured["seconds"]))
-
-        by = seconds, built.as_dict(), task, str(base), seeds, list(train_sizes)
-        seeds = evaluating.EvaluateFolder(folder).decided(by, seeds_within)
     return evaluating.evaluate(
         built,
         task,
-        folder,
+        local_folder_path(out, "`out`"),
         base=str(base),
         seeds=seeds,
         train_sizes=train_sizes,
@@ -134,7 +122,7 @@ def evaluate(
     )
 
 
-@dry_run(evaluate, without=("out", "time", "overwrite"))
+@dry_run(evaluate, without=("out", "overwrite"))
 def estimate_evaluation(
     *, base: str | Path = "", seeds: int = 8, train_sizes: Sequence[int] = (), **options: Any
 ) -> dict[str, Any]:
@@ -198,11 +186,11 @@ def split(
     machine: Machine | None = None,
     **options: Unpack[SplitOptions],
 ) -> Split:
-    """Split a corpus or a parallel corpus into train, dev and test without overlap.
+    """Split a corpus into train, dev and test without overlap.
 
     Args:
-        data: inputs as for `corpus` in `select`. Of a parallel corpus (`pair:train.de,train.en` or
-            `pair:FILE.tsv`), one translation of each text and one text of each translation is kept.
+        data: inputs as for `corpus` in `select`. Of rows with several texts, those of aligned pairs
+            (`pair:train.de,train.en`) or of several fields, no text is kept twice.
         out: local folder that is new, empty, or of the same split.
 
     Returns:
@@ -239,7 +227,7 @@ def overlaps(
             rows, or texts), or folders of `split`.
 
     Returns:
-        The counts by folder, side, split, and split searched for its texts.
+        The counts by folder, text of a row, split, and split searched for its texts.
     """
     built = OVERLAPS.build(plan, settings, options)
     from corpusfit.evaluation import overlap

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.languages import word_pattern
+from corpusfit.core.settings import NoSettings
 from corpusfit.embed.hardware import Hardware
 from corpusfit.embed.prediction import Predictor
 from corpusfit.evaluation.formats import Labeled
@@ -67,6 +66,8 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 Answering = Callable[[Examples, Callable[[float], None]], tuple[list[Any], int]]
 # The examples of `train`, `dev` and `test`, or of those that a task has.
 Splits = dict[str, Labeled]
+# A task's name, texts with labels by split, names of labels, and notes for the user.
+Read = tuple[str, Mapping[str, Sequence[tuple[str, Any]]], tuple[str, ...], Sequence[str]]
 
 
 class TaskType(ABC):
@@ -98,8 +99,14 @@ class TaskType(ABC):
     """What a score is shown in: points (hundredths), or the unit of a negated error."""
     default_metric: ClassVar[str]
     """The default of `--metric`."""
+    learns: ClassVar[bool] = True
+    """Whether a model is fine-tuned, by a seed and train; otherwise it answers as it is."""
     group: ClassVar[str] = ""
-    """The plan's group by which a model answers dev and test as it is; none: it is fine-tuned."""
+    """The plan's group by which a model answers as it is, beside `settings`; may be none."""
+    settings: ClassVar[type] = NoSettings
+    """Its own settings, `task.NAME`: a frozen dataclass; fields with limits by `setting`."""
+    answered: ClassVar[tuple[str, ...]] = ("dev", "test")
+    """The splits that a model answers as it is."""
     doing: ClassVar[str] = "fine-tune"
     """What a model does, for the progress of a command."""
     truncation: ClassVar[str] = ""
@@ -114,8 +121,6 @@ class TaskType(ABC):
     """Defaults of the fine-tuning: for texts those of TADPOLE, section 4."""
     with_adapter: ClassVar[Mapping[str, Any]] = {}
     """Fields of `finetuning` that differ where an adapter is trained."""
-    augmentations: ClassVar[tuple[str, ...]] = ("tfidf", "backtranslate")
-    """Allowed values of `--augment`: those that keep the label."""
 
     def unit_of(self, metric: str) -> str:
         """What a metric's score is shown in: `unit`, unless a kind has metrics of several."""
@@ -123,16 +128,6 @@ class TaskType(ABC):
 
     def __init__(self, kind: str) -> None:
         self.kind = kind  # its name
-
-    @property
-    def learns(self) -> bool:
-        """Whether a model is fine-tuned, by a seed and train; otherwise a task needs only test."""
-        return not self.group
-
-    @property
-    def parallel(self) -> bool:
-        """Whether an example is a text with its translation."""
-        return self.forms == ("pairs",)
 
     def claims(self, labels: Sequence[object]) -> bool:
         """Whether these values of a label field, none missing, can only be of this kind."""
@@ -146,6 +141,18 @@ class TaskType(ABC):
         """
         label = one_label(value) if isinstance(value, str | int) else ""
         return [label] if label else None
+
+    def read(self, location: str, plan: TaskPlan) -> Read | None:
+        """Read a task that is in none of `forms`; None if its forms are read.
+
+        Only `task.kind` names such a kind, as no format shows it.
+
+        Raises:
+            InputError: its texts cannot be read.
+            UsageError: the location or a setting does not fit.
+        """
+        del location, plan
+        return None
 
     def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
         """The splits with labels in one form, and notes for the user on what was converted.
@@ -252,11 +259,11 @@ class TaskType(ABC):
         return likeliest
 
     def open_model(self, task: Task, plan: EvaluatePlan, hardware: Hardware) -> Answering:
-        """Open a model that answers without fine-tuning; for kinds with a `group` only.
+        """Open a model that answers without fine-tuning; for kinds that do not learn only.
 
         Args:
             task: the task, with its training examples.
-            plan: the model, and the settings of `group`.
+            plan: the model, and the settings of `group` and `settings`.
             hardware: device and precision.
 
         Raises:
@@ -301,43 +308,6 @@ class TaskType(ABC):
     def signatures(self, labels: tuple[str, ...]) -> dict[str, str]:
         """Signature of each metric, such as sacreBLEU's; empty for most kinds."""
         return {}
-
-    def paired_tests(self, ours: NDArray[Any], base: NDArray[Any]) -> dict[str, dict[str, float]]:
-        """p-values of the kind's own paired tests, by metric; empty for most kinds.
-
-        Args:
-            ours: [n, 3, k], the tally of a model.
-            base: [n, 3, k], the tally of the base model.
-        """
-        return {}
-
-    def fragments(self, examples: Examples, labels: Sequence[str]) -> list[list[list[str]]]:
-        """Every piece of every example, split: words that `tfidf` may replace at odd positions.
-
-        Raises:
-            UsageError: no word may be replaced.
-        """
-        return [[split_words(text) for text in pieces] for pieces in examples.pieces]
-
-
-_MARK = r"<[^<>\s]+>|\[[^\[\]\s]+\]|@[^@$\s]+\$"
-
-
-@cache
-def _parts() -> re.Pattern[str]:
-    """A mark, which stays, or a word, which is the group."""
-    word = word_pattern("'’.-").pattern
-    return re.compile(f"{_MARK}|({word})")
-
-
-def split_words(text: str) -> list[str]:
-    """Split a text into separators and words in turn; joining the parts restores the text."""
-    parts, at = [], 0
-    for match in _parts().finditer(text):
-        if match[1]:
-            parts += [text[at : match.start()], match[1]]
-            at = match.end()
-    return [*parts, text[at:]]
 
 
 def one_label(value: str | int) -> str:

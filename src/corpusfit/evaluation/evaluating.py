@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import remove
 from corpusfit.core.engine import Call, Meter, Progress
-from corpusfit.core.engine.pace import SAFE_SHARE, format_duration
 from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.manifest import Finished, OutFolder, locked, versions
 from corpusfit.embed.folders import require_extra
 from corpusfit.embed.hardware import resolve, resolve_device
-from corpusfit.evaluation.augment import BackTranslator, require_allowed, write_augmented_examples
 from corpusfit.evaluation.contract import TaskType
 from corpusfit.evaluation.finetune import FineTuning, answering_hardware, fine_tune, require_models
-from corpusfit.evaluation.network import Side, head_fingerprint, trains_adapter
+from corpusfit.evaluation.network import Side, trains_adapter
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan, metric_of, settled
 from corpusfit.evaluation.probing import WHOLE, Probes, learned_from, run_probes
 from corpusfit.evaluation.reading import SPLITS, read_task
@@ -32,13 +30,13 @@ from corpusfit.evaluation.task import (
     Outcome,
     Task,
     nested_places,
+    notable,
     split_overlaps,
     store_task,
     task_digest,
 )
 from corpusfit.evaluation.tasks import load
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model
-from corpusfit.text.pairs import check_languages
 
 OURS, BASE = "model", "base"
 SETTINGS = {OURS: "`model.name`", BASE: "`base`"}  # the settings that name the models
@@ -53,11 +51,6 @@ class EvaluateFolder(OutFolder):
         super().__init__(path)
         self.outcomes = path / "outcomes"
         self.task = self.work / "task.json"
-        self.accompanied = self.work / "companions"
-
-    def companions(self, size: int) -> Path:
-        """Augmented examples of the first `size` training examples, 0 for all."""
-        return self.accompanied / f"{size}.json"
 
     def outcome(self, model: str, size: int, seed: int) -> Path:
         """The file of an outcome, by the model's fingerprint, training size (0: all) and seed."""
@@ -70,7 +63,7 @@ class EvaluateFolder(OutFolder):
 
     def _clear(self) -> None:
         super()._clear()
-        remove(self.outcomes, self.task, self.accompanied)
+        remove(self.outcomes, self.task)
 
 
 class Evaluated(Finished):
@@ -105,7 +98,7 @@ def evaluate(
 ) -> Evaluated:
     """Fine-tune a model and its base with several seeds, and compare them.
 
-    For a task without training (translation, plain text) each model answers as it is, once.
+    For a task without training (plain text) each model answers as it is, once.
     `{seed}` in the name of a model stands for the random seed: each seed has a model of its own.
 
     Every answer of every seed is kept, so the same folder takes more seeds and sizes later.
@@ -124,7 +117,7 @@ def evaluate(
         folder.begin(_identity(plan, labeled), overwrite=overwrite)
         # copies of test texts in train raise every score, so warn of them
         common = split_overlaps(labeled)
-        for note in (*labeled.notes, *common.notes()):
+        for note in (*labeled.notes, *notable(common)):
             machine.progress.warn(note)
         evaluation = _Evaluation(plan, labeled, folder, models, sizes, seeds)
         evaluation.run(machine)
@@ -153,7 +146,7 @@ def evaluate(
                 **{split: len(getattr(labeled, split)) for split in SPLITS},
                 "notes": labeled.notes,
             },
-            "overlaps": common.as_dict(),
+            "overlaps": [dataclasses.asdict(each) for each in common],
             "seeds": seeds,
             "metric": metric_of(plan.task, labeled.kind),
             "unit": task_type.unit_of(metric_of(plan.task, labeled.kind)),
@@ -186,7 +179,6 @@ def _prepare(
             ("`train_sizes`", ",".join(map(str, train_sizes))),
             ("`model.adapter`", plan.model.adapter),
             ("`model.frozen`", plan.model.frozen),
-            ("`augment.kind`", plan.augment.kind),
         ):
             if value:
                 allowed = f"left out for {labeled.kind}, for which no model is trained"
@@ -194,8 +186,6 @@ def _prepare(
     elif plan.model.frozen and not task_type.probes:
         cure = "Its answers are not classes of texts or words."
         raise bad_setting("`model.frozen`", f"left out for {labeled.kind}", True, cure)
-    if plan.augment.kind:
-        require_allowed(plan.augment, labeled.kind)
     n = len(labeled.train)
     for size in train_sizes:
         if not 1 <= size <= n:
@@ -204,10 +194,6 @@ def _prepare(
     # one seed is enough where nothing is random
     if not task_type.learns and not any("{seed}" in name for name in (plan.model.name, base)):
         seeds = 1
-    if task_type.parallel:
-        references = (str(labels[0]) for labels in labeled.test.labels)
-        pairs = zip(labeled.test.texts(), references, strict=True)
-        check_languages(pairs, "`task`", progress.warn)
     return labeled, sorted(set(train_sizes)) or [0], seeds
 
 
@@ -229,17 +215,15 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     task_type = load(task.kind)
     if plan.model.frozen:
         settings["model"]["frozen"] = "probe 3"  # raised where a probe's scores change
-    for group in {"decode", "likelihood"} - {task_type.group}:
-        del settings[group]
+    settings["task"]["options"] = dataclasses.asdict(plan.task.own)
+    if task_type.group != "likelihood":
+        del settings["likelihood"]
     hardware = (
         resolve(plan.finetune, "finetune")
         if task_type.learns
         else answering_hardware(plan, task.kind)
     )
     settings["finetune"] |= {"device": hardware.kind, "precision": hardware.precision}
-    for name in filter(settings["augment"].get, ("mt", "mt_back")):
-        model_name = settings["augment"][name]
-        settings["augment"][name] = head_fingerprint(model_name, f"`augment.{name}`")
     installed = versions()
     # another minor version of a library may change the last bits, not the meaning
     libraries = {n: installed[n].split(".")[0] for n in ("torch", "transformers") if n in installed}
@@ -268,7 +252,6 @@ class _Evaluation:
         # by model and size, as a model's states are computed once for all of its probes
         probes: dict[tuple[str, int], Probes] = {}
         for size, seed in itertools.product(self.sizes, range(self.seeds)):
-            extra = folder.companions(size) if plan.augment.kind else None
             for role, side in self.models.items():
                 model = side.models[seed]
                 run_plan = dataclasses.replace(plan, model=model.plan)
@@ -276,40 +259,23 @@ class _Evaluation:
                 if out.exists():
                     continue
                 if plan.model.frozen:
-                    of_model = Probes(folder.task, run_plan, size, extra, {})
+                    of_model = Probes(folder.task, run_plan, size, {})
                     of_model = probes.setdefault((model.fingerprint, size), of_model)
                     of_model.outs[seed if self.seeds > 1 else WHOLE] = out
                 else:
-                    pieces[out] = FineTuning(
-                        folder.task, run_plan, size, plan.seed + seed, extra, out
-                    )
+                    pieces[out] = FineTuning(folder.task, run_plan, size, plan.seed + seed, out)
         work: list[FineTuning] | list[Probes] = list(probes.values()) or list(pieces.values())
         if not work:
             return
         # fail on a broken model before hours of fine-tuning the others
         pending = {piece.plan.model for piece in work}
         # a single model fails at its first piece anyway, so it needs no check
-        if len(pending) > 1 or plan.augment.kind:
+        if len(pending) > 1:
             for role, side in self.models.items():
                 opened = [model.plan for model in side.models if model.plan in pending]
                 plans = (dataclasses.replace(plan, model=model) for model in opened)
                 require_models(self.task, plans, SETTINGS[role])
         store_task(self.task, folder.task)
-        # all models train on the same augmented examples
-        for size in self.sizes if plan.augment.kind else ():
-            if folder.companions(size).exists():
-                continue
-            task = self.task.first(size, plan.seed) if size else self.task
-            write_augmented_examples(
-                task.train,
-                plan.augment,
-                folder.companions(size),
-                kind=task.kind,
-                labels=task.labels,
-                seed=plan.seed,
-                device=plan.finetune.device,
-                machine=machine,
-            )
         machine = machine.for_training(resolve_device(plan.finetune.device, "finetune"))
         stage_name = "probe" if plan.model.frozen else load(self.task.kind).doing
         stage = machine.progress.showing(stage_name, len(work), "models")
@@ -379,23 +345,23 @@ class _Evaluation:
             ours, of_ours = self._outcomes(OURS, size)
             base, of_base = self._outcomes(BASE, size)
             comparison = compare(of_ours, of_base, self._score, seed=self.plan.seed)
-            tests = [task_type.paired_tests(a, b) for a, b in zip(of_ours, of_base, strict=True)]
             alike = all(outcome.one_answer for outcome in (*ours, *base))
-            compared.append((size, comparison, tests, alike))
+            compared.append((size, comparison, alike))
         rows = []
         # several training sizes are several tests
-        adjusted = holm([comparison.p for _, comparison, _, _ in compared])
-        for (size, comparison, tests, alike), p in zip(compared, adjusted, strict=True):
+        adjusted = holm([comparison.p for _, comparison, _ in compared])
+        for (size, comparison, alike), p in zip(compared, adjusted, strict=True):
             text = verdict(comparison, comparison.p if p is None else p, unit=unit)
             if alike:
                 text += "; both models give one answer to every test text: nothing is compared"
-            row = {
-                "size": size or len(self.task.train) * task_type.learns,
-                **dataclasses.asdict(comparison),
-                "p_adjusted": p,
-                "verdict": text,
-            }
-            rows.append(row | ({"paired_tests": tests} if any(tests) else {}))
+            rows.append(
+                {
+                    "size": size or len(self.task.train) * task_type.learns,
+                    **dataclasses.asdict(comparison),
+                    "p_adjusted": p,
+                    "verdict": text,
+                }
+            )
         return rows
 
 
@@ -444,19 +410,6 @@ def _warnings(
         )
 
 
-def seeds_within(seconds: float, each: float) -> int:
-    """The number of seeds for a time, of which each takes some seconds."""
-    seeds = int(SAFE_SHARE * seconds / each)
-    if seeds < 1:
-        raise bad_setting(
-            "`time`",
-            f"at least {format_duration(each / SAFE_SHARE)} for one seed of each model and size",
-            format_duration(seconds),
-            "`model.frozen=true` evaluates without fine-tuning, in a fraction of the time.",
-        )
-    return seeds
-
-
 def estimate_evaluation(
     plan: EvaluatePlan,
     task: str,
@@ -484,8 +437,6 @@ def estimate_evaluation(
             opened(base)
         except CorpusfitError as e:  # the time can be estimated without it
             machine.progress.warn(f"The evaluation would stop before its first step: {e.args[0]}")
-    if plan.augment.mt:
-        BackTranslator.load(plan.augment.mt, plan.augment.mt_back, device="cpu")
     plan = dataclasses.replace(plan, model=own)
     names = [name for name in (plan.model.name, base) if name]
     models = len(names) * seeds
@@ -502,8 +453,6 @@ def estimate_evaluation(
         max_examples = _STEPS * batch
         sizes = [size or lengths["train"] for size in sizes]
         lengths["train"] = max(sizes)
-        if plan.augment.kind:
-            sizes = [size * (1 + plan.augment.copies) for size in sizes]
         predicted = (epochs + 1) * lengths["dev"] + lengths["test"]
         each = [epochs * size + predicted / 3 for size in sizes]
         if plan.model.frozen:  # every text goes through the model once
@@ -526,10 +475,10 @@ def estimate_evaluation(
         store_task(sample, folder / "task.json")
         stored, place = folder / "task.json", folder / "outcome.json"
         if plan.model.frozen:
-            probes = Probes(stored, plan, 0, None, {WHOLE: place})
+            probes = Probes(stored, plan, 0, {WHOLE: place})
             (out,) = engine.map(Call(run_probes, encodes=True), [probes])
         else:
-            tuning = FineTuning(stored, one, 0, plan.seed, None, place)
+            tuning = FineTuning(stored, one, 0, plan.seed, place)
             (out,) = engine.map(Call(fine_tune, encodes=True), [tuning])
         outcome = Outcome.read(out)
         at_once = machine.for_training(outcome.tune["device"]).workers or engine.workers

@@ -31,7 +31,7 @@ from corpusfit.evaluation.encoding import (
 from corpusfit.evaluation.network import HeadedModel, open_with_head
 from corpusfit.evaluation.plan import EvaluatePlan, settled
 from corpusfit.evaluation.probing import open_encoder
-from corpusfit.evaluation.task import Examples, Outcome, Task, load_examples, load_task
+from corpusfit.evaluation.task import Examples, Outcome, Task, load_task
 from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training.adapters import trainable_parameters
@@ -51,7 +51,6 @@ def finetune(
     task: Task,
     plan: EvaluatePlan,
     seed: int,
-    extra: Examples | None = None,
     *,
     on_share: Callable[[float], None] | None = None,
 ) -> Outcome:
@@ -71,7 +70,7 @@ def finetune(
     )
     with seeded(seed), kept_memory(), naming_memory_errors(out_of_memory):
         tuning = _FineTuning(task, plan, seed, headed, hardware, on_share)
-        answers = tuning.run(extra)
+        answers = tuning.run()
     splits = {"dev": task.dev, "test": task.test}
     measure = load(task.kind).measure
     return Outcome(
@@ -112,12 +111,11 @@ class _FineTuning:
         self.learned, self.spent = 0, 0.0
         self.passed, self.passes = 0, 1
 
-    def run(self, extra: Examples | None) -> dict[str, NDArray[Any]]:
+    def run(self) -> dict[str, NDArray[Any]]:
         """Train until the last epoch or early stopping; the answers of the best epoch, by split."""
         settings = self.plan.finetune
         assert settings.epochs and settings.batch and settings.patience is not None  # noqa: S101, PT018
-        examples = self.task.train if extra is None else self.task.train.followed_by(extra)
-        train, dev = self._encoded("train", examples), self._encoded("dev", self.task.dev)
+        train, dev = self._encoded("train", self.task.train), self._encoded("dev", self.task.dev)
         # train the embeddings of train's tokens only: the others would just decay
         self.words = TaskVocabulary(self.model, np.concatenate(train.ids), self.headed.special.pad)
         parameters = trainable_parameters(self.model)
@@ -160,8 +158,7 @@ class _FineTuning:
         assert self.plan.finetune.length is not None  # noqa: S101
         tokenizer, special = self.headed.tokenizer, self.headed.special
         encoded = encode(examples, self.task.kind, tokenizer, special, self.plan.finetune.length)
-        unaugmented = len(getattr(self.task, name))  # without augmented examples
-        self.truncated[name] = int(encoded.truncated[:unaugmented].sum())
+        self.truncated[name] = int(encoded.truncated.sum())
         return encoded
 
     def _epoch(self, epoch: int, train: Encoded, train_plan: TrainPlan, updates: Updates) -> float:
@@ -253,7 +250,6 @@ class FineTuning:
     plan: EvaluatePlan
     size: int  # number of training examples, drawn with the plan's seed; 0 for all
     seed: int  # of the fine-tuning
-    extra: Path | None  # augmented examples, written by `store_examples`
     out: Path
 
 
@@ -265,8 +261,7 @@ def fine_tune(piece: FineTuning) -> Path:
         return piece.out
     if piece.size:
         task = task.first(piece.size, piece.plan.seed)
-    extra = None if piece.extra is None else load_examples(piece.extra)
-    outcome = finetune(task, piece.plan, piece.seed, extra, on_share=report)
+    outcome = finetune(task, piece.plan, piece.seed, on_share=report)
     # A fine-tuning that gives one answer to everything has failed. Where the rate is ours to
     # choose, a higher one is tried, then a lower one.
     # Dev shows whether it has, because test must not decide on a training.
@@ -279,7 +274,7 @@ def fine_tune(piece: FineTuning) -> Path:
         failed.append(rate)
         rate = float(f"{first * factor:.2g}")
         plan = piece.plan.with_value("finetune.learning_rate", rate)
-        tried.append(finetune(task, plan, piece.seed, extra, on_share=report))
+        tried.append(finetune(task, plan, piece.seed, on_share=report))
         outcome = outcome if tried[-1].one_answer_on("dev") else tried[-1]
     if failed:
         outcome = dataclasses.replace(
@@ -317,7 +312,7 @@ def require_models(
 
 def answering_hardware(plan: EvaluatePlan, kind: str) -> Hardware:
     """Device and precision of a model that is evaluated without training."""
-    precision = getattr(plan, load(kind).group).precision
+    precision = getattr(plan, load(kind).group or "finetune").precision
     hardware = resolve(dataclasses.replace(plan.finetune, precision=precision), "finetune")
     if precision == "auto" and hardware.device == "cpu":
         return hardware._replace(precision="fp32")  # fewer answers tie
@@ -333,9 +328,7 @@ def answer_task(
     hardware = answering_hardware(plan, task.kind)
     task_type = load(task.kind)
     answer = task_type.open_model(task, plan, hardware)
-    splits = {"dev": task.dev, "test": task.test}
-    if task_type.group == "decode":
-        splits = {split: splits[split] for split in plan.decode.splits.split(",")}
+    splits = {split: getattr(task, split) for split in task_type.answered}
     splits = {split: examples for split, examples in splits.items() if len(examples)}
     total = sum(map(len, splits.values()))
     count = _counter(total, on_share)
@@ -347,8 +340,7 @@ def answer_task(
     with kept_memory():
         for split, examples in splits.items():
             predicted[split], truncated[split] = answer(examples, count)
-            dtype = object if task_type.parallel else None
-            tally = task_type.tally(task.labels, examples, np.asarray(predicted[split], dtype))
+            tally = task_type.tally(task.labels, examples, np.asarray(predicted[split]))
             sums[split] = tally.tolist()
             values = {
                 name: float(task_type.score(name, tally.sum(0)))
@@ -356,6 +348,7 @@ def answer_task(
             }
             scores[split] = {name: value for name, value in values.items() if math.isfinite(value)}
     seconds = time.perf_counter() - started
+    how = dataclasses.asdict(getattr(plan, task_type.group)) if task_type.group else {}
     return Outcome(
         size=0,
         seed=seed,
@@ -363,7 +356,7 @@ def answer_task(
         predicted=predicted,
         history=[],
         best=0,
-        tune={**dataclasses.asdict(getattr(plan, task_type.group)), **hardware._asdict()},
+        tune={**how, **dataclasses.asdict(plan.task.own), **hardware._asdict()},
         truncated=truncated,
         seconds=round(seconds, 3),
         cpu_seconds=round(time.process_time() - cpu_started, 3),

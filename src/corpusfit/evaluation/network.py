@@ -1,4 +1,4 @@
-"""Open the models of an evaluation: with a new head for a task, or to translate."""
+"""Open the models of an evaluation, with a new head for a task."""
 
 from __future__ import annotations
 
@@ -11,23 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from corpusfit.core.errors import (
-    MissingDependencyError,
     ModelError,
     bad_setting,
-    raise_machine_fault,
 )
 from corpusfit.core.hub import pinned
 from corpusfit.embed.contract import digest
-from corpusfit.embed.folders import ADAPTER, ModelSetting, commit_of, find, transformer_folder
+from corpusfit.embed.folders import ADAPTER, commit_of, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seed_generators, seeded
 from corpusfit.embed.prediction import evaluation_mode, relative_difference
 from corpusfit.embed.transformer import (
-    LOCAL,
     load_tokenizer,
     loading,
     missing_weights,
     position_limit,
-    quiet,
 )
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan
 from corpusfit.evaluation.tasks import load
@@ -45,7 +41,6 @@ from corpusfit.training.plan import AdapterPlan
 from corpusfit.training.special_tokens import (
     SpecialTokens,
     backend_tokenizer,
-    require_translating,
     special_tokens_of,
 )
 
@@ -291,42 +286,3 @@ class Side:
         facts = {"name": self.name, "fingerprint": first.fingerprint, "adapter": first.plan.adapter}
         facts |= {"commit": first.commit} if first.commit else {}
         return facts | ({"by_seed": each} if len(set(each)) > 1 else {})
-
-
-def open_translator(setting: ModelSetting, name: str, precision: str = "fp32") -> tuple[Any, Any]:
-    """A model in evaluation mode and its tokenizer: safetensors only, no code from the folder."""
-    try:
-        import torch
-        import transformers
-    except ImportError as e:
-        raise MissingDependencyError(setting.name, setting.extra) from e
-    folder = transformer_folder(find(name, setting=setting), setting)
-    options: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, **LOCAL}
-    options["dtype"] = torch.bfloat16 if precision == "bf16" else torch.float32
-    try:
-        with quiet():
-            config = transformers.AutoConfig.from_pretrained(folder, **LOCAL)
-            if not config.is_encoder_decoder:
-                raise ModelError(
-                    f"{setting.name}: {name} is not a sequence-to-sequence model, so it cannot "
-                    "translate. Name one that can, such as a MarianMT, T5 or M2M100 model."
-                )
-            tokenizer = load_tokenizer(folder, f"{setting.name}: {name}")
-            model, info = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder, **options)
-    except ModelError:
-        raise
-    except Exception as e:  # a broken folder raises many kinds of exceptions
-        raise_machine_fault(e, f"{setting.name}: {name} cannot be loaded")
-        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        if "SentencePiece" in reason:
-            # MarianMT, M2M100 and a few others need it
-            reason = "its tokenizer needs another library: pip install sentencepiece"
-        raise ModelError(f"{setting.name}: {name} cannot be loaded: {reason}") from e
-    if info["missing_keys"]:
-        lacking = sorted(info["missing_keys"])
-        raise ModelError(
-            f"{setting.name}: {name} lacks weights of a {type(model).__name__}: {lacking[0]} is "
-            "missing. Name a folder with the complete model."
-        )
-    require_translating(setting.name, model, tokenizer, name)
-    return model.eval(), tokenizer

@@ -17,13 +17,15 @@ from corpusfit.core.artifacts import remove, user_path
 from corpusfit.core.errors import InputError
 from corpusfit.core.manifest import OutFolder, is_inside
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Document, Shard, Source, file_of, in_file
+from corpusfit.core.types import Reject, Shard, Source, file_of, in_file
 from corpusfit.evaluation.decontamination.finder import HeldoutIndex
+from corpusfit.evaluation.decontamination.heldout import each_text, with_first_text
 from corpusfit.evaluation.decontamination.report import find_leaks
 from corpusfit.evaluation.reading import SPLITS, split_of
 from corpusfit.text import cures, rows
 from corpusfit.text.context import Machine, RunContext
 from corpusfit.text.contract import format_of
+from corpusfit.text.fields import NoTextError, Row, from_value, text_in
 from corpusfit.text.reading import Reasons, Tally, read_shard, require_none_rejected
 from corpusfit.text.same_text import exact_key, text_keys
 
@@ -32,40 +34,57 @@ _WITHIN = {"train": ("dev", "test"), "dev": ("test",), "test": ()}
 _Keyed = tuple[int, Tally, NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]
 
 
-def sides_of(document: Document) -> tuple[str, ...]:
-    """The text of a row, and its translation if it has one."""
-    if document.translation is None:
-        return (document.text,)
-    return document.text, document.translation
+def with_every_text(sources: Sequence[Source], read: ReadPlan) -> ReadPlan:
+    """The plan by which a row's document carries the texts that are not its first."""
+    first, *others = each_text(sources, read)
+    return first.keeping(tuple(plan.text_field for plan in others))
+
+
+def texts_of(row: Row, read: ReadPlan) -> list[str] | Reject:
+    """All texts of a row that was read by `with_every_text`; each of them must be usable."""
+    if isinstance(row, Reject):
+        return row
+    texts = [row.text]
+    for name in read.kept_fields():
+        value = (row.fields or {}).get(name)
+        try:
+            other = from_value(row.row, row.byte, text_in({name: value}, name))
+        except NoTextError as e:
+            other = Reject(row.row, row.byte, str(e))
+        if isinstance(other, Reject):
+            return dataclasses.replace(other, reason=f"{other.reason} ({name})")
+        texts.append(other.text)
+    return texts
 
 
 @dataclass(frozen=True)
 class KeyTexts:
     """Hash the texts of a shard (XXH3); returns its number, counts, rows and both hashes."""
 
-    read: ReadPlan
+    read: ReadPlan  # of `with_every_text`
     names: tuple[str, ...]
-    sides: int  # 2 for aligned pairs, else 1
 
     def __call__(self, shard: Shard) -> _Keyed:
         texts: list[str] = []
-        if self.sides == 1:
+        each = 1 + len(self.read.kept_fields())
+        if each == 1:
             documents, tally = read_shard(shard, self.read, self.names)
             texts, numbers = documents.texts.to_pylist(), documents.row
         else:
             tally, of_rows = Tally.of(shard), list[int]()
             for row in rows(shard, self.read):
-                if isinstance(row, Document):
-                    of_rows.append(row.row)
-                    texts += sides_of(row)
+                of_row = texts_of(row, self.read)
+                if isinstance(of_row, Reject):
+                    tally.rejects.append((row.row, row.byte, of_row.reason))
                 else:
-                    tally.rejects.append((row.row, row.byte, row.reason))
+                    of_rows.append(row.row)
+                    texts += of_row
             tally.documents, numbers = len(of_rows), np.array(of_rows, np.int64)
             if self.read.strict:
                 require_none_rejected(tally, self.names)
         exact = np.array([exact_key(text.encode()) for text in texts], np.uint64)
-        keys = text_keys(texts).reshape(-1, self.sides)
-        return shard.index, tally, numbers, keys, exact.reshape(-1, self.sides)
+        keys = text_keys(texts).reshape(-1, each)
+        return shard.index, tally, numbers, keys, exact.reshape(-1, each)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +95,8 @@ class Rows:
     source: NDArray[np.int64]  # int64 [n], number of the row's source
     row: NDArray[np.int64]  # int64 [n], number of the row in its source
     place: NDArray[np.int64]  # int64 [n], number of the row in its shard
-    keys: NDArray[np.uint64]  # uint64 [n, sides], `text_keys`
-    written: NDArray[np.uint64]  # uint64 [n, sides], `exact_key`
+    keys: NDArray[np.uint64]  # uint64 [n, texts], `text_keys`
+    written: NDArray[np.uint64]  # uint64 [n, texts], `exact_key`
     rejected: Reasons  # why other rows are unusable
     losses: cures.Losses  # them, and the usable rows of their sources
 
@@ -87,12 +106,12 @@ class Rows:
 
 def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, stage: str) -> Rows:
     """Hash every text, in one pass; holds about 30 bytes per row, 50 for pairs."""
-    sides = 2 if corpus.is_parallel(sources) else 1
-    job = KeyTexts(read, tuple(s.name for s in sources), sides)
+    job = KeyTexts(read, tuple(s.name for s in sources))
     with context.progress.showing(stage, sum(s.size for s in sources)):
         keyed = context.map(job, context.shards_of(sources, read, corpus.packed))
         parts = sorted(keyed, key=lambda part: part[0])
-    none, nothing = np.empty(0, np.int64), np.empty((0, sides), np.uint64)
+    none = np.empty(0, np.int64)
+    nothing = np.empty((0, 1 + len(read.kept_fields())), np.uint64)
     place = np.concatenate([none, *(part[2] for part in parts)])
     first = np.concatenate([none, *(np.full(len(part[2]), part[1].source) for part in parts)])
     source = first + file_of(place)
@@ -144,7 +163,8 @@ class SplitOverlap:
 
     Attributes:
         data: name of the folder.
-        side: language of the side for pairs, as `de`; empty for texts without a translation.
+        field: which text of the rows, by its field, or of pairs by its language, as `de`; empty
+            for rows of one text.
         split: the split whose texts are counted.
         within: the split that is searched; `split` itself for copies after the first.
         texts: number of texts of `split`.
@@ -154,7 +174,7 @@ class SplitOverlap:
     """
 
     data: str
-    side: str
+    field: str
     split: str
     within: str
     texts: int
@@ -194,49 +214,50 @@ def overlaps_in(
 ) -> list[SplitOverlap]:
     """The overlap table of one set of splits."""
     sources = {
-        split: context.find(places[split], read, "check") for split in SPLITS if split in places
+        split: context.find(places[split], with_first_text(read), "check")
+        for split in SPLITS
+        if split in places
     }
-    names = {
-        split: corpus.sides(files) if corpus.is_parallel(files) else ("",)
-        for split, files in sources.items()
-    }
-    (first, sides), *others = names.items()
+    names = {split: _names(files, read) for split, files in sources.items()}
+    (first, fields), *others = names.items()
     for split, other in others:
-        if other != sides:  # they cannot be compared
+        if other != fields:  # they cannot be compared
             raise InputError(
-                f"The splits of {name} must have the same sides; {first} has "
-                f"{', '.join(sides) or 'no pairs'}, {split} has {', '.join(other) or 'no pairs'}. "
+                f"The splits of {name} must have the same texts; {first} has "
+                f"{', '.join(fields) or 'no pairs'}, {split} has {', '.join(other) or 'no pairs'}. "
                 "Give each split files with the same suffixes; put others into another folder."
             )
     rows = {
-        split: key_rows(files, read, context, f"read {split}") for split, files in sources.items()
+        split: key_rows(files, with_every_text(files, read), context, f"read {split}")
+        for split, files in sources.items()
     }
     table: list[SplitOverlap] = []
-    for at, side in enumerate(sides):
+    for at, field in enumerate(fields):
         for split, counted in rows.items():  # copies after the first
             n = len(counted)
             exact, same = (
                 n - len(np.unique(hashes[:, at])) for hashes in (counted.written, counted.keys)
             )
-            table.append(SplitOverlap(name, side, split, split, n, exact, same, None))
+            table.append(SplitOverlap(name, field, split, split, n, exact, same, None))
         for within, splits in _WITHIN.items():
             compared = [split for split in splits if split in rows and within in rows]
             texts = {split: _texts(sources[split], read, at) for split in compared if near}
             contained = {split: np.zeros(0, np.bool_) for split in texts}
             if any(texts.values()):  # `within` is read once for all of them
                 watched = HeldoutIndex.of_texts(itertools.chain(*texts.values()))
-                leaks = find_leaks(watched, sources[within], read.sides()[at], context)
+                searched = each_text(sources[within], read)[at]
+                leaks = find_leaks(watched, sources[within], searched, context)
                 for split, of_split in texts.items():
                     numbers = watched.numbers(of_split)
                     contained[split] = np.isin(numbers, leaks.watched) & (numbers >= 0)
             for split in compared:
-                asking, searched = rows[split], rows[within]
-                identical = np.isin(asking.written[:, at], searched.written[:, at])
-                shared = np.isin(asking.keys[:, at], searched.keys[:, at])
+                asking, found_in = rows[split], rows[within]
+                identical = np.isin(asking.written[:, at], found_in.written[:, at])
+                shared = np.isin(asking.keys[:, at], found_in.keys[:, at])
                 table.append(
                     SplitOverlap(
                         name,
-                        side,
+                        field,
                         split,
                         within,
                         len(asking),
@@ -246,6 +267,14 @@ def overlaps_in(
                     )
                 )
     return table
+
+
+def _names(sources: Sequence[Source], read: ReadPlan) -> tuple[str, ...]:
+    """The names of the texts of a row: of pairs their languages; empty for rows of one text."""
+    if corpus.is_parallel(sources):
+        return corpus.sides(sources)
+    fields = tuple(plan.text_field for plan in each_text(sources, read))
+    return fields if len(fields) > 1 else ("",)
 
 
 def split_input(folder: Path, entry: Mapping[str, Any]) -> str:
@@ -262,13 +291,14 @@ def split_input(folder: Path, entry: Mapping[str, Any]) -> str:
     return f"pair:{files}" + (f":{entry['columns']}" if entry["columns"] else "")
 
 
-def _texts(sources: Sequence[Source], read: ReadPlan, side: int) -> list[str]:
-    """One side of every usable row, in reading order."""
+def _texts(sources: Sequence[Source], read: ReadPlan, at: int) -> list[str]:
+    """One of the texts of every usable row, in reading order."""
+    every = with_every_text(sources, read)
     return [
-        str(row.translation) if side else row.text
-        for shard in corpus.shards(sources, read)
-        for row in corpus.rows(shard, read)
-        if isinstance(row, Document)
+        texts[at]
+        for shard in corpus.shards(sources, every)
+        for row in corpus.rows(shard, every)
+        if not isinstance(texts := texts_of(row, every), Reject)
     ]
 
 

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.options import Option
 from corpusfit.core.plan import (
-    AUTO,
     PRECISIONS,
     Columns,
     Device,
     Escape,
-    Normalize,
     Quote,
     ReadPlan,
     Separator,
-    check_direction,
-    check_languages,
     check_mark,
 )
-from corpusfit.core.settings import SEED, Group, Settings, one_of
+from corpusfit.core.settings import SEED, Group, NoSettings, Settings, one_of, own_settings
 from corpusfit.evaluation.tasks import TASKS, load, metrics, names
 from corpusfit.training.plan import (
     ADAPTERS,
@@ -30,7 +27,6 @@ from corpusfit.training.plan import (
     ASSISTANT,
     COMPLETION,
     WARMUP,
-    DecodePlan,
     MaxGradNorm,
     WeightDecay,
 )
@@ -56,9 +52,6 @@ class LikelihoodPlan(Group, group="likelihood"):
             allowed=PRECISIONS,
         ),
     ] = "auto"
-
-
-AUGMENTS = ("tfidf", "backtranslate")
 
 
 @dataclass(frozen=True)
@@ -113,7 +106,7 @@ class TaskPlan(Group, group="task"):
         Option(
             "Kind of task: `classification`, `language_modeling` (bits per byte of plain text), "
             "`multilabel` (several labels per text), `regression`, `tagging` (labels for words), "
-            "`translation`, or `auto` (decided by format and labels)",
+            "or `auto` (decided by format and labels)",
             "kind",
             metavar="KIND",
             allowed=("auto",),
@@ -128,7 +121,7 @@ class TaskPlan(Group, group="task"):
             "the kind of task are stored",
             "metric",
             default="macro_f1 for classes, micro_f1 for several labels and for spans, pearson "
-            "for numbers, bleu for translations, neg_bits_per_byte for plain text",
+            "for numbers, neg_bits_per_byte for plain text",
             more="Also decides which epoch is best",
             metavar="NAME",
         ),
@@ -166,17 +159,6 @@ class TaskPlan(Group, group="task"):
             default="from the Hugging Face dataset",
         ),
     ] = ""
-    direction: Annotated[
-        str,
-        Option(
-            "Languages of a translation task, source first, such as `de-en`",
-            "direction",
-            default="from the names in pair:…",
-            more="The task's files end in these names, or its .tsv has columns with these names",
-            metavar="FROM-TO",
-        ),
-    ] = ""
-    normalize: Normalize = ""
     separator: Separator = ""
     quote: Quote = '"'
     escape: Escape = ""
@@ -202,12 +184,22 @@ class TaskPlan(Group, group="task"):
         int, Option("Number of test examples to use, drawn with the seed; 0 uses all", minimum=0)
     ] = 0
 
+    options: Annotated[
+        Mapping[str, Any],
+        Option("Settings of a kind of task of another package, by name", default="none"),
+    ] = field(default_factory=dict)
+
+    @property
+    def own(self) -> Any:
+        """The kind's own settings, checked; `auto` has none."""
+        settings = NoSettings if self.kind == "auto" else load(self.kind).settings
+        return own_settings(settings, self.options, type(self))
+
     def _check_together(self) -> None:
         """Raise `UsageError` for a metric that no kind, or not this kind, of task has."""
+        _ = self.own
         for name in ("separator", "quote", "escape"):
             check_mark(f"`task.{name}`", getattr(self, name))
-        check_direction("`task.direction`", self.direction)
-        check_languages("`task.normalize`", self.normalize)
         check_metric("`task.metric`", self.metric, self.kind)
         kinds = [n for n in (names() if self.loss_on else ()) if load(n).conversations]
         if self.loss_on and self.kind not in kinds:
@@ -281,66 +273,12 @@ class FinetunePlan(Group, group="finetune"):
 
 
 @dataclass(frozen=True)
-class AugmentPlan(Group, group="augment"):
-    """The augmentation of training examples with the same label (Xie et al. 2019)."""
-
-    kind: Annotated[
-        str,
-        Option(
-            "Augmentation of the training examples",
-            "augment",
-            default="none",
-            more="`tfidf` replaces uninformative words",
-            allowed=AUGMENTS,
-        ),
-    ] = ""
-    copies: Annotated[int, Option("Number of augmented copies of each example", above=0)] = 1
-    share: Annotated[
-        float, Option("Mean share of a text's words that `tfidf` replaces", above=0, below=1)
-    ] = 0.3
-    mt: Annotated[
-        str,
-        Option(
-            "Model that translates to another language, for `augment.kind=backtranslate`: a folder "
-            "or a Hugging Face hub id (`OWNER/NAME[@REVISION]`)",
-            "mt",
-            default="none",
-            metavar="MODEL",
-        ),
-    ] = ""
-    mt_back: Annotated[
-        str,
-        Option(
-            "Model that translates back to the source language, for `augment.kind=backtranslate`: "
-            "a folder or a Hugging Face hub id (`OWNER/NAME[@REVISION]`)",
-            "mt_back",
-            default="none",
-            metavar="MODEL",
-        ),
-    ] = ""
-
-    def _check_together(self) -> None:
-        models = bool(self.mt) + bool(self.mt_back)
-        if models != (2 if self.kind == "backtranslate" else 0):
-            allowed = "both given with `augment.kind=backtranslate`, and left out without it"
-            settings = (("kind", self.kind), ("mt", self.mt), ("mt_back", self.mt_back))
-            got = " ".join(f"`augment.{name}={value}`" for name, value in settings if value)
-            cure = (
-                "For example `augment.kind=backtranslate` `augment.mt=EN_DE` "
-                "`augment.mt_back=DE_EN`."
-            )
-            raise bad_setting("`augment.mt` and `augment.mt_back`", allowed, got, cure)
-
-
-@dataclass(frozen=True)
 class EvaluatePlan(Settings):
     """Every setting of an evaluation that can change its scores, except the number of seeds."""
 
     model: HeadPlan = HeadPlan()
     task: TaskPlan = TaskPlan()
     finetune: FinetunePlan = FinetunePlan()
-    augment: AugmentPlan = AugmentPlan()
-    decode: DecodePlan = field(default_factory=DecodePlan)
     likelihood: LikelihoodPlan = field(default_factory=LikelihoodPlan)
     seed: Annotated[int, dataclasses.replace(SEED, below=2**31)] = 0
 
@@ -432,8 +370,3 @@ class SplitPlan(Settings):
     read: ReadPlan = field(default_factory=ReadPlan)
     split: SizesPlan = SizesPlan()
     seed: Annotated[int, SEED] = 0
-
-    def _check_together(self) -> None:
-        """Raise `UsageError` for a `side` of pairs: both sides are split and compared."""
-        if self.read.side != AUTO:
-            raise bad_setting("`read.side`", "left out: both sides are read", self.read.side)

@@ -30,7 +30,7 @@ from corpusfit.embed.transformer import TransformerEncoder, load_transformer, to
 from corpusfit.evaluation.encoding import NOWHERE, Encoded, encode
 from corpusfit.evaluation.network import MODEL_TO_EVALUATE
 from corpusfit.evaluation.plan import EvaluatePlan
-from corpusfit.evaluation.task import Examples, Outcome, Task, load_examples, load_task
+from corpusfit.evaluation.task import Examples, Outcome, Task, load_task
 from corpusfit.evaluation.tasks import load
 from corpusfit.training.special_tokens import SpecialTokens, backend_tokenizer, special_tokens_of
 
@@ -50,7 +50,6 @@ class Probes:
     task: Path  # written by `store_task`
     plan: EvaluatePlan
     size: int  # number of training examples, drawn with the plan's seed; 0 for all
-    extra: Path | None  # augmented examples, written by `store_examples`
     # the outcome's file of each draw of the training examples; draw `WHOLE` is of all of them
     outs: dict[int, Path]
 
@@ -63,8 +62,7 @@ def run_probes(piece: Probes) -> Path:
     task = load_task(piece.task)
     if piece.size:
         task = task.first(piece.size, piece.plan.seed)
-    extra = None if piece.extra is None else load_examples(piece.extra)
-    outcomes = probe(task, piece.plan, list(piece.outs), extra, on_share=report)
+    outcomes = probe(task, piece.plan, list(piece.outs), on_share=report)
     for out, outcome in zip(piece.outs.values(), outcomes, strict=True):
         outcome.write(out)
     return next(iter(piece.outs.values()))
@@ -74,7 +72,6 @@ def probe(
     task: Task,
     plan: EvaluatePlan,
     draws: list[int],
-    extra: Examples | None = None,
     *,
     on_share: Callable[[float], None] | None = None,
 ) -> list[Outcome]:
@@ -84,7 +81,6 @@ def probe(
         task: the task.
         plan: the model, and the length, precision and device of `finetune`.
         draws: numbers of bootstrap samples of the training examples; `WHOLE` is all of them.
-        extra: augmented training examples.
         on_share: called with the share of the work that is done.
 
     Returns:
@@ -99,8 +95,7 @@ def probe(
     # the first pass loads kernels and allocates, which the measured speed must not include
     encoder.encode(task.train.take([0]).texts())
     encoding_started = time.perf_counter()
-    train = task.train if extra is None else task.train.followed_by(extra)
-    train = train.take(learned_from(train, plan.seed))
+    train = task.train.take(learned_from(task.train, plan.seed))
 
     splits = {"train": train, "dev": task.dev, "test": task.test}
     total, done = sum(map(len, splits.values())), 0.0

@@ -11,20 +11,10 @@ import numpy as np
 
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import InputError, bad_setting, near_name, raise_machine_fault
-from corpusfit.core.languages import USUAL, bleu_tokenizer
-from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Source
 from corpusfit.evaluation.contract import Splits, TaskType, in_order
 from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.formats.brat import read_brat
-from corpusfit.evaluation.formats.conll import (
-    ABSTRACT,
-    read_conll,
-    read_conllu,
-    read_rct,
-    read_xlsx,
-)
-from corpusfit.evaluation.formats.pairs import languages_of, read_translations
+from corpusfit.evaluation.formats.conll import read_conll, read_conllu
 from corpusfit.evaluation.formats.rows import (
     SUFFIXES,
     class_names,
@@ -39,32 +29,28 @@ from corpusfit.evaluation.task import Examples, Task, nested_places
 from corpusfit.evaluation.tasks import detect, load, names
 from corpusfit.kernels.chance import place_keys
 from corpusfit.text.contract import format_of, suffixes
-from corpusfit.text.cutting import BOM
-from corpusfit.text.files import Stream, unpacked_name
+from corpusfit.text.files import unpacked_name
 from corpusfit.text.formats import hub
-from corpusfit.text.sources import is_pair
 
 SPLITS = ("train", "dev", "test")
 # The formats of a task.
-FORMS = ("rows", "conll", "conllu", "xlsx", "brat", "tokens", "rct", "pairs", "texts")
+FORMS = ("rows", "conll", "conllu", "brat", "tokens", "texts")
 _NAMES = {
     "train": "train",
     **dict.fromkeys(("dev", "devel", "valid", "validation", "val"), "dev"),
     "test": "test",
 }
 _CONLL = (".conll", ".bio", ".iob", ".iob2")
-_OTHERS = (*_CONLL, ".conllu", ".xlsx", ".json")
+_OTHERS = (*_CONLL, ".conllu", ".json")
 _PART = re.compile(r"(.+?)-\d+-of-\d+")
 _PAIR = {".txt", ".ann"}
+_SHEET = ".xlsx"
 # The readers of formats whose labels need no kind of task to be understood, by format.
 READERS: dict[str, Callable[[Sequence[str], str, TaskPlan], Labeled]] = {
     "conll": lambda places, split, _: read_conll(places, split),
     "conllu": lambda places, split, plan: read_conllu(places, split, plan.label_field),
-    "xlsx": lambda places, split, _: read_xlsx(places, split),
     "brat": lambda places, split, _: read_brat(places, split),
     "tokens": read_tokens,
-    "rct": lambda places, split, _: read_rct(places, split),
-    "pairs": read_translations,
     "texts": read_texts,
 }
 _APART = 1  # a random stream other than that of `nested_places`
@@ -82,9 +68,6 @@ class TaskFiles:
 def find_splits(source: str, kind: str, setting: str = "`task`") -> TaskFiles:
     """Find the files of a task's splits."""
     forms = FORMS if kind == "auto" else load(kind).forms
-    pairs = find_pairs(source, setting, only=forms == ("pairs",)) if "pairs" in forms else None
-    if pairs is not None:
-        return pairs
     source = hub.with_prefix(source)
     search = _Search(forms, setting, "test" if forms == ("texts",) else "train")
     if source.startswith(hub.PREFIX):
@@ -98,32 +81,6 @@ def find_splits(source: str, kind: str, setting: str = "`task`") -> TaskFiles:
         cure = f"A task of this kind is {' or '.join(_in_words(form) for form in forms)}."
         raise bad_setting("`task.kind`", f"{fitting} for {source}", kind, cure)
     return task
-
-
-def find_pairs(source: str, setting: str, *, only: bool) -> TaskFiles | None:
-    """The files of a translation task; None if the input is not one."""
-    # Two files of a split whose endings are not formats are line-aligned: `test.de`, `test.en`.
-    path = user_path(source)
-    if is_pair(source) or (only and path.is_file()):
-        return TaskFiles(_stem(Path(source.partition(",")[0])), "pairs", {"test": [source]})
-    if not path.is_dir():
-        return None
-    files: dict[str, list[Path]] = {}
-    for entry in sorted(path.iterdir()):
-        if split_of(entry) and entry.is_file():
-            files.setdefault(split_of(entry), []).append(entry)
-    aligned = [not any(form_of_name(f.name) for f in of_split) for of_split in files.values()]
-    if not only and not (files and all(aligned) and {*map(len, files.values())} == {2}):
-        return None
-    present = ", ".join(f.name for of_split in files.values() for f in of_split)
-    if "test" not in files or max(map(len, files.values())) > 2:
-        raise InputError(
-            f"{setting} {source} must hold test as two line-aligned files such as test.de and "
-            "test.en, or as one .tsv or file of rows, and may hold dev and train; it holds "
-            f"{present or 'no file of a split'}."
-        )
-    places = {split: list(map(str, files[split])) for split in SPLITS if split in files}
-    return TaskFiles(path.absolute().resolve().name, "pairs", places)
 
 
 @dataclass(frozen=True)
@@ -181,7 +138,8 @@ class _Search:
         entries: dict[str, list[Path]] = {}
         for entry in sorted(folder.iterdir()):
             split = split_of(entry)
-            if split and (entry.is_dir() or form_of_name(entry.name, self.forms)):
+            known = form_of_name(entry.name, self.forms) or entry.suffix == _SHEET
+            if split and (entry.is_dir() or known):
                 entries.setdefault(split, []).append(entry)
         if not entries and any(p.suffix == ".ann" for p in _visible(folder)):
             entries["train"] = [folder]  # a brat collection without splits
@@ -232,16 +190,13 @@ class _Search:
         form = form_of_name(path.name, self.forms)
         if path.suffix in _PAIR and any(other.suffix == ".ann" for other in siblings):
             return "brat"
-        # PubMed RCT has no suffix of its own, but begins with an abstract's number
-        if form == "conll":
-            source = Source(path.name, str(path), "", unpacked_name(path.name)[1], 0, "")
-            first = next(iter(Stream(source, ReadPlan())), b"").removeprefix(BOM)
-            if first.startswith(ABSTRACT.encode()):
-                return "rct"
         if not form:
+            cure = "Rename it by its format."
+            if path.suffix == _SHEET:
+                cure = "Save its sheet as tab-separated text whose name ends in .conll."
             raise InputError(
                 f"{self.setting} must be a file whose name ends in {_suffixes(*_OTHERS)}, or "
-                f".txt with .ann; got {path.name}. Rename it by its format."
+                f".txt with .ann; got {path.name}. {cure}"
             )
         return form
 
@@ -274,7 +229,7 @@ def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
         return "texts" if format_of(name) else ""
     if plain.endswith((*_CONLL, ".txt")) or ("rows" not in forms and plain.endswith(".tsv")):
         return "conll"
-    for form, suffix in (("conllu", ".conllu"), ("xlsx", ".xlsx"), ("brat", ".ann")):
+    for form, suffix in (("conllu", ".conllu"), ("brat", ".ann")):
         if name.lower().endswith(suffix):
             return form
     if plain.endswith(".json") or ("rows" not in forms and plain.endswith(SUFFIXES)):
@@ -287,12 +242,9 @@ def _in_words(form: str) -> str:
     descriptions = {
         "conll": f"CoNLL columns ({', '.join(_CONLL)})",
         "conllu": "CoNLL-U (.conllu)",
-        "xlsx": "sheets of words and tags (.xlsx)",
         "brat": "brat (.txt with .ann)",
         "tokens": f"rows of words and tags ({', '.join(SUFFIXES)} or {hub.PREFIX}NAME)",
-        "rct": "PubMed RCT (.txt)",
         "texts": f"rows or plain text ({_suffixes('.txt')} or {hub.PREFIX}NAME)",
-        "pairs": "aligned pairs (test.de and test.en, .tsv, rows or pair:FILE,FILE)",
     }
     return descriptions.get(form) or f"rows ({_suffixes()} or {hub.PREFIX}NAME)"
 
@@ -305,13 +257,24 @@ def _suffixes(*others: str) -> str:
 def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
     """Read a task; its notes list what was skipped, split or converted."""
     # `task_digest` covers the notes, so a change of their wording changes the identity of a run.
-    # A task without training (translation, plain text) needs only test; its other splits may be
-    # empty.
+    # A task without training needs only test; its other splits may be empty.
     plan.check()
-    files = find_splits(location, plan.kind)
-    task_type, splits, names = _read(files, plan)
+    own = None if plan.kind == "auto" else load(plan.kind).read(location, plan)
+    labels: tuple[str, ...] = ()
+    said: Sequence[str] = ()
+    if own is None:
+        files = find_splits(location, plan.kind)
+        task_type, splits, names = _read(files, plan)
+        name = files.name
+    else:
+        name, examples, labels, said = own
+        task_type, names = load(plan.kind), given_names(plan)
+        splits = {
+            split: Labeled([[text] for text, _ in each], [[label] for _, label in each])
+            for split, each in examples.items()
+        }
     metric_of(plan, task_type.kind)
-    left_out = [note for labeled in splits.values() for note in labeled.notes]
+    left_out = [*said, *(note for labeled in splits.values() for note in labeled.notes)]
     splits, converted = task_type.prepare(splits, names)
     notes = [*left_out, *converted]
     if task_type.learns:
@@ -328,30 +291,25 @@ def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
         notes += _unlearned(splits, set(labels[learnable:]))
     else:
         splits = {split: splits.get(split, Labeled([], [])) for split in SPLITS}
-        labels, learnable = (), 0
-        if task_type.parallel:
-            source, target = languages_of(files.places["test"], plan)
-            tokenizer = bleu_tokenizer(target, (labels[0] for labels in splits["test"].labels))
-            # The tokenizer is part of the identity, as it changes BLEU.
-            labels = (source, target) if tokenizer == USUAL else (source, target, tokenizer)
+        learnable = 0
     number = {label: i for i, label in enumerate(labels)}
-    examples = {
+    stored = {
         split: Examples(each.pieces, [task_type.numbers(names, number) for names in each.labels])
         for split, each in splits.items()
     }
     for split, size in (("dev", plan.dev_size), ("test", plan.test_size)):
-        n = len(examples[split])
+        n = len(stored[split])
         if 0 < size < n:
-            examples[split] = examples[split].take(nested_places(n, size, seed))
+            stored[split] = stored[split].take(nested_places(n, size, seed))
             notes.append(f"{size:,} of {n:,} {split} examples are looked at (seed {seed}).")
     return Task(
-        files.name,
+        name,
         task_type.kind,
         labels,
         learnable,
-        train=examples["train"],
-        dev=examples["dev"],
-        test=examples["test"],
+        train=stored["train"],
+        dev=stored["dev"],
+        test=stored["test"],
         notes=tuple(notes),
     )
 

@@ -49,11 +49,12 @@ def bootstrap_scores(
 
 
 def percentile_interval(
-    drawn: NDArray[np.float64], rng: np.random.Generator, level: float
+    drawn: NDArray[np.float64], rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Percentile interval of the mean over seeds, with seeds drawn with replacement."""
+    """95 % percentile interval of the mean over seeds, with seeds drawn with replacement."""
     seeds = rng.integers(0, drawn.shape[1], drawn.shape)
     means = np.take_along_axis(drawn, seeds, axis=1).mean(1)
+    level = 1 - LEVEL
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
@@ -127,7 +128,6 @@ def interval(
     *,
     seed: int,
     rounds: int = 2_000,
-    level: float = 1 - LEVEL,
 ) -> tuple[float, float]:
     """Bootstrap percentile interval of the mean score over seeds.
 
@@ -137,7 +137,7 @@ def interval(
     # alone.
     rng = np.random.default_rng(seed)
     drawn = bootstrap_scores(stack_tallies(tallies_by_seed), metric, rng, rounds)
-    return percentile_interval(drawn, rng, level)
+    return percentile_interval(drawn, rng)
 
 
 def compare(
@@ -166,7 +166,7 @@ def compare(
     # the bootstrap and the randomization draw from streams of their own
     draws, sides = np.random.default_rng(seed).spawn(2)
     drawn = bootstrap_scores(both, metric, draws, rounds)
-    low, high = percentile_interval(drawn[:, :seeds] - drawn[:, seeds:], draws, 1 - LEVEL)
+    low, high = percentile_interval(drawn[:, :seeds] - drawn[:, seeds:], draws)
     p_seeds: float | None = None
     if seeds > 1 and np.ptp(differences) > ROUNDING:
         from scipy import stats
@@ -262,14 +262,12 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
 def mark(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> Mark:
     """`*` for better, `†` for worse; empty if the corrected p or the interval leaves that open."""
     # the tests behind p each take the other's randomness as fixed; the interval has both
-    if adjusted >= level or comparison.low <= 0 <= comparison.high:
+    if adjusted >= LEVEL or comparison.low <= 0 <= comparison.high:
         return ""
     return "*" if comparison.difference > 0 else "†"
 
 
-def finding(
-    comparison: Comparison, adjusted: float, *, level: float = LEVEL, unit: str = POINTS
-) -> str:
+def finding(comparison: Comparison, adjusted: float, *, unit: str = POINTS) -> str:
     """The result of a comparison in words, with its interval and what could have been shown."""
     scale, digits = (100, 1) if unit == POINTS else (1, 4)
     mean = scale * comparison.difference
@@ -283,17 +281,15 @@ def finding(
         "†": f"worse by {size[1:]} {unit} (95 % interval {ends}, {p})",
         "": f"no difference shown ({size} {unit}, 95 % interval {ends}, {p})",
     }
-    text = descriptions[mark(comparison, adjusted, level=level)]
-    if comparison.detectable and not mark(comparison, adjusted, level=level):
+    text = descriptions[mark(comparison, adjusted)]
+    if comparison.detectable and not mark(comparison, adjusted):
         text += f"; {scale * comparison.detectable:.{digits}f} would have been seen"
     return text
 
 
-def verdict(
-    comparison: Comparison, adjusted: float, *, level: float = LEVEL, unit: str = POINTS
-) -> str:
+def verdict(comparison: Comparison, adjusted: float, *, unit: str = POINTS) -> str:
     """`finding` for fine-tunings, with a warning if there is only one seed."""
-    text = finding(comparison, adjusted, level=level, unit=unit)
+    text = finding(comparison, adjusted, unit=unit)
     if comparison.p_seeds is None:
         text += "; one seed only, variation over seeds unknown"
     return text

@@ -30,19 +30,22 @@ from corpusfit.core.manifest import (
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject, Shard, Source
 from corpusfit.evaluation.decontamination.finder import HeldoutIndex
+from corpusfit.evaluation.decontamination.heldout import with_first_text
 from corpusfit.evaluation.decontamination.report import find_leaks
 from corpusfit.evaluation.overlap import (
     Rows,
     SplitFolder,
     key_rows,
     overlaps_in,
-    sides_of,
     split_input,
+    texts_of,
+    with_every_text,
 )
 from corpusfit.evaluation.plan import SplitPlan
 from corpusfit.kernels.chance import value_keys
 from corpusfit.text import cures
 from corpusfit.text.context import Machine, RunContext, absolute
+from corpusfit.text.fields import Row
 from corpusfit.text.reading import Reasons
 from corpusfit.text.same_text import FORM
 
@@ -50,18 +53,18 @@ _LINE_ENDS = re.compile(r"[\r\n]+")
 _ROWS = 1 << 40  # above the number of rows of any source
 _STREAM = 20  # a random stream that nothing else draws from
 _SPARE = 100  # Least number of spare groups to draw from: dev must not hold near-duplicates of test
-# What becomes of a row: a number from 1 to 3 is why `one_to_one` drops a pair.
+# What becomes of a row: a number from 1 to 3 is why `one_to_one` drops it.
 KEPT, _DEV, _TEST, _NEAR_DEV, _NEAR_TEST = 0, 10, 11, 12, 13
 _NAMES = {KEPT: "train", _DEV: "dev", _TEST: "test"}
 _REASONS = {
-    1: "the same pair came before",
-    2: "another translation of a text that came before",
-    3: "another text of a translation that came before",
+    1: "the same texts came before",
+    2: "its first text came before, with another one",
+    3: "another of its texts came before",
     _NEAR_DEV: "contains a near-duplicate of a dev text",
     _NEAR_TEST: "contains a near-duplicate of a test text",
 }
 _Piece = tuple[Shard, NDArray[np.int64]]
-_Texts = tuple[int, list[tuple[str, ...]]]
+_Texts = tuple[int, list[list[str]]]
 
 
 @dataclass(frozen=True)
@@ -74,15 +77,17 @@ class Form:
     pair: bool = False  # whether the files hold aligned pairs
     columns: str = ""  # the two columns of a TSV of pairs with a header, joined by a comma
 
-    def lines(self, form: str, row: Document, raw: bytes, read: ReadPlan) -> tuple[bytes, ...]:
-        """The lines of a row, one per file, from its format and its bytes."""
+    def lines(
+        self, form: str, row: Row, texts: list[str], raw: bytes, read: ReadPlan
+    ) -> tuple[bytes, ...]:
+        """The lines of a row, one per file, from its format, its usable texts and its bytes."""
         if form in self.raw:
             return (raw,)
         if self.pair:
-            sides = (row.text, str(row.translation))
-            return tuple(_LINE_ENDS.sub(" ", side).encode() for side in sides)
-        record: dict[str, Any] = {read.text_field: row.text}
-        if row.id is not None:
+            return tuple(_LINE_ENDS.sub(" ", text).encode() for text in texts)
+        names = (read.text_field, *read.kept_fields())
+        record: dict[str, Any] = dict(zip(names, texts, strict=True))
+        if isinstance(row, Document) and row.id is not None:
             record[read.id_field] = row.id
         return (orjson.dumps(record),)
 
@@ -120,10 +125,11 @@ class Split(Finished):
 def split(
     plan: SplitPlan, inputs: Sequence[str], out: Path, *, machine: Machine, overwrite: bool = False
 ) -> Split:
-    """Split a corpus, or aligned pairs, into train, dev and test.
+    """Split a corpus into train, dev and test.
 
-    Copies of a text stay in one split. Of pairs that translate a sentence twice, all but the first
-    are dropped. The text is read three times; with `near` twice more for each side of pairs.
+    Copies of a text stay in one split. Of rows with several texts (aligned pairs, or those of
+    several fields) that share one of them, all but the first are dropped. The text is read three
+    times; with `near` twice more for each text of a row.
 
     Reference: Aharoni and Goldberg (2020), section 3.1 and Tables 3 and 8; Broder (1997) for
     near-duplicates; Koehn and Knowles (2017), whose medical dev set is mostly in their train set.
@@ -132,7 +138,8 @@ def split(
     folder = SplitFolder(out)
     folder.claim()
     with contextlib.ExitStack() as stack, machine.running() as context:
-        sources = context.at(folder.work).find(inputs, plan.read, "data")
+        sources = context.at(folder.work).find(inputs, with_first_text(plan.read), "data")
+        read = with_every_text(sources, plan.read)
         stack.enter_context(locked(folder.work, "split", make=True))
         identity = {
             "command": "split",
@@ -150,9 +157,9 @@ def split(
         warn_if_disk_is_small(folder, sum(source.size for source in sources), context.progress)
         wanted = {"train": 1.0, "dev": plan.split.dev, "test": plan.split.test}
         names = {code: name for code, name in _NAMES.items() if wanted[name]}
-        rows, codes = _drawn_rows(plan, sources, context)
-        form = form_of(sources, plan.read)
-        written = _write_split(folder, sources, plan.read, rows, codes, names, form, context)
+        rows, codes = _drawn_rows(plan, sources, read, context)
+        form = form_of(sources, read)
+        written = _write_split(folder, sources, read, rows, codes, names, form, context)
         # the corpus was read three times, and must be the same each time
         if changed := corpus.changed(sources, everywhere=True):
             raise changed_input(changed.name)
@@ -194,22 +201,23 @@ def split(
 
 
 def one_to_one(keys: NDArray[np.uint64]) -> NDArray[np.int8]:
-    """int8 [n]: `KEPT`, or why a pair is dropped, so that no side of a kept pair repeats.
+    """int8 [n]: `KEPT`, or why a row is dropped, so that no text of a kept row repeats.
 
     Reference: Aharoni and Goldberg (2020), section 3.1: "we did not allow more than one translation
     of a given source or target sentence".
     """
     codes = np.zeros(len(keys), np.int8)
-    translation_of: dict[int, int] = {}
-    translations: set[int] = set()
-    for i, (text, translation) in enumerate(keys.tolist()):
-        if text in translation_of:
-            codes[i] = 1 if translation_of[text] == translation else 2
-        elif translation in translations:
+    others_of: dict[int, list[int]] = {}
+    seen = [set[int]() for _ in range(keys.shape[1] - 1)]
+    for i, (text, *others) in enumerate(keys.tolist()):
+        if text in others_of:
+            codes[i] = 1 if others_of[text] == others else 2
+        elif any(other in before for other, before in zip(others, seen, strict=True)):
             codes[i] = 3
         else:
-            translation_of[text] = translation
-            translations.add(translation)
+            others_of[text] = others
+            for other, before in zip(others, seen, strict=True):
+                before.add(other)
     return codes
 
 
@@ -268,7 +276,7 @@ def _fill(sizes: list[int], wanted: int, groups: Iterable[int]) -> frozenset[int
 
 @dataclass(frozen=True)
 class TextsOfRows:
-    """Read the texts of rows of a shard (int64 [k], increasing), with all sides."""
+    """Read all texts of rows of a shard (int64 [k], increasing)."""
 
     read: ReadPlan
 
@@ -276,14 +284,15 @@ class TextsOfRows:
         shard, numbers = piece
         wanted = set(numbers.tolist())
         rows = (row for row in corpus.rows(shard, self.read) if row.row in wanted)
-        return shard.index, [sides_of(row) for row in rows if isinstance(row, Document)]
+        texts = (texts_of(row, self.read) for row in rows)
+        return shard.index, [of_row for of_row in texts if not isinstance(of_row, Reject)]
 
 
 def _drawn_rows(
-    plan: SplitPlan, sources: list[Source], context: RunContext
+    plan: SplitPlan, sources: list[Source], read: ReadPlan, context: RunContext
 ) -> tuple[Rows, NDArray[np.int8]]:
     """All usable rows, and int8 [n]: each row's split, or the reason why it is dropped."""
-    rows = key_rows(sources, plan.read, context, "read")
+    rows = key_rows(sources, read, context, "read")
     if not len(rows):
         reasons, field = rows.rejected, "Name the text field with `read.text_field`"
         otherwise = cures.of_reasons(reasons.counts, field, "data")
@@ -293,7 +302,7 @@ def _drawn_rows(
         unused = f"{rows.rejected.counts.total():,} rows were not used: {rows.rejected}."
         context.progress.warn(f"{unused} {cure}")
     codes = np.full(len(rows), KEPT, np.int8)
-    if corpus.is_parallel(sources):
+    if rows.keys.shape[1] > 1:
         codes = one_to_one(rows.keys)
     kept = codes == KEPT
     groups = Groups.of_keys(rows.keys[:, 0], kept, plan.seed)
@@ -309,7 +318,7 @@ def _drawn_rows(
         if plan.split.near:
             ends = np.cumsum(groups.sizes)
             candidates = min(len(ends), int(np.searchsorted(ends, dev + test + spare)) + 1)
-            holders, near = _near(plan, sources, rows, groups, candidates, context)
+            holders, near = _near(sources, read, rows, groups, candidates, context)
         drawn = draw(groups, dev, test, near, candidates)
         if drawn is not None:
             break
@@ -332,8 +341,8 @@ def _drawn_rows(
 
 
 def _near(
-    plan: SplitPlan,
     sources: list[Source],
+    read: ReadPlan,
     rows: Rows,
     groups: Groups,
     candidates: int,
@@ -347,7 +356,6 @@ def _near(
     first.sort()  # one row of each group, in reading order
     shards = rows.shard[first]
     by_shard = {int(s): rows.place[first[shards == s]] for s in np.unique(shards)}
-    read = plan.read
     pieces = (
         (shard, by_shard[shard.index])
         for shard in context.shards_of(sources, read, corpus.packed)
@@ -355,16 +363,19 @@ def _near(
     )
     with context.progress.showing("read drawn texts", sum(s.size for s in sources)):
         read_texts = dict(context.map(TextsOfRows(read), pieces))
-    texts = [sides for shard in sorted(read_texts) for sides in read_texts[shard]]
-    for side, of_side in enumerate(zip(*texts, strict=True)):
-        watched = HeldoutIndex.of_texts(of_side)
+    texts = [of_row for shard in sorted(read_texts) for of_row in read_texts[shard]]
+    fields = (read.text_field, *read.kept_fields())
+    for name, of_field in zip(fields, zip(*texts, strict=True), strict=False):
+        watched = HeldoutIndex.of_texts(of_field)
         groups_of: dict[int, list[int]] = defaultdict(list)
-        for number, row in zip(watched.numbers(of_side).tolist(), first, strict=True):
+        for number, row in zip(watched.numbers(of_field).tolist(), first, strict=True):
             groups_of[number].append(int(groups.of[row]))
-        leaks = find_leaks(watched, sources, read.sides()[side], context)
+        leaks = find_leaks(watched, sources, dataclasses.replace(read, text_field=name), context)
         places = rows.source * _ROWS + rows.row
-        holding = np.searchsorted(places, leaks.source * _ROWS + leaks.rows).tolist()
-        for row, number in zip(holding, leaks.watched.tolist(), strict=True):
+        found = leaks.source * _ROWS + leaks.rows
+        usable = np.isin(found, places)  # another text of a row may be of no use
+        holding = np.searchsorted(places, found[usable]).tolist()
+        for row, number in zip(holding, leaks.watched[usable].tolist(), strict=True):
             holder = int(groups.of[row])
             for group in groups_of[number]:
                 if holder not in (-1, group):
@@ -401,9 +412,10 @@ def _write_split(
         for shard in context.track(context.shards_of(sources, read)):
             for row, raw in corpus.raw_rows(shard, read):
                 written.rows += 1
-                if isinstance(row, Reject):
-                    written.rejected.add([(row.row, row.byte, row.reason)])
-                    _reject(rejects, sources[shard.source], row, row.reason)
+                texts = texts_of(row, read)
+                if isinstance(texts, Reject):
+                    written.rejected.add([(texts.row, texts.byte, texts.reason)])
+                    _reject(rejects, sources[shard.source], row, texts.reason)
                     continue
                 # rows come in the order in which they were hashed
                 if at >= len(rows) or (rows.source[at], rows.row[at]) != (shard.source, row.row):
@@ -415,7 +427,7 @@ def _write_split(
                     _reject(rejects, sources[shard.source], row, _REASONS[code])
                     continue
                 written.splits[names[code]] += 1
-                lines = form.lines(shard.format, row, raw, read)
+                lines = form.lines(shard.format, row, texts, raw, read)
                 for file, line in zip(files[names[code]], lines, strict=True):
                     file.write(line + b"\n")
     return written

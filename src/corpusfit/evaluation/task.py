@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -18,13 +18,9 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.chance import place_keys
-from corpusfit.text.same_text import exact_key, text_keys
+from corpusfit.text.same_text import text_keys
 
 _SPLITS = ("train", "dev", "test")
-# The key, the exact key and the labels of an example (one label for each word).
-_Row = tuple[int, int, tuple[int, ...]]
-# The exact keys and labels of the texts with a key.
-_Seen = dict[int, tuple[set[int], set[tuple[int, ...]]]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +37,6 @@ class Examples:
 
     def take(self, places: Sequence[int]) -> Examples:
         return Examples([self.pieces[i] for i in places], [self.labels[i] for i in places])
-
-    def followed_by(self, others: Examples) -> Examples:
-        return Examples([*self.pieces, *others.pieces], [*self.labels, *others.labels])
 
     def texts(self) -> list[str]:
         """Each example as one text; words are joined by spaces."""
@@ -106,37 +99,17 @@ def _stored(task: Task) -> bytes:
     fields: dict[str, Any] = {
         f.name: getattr(task, f.name) for f in dataclasses.fields(task) if f.name not in _SPLITS
     }
-    return _as_bytes(fields | {name: _plain(getattr(task, name)) for name in _SPLITS})
+    for name in _SPLITS:
+        examples = getattr(task, name)
+        fields[name] = {"pieces": examples.pieces, "labels": examples.labels}
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def load_task(path: Path) -> Task:
     """Read a file written by `store_task`."""
-    fields = _from_bytes(path.read_bytes())
+    fields: dict[str, Any] = json.loads(path.read_bytes().decode("utf-8", "surrogatepass"))
     fields |= {name: Examples(**fields[name]) for name in _SPLITS}
     return Task(**{**fields, "labels": tuple(fields["labels"]), "notes": tuple(fields["notes"])})
-
-
-def store_examples(examples: Examples, path: Path) -> None:
-    """Write examples to one JSON file, for workers."""
-    write_bytes(path, _as_bytes(_plain(examples)))
-
-
-def load_examples(path: Path) -> Examples:
-    """Read a file written by `store_examples`."""
-    return Examples(**_from_bytes(path.read_bytes()))
-
-
-def _plain(examples: Examples) -> dict[str, Any]:
-    return {"pieces": examples.pieces, "labels": examples.labels}
-
-
-def _as_bytes(fields: dict[str, Any]) -> bytes:
-    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "surrogatepass")
-
-
-def _from_bytes(data: bytes) -> dict[str, Any]:
-    fields: dict[str, Any] = json.loads(data.decode("utf-8", "surrogatepass"))
-    return fields
 
 
 @dataclass(frozen=True)
@@ -145,7 +118,7 @@ class Outcome:
 
     # Paired tests need the predictions, not only their score.
 
-    size: int  # number of training examples, without augmentation; 0 where nothing is learned
+    size: int  # number of training examples; 0 where nothing is learned
     seed: int  # random seed of the head, the order and dropout
     # every metric by split (`dev`, `test`) and name, higher is better
     scores: dict[str, dict[str, float]]
@@ -200,74 +173,34 @@ class Overlap:
     split: str  # split whose examples are counted
     within: str  # split that is searched; `split` itself for duplicates
     examples: int  # number of examples of `split`
-    shared: int  # examples with a normalized copy: the same text, see `corpus.same_text`
-    identical: int  # shared examples with an exact copy, in any Unicode form
-    relabeled: int  # shared examples whose label none of the copies has
-
-    @property
-    def share(self) -> float:
-        return self.shared / self.examples if self.examples else 0.0
+    shared: int  # examples with a copy, apart from case and punctuation
+    share: float  # of the examples, in [0, 1]
 
     def __str__(self) -> str:
         where = "repeat earlier ones" if self.split == self.within else f"are also in {self.within}"
         counts = f"{self.shared:,} of {self.examples:,} texts ({100 * self.share:.1f} %)"
-        more = (
-            f", apart from case and punctuation ({self.identical:,} exactly, {self.relabeled:,} "
-            "with another label)"
-        )
-        return f"{self.split}: {counts} {where}{more if self.shared else ''}."
+        return f"{self.split}: {counts} {where}, apart from case and punctuation."
 
 
-@dataclass(frozen=True)
-class Overlaps:
-    """Overlaps between the splits of a task, and duplicates within each."""
+def split_overlaps(task: Task) -> list[Overlap]:
+    """Count copies between the splits of a task, then within each.
 
-    between: tuple[Overlap, ...]  # dev in train, test in train, and test in dev
-    duplicates: tuple[Overlap, ...]  # copies after the first, within train, dev and test
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, with the shares in [0, 1]."""
-        return {
-            name: [asdict(overlap) | {"share": overlap.share} for overlap in overlaps]
-            for name, overlaps in (("between", self.between), ("duplicates", self.duplicates))
-        }
-
-    def notes(self) -> list[str]:
-        """A sentence for every overlap that is large enough to change a score."""
-        return [str(each) for each in (*self.between, *self.duplicates) if each.share >= NOTABLE]
-
-
-def split_overlaps(task: Task) -> Overlaps:
-    """Count copies between and within the splits of a task.
+    Near-duplicates are found by `contamination`.
 
     Reference: Aharoni and Goldberg (2020), section 3.1, appendix A.2 and Table 8.
     """
-    # In tagging, a sentence has another label if any word's tag or the tokenisation differs. Tasks
-    # that mark different entities in one sentence (ChemProt, SciERC) share examples that are not
-    # exact and may well have other labels. Near-duplicates are found by `contamination`.
-    splits = {"train": task.train, "dev": task.dev, "test": task.test}
-    rows: dict[str, list[_Row]] = {}
-    for split, examples in splits.items():
-        texts, labels = examples.texts(), map(tuple, examples.labels)
-        exact = [exact_key(text.encode("utf-8", "surrogatepass")) for text in texts]
-        rows[split] = list(zip(text_keys(texts).tolist(), exact, labels, strict=True))
-    seen: dict[str, _Seen] = {split: {} for split in splits}
-    duplicates = tuple(_counted(s, s, rows[s], seen[s], adding=True) for s in splits)
-    pairs = (("dev", "train"), ("test", "train"), ("test", "dev"))
-    between = tuple(_counted(a, b, rows[a], seen[b], adding=False) for a, b in pairs)
-    return Overlaps(between, duplicates)
+    keys = {split: text_keys(getattr(task, split).texts()) for split in _SPLITS}
+    overlaps = []
+    for split, within in (("dev", "train"), ("test", "train"), ("test", "dev")):
+        shared = int(np.isin(keys[split], keys[within]).sum())
+        overlaps.append((split, within, shared))
+    overlaps += [(split, split, len(k) - len(np.unique(k))) for split, k in keys.items()]
+    return [
+        Overlap(split, within, n := len(keys[split]), shared, shared / n if n else 0.0)
+        for split, within, shared in overlaps
+    ]
 
 
-def _counted(split: str, within: str, rows: list[_Row], seen: _Seen, *, adding: bool) -> Overlap:
-    """Count the examples whose key was seen before; with `adding`, add each to those seen."""
-    shared = identical = relabeled = 0
-    for key, exact, labels in rows:
-        if key in seen:
-            shared += 1
-            identical += exact in seen[key][0]
-            relabeled += labels not in seen[key][1]
-        if adding:
-            texts, label_sets = seen.setdefault(key, (set(), set()))
-            texts.add(exact)
-            label_sets.add(labels)
-    return Overlap(split, within, len(rows), shared, identical, relabeled)
+def notable(overlaps: Sequence[Overlap]) -> list[str]:
+    """A sentence for every overlap that is large enough to change a score."""
+    return [str(each) for each in overlaps if each.share >= NOTABLE]

@@ -92,7 +92,7 @@ def _resolve(
         raise bad_setting("`task` and `corpus`", allowed, "-", cure)
     if objective:
         one_of("`objective`", objective, tuple(OBJECTIVES.names()))
-        if load_objective(objective).pairs:
+        if load_objective(objective).columns == 2:
             raise bad_setting("`objective`", "one that trains on texts", objective)
     request = Request(built, place, tuple(texts), method, corpus_field, where, objective)
     if train_with:

@@ -254,7 +254,7 @@ def _read(request: Request) -> tuple[Task, EvaluatePlan]:
             (place,) = train  # plain texts without splits are divided here
     task = read_task(place, plan.task, seed=plan.seed)
     task_type = load(task.kind)
-    if task_type.parallel or (task_type.group and task.kind != PLAIN):
+    if not task_type.learns and task.kind != PLAIN:
         cure = "For example `task.kind=classification`."
         allowed = "a task that a model is fine-tuned for, or plain text"
         raise bad_setting("`task.kind`", allowed, task.kind, cure)

@@ -51,29 +51,6 @@ def fill_rows(
 
 
 @njit(cache=True, nogil=True)
-def cut_batches(lengths: NDArray[np.int64], max_cells: int) -> NDArray[np.int64]:
-    """Cut a sequence of texts into batches whose padded size is bounded.
-
-    Args:
-        lengths: int64 [n], tokens of each text, 1 or more texts; best in order.
-        max_cells: texts of a batch times its longest text; a longer text is a batch of its own.
-
-    Returns:
-        int64 [batches + 1], where each begins; the last is n.
-    """
-    begins = np.empty(len(lengths) + 1, np.int64)
-    begins[0], batches = 0, 0
-    longest = np.int64(0)
-    for i in range(len(lengths)):
-        longest = max(longest, lengths[i])
-        if i > begins[batches] and longest * (i + 1 - begins[batches]) > max_cells:
-            batches += 1
-            begins[batches], longest = i, lengths[i]
-    begins[batches + 1] = len(lengths)
-    return begins[: batches + 2]
-
-
-@njit(cache=True, nogil=True)
 def _rows_of(
     order: NDArray[np.int64], lengths: NDArray[np.int32], width: int
 ) -> tuple[NDArray[np.int64], int]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.options import Option, Setting
+from corpusfit.core.settings import check_own
 from corpusfit.core.types import Corpus, Paired, Reads, Texts, Vectors, WithNumbers
 
 SOURCE = "source"
@@ -128,11 +128,6 @@ class Scorer(ABC, Generic[Batch]):
         return []
 
 
-def setting(default: Any, **limits: Any) -> Any:
-    """The field of a method's setting with a default and the limits of an `Option`."""
-    return field(default=default, metadata={"option": Option("", **limits)})
-
-
 @dataclass(frozen=True)
 class AnyMethod(ABC):
     """A method that scores the similarity of texts to the target; its fields are its settings.
@@ -174,10 +169,7 @@ The machine was an EPYC with AVX-512; `corpusfit rank` measures this machine.
     """The setting behind a colon in the method's name, as in `fasttext:FILE`; or empty."""
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            if option := each.metadata.get("option"):
-                limited = Setting(f"method.{each.name}", (), each.default, option)
-                limited.check(getattr(self, each.name))
+        check_own(self, "method")
 
     @property
     def fits_on(self) -> Reads:

@@ -13,9 +13,8 @@ from safetensors import SafetensorError
 
 from corpusfit.core.artifacts import deserialise, serialize
 from corpusfit.core.errors import ModelError, UnknownMethodError, bad_setting
-from corpusfit.core.options import KINDS
 from corpusfit.core.plan import MethodPlan
-from corpusfit.core.settings import renamed
+from corpusfit.core.settings import own_values, renamed
 from corpusfit.embed.folders import require_extra
 from corpusfit.scoring.contract import AnyMethod, Method, Scorer
 from corpusfit.scoring.names import METHODS, names, require
@@ -45,29 +44,21 @@ def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
     """Build a method with its settings."""
     cls = load(name)
     settings = dict(options)
-    fields = {f.name: f for f in dataclasses.fields(cls)}
     base, colon, argument = name.partition(":")
     if colon:
         if not cls.argument:
             allowed = f"{base}, without a colon (only {', '.join(with_argument())} have one)"
             raise bad_setting("`method.name`", allowed, name)
         settings[cls.argument] = argument
-    for key, value in settings.items():
+    fields = [each.name for each in dataclasses.fields(cls)]
+    for key in settings:
         if key not in fields:
-            if gone := renamed(key, fields, "method."):
-                raise gone
+            if error := renamed(key, fields, "method."):
+                raise error
             allowed = ", ".join(fields) or "nothing"
             cure = "Name the method that has it by `method.name`."
             raise bad_setting(f"A setting of method {name}", f"one of: {allowed}", key, cure)
-        default = fields[key].default
-        if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
-            settings[key] = float(value)
-        elif isinstance(default, tuple) and isinstance(value, list):
-            settings[key] = tuple(value)
-        elif default not in (dataclasses.MISSING, None) and type(default) is not type(value):
-            kind = KINDS.get(type(default).__name__, "a list")
-            raise bad_setting(f"`method.{key}`", kind, value)
-    return cls(**settings)
+    return cls(**own_values(cls, settings, "method"))
 
 
 def usable(name: str, options: Mapping[str, Any]) -> AnyMethod:

@@ -38,7 +38,6 @@ RANK = Offer(
         "cut",
         "read.text_field",
         "read.where",
-        "read.side",
         "fit.target_field",
         "seed",
     ),
@@ -99,7 +98,7 @@ def select(
     Args:
         target: files, folders, globs, URLs or `hub:NAME` datasets with texts of the task.
         corpus: texts to choose from, in the same forms; a parallel corpus such as `pair:a.de,a.en`,
-            which is selected by one side (`side`) and written with both; or what an earlier run
+            which is selected by the first text and written with both; or what an earlier run
             selected: `run:OUT`, its folder, or its `Selection`.
         out: folder or URL that is new, empty, or of the same run, which resumes.
 

@@ -50,7 +50,6 @@ from corpusfit.selection.resolving import (
     whole_lines,
     with_cut,
     with_numbers,
-    with_scored_side,
 )
 from corpusfit.selection.result import Selection
 from corpusfit.selection.samples import background_texts, target_texts
@@ -62,7 +61,6 @@ from corpusfit.selection.writing import (
     write_selected,
 )
 from corpusfit.text.context import HERE, Machine, Run, absolute, command_words
-from corpusfit.text.pairs import check_sources
 from corpusfit.text.reading import cut_units
 
 
@@ -101,7 +99,6 @@ def select(
             return Selection(out, done)
         manifest = folder.scored_so_far()
         if manifest is None:
-            check_sources(run.sources, run.plan.read, "`corpus`", run.warn)
             warn_language_mismatch(run, resolved.method)
             # The selected text is compressed, but so may be the corpus; stored embeddings, 16 bits
             # a number, are about as large as the text.
@@ -176,7 +173,7 @@ def rank(
         # one cut for all that is compared: that of methods on words, as of the default
         methods = [registry.build(name, options) for name in names]
         words = [method for method in methods if reads_words(method)] or methods
-        plan, reason = with_cut(run, with_scored_side(run, plan), words)
+        plan, reason = with_cut(run, plan, words)
         if reason and encoding:
             reason += f" A selection by embeddings takes {CutPlan().most}."
         if reason:

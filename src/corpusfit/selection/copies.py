@@ -144,7 +144,7 @@ def key_shard(
     pairs: bool,  # whether the corpus has aligned pairs
     shard: Shard,
 ) -> None:
-    """Write the keys of a shard; of pairs, by both sides, and of no segments."""
+    """Write the keys of a shard; of pairs, by both texts, and of no segments."""
     first, other = read.sides()
     read_documents, _ = documents(shard, first)
     if not pairs:

@@ -1,4 +1,4 @@
-"""Decides a plan before anything runs (embedder, cut, side of pairs) and checks its inputs."""
+"""Decides a plan before anything runs (embedder, cut) and checks its inputs."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from corpusfit.core.errors import bad_setting
 from corpusfit.core.languages import can_identify, identifier
 from corpusfit.core.plan import (
     AUTO,
+    PAIR,
     CutPlan,
     EmbedPlan,
     Plan,
@@ -42,7 +43,7 @@ from corpusfit.selection.samples import require_target
 from corpusfit.text import rejects
 from corpusfit.text.context import Run, RunContext, UsageByStage, noting
 from corpusfit.text.fields import Row, is_conversation
-from corpusfit.text.pairs import is_english_only, sampled, warn_english_only, with_side
+from corpusfit.text.pairs import is_english_only, warn_english_only
 from corpusfit.text.reading import cut_units
 
 EMBEDDERS = ("minilm", "static")
@@ -214,9 +215,8 @@ def resolve(run: Run) -> Resolved:
     if outlook:
         run.progress.note(f"{reason} {outlook}")
     resolved = Resolved.of(plan, reason)
-    plan = with_scored_side(run, resolved.plan)
     require_texts_for_near(plan, run.sources)
-    plan, cut_reason = with_cut(run, plan, [resolved.method])
+    plan, cut_reason = with_cut(run, resolved.plan, [resolved.method])
     if cut_reason:
         run.progress.note(cut_reason)
     return dataclasses.replace(resolved, plan=plan, cut_reason=cut_reason)
@@ -268,18 +268,6 @@ def with_cut(run: Run, plan: Plan, methods: Iterable[AnyMethod]) -> tuple[Plan, 
     return dataclasses.replace(plan, cut=dataclasses.replace(plan.cut, pieces=pieces)), reason
 
 
-def with_scored_side(run: Run, plan: Plan) -> Plan:
-    """The plan with the side of aligned pairs that is read."""
-    read = with_side(
-        plan.read,
-        encoder_of(plan),
-        run.progress.note,
-        sampled(run.sources, plan.read),
-        sampled(run.target, plan.target_read),
-    )
-    return dataclasses.replace(plan, read=read)
-
-
 def prepared(run: Run, resolved: Resolved) -> Run:
     """The run with the final plan, and with fingerprints of what else decides its scores.
 
@@ -317,8 +305,19 @@ def prepared(run: Run, resolved: Resolved) -> Run:
 
 
 def whole_lines(plan: Plan, corpus_inputs: Sequence[str]) -> Plan:
-    """The plan with one unit, and so one segment, per line if the corpus is of aligned pairs."""
-    if not any(corpus.is_pair(each) for each in corpus_inputs) or plan.cut.unit == "document":
+    """The plan with one unit, and so one segment, per line if the corpus is of aligned pairs.
+
+    Raises:
+        UsageError: the plan asks for parts of a line, or for the carried text of pairs.
+    """
+    if not any(map(corpus.is_pair, corpus_inputs)):
+        return plan
+    if plan.read.text_field == PAIR[1]:
+        cure = "Name the files in the other order, as pair:FILE.en,FILE.de; set the target's field "
+        allowed = "left out: of aligned pairs the first text is read"
+        cure += "by `fit.target_field`."
+        raise bad_setting("`read.text_field`", allowed, PAIR[1], cure)
+    if plan.cut.unit == "document":
         return plan
     why = "Only a whole line of a pair has a translation, so each line is one segment."
     return _whole(plan, "aligned pairs", why)
@@ -490,13 +489,16 @@ def warn_language_mismatch(run: Run, method: AnyMethod) -> None:
         why = "compares words"
     else:
         why = f"uses the encoder {encoder}, trained on English only"
+    pairs = corpus.is_parallel(run.sources)
+    cure = "Name the files of the pairs in the other order, or use" if pairs else "Use"
     percent = 100 * other_counts.total() / corpus_counts.total()
     run.warn(
         f"{percent:.0f} % of the first texts of the corpus is in other languages "
         f"({', '.join(code for code, _ in other_counts.most_common(3))}) than the target "
         f"({', '.join(sorted(target_languages))}), and {run.plan.method.name} {why}, so scores "
-        "across languages are unreliable. Use a multilingual encoder with `embed.embedder=PATH` "
-        "and a method that reads only embeddings, for instance `method.name=domain_cosine`."
+        f"across languages are unreliable. {cure} a multilingual encoder with "
+        "`embed.embedder=PATH` and a method that reads only embeddings, for instance "
+        "`method.name=domain_cosine`."
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
@@ -36,7 +35,6 @@ from corpusfit.selection.fit import Sample
 from corpusfit.text import cures
 from corpusfit.text.context import Machine, Run, machine_of
 from corpusfit.text.in_memory import inputs
-from corpusfit.text.pairs import sampled, with_side
 from corpusfit.text.reading import Reasons, Tally, cut_units, read_shard, read_units
 
 FEW = 20
@@ -53,7 +51,7 @@ _DIVIDED = {
 
 def require_target(run: Run) -> None:
     """Refuse a target without a usable row; reads up to its first one."""
-    read = run.plan.target_read.sides()[0]  # a row of pairs is usable or not as a whole
+    read = run.plan.target_read
     rejected = Reasons()
     for shard in corpus.shards(run.target, read):
         for row in corpus.rows(shard, read):
@@ -65,8 +63,8 @@ def require_target(run: Run) -> None:
         otherwise = f"Name its text field with `fit.target_field`, or g{otherwise[1:]}"
     first = (
         row
-        for shard in corpus.shards(run.sources, run.plan.read.sides()[0])
-        for row in corpus.rows(shard, run.plan.read.sides()[0])
+        for shard in corpus.shards(run.sources, run.plan.read)
+        for row in corpus.rows(shard, run.plan.read)
     )
     begin = list(itertools.islice(first, _FIRST))
     if rejected.counts and begin and not any(isinstance(row, Document) for row in begin):
@@ -218,10 +216,6 @@ def random_texts(
     names = inputs(given, role, machine, plan.read.text_field)
     with machine.running() as context:
         sources = context.find(names, plan.read, role)
-        if corpus.is_parallel(sources):
-            pairs = sampled(sources, plan.read)
-            read = with_side(plan.read, "", context.progress.note, pairs)
-            plan = dataclasses.replace(plan, read=read)
         run = Run.of(context, plan, [], sources, role=role)
         sample = Sample(context.work, role)
         rejected = background_texts(run, sample, plan.fit.background)

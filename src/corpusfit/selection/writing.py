@@ -19,7 +19,7 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import is_local, names_in, remove, write_arrays, write_bytes, writing
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import changed_input
-from corpusfit.core.plan import OF_A_TEXT, SECOND, ChoosePlan, ReadPlan
+from corpusfit.core.plan import OF_A_TEXT, PAIR, ChoosePlan, ReadPlan
 from corpusfit.core.types import Document, Shard, file_of, in_file
 from corpusfit.scoring import table
 from corpusfit.scoring.contract import AnyMethod
@@ -384,9 +384,9 @@ class WriteSelected:
         whole: bool = False,
     ) -> list[bytes]:
         """JSON lines of some texts, by their columns, with text and provenance."""
-        # With `whole`, in the form to write: pairs with the first side as the text, and with the
-        # fields of the row that its document carries.
+        # With `whole`, with all fields of the row that its document carries; of pairs always.
         lines = []
+        pairs = corpus.load_format(shard.format).parallel
         taken = columns.values()
         # reading an array number by number is slow, but a float32 becomes other digits in a list
         by_text = zip(*(c.tolist() if c.dtype.kind == "i" else c for c in taken), strict=True)
@@ -397,20 +397,15 @@ class WriteSelected:
             if document is None or values["end"] > len(document.text):
                 raise changed_input(source, "`overwrite`")
             values["row"] = in_file(values["row"])
-            text, other = (
-                document.text[values["start"] : values["end"]],
-                document.translation,
-            )
-            if other is not None and whole and self.read.side == SECOND:
-                text, other = other, text
+            carried = dict(document.fields or {})
             line = {
-                "text": text,
-                **({} if other is None else {"translation": other}),
+                "text": document.text[values["start"] : values["end"]],
+                **({PAIR[1]: carried.pop(PAIR[1])} if pairs else {}),
                 "source": source,
                 **{name: values[name] for name in ("row", "segment", "score", *more)},
                 "id": document.id,
             }
-            for name, value in (document.fields or {}).items() if whole else ():
+            for name, value in carried.items() if whole else ():
                 line[f"row_{name}" if name in OF_A_TEXT else name] = value
             lines.append(orjson.dumps(line, option=orjson.OPT_SERIALIZE_NUMPY))
         return lines
@@ -437,9 +432,9 @@ def _joined(
 _LINE_ENDS = re.compile(r"[\r\n]+")
 
 
-def _write_sides(selected: Path, pieces: Path, names: tuple[str, str], number: int) -> None:
-    """Write the two sides of a part of `selected/` as line-aligned pieces."""
-    first, second = (_side_path(pieces, name, number) for name in names)
+def _write_texts(selected: Path, pieces: Path, names: tuple[str, str], number: int) -> None:
+    """Write the two texts of a part of `selected/` as line-aligned pieces."""
+    first, second = (_piece_path(pieces, name, number) for name in names)
     with writing(first, synced=False) as text, writing(second, synced=False) as translation:
         for row in read_selected(selected_path(selected, number)):
             # a line end within a text, which only the old line ends of a TSV can leave,
@@ -448,27 +443,27 @@ def _write_sides(selected: Path, pieces: Path, names: tuple[str, str], number: i
             translation.write(_LINE_ENDS.sub(" ", row["translation"]).encode() + b"\n")
 
 
-def _side_path(pieces: Path, name: str, number: int) -> Path:
+def _piece_path(pieces: Path, name: str, number: int) -> Path:
     return pieces / f"{number:05d}.{name}"
 
 
 def write_aligned(run: Run, folder: SelectionFolder) -> list[str]:
     """Write the selected pairs as two line-aligned files, in the corpus's order."""
-    # Reference: Aharoni and Goldberg (2020), section 4: pairs are selected by their source side.
+    # Reference: Aharoni and Goldberg (2020), section 4: pairs are selected by one of their texts.
     folder.remove_written()
     if not corpus.is_parallel(run.sources):
         return []
     first, second = (f"selected.{side}" for side in corpus.sides(run.sources))
     folder.will_write([first, second])
     parts = range(len(list(folder.selected.glob("part-*"))))
-    job = partial(_write_sides, folder.selected, folder.pieces, (first, second))
+    job = partial(_write_texts, folder.selected, folder.pieces, (first, second))
     with run.stage("align", len(parts)):
         for _ in run.map(job, parts):
             pass
         for name in (first, second):
             with writing(folder.path / name) as whole:
                 for number in parts:
-                    with _side_path(folder.pieces, name, number).open("rb") as piece:
+                    with _piece_path(folder.pieces, name, number).open("rb") as piece:
                         shutil.copyfileobj(piece, whole)
     remove(folder.pieces)
     return [first, second]

@@ -56,16 +56,19 @@ def are_small_files(sources: Sequence[Source], plan: ReadPlan) -> list[bool]:
     return [0 < s.size <= most and not s.compression and s.format in plain for s in sources]
 
 
-def cutting(plan: ReadPlan) -> ReadPlan:
-    """The plan without what is decided by row: plans that cut alike are equal."""
-    plain, by_row = ReadPlan(), ("strict", "side", "normalize", "max_words", "max_length_ratio")
+def cutting(plan: ReadPlan, source: Source) -> ReadPlan:
+    """The plan without what is decided by row: plans that cut a source alike are equal."""
+    by_row = ["strict"]
+    if load(source.format).parallel:  # a row has both texts, whichever is read
+        by_row.append("text_field")
+    plain = ReadPlan()
     decides = [field.name for field in fields(plain) if field.name not in by_row]
     return replace(plain, **{name: getattr(plan, name) for name in decides})
 
 
-def _reading(plan: ReadPlan) -> ReadPlan:
+def _reading(plan: ReadPlan, source: Source) -> ReadPlan:
     """The plan without what is decided by row, but with the fields to keep."""
-    return cutting(plan).keeping(plan.kept_fields())
+    return cutting(plan, source).keeping(plan.kept_fields())
 
 
 def with_blocks(
@@ -86,7 +89,8 @@ def with_blocks(
             keys[number] = digest([source.fingerprint, source.size, *kind])
     if not keys:
         return sources
-    how, described = cutting(plan), list(sources)
+    # the sources are all of pairs, or none is
+    how, described = cutting(plan, sources[0]), list(sources)
     reading = {k: v for k, v in asdict(how).items() if v or k not in ("where", "numbers")}
     path = None
     if kept and sum(sources[number].size for number in keys) >= _LEAST:
@@ -155,7 +159,7 @@ class _Reader:
     """A source that is read on from one of its blocks, and the last block that was read."""
 
     def __init__(self, begin: Nth, plan: ReadPlan) -> None:
-        self.source, self.plan = begin.source, _reading(plan)
+        self.source, self.plan = begin.source, _reading(plan, begin.source)
         self.number = begin.number - 1
         self._block: Block | None = None
         form = load(begin.source.format)
@@ -163,7 +167,7 @@ class _Reader:
 
     def ahead(self, place: Nth, plan: ReadPlan) -> int:
         """How many blocks it has to read for a place; -1 if it cannot get there."""
-        here = self.source == place.source and self.plan == _reading(plan)
+        here = self.source == place.source and self.plan == _reading(plan, place.source)
         return max(-1, place.number - self.number) if here else -1
 
     def read(self, place: Nth) -> Block:

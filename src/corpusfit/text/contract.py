@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import InputError
-from corpusfit.core.plan import ReadPlan
+from corpusfit.core.plan import PAIR, ReadPlan
 from corpusfit.core.registry import Registry
 from corpusfit.core.types import (
     Document,
@@ -28,9 +28,6 @@ from corpusfit.core.types import (
 from corpusfit.text.cutting import Block
 from corpusfit.text.fields import Pick, Row
 from corpusfit.text.files import COMPRESSIONS, unpacked_name
-
-SIDES = ("text", "translation")
-"""Names of the two sides of aligned pairs whose files do not name them."""
 
 
 class Format(ABC):
@@ -131,7 +128,7 @@ class Format(ABC):
     def sides(self, source: Source) -> tuple[str, str]:
         """Names of the two sides of aligned pairs, fit for file names."""
         del source
-        return SIDES
+        return PAIR
 
 
 def columns_of(rows: Iterable[Row], pick: Pick | None = None) -> tuple[Documents, list[Reject]]:

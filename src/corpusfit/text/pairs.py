@@ -1,30 +1,20 @@
-"""Which side of aligned pairs is read, by its language, and checks of languages."""
+"""All pairs of an input, and a check of the language of texts."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 from corpusfit import text as corpus
-from corpusfit.core.errors import EmptyInputError, InputError, UsageError, bad_setting
-from corpusfit.core.languages import can_identify, code_of, count_words, identifier
-from corpusfit.core.plan import AUTO, FIRST, SECOND, ReadPlan
+from corpusfit.core.errors import EmptyInputError, InputError
+from corpusfit.core.languages import can_identify, count_words, identifier
+from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Source
 from corpusfit.text.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
-
-Pair = tuple[str, str]
-
-
-class Sampled(NamedTuple):
-    """A sample of inputs."""
-
-    # the names of the two sides of each source; empty if the inputs are not pairs
-    sides: tuple[tuple[str, str], ...]
-    rows: Iterable[tuple[str, ...]]  # the text of each row; for pairs, both sides, the text first
 
 
 class Pairs(NamedTuple):
@@ -36,6 +26,12 @@ class Pairs(NamedTuple):
     sides: tuple[list[str], list[str]]  # n texts each
     blank: int  # number of pairs that were left out because a side is blank
     files: list[str]  # what was read
+
+
+def carried_text(row: Document) -> str:
+    """Of a row of aligned pairs, the text that is not read but carried."""
+    (text,) = (row.fields or {}).values()
+    return str(text)
 
 
 _BLANK = {EMPTY_LINE, EMPTY_TEXT, in_translation(EMPTY_LINE), in_translation(EMPTY_TEXT)}
@@ -60,7 +56,7 @@ def read_pairs(name: str, *, role: str) -> Pairs:
         for row in corpus.rows(shard, read):
             if isinstance(row, Document):
                 sides[0].append(row.text.strip())
-                sides[1].append(str(row.translation).strip())
+                sides[1].append(carried_text(row).strip())
             elif row.reason in _BLANK:
                 blank += 1
             else:
@@ -84,107 +80,6 @@ _ROWS = 256
 # a shorter text is not identified, and fewer identified rows give no verdict
 _MIN_WORDS = 5
 _MIN_ROWS = 20
-# a larger share of pairs in other languages is warned of
-_MAX_OTHERS = 0.1
-
-
-def check_sources(
-    sources: Sequence[Source], read: ReadPlan, setting: str, warn: Callable[[str], None]
-) -> Pair | None:
-    """Check the languages of a sample of the corpus if it is parallel; see `check_languages`."""
-    if not (sources and corpus.is_parallel(sources)):
-        return None
-    return check_languages(sampled(sources, read).rows, setting, warn)
-
-
-def check_languages(
-    pairs: Iterable[tuple[str, ...]], setting: str, warn: Callable[[str], None]
-) -> Pair | None:
-    """Refuse pairs whose sides are in one language, and warn of many pairs in other languages.
-
-    Skipped without the extra `languages`, and where few pairs have five words on both sides.
-
-    Reference: Lui and Baldwin (2012), langid.py.
-    """
-    identified = _languages(pairs)
-    if not identified:
-        return None
-    counts = [Counter(sides) for sides in zip(*identified, strict=True)]
-    (first, second), frequencies = zip(*(c.most_common(1)[0] for c in counts), strict=True)
-    if first == second and 2 * min(frequencies) > len(identified):
-        raise InputError(
-            f"{setting} must be pairs of two languages; both sides of a sample of "
-            f"{len(identified)} pairs are in the same one ({first}). Name the file of the other "
-            "language, as in pair:train.de,train.en."
-        )
-    others = sum(pair != (first, second) for pair in identified)
-    if others > _MAX_OTHERS * len(identified):
-        shares = ", ".join(
-            f"{100 * (1 - n / len(identified)):.0f} % of the {name} side not in {code}"
-            for name, code, n in zip(("first", "second"), (first, second), frequencies, strict=True)
-        )
-        warn(
-            f"{setting}: {others} of a sample of {len(identified)} pairs have a side in another "
-            f"language than most ({shares}). Look at some, and remove those that are no "
-            "translations."
-        )
-    return first, second
-
-
-def with_side(
-    read: ReadPlan, embedder: str, note: Callable[[str], None], *inputs: Sampled
-) -> ReadPlan:
-    """The plan with `read.side` decided: `first` or `second`.
-
-    `auto` is the side in the language of the inputs that are not pairs. Without such inputs it is
-    the English side for an encoder of English, and otherwise the first, which it always is without
-    the extra `languages`.
-    """
-    pairs = [sample for sample in inputs if sample.sides]
-    if not pairs:
-        if read.side != AUTO:
-            raise bad_setting("`read.side`", "left out without aligned pairs", read.side)
-        return read
-    directions = dict.fromkeys(side_codes(names) for sample in pairs for names in sample.sides)
-    decided = read.side in (FIRST, SECOND)
-    languages = [] if decided and len(pairs) < 2 else [_commonest(sample.rows) for sample in pairs]
-    for order in (*directions, *languages):
-        if order[0] != order[1] and order[::-1] in (*directions, *languages):
-            cure = "Name the files of all pairs in the same order, as pair:FILE.de,FILE.en."
-            orders = f"{'-'.join(order)} and {'-'.join(order[::-1])}"
-            raise bad_setting("`read.side`", "of pairs in one direction", orders, cure)
-    if decided:
-        return read
-    if read.side != AUTO:
-        (side,) = side_codes((read.side,))
-        positions = {names.index(side) if side in names else -1 for names in directions}
-        if len(positions) > 1 or -1 in positions:
-            every = ", ".join(dict.fromkeys(name for names in directions for name in names))
-            allowed = f"auto, first, second, or the name of a side of all pairs, of {every}"
-            raise bad_setting("`read.side`", allowed, read.side)
-        return read.sides()[positions.pop()]
-    plain = dict.fromkeys(_commonest(sample.rows)[0] for sample in inputs if not sample.sides)
-    reasons = {code: f"the other texts are in the same language ({code})" for code in plain}
-    if is_english_only(embedder):
-        reasons.setdefault(ENGLISH, f"{embedder} is trained on English only")
-    # plain text decides before the encoder, which cannot compare two languages
-    deciding = next((code for code in reasons if code and code in languages[0]), "")
-    at = languages[0].index(deciding) if deciding else 0
-    why = reasons[deciding] if deciding else "no language decides"
-    name, other = (FIRST, SECOND)[at], (FIRST, SECOND)[1 - at]
-    note(f"The pairs are read by their {name} side: {why}. For the other: `read.side={other}`.")
-    return read.sides()[at]
-
-
-def side_codes(names: Iterable[str]) -> tuple[str, ...]:
-    """The codes of the languages that sides are named by; another name as it is."""
-    codes = []
-    for name in names:
-        try:
-            codes.append(code_of(name))
-        except UsageError:
-            codes.append(name)
-    return tuple(codes)
 
 
 def is_english_only(embedder: str) -> bool:
@@ -203,7 +98,7 @@ def warn_english_only(
     if not is_english_only(embedder):
         return
     identified = _languages(_sample(sources, read))
-    others = Counter(codes[0] for codes in identified if codes[0] != ENGLISH)
+    others = Counter(code for code in identified if code != ENGLISH)
     if 2 * others.total() > len(identified):
         share = 100 * others.total() / len(identified)
         warn(
@@ -214,37 +109,21 @@ def warn_english_only(
         )
 
 
-def sampled(sources: Sequence[Source], read: ReadPlan) -> Sampled:
-    """Sample the beginnings of sources; the first side of pairs is the text."""
-    parallel = bool(sources) and corpus.is_parallel(sources)
-    names = dict.fromkeys(corpus.sides([source]) for source in sources if parallel)
-    return Sampled(tuple(names), _sample(sources, read.sides()[0]))
-
-
-def _commonest(rows: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    """The language of most rows, for each side of pairs; empty without a verdict."""
-    identified = _languages(rows)
-    commonest = [Counter(side).most_common(1)[0] for side in zip(*identified, strict=True)]
-    return tuple(code if 2 * n > len(identified) else "" for code, n in commonest) or ("", "")
-
-
-def _languages(rows: Iterable[tuple[str, ...]]) -> list[tuple[str, ...]]:
-    """The languages of the texts of the first rows that are long enough; empty if they are few."""
+def _languages(texts: Iterable[str]) -> list[str]:
+    """The languages of the first texts that are long enough; empty if they are few."""
     if not can_identify():
         return []
-    long = (row for row in rows if min(map(count_words, row)) >= _MIN_WORDS)
-    identify = identifier()
-    identified = [tuple(map(identify, row)) for row in islice(long, _ROWS)]
+    identified = list(map(identifier(), islice(texts, _ROWS)))
     return identified if len(identified) >= _MIN_ROWS else []
 
 
-def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterable[tuple[str, ...]]:
-    """The first rows of a few sources: texts, and the other sides of pairs."""
+def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterator[str]:
+    """The first texts of a few sources that are long enough."""
     chosen = sources[:: max(1, -(-len(sources) // _SOURCES))]
     each = -(-_ROWS // max(1, len(chosen)))
     for source in chosen:
         texts = (
-            (row.text,) if row.translation is None else (row.text, row.translation)
+            row.text
             for shard in corpus.shards([source], read)
             for row in corpus.rows(shard, read)
             if isinstance(row, Document) and count_words(row.text) >= _MIN_WORDS

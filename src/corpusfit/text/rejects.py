@@ -99,16 +99,6 @@ def too_long(plan: ReadPlan, cure: str = "") -> str:
     return f"row longer than {plan.max_row_mb:g} MiB" + (f": {cure}" if cure else "")
 
 
-def too_many_words(plan: ReadPlan) -> str:
-    """A side of the pair is over the limit of words."""
-    return f"pair has a side of more than {plan.max_words:,} words"
-
-
-def uneven(plan: ReadPlan) -> str:
-    """The sides of the pair differ in length by more than the limit."""
-    return f"pair has a side of more than {plan.max_length_ratio:g} times the words of the other"
-
-
 BOMB = "bomb limit"
 _BROKEN = ("truncated .", "corrupt .", BOMB, "unreadable ")
 

@@ -318,7 +318,7 @@ def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
             Block(row, begin, b"", (), end, Span(source.url, begin, end))
             for row, (begin, end) in cells
         )
-    elif source.blocks and source.blocks.plan == cutting(plan):
+    elif source.blocks and source.blocks.plan == cutting(plan, source):
         found, alone = source.blocks, replace(source, blocks=None)
         last = len(found.rows) - 1
         columns = (found.rows, found.begins, found.sizes, found.positions)

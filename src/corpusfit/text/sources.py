@@ -31,12 +31,11 @@ from corpusfit.core.errors import (
     without_secrets,
 )
 from corpusfit.core.languages import LANGUAGES
-from corpusfit.core.plan import ReadPlan
+from corpusfit.core.plan import PAIR, ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text import cures
 from corpusfit.text.blocks import with_blocks
 from corpusfit.text.contract import (
-    SIDES,
     allowed_suffixes,
     format_of,
     format_of_bytes,
@@ -161,7 +160,7 @@ def sides(sources: Sequence[Source]) -> tuple[str, str]:
     `text` and `translation` if the sources disagree, or do not name them.
     """
     names = {load(source.format).sides(source) for source in sources}
-    return names.pop() if len(names) == 1 else SIDES
+    return names.pop() if len(names) == 1 else PAIR
 
 
 def files_of(source: Source) -> list[str]:

@@ -30,7 +30,6 @@ from corpusfit.evaluation.decontamination.heldout import held_out, held_out_of_t
 from corpusfit.evaluation.decontamination.report import find_contaminated
 from corpusfit.selection.publishing import SELECTED, write_model_card
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model, peak
-from corpusfit.text.contract import SIDES
 from corpusfit.text.same_text import FORM
 from corpusfit.training.adapters import require_adaptable
 from corpusfit.training.chats import Chats
@@ -44,8 +43,6 @@ from corpusfit.training.data import (
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import (
     TrainingInputs,
-    check_marks,
-    choose_side,
     find_training_inputs,
     holds_conversations,
     require_own_text,
@@ -54,7 +51,6 @@ from corpusfit.training.inputs import (
     rows_read,
     sample_pairs,
     sample_texts,
-    tags_of,
     with_conversations,
 )
 from corpusfit.training.memory import require_memory
@@ -86,7 +82,7 @@ from corpusfit.training.presets import (
 from corpusfit.training.schedule import naming_memory_errors, no_room_error
 from corpusfit.training.scratch import new_model
 from corpusfit.training.sharding import launched_sharded, naming_lost_processes
-from corpusfit.training.special_tokens import add_tags, backend_tokenizer, source_prefix
+from corpusfit.training.special_tokens import backend_tokenizer
 from corpusfit.training.trainer import (
     TrainerCallback,
     opened_callbacks,
@@ -217,23 +213,17 @@ def _prepare(
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
         guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
         guarded |= held_out_of_task(heldout, plan.read, folder.work, machine.progress)
-        kind, languages = plan.objective.kind, None
-        pairs = kind.pairs
+        kind = plan.objective.kind
+        pairs = kind.columns == 2
         if pairs:
-            texts, languages = require_pairs(texts, machine.progress)
-        else:
-            plan, texts = choose_side(plan, texts, machine.progress)
+            texts = require_pairs(texts, machine.progress)
         require_suitable(plan, texts)
         texts, chats = with_conversations(plan, texts, base, machine.progress)
-        tags = tags_of(texts) if plan.objective.tag_domains else []
         heldout_texts = itertools.chain(*guarded.values())
-        opened = _opened(plan, base, texts, heldout_texts, tags, hardware, machine.progress)
-        if languages is not None:
-            check_marks(opened.tokenizer, languages, machine.progress)
+        opened = _opened(plan, base, texts, heldout_texts, hardware, machine.progress)
         identity = _identity(plan, texts, opened) | (
             {"guard": digest(guarded), "same_text": FORM} if guarded else {}
         )
-        identity |= {"tags": tags} if tags else {}
         identity |= {"chats": 1} if chats else {}
         identity |= kind.identity(opened.model)
         folder.begin(identity, overwrite=overwrite)
@@ -276,7 +266,6 @@ def _prepare(
             end,
             context,
             dropped=dropped,
-            prefix=source_prefix(opened.model),
             chats=form,
         )
         text.figures.update({"guard": counts} if guarded else {})
@@ -351,25 +340,22 @@ def _opened(
     base: LoadedModel | None,
     texts: TrainingInputs,
     guarded: Iterable[str],
-    tags: Sequence[str],
     hardware: Hardware,
     progress: Progress,
 ) -> LoadedModel:
-    """The untrained model, or the base with the tags and the words that join its vocabulary."""
+    """The untrained model, or the base with the words that join its vocabulary."""
     sampled = texts, plan.seed, guarded, plan.model.tokenizer_characters
     if base is None:
-        sample = sample_pairs if plan.objective.kind.pairs else sample_texts
+        sample = sample_pairs if plan.objective.kind.columns == 2 else sample_texts
         return new_model(
             plan.model.init,
             plan.objective.name,
             sample(*sampled),
             vocabulary=plan.model.vocabulary,
-            tags=tags,
             dropout=plan.model.dropout,
             attention=hardware.attention,
             seed=plan.seed,
         )
-    add_tags(base, tags, plan.seed)
     if not plan.model.add_tokens:
         return base
     new = find_new_words(sample_texts(*sampled), base, plan.model.add_tokens)
@@ -454,9 +440,6 @@ def estimate_adaptation(
             texts = find_training_inputs(data, task, replay, plan.read, context)
             if plan.then_task.on:
                 require_task(texts)
-        if not plan.objective.kind.pairs:
-            plan, texts = choose_side(plan, texts, machine.progress)
-
         chats = False
         if plan.objective.kind.causal:
             own_read = rows_read(texts)
@@ -518,7 +501,7 @@ def _projected(
     selected: tuple[str, int] | None,
 ) -> dict[str, Any]:
     """Project one phase from a few measured steps; `measured` are the task's texts."""
-    pairs = plan.objective.kind.pairs
+    pairs = plan.objective.kind.columns == 2
     sample, share = _sample(sources, read, work, pairs=pairs, chats=chats)
     task, task_share = [], 1.0
     if measured[0] and not (chats or pairs):
@@ -545,7 +528,7 @@ def _projected(
     ).manifest
     around = time.perf_counter() - began - clock.trained
     counts = manifest["counts"]["data"]
-    trained = counts["tokens"] - counts.get("source_tokens", 0)
+    trained = counts["tokens"] - counts.get("first_tokens", 0)
     sampled = (trained, manifest["rows"], manifest["chunks"])
     # extrapolate the sample by its share of the stored bytes
     tokens, rows, chunks = (round(n / share) for n in sampled)
@@ -588,9 +571,6 @@ def _sample(
     others: list[str] = []
     rows: list[dict[str, Any]] = []  # of conversations and completions
     first, second = read.sides() if pairs else (read, read)
-    # sources of pairs that are not aligned files are rows of a selection, with a field per side
-    if pairs and not corpus.is_parallel(sources):
-        first, second = (dataclasses.replace(read, text_field=field) for field in SIDES)
     seen = 0
     for shard in corpus.shards(sources, read):
         seen = sum(s.size for s in sources[: shard.source]) + shard.position

@@ -29,10 +29,6 @@ ADAPT = Offer(
         "train",
         "adapter",
         "read.text_field",
-        "read.side",
-        "read.normalize",
-        "read.max_words",
-        "read.max_length_ratio",
         "seed",
     ),
     example="train.micro_tokens=1024",
@@ -119,7 +115,7 @@ def adapt(
     machine: Machine | None = None,
     **options: Unpack[AdaptOptions],
 ) -> Adapted:
-    """Continue the pre-training of a language model on a selection, or train a translation model.
+    """Continue the pre-training of a language model on a selection.
 
     Args:
         data: texts to train on: the folder of a `select`, inputs as for its `corpus`, or `"task"`
@@ -131,7 +127,7 @@ def adapt(
         guard: held-out texts to decontaminate `data` against: a task's folder or `hub:NAME` (its
             dev and test splits), or files.
         guard_field: text field of the `guard` files (default: that of `data`).
-        preset: settings of a paper: tadpole, mdapt, mdapt-adapter, domain-clusters or tapt.
+        preset: settings of a paper: tadpole, mdapt, mdapt-adapter or tapt.
         plan: a plan, which excludes a preset, or a TOML file with settings.
         time: about how long the training may take, such as "30min", or seconds; sets
             `train.max_steps`, from a measured step, to at most their default.

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import EmptyInputError, InputError
-from corpusfit.kernels.batches import cut_batches, fill_rows
+from corpusfit.kernels.batches import fill_rows
 from corpusfit.training.special_tokens import SpecialTokens
 from corpusfit.training.tokenising import ChatTokens, Tokens
 
@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 _WINDOW = 64  # batches within which chunks are sorted by length
 _PASS, _REPLAY = range(2)  # streams of random numbers
+
+
+Arrange = Callable[
+    ["Chunks", NDArray[np.int64], np.random.Generator],
+    tuple[NDArray[np.int64], NDArray[np.int64]] | None,
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +74,7 @@ class Passes:
         seed: int,
         # int64 [n], tokens of each chunk of the data that the loss is on; None for all
         counted: NDArray[np.int64] | None = None,
+        arrange: Arrange | None = None,  # an objective's own rows, as `Objective.arrange`
     ) -> None:
         if not len(chunks):
             raise EmptyInputError("The training data is empty: no text has a token. Check `data`.")
@@ -82,7 +89,7 @@ class Passes:
                 "All relevance weights of the data are 0, so nothing would be learned. Set a lower "
                 "`weights.alpha`, or train with `weights.policy=off`."
             )
-        self._own, self._draw, self._pack = len(chunks), draw, pack
+        self._own, self._draw, self._pack, self._arrange = len(chunks), draw, pack, arrange
         self.length, self._batch, self._seed = length, batch, seed
         w, n = chunks.weight.astype(np.float64), chunks.length.astype(np.float64)
         tokens = float(w @ n / w.sum()) * len(chunks) if draw else float(n.sum())
@@ -130,6 +137,9 @@ class Passes:
 
     def _in_rows(self, order: NDArray[np.int64], number: int, rng: np.random.Generator) -> Rows:
         """The rows of a pass, from its chunks in random order."""
+        arranged = self._arrange(self.chunks, order, rng) if self._arrange else None
+        if arranged is not None:
+            return Rows(*arranged)
         if self._pack:
             return Rows(*fill_rows(order, self._taken, self.length))
         # by length into batches, after the chunks that complete the last batch of the pass before
@@ -148,34 +158,6 @@ class Passes:
     def _head(self, number: int) -> int:
         """Number of rows, one chunk each, that complete the last batch of the previous pass."""
         return -(number * self._own + self._general.before(number)) % self._batch
-
-
-class PairPasses(Passes):
-    """Passes over pairs: a row is a batch of pairs of similar length, in random order."""
-
-    # Neither side of a batch has more than `length` tokens, padding included; `overhead`, `pack`
-    # and `batch` do not apply.
-
-    def fill(self, number: int) -> float:
-        """Share of a pass that is tokens of either side; the rest is padding."""
-        rows, chunks = self.rows(number), self.chunks
-        both = (chunks.begin[rows.order], chunks.length[rows.order].astype(np.int64))
-        sizes = np.diff(rows.begins)
-        laid = sum(int(np.maximum.reduceat(side, rows.begins[:-1]) @ sizes) for side in both)
-        return int(sum(side.sum() for side in both)) / laid
-
-    def _in_rows(self, order: NDArray[np.int64], number: int, rng: np.random.Generator) -> Rows:
-        # this order left less padding than others
-        target = self.chunks.length.astype(np.int64)
-        longer = np.maximum(self.chunks.begin, target)
-        windows = np.cumsum(longer[order]) // (_WINDOW * self.length)
-        order = order[np.lexsort((target[order], longer[order], windows))]
-        begins = cut_batches(longer[order], self.length)
-        mixed = rng.permutation(len(begins) - 1)
-        sizes = np.diff(begins)[mixed]
-        ends = np.cumsum(sizes)
-        places = np.arange(len(order)) + np.repeat(begins[:-1][mixed] - ends + sizes, sizes)
-        return Rows(order[places], np.concatenate([[0], ends]))
 
 
 class _Round:
@@ -257,12 +239,12 @@ class ChunkTokens:
     scale: NDArray[np.float32]  # [n], factor of each chunk's loss
     frequency: NDArray[np.float32]  # [n], as in `Passes`; not all 0
 
-    def ids(self, chunk: int, *, source: bool = False) -> NDArray[Any]:
-        """Token ids of a chunk without special tokens, or of its pair's source text."""
+    def ids(self, chunk: int, *, first: bool = False) -> NDArray[Any]:
+        """Token ids of a chunk without special tokens, or of the first text of its pair."""
         begin, length = int(self.chunks.begin[chunk]), int(self.chunks.length[chunk])
-        first, last = (0, begin) if source else (begin, begin + length)
+        start, stop = (0, begin) if first else (begin, begin + length)
         store = self.tokens[int(self.chunks.store[chunk])]
-        return store.ids(int(self.chunks.text[chunk]), first, last)
+        return store.ids(int(self.chunks.text[chunk]), start, stop)
 
     def counted(self, chunk: int) -> NDArray[np.bool_] | None:
         """Whether the loss is on each token of a chunk; None if it is on all."""

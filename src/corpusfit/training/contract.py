@@ -19,19 +19,27 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.core.settings import NoSettings
 from corpusfit.embed.hardware import dtype_of
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_out
 from corpusfit.training.packing import Packing
 from corpusfit.training.plan import ObjectivePlan
-from corpusfit.training.special_tokens import SpecialTokens
+from corpusfit.training.special_tokens import (
+    SpecialTokens,
+    special_tokens_of,
+    special_tokens_of_columns,
+)
 
 if TYPE_CHECKING:
     import torch
 
+    from corpusfit.training.data import Chunks
+
 Rows = Sequence[NDArray[np.int64]]
 Keys = NDArray[np.uint64]
 Sizes = tuple[int, int, int]  # layers, width and vocabulary
+Columns = tuple[list[list[int]], list[list[int]]]
 Targets = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 
@@ -86,8 +94,10 @@ class Objective(ABC):
     """Whether its model is a plain language model, whose memory is counted."""
     causal: ClassVar[bool] = False
     """Whether each token is predicted from those before it, so that texts are ended."""
-    pairs: ClassVar[bool] = False
-    """Whether an encoder-decoder is trained, on aligned pairs."""
+    columns: ClassVar[int] = 1
+    """Text columns of a row that it reads; of 2, a chunk is the whole second text."""
+    settings: ClassVar[type] = NoSettings
+    """Its own settings, `objective.NAME`: a frozen dataclass; fields with limits by `setting`."""
     embeds: ClassVar[bool] = False
     """Whether a sentence encoder is trained, by a decoder that is not kept."""
     packs: ClassVar[bool] = True
@@ -106,14 +116,28 @@ class Objective(ABC):
     """The default of `train.learning_rate`; None for that of the model's size."""
 
     @classmethod
+    def special_tokens(cls, model: Any, tokenizer: Any, name: str) -> SpecialTokens:
+        """The special tokens of a model's tokenizer; `name` names the model in errors."""
+        if cls.columns == 2:  # the stored tokens of both columns hold their special tokens
+            return special_tokens_of_columns(tokenizer)
+        rows = model.get_input_embeddings().weight.shape[0]
+        return special_tokens_of(tokenizer, name, rows)
+
+    @classmethod
+    def encode(cls, tokenizer: Any, first: list[str], second: list[str]) -> Columns:
+        """Token ids of rows of two columns, with special tokens; `tokenizer` is transformers'."""
+        ids: Columns = (tokenizer(first)["input_ids"], tokenizer(second)["input_ids"])
+        return ids
+
+    @classmethod
     def unfit(cls, model: Any, special: SpecialTokens) -> tuple[str, str] | None:
         """Why a model cannot be trained, and the objective to take instead; None if it can."""
         del model, special
         return None
 
     @classmethod
-    def untrained(cls, texts: Sequence[str], size: Sizes, tags: Sequence[str]) -> tuple[Any, Any]:
-        """A tokenizer that is learned from texts, with tags, and a model's configuration."""
+    def untrained(cls, texts: Sequence[str], size: Sizes) -> tuple[Any, Any]:
+        """A tokenizer that is learned from texts, and a model's configuration."""
         raise NotImplementedError(f"{cls.__name__} has no sizes")
 
     @staticmethod
@@ -125,6 +149,28 @@ class Objective(ABC):
     def overhead(self) -> int:
         """Number of special tokens per chunk."""
         return len(self.special.prefix) + self.specials * len(self.special.suffix)
+
+    @property
+    def row_tokens(self) -> int:
+        """Most tokens of a row."""
+        return self.length
+
+    def arrange(
+        self, chunks: Chunks, order: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """The rows of a pass over chunks, which come in a random order; None for those of packing.
+
+        Returns:
+            order: int64 [m], the same chunk numbers row by row.
+            begins: int64 [rows + 1]; row r is `order[begins[r] : begins[r + 1]]`.
+        """
+        del chunks, order, rng
+        return None
+
+    @staticmethod
+    def laid_out(**arrays: NDArray[Any]) -> MicroBatch:
+        """A micro-batch of the arrays of its fields."""
+        return MicroBatch.from_arrays(**arrays)
 
     @abstractmethod
     def micro_batch(

@@ -77,7 +77,7 @@ def cut_chunks(
 def whole_pairs(
     sides: NDArray[np.int64], weights: NDArray[np.float32], max_length: int, *, store: int = 0
 ) -> Chunks:
-    """One chunk for each pair: its target text, which begins where its source text ends."""
+    """One chunk for each pair: its second text, which begins where its first text ends."""
     text = np.flatnonzero((sides.max(1, initial=0) <= max_length) & (sides.min(1, initial=1) > 0))
     begin, length = sides[text, 0], sides[text, 1].astype(np.int32)
     return Chunks(text, begin, length, weights[text], np.full(len(text), store, np.int8))
@@ -133,7 +133,6 @@ def training_text(
     context: RunContext,
     *,
     dropped: NDArray[np.uint64],
-    prefix: str = "",
     chats: Chats | None = None,
 ) -> TrainingText:
     """Tokenise the texts, weight them, cut them into chunks, and hold some out."""
@@ -142,11 +141,9 @@ def training_text(
     # but longer segments that contain one are not found. Both phases of `--then-task` measure
     # the same held-out texts.
     cache_place = (context.cache if is_local(context.cache) else folder.work) / "tokens"
-    pairs, tagged = plan.objective.kind.pairs, plan.objective.tag_domains
+    pairs = plan.objective.name if plan.objective.kind.columns == 2 else ""
     tokenizer = folder.pair_tokenizer if pairs or chats else folder.tokenizer
-    tokenising = Tokenising(
-        texts.read, tokenizer, cache_place, end, context, length * pairs, tagged, prefix, chats
-    )
+    tokenising = Tokenising(texts.read, tokenizer, cache_place, end, context, pairs, length, chats)
     # general text, and texts that are only measured on, need not be conversations
     plain = chats and dataclasses.replace(chats, plain=True)
     figures: dict[str, Any] = {}
@@ -263,9 +260,6 @@ def _general_text(
 
 def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
     """Raise `UsageError` for settings that do not suit the kinds of texts, before they are read."""
-    if plan.train.best_by == "bleu" and not texts.task:
-        cure = "Name held-out pairs with `task`."
-        raise bad_setting("`train.best_by`", "loss without pairs of a task", "bleu", cure)
     policy = plan.weights.policy
     if policy == "off":
         return

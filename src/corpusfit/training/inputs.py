@@ -21,24 +21,19 @@ from corpusfit.core.errors import (
     CorpusfitError,
     EmptyInputError,
     InputError,
-    UsageError,
     bad_setting,
 )
-from corpusfit.core.languages import code_of
 from corpusfit.core.manifest import OutFolder, undamaged
-from corpusfit.core.plan import OF_A_TEXT, SECOND, ChoosePlan, Plan, ReadPlan
+from corpusfit.core.plan import OF_A_TEXT, PAIR, ChoosePlan, Plan, ReadPlan
 from corpusfit.core.types import Document, Parts, Source, file_of
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.chance import keys_at, uniform
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import RunContext
-from corpusfit.text.contract import SIDES
 from corpusfit.text.fields import fields_in, is_conversation
-from corpusfit.text.pairs import Pair, check_sources, sampled, with_side
 from corpusfit.training.bounded import no_template
 from corpusfit.training.models import LoadedModel
 from corpusfit.training.plan import ALL, COMPLETION, TASK, AdaptPlan
-from corpusfit.training.special_tokens import domain_tag
 
 _OVERSAMPLING = 3
 _AMOUNTS = ("fraction", "fraction_of", "segments", "tokens", "threshold")
@@ -111,8 +106,9 @@ def find_training_inputs(
             task_read = Plan.from_dict(manifest["plan"]).target_read
             tasks = _targets(manifest, task_read, context)
     chosen = find([str(run.path / "selected")], "data")
-    second = manifest["plan"]["read"].get("side") == SECOND  # of pairs, which was scored
-    plain = ReadPlan(text_field=SIDES[second])
+    # of pairs the other text may be read
+    aligned = bool(manifest["selected"].get("aligned"))
+    plain = ReadPlan(text_field=PAIR[aligned and read.text_field == PAIR[1]])
     return TrainingInputs(chosen, tasks, general, manifest, run.path, plain, task_read, own_task)
 
 
@@ -195,12 +191,11 @@ def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> l
     return now
 
 
-def require_pairs(texts: TrainingInputs, progress: Progress) -> tuple[TrainingInputs, Pair | None]:
-    """Check that texts are aligned pairs for a translation; a selection's target is dropped."""
+def require_pairs(texts: TrainingInputs, progress: Progress) -> TrainingInputs:
+    """Check that texts are aligned pairs; a selection's target that is none is dropped."""
     pairs = corpus.is_parallel(texts.data)
     if texts.selection is not None:
         pairs = bool(texts.selection["selected"].get("aligned"))
-        texts = dataclasses.replace(texts, read=ReadPlan())  # the first side is the text
         if texts.own_task and not corpus.is_parallel(texts.task):
             progress.note(
                 "The selection's target has no translations, so the loss on the task is not "
@@ -210,46 +205,10 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> tuple[TrainingIn
     aligned = {"data": pairs, "task": corpus.is_parallel(texts.task)}
     aligned["replay"] = corpus.is_parallel(texts.replay)
     for role in (role for role, is_aligned in aligned.items() if not is_aligned):
-        allowed = "aligned pairs, or a selection of them, for a translation"
+        allowed = "aligned pairs, or a selection of them, for this objective"
         cure = f"Name two line-aligned files: `{role}=pair:all.de,all.en`."
         raise bad_setting(f"`{role}`", allowed, "texts", cure)
-    return texts, check_sources(texts.data, texts.read, "`data`", progress.warn)
-
-
-def check_marks(tokenizer: Any, languages: Pair, progress: Progress) -> None:
-    """Warn of a multilingual tokenizer that marks a side as another language than it is in."""
-    attributes = (("source", "src_lang"), ("target", "tgt_lang"))
-    for (side, attribute), language in zip(attributes, languages, strict=True):
-        stated = str(getattr(tokenizer, attribute, ""))
-        try:
-            code = code_of(stated)
-        except UsageError:
-            # not set, or not a language: some tokenizers name a programming language
-            continue
-        if code != language:
-            progress.warn(
-                f"The {side} side of `data` is in {language}, by a sample, and the model's "
-                f"tokenizer marks it as {stated}. If it is, save the tokenizer with another "
-                f"{attribute}."
-            )
-
-
-def choose_side(
-    plan: AdaptPlan, texts: TrainingInputs, progress: Progress
-) -> tuple[AdaptPlan, TrainingInputs]:
-    """Resolve which side of aligned pairs a monolingual training reads."""
-    roles = (
-        (texts.data, texts.read),
-        (texts.task, texts.task_read),
-        (texts.replay, plan.read),
-    )
-    if not any(sources and corpus.is_parallel(sources) for sources, _ in roles):
-        return plan, texts
-    read = with_side(plan.read, "", progress.note, *(sampled(*role) for role in roles))
-    data_read = texts.read if texts.selection else read
-    task_read = texts.task_read if texts.own_task else read
-    texts = dataclasses.replace(texts, read=data_read, task_read=task_read)
-    return dataclasses.replace(plan, read=read), texts
+    return texts
 
 
 def rows_read(texts: TrainingInputs) -> ReadPlan:
@@ -326,15 +285,6 @@ def with_conversations(
     return dataclasses.replace(texts, read=read), True
 
 
-def tags_of(texts: TrainingInputs) -> list[str]:
-    """The tags of the domains of all pairs, sorted; those of a selection are of its corpus."""
-    data = texts.data
-    if texts.selection is not None:
-        data = [Source(**s) for s in texts.selection["corpus"]]
-    names = (s.name for s in (*data, *texts.task, *texts.replay))
-    return sorted(set(map(domain_tag, names)))
-
-
 def sample_texts(
     texts: TrainingInputs, seed: int, guarded: Iterable[str], characters: int
 ) -> Iterator[str]:
@@ -392,10 +342,7 @@ def sample_pairs(
 ) -> Iterator[str]:
     """A sample of both sides of the data; see `sample_texts`."""
     guarded_texts = list(guarded)
-    first, second = texts.read.sides()
-    if texts.selection is not None:  # rows of a selection have a field per side
-        second = dataclasses.replace(texts.read, text_field="translation")
-    for read in (first, second):
+    for read in texts.read.sides():
         yield from sample_texts(
             dataclasses.replace(texts, read=read), seed, guarded_texts, characters
         )

@@ -47,8 +47,6 @@ from corpusfit.training.plan import ModelPlan
 from corpusfit.training.special_tokens import (
     SpecialTokens,
     backend_tokenizer,
-    special_tokens_of,
-    special_tokens_of_translator,
 )
 
 MODEL = ModelSetting(
@@ -120,17 +118,10 @@ def open_model(
     with _loading(plan.name, objective, seed):
         config = transformers.AutoConfig.from_pretrained(path, **LOCAL)
         stored = config.dtype if config.dtype in halves else torch.float32
-        if config.is_encoder_decoder != kind.pairs:
-            if kind.pairs:
-                raise ModelError(
-                    f"`model.name`: {plan.name} is an encoder or a decoder alone; {objective} "
-                    "needs both. Name an encoder-decoder, such as Helsinki-NLP/opus-mt-de-en, or "
-                    "start from an untrained one with `model.init=small`."
-                )
+        if config.is_encoder_decoder and kind.columns == 1:
             raise ModelError(
                 f"`model.name`: {plan.name} is an encoder-decoder; `objective.name={objective}` "
-                "needs an encoder or a decoder. Name one of those, or train on aligned pairs with "
-                "`objective.name=translation`."
+                "needs an encoder or a decoder. Name one of those."
             )
         if plan.dropout is not None:
             set_dropout(config, plan.dropout)
@@ -180,10 +171,7 @@ def checked_model(
 ) -> LoadedModel:
     """Check a model against its objective, and collect what training needs."""
     kind = load(objective)
-    if kind.pairs:
-        special = special_tokens_of_translator(model, tokenizer, name)
-    else:
-        special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
+    special = kind.special_tokens(model, tokenizer, name)
     if unfit := kind.unfit(model, special):
         raise _unfit(name, objective, *unfit)
     return LoadedModel(model, tokenizer, special, position_limit(model), name, fingerprint)

@@ -19,10 +19,9 @@ import numpy as np
 
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import ChangedInputError, bad_setting, importing
-from corpusfit.core.plan import SECOND, ReadPlan
+from corpusfit.core.plan import ReadPlan
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import Machine, local_cache, machine_of
-from corpusfit.text.contract import SIDES
 from corpusfit.training.batches import PADDING, ChunkTokens, Passes, lay_out
 from corpusfit.training.data import chunks_of
 from corpusfit.training.inputs import finished_selection
@@ -96,14 +95,12 @@ class PackedDataset(IterableDataset[dict[str, torch.Tensor]]):
             raise bad_setting("`length`", f"{overhead + 2} or more", length, cure)
         folder = SelectionFolder(Path(getattr(selection, "path", selection)))
         manifest = finished_selection(folder, "selection")
-        field = SIDES[manifest["plan"]["read"].get("side") == SECOND]
         with machine_of(machine, {}).running() as context:
             sources = context.find([str(folder.selected)], ReadPlan(), "selection")
             file = context.work / "tokenizer.json"
             write_bytes(file, backend_tokenizer(tokenizer, name).to_str().encode())
-            read = ReadPlan(text_field=field)
             tokenising = Tokenising(
-                read, file, local_cache(context.cache) / "tokens", self._special.end, context
+                ReadPlan(), file, local_cache(context.cache) / "tokens", self._special.end, context
             )
             tokens, _ = tokenising.selected("selection", sources)
         weights = np.ones(len(tokens), np.float32)

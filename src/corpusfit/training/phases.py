@@ -6,17 +6,15 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from corpusfit import text as corpus
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine import Progress
-from corpusfit.core.errors import ChangedInputError, bad_setting
+from corpusfit.core.errors import ChangedInputError
 from corpusfit.core.hub import pinned
 from corpusfit.core.manifest import source_as_dict, versions, warn_if_disk_is_small
 from corpusfit.core.plan import size_for
@@ -27,7 +25,7 @@ from corpusfit.embed.hardware import memory as free_memory
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training import sharding
 from corpusfit.training.adapters import Base, add_adapter, hold_in_bf16, save_adapter
-from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
+from corpusfit.training.batches import ChunkTokens, Passes
 from corpusfit.training.contract import Network, Objective
 from corpusfit.training.data import TrainingText
 from corpusfit.training.folder import AdaptFolder, Checkpoints
@@ -46,7 +44,7 @@ from corpusfit.training.plan import TASK, AdaptPlan, ModelPlan
 from corpusfit.training.presets import PASSES, Size, resolve_training
 from corpusfit.training.schedule import evaluations, kept_measurement
 from corpusfit.training.tokenising import ChatTokens
-from corpusfit.training.trainer import Heldout, HeldoutBleu, TrainerCallback, Training, train
+from corpusfit.training.trainer import Heldout, TrainerCallback, Training, train
 
 ROLES = ("data", "task", "replay")
 """Roles of the texts that a command reads."""
@@ -91,7 +89,6 @@ def assemble_training(
     import torch
 
     plan, text, opened = ready.plan, ready.text, ready.opened
-    pairs = ready.objective.pairs
     room = free_memory(hardware.device)
     if room is not None and accelerator.num_processes > 1:  # all of them choose the same
         rooms = torch.tensor([room], device=accelerator.device)
@@ -99,11 +96,11 @@ def assemble_training(
     predictor, packing = _placed(ready, hardware, accelerator)
     model = opened.model
     data = text.tokens[0]
-    passes = (PairPasses if pairs else Passes)(
+    passes = Passes(
         text.train,
         text.replay,
         plan.mix.replay_share if text.replay is not None else 0.0,
-        length=plan.train.pair_tokens if pairs else ready.length,
+        length=ready.objective.row_tokens,
         overhead=ready.objective.overhead(),
         draw=plan.weights.policy == "resample",
         pack=packing is not None,
@@ -111,6 +108,7 @@ def assemble_training(
         batch=max(1, size_for(hardware.device, _MICRO_TOKENS) // ready.length),
         seed=plan.seed,
         counted=data.counts[text.train.text] if isinstance(data, ChatTokens) else None,
+        arrange=ready.objective.arrange,
     )
     size = Size(
         tokens=int(text.train.length.sum()),
@@ -154,15 +152,6 @@ def assemble_training(
     if plan.train.compile:
         progress.note("The model is compiled in the first steps, which takes minutes.")
         compile_model(model)
-    bleu = None
-    if plan.train.best_by == "bleu":
-        if TASK not in text.heldout:
-            cure = "No pair of `task` can be measured. Set a larger `train.length`, or name others."
-            raise bad_setting("`train.best_by`", "loss without held-out pairs", "bleu", cure)
-        spell = partial(opened.tokenizer.batch_decode, skip_special_tokens=True)
-        language = corpus.sides(ready.texts.task)[1]
-        bleu = HeldoutBleu.of(*text.heldout[TASK], spell, ready.length, language)
-        progress.note(f"BLEU of held-out pairs: sacreBLEU's, with its tokenizer {bleu.tokenizer}.")
     training = Training(
         plan=settings,
         objective=ready.objective,
@@ -177,7 +166,6 @@ def assemble_training(
         can_recompute=bool(recomputable(model)) and not again,
         width=ready.length if packing else 0,
         seed=plan.seed,
-        bleu=bleu,
         tokenizer=opened.tokenizer,
         arguments=plan.trainer.options,
     )
@@ -199,7 +187,7 @@ def assemble_training(
         "micro_tokens": rows * ready.length,
         "processes": accelerator.num_processes,
         "packed": bool(packing),
-        "fill": round(passes.fill(0), 4) if packing or pairs else None,
+        "fill": round(passes.fill(0), 4) if packing else None,
         **{role: [source_as_dict(s) for s in getattr(ready.texts, role)] for role in ROLES},
         "counts": text.figures,
         "chunks": len(text.train),
@@ -207,7 +195,6 @@ def assemble_training(
         "tokens": size.tokens,
         "effective_chunks": round(effective, 1),
         "heldout": {name: len(chunks) for name, (_, chunks) in text.heldout.items()},
-        "bleu_tokenizer": bleu.tokenizer if bleu else None,
     }
 
 
@@ -285,8 +272,7 @@ class TrainingProgress(TrainerCallback):
         mean = f"mean training loss {fmean(self._recent):.3f}; " if self._recent else ""
         self._recent.clear()
         text = f"Step {record['step']:,} of {self._steps:,}: {mean}held-out loss "
-        bleu = f"; BLEU {record['bleu']:.2f}" if "bleu" in record else ""
-        self._progress.note(text + ", ".join(parts) + bleu)
+        self._progress.note(text + ", ".join(parts))
 
     def waited(self, share: float) -> None:
         """Note the share of the time in which steps waited for rows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import math
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from corpusfit.core.errors import UsageError, bad_setting
 from corpusfit.core.options import Option
 from corpusfit.core.plan import PRECISIONS, Device, ReadPlan, kind_of
-from corpusfit.core.settings import SEED, Group, Settings
+from corpusfit.core.settings import SEED, Group, Settings, own_settings
 from corpusfit.training.objectives import OBJECTIVES, load
 
 if TYPE_CHECKING:
@@ -25,9 +26,8 @@ ADAPTERS = ("pfeiffer", "lora")
 WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
 KEEPS = ("auto", "last", "best")
 OF_SOME = (
-    *("objective.mask", "objective.whole_word", "objective.smoothing", "objective.tag_domains"),
-    *("objective.delete", "objective.loss_on", "model.add_tokens", "model.pooling"),
-    *("adapter.kind", "train.shard", "train.compile", "train.best_by"),
+    *("objective.mask", "objective.whole_word", "objective.delete", "objective.loss_on"),
+    *("model.add_tokens", "model.pooling", "adapter.kind", "train.shard", "train.compile"),
 )
 """Settings that go with some objectives only: those whose `Objective.takes` has them."""
 
@@ -66,7 +66,6 @@ class ModelPlan(Group, group="model"):
             "trained on the data",
             "init",
             default="none",
-            more="With `objective.name=translation`: `tiny`, `small` or `base` (Transformer base)",
             allowed=("tiny", "mini", "small", "base"),
         ),
     ] = ""
@@ -78,15 +77,15 @@ class ModelPlan(Group, group="model"):
         int,
         Option(
             "Tokens of a new tokenizer; 0 means 8,192, 16,384 or 30,522, depending on the "
-            "model's size (for translation: 8,192, or 32,000 merges for `base`)",
+            "model's size",
             minimum=0,
         ),
     ] = 0
     tokenizer_characters: Annotated[
         int,
         Option(
-            "Characters of the data to learn a new tokenizer or `model.add_tokens` from, for "
-            "pairs on each side; 0 means all",
+            "Characters of the data to learn a new tokenizer or `model.add_tokens` from; 0 means "
+            "all",
             minimum=0,
         ),
     ] = _CHARACTERS
@@ -153,8 +152,7 @@ class ObjectivePlan(Group, group="objective"):
             "Training objective",
             "objective",
             more="`mlm` masks tokens. `mlm+nsp` also predicts the next sentence and adds up "
-            "both losses (TADPOLE, section 4). `causal` predicts the next token. `translation` "
-            "trains an encoder-decoder on the aligned pairs of `data`. `tsdae` trains "
+            "both losses (TADPOLE, section 4). `causal` predicts the next token. `tsdae` trains "
             "a sentence encoder: it rebuilds a text with deleted words from its embedding",
             registry=OBJECTIVES,
         ),
@@ -169,23 +167,6 @@ class ObjectivePlan(Group, group="objective"):
         ),
     ] = 0.15
     whole_word: Annotated[bool, Option("Mask whole words", "whole_word")] = False
-    smoothing: Annotated[
-        float,
-        Option(
-            "Label smoothing for translation: share of each label to spread evenly over the "
-            "vocabulary, in the training loss only",
-            minimum=0,
-            below=1,
-        ),
-    ] = 0.1
-    tag_domains: Annotated[
-        bool,
-        Option(
-            "For translation, begin each source text with a token for its domain: the name of "
-            "its file, without suffixes",
-            "tag_domains",
-        ),
-    ] = False
     delete: Annotated[
         float, Option("Share of a text's words that `tsdae` deletes", above=0, below=1)
     ] = 0.6
@@ -201,10 +182,24 @@ class ObjectivePlan(Group, group="objective"):
         ),
     ] = ALL
 
+    options: Annotated[
+        Mapping[str, Any],
+        Option("Settings of an objective of another package, by name", default="none"),
+    ] = field(default_factory=dict)
+
     @property
     def kind(self) -> type[Objective]:
         """The class of the objective."""
         return load(self.name)
+
+    @property
+    def own(self) -> Any:
+        """The objective's own settings, checked."""
+        return own_settings(self.kind.settings, self.options, type(self))
+
+    def _check_together(self) -> None:
+        """Raise `UsageError` for a setting that the objective does not have."""
+        _ = self.own
 
 
 @dataclass(frozen=True)
@@ -259,7 +254,7 @@ class MixPlan(Group, group="mix"):
     task_sequences: Annotated[
         int | None,
         Option(
-            "Held-out sequences of the task for measuring the loss or BLEU",
+            "Held-out sequences of the task for measuring the loss",
             default="set by `mix.heldout`",
             above=0,
         ),
@@ -295,22 +290,12 @@ class TrainPlan(Group, group="train"):
     batch: Annotated[
         int | None,
         Option(
-            "Sequences per step, over all devices and micro-batches; for a translation model, "
-            "batches of `train.pair_tokens` tokens",
+            "Sequences per step, over all devices and micro-batches",
             "batch",
-            default="16 on a CPU and 256 on a GPU; for translation, 1 and 8; for a sentence "
-            "encoder, 16 and 64",
+            default="16 on a CPU and 256 on a GPU; for a sentence encoder, 16 and 64",
             above=0,
         ),
     ] = None
-    pair_tokens: Annotated[
-        int,
-        Option(
-            "Most tokens on either side of a batch of pairs, including padding; a batch holds "
-            "pairs of similar length",
-            above=0,
-        ),
-    ] = 4_096
     texts: Annotated[
         int | None,
         Option(
@@ -323,8 +308,7 @@ class TrainPlan(Group, group="train"):
     length: Annotated[
         int | None,
         Option(
-            "Tokens per sequence; for translation, most tokens on either side (longer pairs are "
-            "left out)",
+            "Tokens per sequence",
             "length",
             default="128 on a CPU, 512 on a GPU, 128 for a sentence encoder, and at most the "
             "model's limit",
@@ -361,29 +345,19 @@ class TrainPlan(Group, group="train"):
     keep: Annotated[
         str,
         Option(
-            "Model to keep: `last`, `best` by `train.best_by`, or `auto`: the last, unless the "
-            "loss on the task's text has risen; then the training stops early and the best is "
-            "kept",
+            "Model to keep: `last`, `best` by the loss on held-out texts (those of the task, if "
+            "there are any), or `auto`: the last, unless the loss on the task's text has risen; "
+            "then the training stops early and the best is kept",
             allowed=KEEPS,
         ),
     ] = "auto"
-    best_by: Annotated[
-        str,
-        Option(
-            "What `train.keep=best` and `train.patience` compare: the `loss` on held-out texts "
-            "(those of the task, if there are any), or the `bleu` of translations of the task's "
-            "pairs",
-            allowed=("loss", "bleu"),
-        ),
-    ] = "loss"
     evaluations: Annotated[
         int, Option("Number of measurements of the held-out losses during training", above=0)
     ] = 5
     patience: Annotated[
         int,
         Option(
-            "Stop after this many measurements without a new best by `train.best_by`; 0 means "
-            "never",
+            "Stop after this many measurements without a lower held-out loss; 0 means never",
             minimum=0,
         ),
     ] = 0
@@ -553,7 +527,7 @@ _INSTEAD = {
     "gradient_checkpointing": "train.checkpointing",
     "activation_checkpointing": "train.checkpointing",
     "load_best_model_at_end": "train.keep",
-    "metric_for_best_model": "train.best_by",
+    "metric_for_best_model": "train.keep",
     "num_train_epochs": "train.epochs",
     "output_dir": "out",
     "per_device_train_batch_size": "train.batch",
@@ -640,8 +614,9 @@ class AdaptPlan(Settings):
         for group, name in FREE:
             del settings[group][name]
         settings["train"]["device"] = kind_of(self.train.device)
-        pairs = self.objective.kind.pairs  # trains on both sides
-        settings["read"] = (self.read.sides()[0] if pairs else self.read).identity()
+        settings["objective"]["options"] = dataclasses.asdict(self.objective.own)
+        both = self.objective.kind.columns == 2  # whichever side is read first
+        settings["read"] = (self.read.sides()[0] if both else self.read).identity()
         if self.train.batch is not None:
             settings["train"]["texts"] = None  # decides nothing
         return settings
@@ -691,45 +666,3 @@ class AdaptPlan(Settings):
         if init and init not in sizes:
             cure = "For example `model.init=small`."
             raise bad_setting("`model.init`", f"{' or '.join(sizes)} {where}", init, cure)
-
-
-@dataclass(frozen=True)
-class DecodePlan(Group, group="decode"):
-    """The beam search of a translation (Aharoni and Goldberg 2020, appendix A.1)."""
-
-    beam: Annotated[
-        int, Option("Number of beams in the search for a translation", "beam", above=0)
-    ] = 5
-    longest: Annotated[
-        int, Option("Most tokens of a translation, including its end token", above=0)
-    ] = 100
-    penalty: Annotated[
-        float | None,
-        Option(
-            "Exponent of the length that divides a translation's log probability",
-            default="that of the model's generation_config.json, or 1",
-        ),
-    ] = None
-    precision: Annotated[
-        str,
-        Option(
-            "Number format of the search: `auto` (fp32 on a CPU, bf16 on a GPU that supports it), "
-            "`bf16` or `fp32`",
-            allowed=PRECISIONS,
-        ),
-    ] = "auto"
-    splits: Annotated[
-        str,
-        Option(
-            "Splits of a task to translate: `dev,test`, or `test` alone to save time",
-            allowed=("dev,test", "test"),
-        ),
-    ] = "dev,test"
-    domain: Annotated[
-        str,
-        Option(
-            "Domain of the texts, such as `it`, for a model trained with "
-            "`objective.tag_domains`; the domain's token begins each text",
-            default="none",
-        ),
-    ] = ""

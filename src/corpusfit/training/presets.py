@@ -35,26 +35,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "train.length": 128,
         "train.learning_rate": 1e-4,
     },
-    "domain-clusters": {
-        "objective.name": "translation",
-        "objective.smoothing": 0.1,
-        "model.dropout": 0.2,
-        "train.learning_rate": 5e-4,
-        "train.lr_scheduler_type": "inverse_sqrt",
-        "train.warmup_steps": 4_000,
-        "train.warmup_from": 1e-7,
-        "train.adam_beta2": 0.98,
-        "train.weight_decay": 0.0,
-        "train.max_grad_norm": 1.0,
-        "train.pair_tokens": 4_096,
-        "train.batch": 5,
-        "train.length": 100,
-        "train.epochs": 200.0,
-        "train.evaluations": 200,
-        "train.patience": 10,
-        "train.keep": "best",
-        "train.best_by": "bleu",
-    },
     "tapt": {
         "train.epochs": 100.0,
         "train.evaluations": 100,
@@ -67,10 +47,9 @@ PRESETS: dict[str, dict[str, Any]] = {
 """Settings that each paper states; all others are defaults. TADPOLE trains on sentences of 256
 tokens. mDAPT gives neither a learning rate nor a batch size for the pre-training of adapters: the
 rate of `mdapt-adapter` is our choice, that of mDAPT's fine-tuning of adapters (section 4.1).
-The length of `domain-clusters` is in subwords, the paper's in words.
 
 Reference: TADPOLE, sections 3.2, 4 and 4.1; mDAPT, section 3.3; Gururangan et al. (2020), Don't
-Stop Pretraining (`tapt`); Domain Clusters, appendix A.1 and Figure 5."""
+Stop Pretraining (`tapt`)."""
 
 _CONTINUOUS_STEPS = 100_000
 PASSES = 3
@@ -165,12 +144,10 @@ def resolve_training(
         epochs=None,
     )
     rows = f"{batch:,} sequences of {length}"
-    if kind.pairs:
-        rows = f"{batch:,} batches of at most {train.pair_tokens:,}"
     passes_made = steps * batch / max(1, size.rows)
     summary = (
         f"{plan.objective.name} for {steps:,} steps of {rows} tokens, "
-        f"{passes_made:.1f} passes over {size.tokens:,} {'target ' * kind.pairs}tokens, "
+        f"{passes_made:.1f} passes over {size.tokens:,} tokens, "
         f"learning rate {rate:g} "
         f"({train.lr_scheduler_type}), {size.parameters:,} parameters on {size.device}."
     )

@@ -116,13 +116,8 @@ def kept_measurement(history: Sequence[Mapping[str, Any]], keep: str) -> Mapping
 
 
 def minimized(record: Mapping[str, Any]) -> float:
-    """The value by which the best weights are chosen; lower is better.
-
-    It is the negated BLEU if that is measured, else the loss on the task, else that on the data.
-    """
+    """The loss by which the best weights are chosen: that on the task, else that on the data."""
     losses: Mapping[str, float] = record["heldout"]
-    if "bleu" in record:
-        return -float(record["bleu"])
     return losses["task"] if "task" in losses else next(iter(losses.values()))
 
 

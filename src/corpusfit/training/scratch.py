@@ -21,7 +21,6 @@ HEAD = 64  # width of an attention head
 CHARACTERS = 1_000  # most common characters; others become the unknown token
 BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 END = "<|endoftext|>"
-_PAD, _END, _UNKNOWN = "<pad>", "</s>", "<unk>"
 
 
 def new_model(
@@ -30,7 +29,6 @@ def new_model(
     texts: Iterable[str],
     *,
     vocabulary: int,
-    tags: Sequence[str] = (),
     dropout: float | None = None,
     attention: str,
     seed: int,
@@ -49,19 +47,14 @@ def new_model(
         )
     kind = load(objective)
     layers, width, tokens = kind.sizes[init]
-    tokenizer, config = kind.untrained(texts, (layers, width, vocabulary or tokens), tags)
+    tokenizer, config = kind.untrained(texts, (layers, width, vocabulary or tokens))
     identity = {"kind": "init 1", "objective": objective, "init": init, "seed": seed}
-    if kind.pairs:
-        identity = {"kind": "init translation 1", "init": init, "seed": seed, "dropout": dropout}
     if dropout is not None:
         set_dropout(config, dropout)
     with quiet(), seeded(seed):
         model = getattr(transformers, kind.auto).from_config(
             config, attn_implementation=attention, dtype=torch.float32
         )
-    if kind.pairs:
-        model.generation_config.max_length = POSITIONS
-        model.generation_config.bad_words_ids = [[tokenizer.pad_token_id]]
     identity["tokenizer"] = tokenizer.backend_tokenizer.to_str()
     return checked_model(model.eval(), tokenizer, objective, f"--init {init}", digest(identity))
 
@@ -114,29 +107,6 @@ def word_pieces(texts: Sequence[str], vocabulary: int) -> Any:
         model_max_length=POSITIONS,
         model_input_names=["input_ids", "token_type_ids", "attention_mask"],
         **{f"{role}_token": token for role, token in BERT.items()},
-    )
-
-
-def joint_tokenizer(texts: Sequence[str], vocabulary: int, tags: Sequence[str] = ()) -> Any:
-    """A byte-level BPE tokenizer that ends both sides of a pair by `</s>`; no text is unknown."""
-    # Reference: Sennrich et al. (2016), Neural Machine Translation of Rare Words with Subword
-    # Units.
-    from tokenizers import decoders, processors
-    from transformers import PreTrainedTokenizerFast
-
-    pairs = trained_bpe(texts, vocabulary, [_PAD, _END, _UNKNOWN, *tags], spaced=True)
-    pairs.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", 1, 0)])
-    pairs.post_processor = processors.TemplateProcessing(
-        single=f"$A {_END}", special_tokens=[(_END, pairs.token_to_id(_END))]
-    )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=pairs,
-        model_max_length=POSITIONS,
-        model_input_names=["input_ids", "attention_mask"],
-        clean_up_tokenization_spaces=False,
-        pad_token=_PAD,
-        eos_token=_END,
-        unk_token=_UNKNOWN,
     )
 
 

@@ -219,8 +219,8 @@ def _arguments(loop: TrainingLoop, at: State, passes: int) -> TrainingArguments:
         use_cpu=device.type == "cpu",
         eval_strategy="steps" if work.heldout.micros else "no",
         eval_on_start=bool(work.heldout.micros) and at.step == 0 and not at.history,
-        metric_for_best_model="eval_loss" if work.bleu is None else "eval_bleu",
-        greater_is_better=work.bleu is not None,
+        metric_for_best_model="eval_loss",
+        greater_is_better=False,
         save_strategy="no",
         logging_strategy="no",
         logging_nan_inf_filter=False,
@@ -249,4 +249,4 @@ def _logs_of(record: Mapping[str, Any]) -> dict[str, float]:
     losses = record["heldout"]
     logs = {f"eval_{name}_loss": loss for name, loss in losses.items()}
     logs["eval_loss"] = losses.get("task", next(iter(losses.values())))
-    return logs | ({"eval_bleu": record["bleu"]} if "bleu" in record else {})
+    return logs

@@ -43,8 +43,8 @@ from corpusfit.text.reading import Reasons, Tally, read_shard, require_none_reje
 from corpusfit.text.rejects import RefusedError
 from corpusfit.text.same_text import FORM, text_keys
 from corpusfit.training.chats import ChatEncoder, Chats, Encoded
+from corpusfit.training.objectives import load
 from corpusfit.training.plan import ALL
-from corpusfit.training.special_tokens import domain_tag
 
 _NAME = re.compile(r"part-(\d+)\.safetensors")
 MAX_MAPS = 16_384  # files mapped at once; Linux lets a process map about 65,000
@@ -52,14 +52,13 @@ CHARACTERS_AT_ONCE = 1_000_000  # the library needs about 200 bytes per token
 _NEAR = 4_096  # last characters of a piece, in which to look for a space
 _BETWEEN = re.compile(r"(?<=\S)\s(?=\S)")
 _PAIRS_AT_ONCE = 1_000
-_UNKNOWN = 0.01  # share of a side's tokens from which a warning is shown
 _HEADER = 18  # bytes, of a frame of zstd at most
 _RANGES = 32  # of a selection, if they are neither too short nor too long
 _SHORTEST, _LONGEST = 4 << 20, 32 << 20  # bytes of text of a range
 _AT_ONCE = 1 << 20  # bytes to read
 _COUNTED = (
     *("empty", "characters", "tokens"),
-    *("source_tokens", "unknown_source", "unknown_target"),  # of pairs
+    "first_tokens",  # of pairs
     *("cut", "counted"),  # of conversations
 )
 
@@ -71,7 +70,6 @@ class Read:
     names: Sequence[str]  # of their files
     rows: NDArray[np.int64]  # [n]
     sides: Sequence[list[str]]  # the texts; of pairs both sides
-    files: Sequence[str]  # [n], the file of each pair
     scores: NDArray[np.float32]  # [n]
     tally: Tally
     documents: Sequence[Document] = ()  # [n], of conversations
@@ -124,45 +122,35 @@ def _of_texts(path: Path, end: int | None) -> Tokenise:
     return tokenise
 
 
-def _of_pairs(folder: Path, *, tagged: bool, prefix: str) -> Tokenise:
-    """Open a tokenizer of both sides, which adds its special tokens and truncates nothing."""
+def _of_pairs(folder: Path, objective: str) -> Tokenise:
+    """Open a tokenizer of both columns, by which an objective encodes them."""
     with importing("Training a model", "train"):
         from transformers import AutoTokenizer
     with loading(f"The tokenizer {folder}"):
         tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **LOCAL)
     kind: type[np.generic] = np.uint16 if len(tokenizer) <= 2**16 else np.uint32
-
-    def ids_of(texts: Sequence[str], side: str) -> list[NDArray[Any]]:
-        ids: list[NDArray[Any]] = []
-        for at in range(0, len(texts), _PAIRS_AT_ONCE):
-            # by keyword, as multilingual tokenizers mark source and target differently
-            batch = {side: list(texts[at : at + _PAIRS_AT_ONCE])}
-            encoded = tokenizer(**batch, return_attention_mask=False, verbose=False)
-            ids += [np.array(row, kind) for row in encoded["input_ids"]]
-        return ids
+    encode = load(objective).encode
 
     def tokenise(read: Read) -> tuple[Part, dict[str, Any]]:
-        inputs, targets = read.sides
-        if tagged:
-            inputs = [f"{domain_tag(n)} {text}" for n, text in zip(read.files, inputs, strict=True)]
-        elif prefix:
-            inputs = [prefix + text for text in inputs]
-        first, second = ids_of(inputs, "text"), ids_of(targets, "text_target")
-        begins = np.fromiter(map(len, first), np.int64, len(first))
-        lengths = begins + np.fromiter(map(len, second), np.int64, len(second))
-        unknown = tokenizer.unk_token_id
-        counts = read.counts(
-            tokens=int(lengths.sum()),
-            source_tokens=int(begins.sum()),
-            unknown_source=sum(int((ids == unknown).sum()) for ids in first),
-            unknown_target=sum(int((ids == unknown).sum()) for ids in second),
-        )
-        # interleave the sides, so that a pair is one run of ids
-        both = [ids for pair in zip(first, second, strict=True) for ids in pair]
-        ids = np.concatenate([np.empty(0, kind), *both])
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        first, second = read.sides
+        ids: list[NDArray[Any]] = [np.empty(0, kind)]
+        begins: list[int] = []
+        lengths: list[int] = []
+        for at in range(0, len(first), _PAIRS_AT_ONCE):
+            rows = slice(at, at + _PAIRS_AT_ONCE)
+            # interleave the columns, so that a pair is one run of ids
+            for one, other in zip(*encode(tokenizer, first[rows], second[rows]), strict=True):
+                ids += [np.array(one, kind), np.array(other, kind)]
+                begins.append(len(one))
+                lengths.append(len(one) + len(other))
+        counts = read.counts(tokens=sum(lengths), first_tokens=sum(begins))
+        offsets = np.cumsum([0, *lengths])
         keys = np.stack([text_keys(side) for side in read.sides], 1)
-        return Part(read.names, read.rows, ids, offsets, keys, read.scores, begins), counts
+        of_first = np.array(begins, np.int64)
+        part = Part(
+            read.names, read.rows, np.concatenate(ids), offsets, keys, read.scores, of_first
+        )
+        return part, counts
 
     return tokenise
 
@@ -295,9 +283,7 @@ class TokeniseTexts(Job[Shard | tuple[int, Range], int]):
     tokenizer: Path  # a `tokenizer.json`; for pairs and chats, the folder of one of transformers
     out: Path  # folder of the parts, on this machine
     end: int | None  # id to append to each text, if any
-    pairs: bool = False
-    tagged: bool = False  # whether to prefix a source text with the tag of its file's domain
-    prefix: str = ""  # of other source texts of pairs
+    pairs: str = ""  # the objective that encodes aligned pairs
     chats: Chats | None = None
 
     def start(self) -> Callable[[Shard | tuple[int, Range]], int]:
@@ -306,7 +292,7 @@ class TokeniseTexts(Job[Shard | tuple[int, Range], int]):
             field = self.read.text_field
             tokenise = _of_chats(self.tokenizer, self.chats, self.end, field)
         elif self.pairs:
-            tokenise = _of_pairs(self.tokenizer, tagged=self.tagged, prefix=self.prefix)
+            tokenise = _of_pairs(self.tokenizer, self.pairs)
         else:
             tokenise = _of_texts(self.tokenizer, self.end)
 
@@ -341,14 +327,13 @@ class TokeniseTexts(Job[Shard | tuple[int, Range], int]):
             rows = texts.row
             sides = [side.texts.to_pylist() for side in (texts, *(other for other, _ in others))]
         names = tally.sources(self.names)
-        files = [self.names[shard.source + int(number)] for number in file_of(rows)]
         scores = np.zeros(len(rows), np.float32)
-        return Read(names, rows, sides, files, scores, tally, documents)
+        return Read(names, rows, sides, scores, tally, documents)
 
     def _selected(self, number: int, part: Range) -> Read:
         fields = [self.read.text_field]
         if self.pairs:
-            fields = ["text", "translation", "source"]
+            fields = [plan.text_field for plan in self.read.sides()]
         elif self.chats is not None:
             fields = ["text"]
         rows, columns, scores = read_selected(part, fields, "score")
@@ -361,7 +346,7 @@ class TokeniseTexts(Job[Shard | tuple[int, Range], int]):
             ]
         # the tally refers to the source by this number
         tally = Tally(number, len(rows))
-        return Read([part.name], rows, columns[:2], columns[-1], scores, tally, documents)
+        return Read([part.name], rows, columns, scores, tally, documents)
 
 
 def read_selected(
@@ -403,9 +388,8 @@ class Tokenising:
     place: Path  # folder for all token ids, by content
     end: int | None  # id that ends a text, if any
     context: RunContext
-    pairs: int = 0  # of aligned pairs, most tokens of a side; 0 for texts
-    tagged: bool = False  # whether the source text of a pair begins with its domain's tag
-    prefix: str = ""  # with which it begins otherwise, as in translating
+    pairs: str = ""  # the objective that encodes aligned pairs; empty for texts
+    longest: int = 0  # most tokens of a side of a pair
     chats: Chats | None = None  # if some texts are conversations; then `tokenizer` is a folder
 
     def corpus(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
@@ -431,9 +415,7 @@ class Tokenising:
             self.tokenizer,
             out,
             self.end,
-            bool(self.pairs),
-            self.tagged,
-            self.prefix,
+            self.pairs,
             self.chats,
         )
 
@@ -449,7 +431,7 @@ class Tokenising:
             "how": f"{how} 3",  # raised when reading changes
             "keys": [FORM, unicodedata.unidata_version],
             "sources": source_identity(sources),
-            "read": self.read.stated(),
+            "read": dataclasses.asdict(self.read),
             "end": self.end,
         }
         if how == "corpus":
@@ -460,11 +442,7 @@ class Tokenising:
         if self.chats:
             identity["chats"] = dataclasses.asdict(self.chats)
         elif self.pairs:
-            identity["pairs"] = 1
-            if self.tagged:
-                identity["tags"] = [domain_tag(s.name) for s in sources]
-            elif self.prefix:
-                identity["prefix"] = self.prefix
+            identity["pairs"] = self.pairs
         else:
             identity["tokenizer"] = file_digest(self.tokenizer)
         return self.place / digest(identity)
@@ -511,23 +489,12 @@ class Tokenising:
         if not self.pairs:
             return Tokens.open(out), counts
         tokens = PairTokens.open(out)
-        too_long = int((tokens.sides.max(1, initial=0) > self.pairs).sum())
+        too_long = int((tokens.sides.max(1, initial=0) > self.longest).sum())
         if too_long:
             progress.note(
                 f"{too_long:,} of {len(tokens):,} pairs of {kind} have a side of more than "
-                f"{self.pairs} tokens and are left out (`train.length`)."
+                f"{self.longest} tokens and are left out (`train.length`)."
             )
-        sizes = {"source": counts["source_tokens"]}
-        sizes["target"] = counts["tokens"] - sizes["source"]
-        for side, size in sizes.items():
-            unknown = counts[f"unknown_{side}"]
-            if unknown > _UNKNOWN * size:
-                progress.warn(
-                    f"The model's vocabulary cannot spell the {side} side of {kind}: {unknown:,} "
-                    f"of {size:,} tokens ({100 * unknown / size:.0f} %) are unknown. Name a "
-                    "model of both languages, or start from an untrained one with "
-                    "`model.init=small`."
-                )
         return tokens, counts | {"too_long": too_long}
 
     def _note_refused(self, kind: str, counts: dict[str, Any]) -> None:
@@ -557,15 +524,15 @@ class Part:
 
     names: Sequence[str]  # names of the files of the texts
     rows: NDArray[np.int64]  # [n], row of each text in the shard
-    # uint16 or uint32 [t], the texts' tokens end to end; of a pair, its source text and then
-    # its target text
+    # uint16 or uint32 [t], the texts' tokens end to end; of a pair, its first text and then
+    # its second text
     ids: NDArray[Any]
     # int64 [n + 1]; text i is `ids[offsets[i] : offsets[i + 1]]`, possibly empty
     offsets: NDArray[np.int64]
     # uint64 [n], equal for texts with the same letters and digits; [n, 2] of pairs
     keys: NDArray[np.uint64]
     scores: NDArray[np.float32]  # [n]
-    # int64 [n], tokens of the source text of each pair; None for texts
+    # int64 [n], tokens of the first text of each pair; None for texts
     begins: NDArray[np.int64] | None = None
     # bool [t], whether the loss is on each token; None for all
     counted: NDArray[np.bool_] | None = None
@@ -670,7 +637,7 @@ class Tokens:
 
 
 class PairTokens(Tokens):
-    """The n pairs of all parts of a folder; a text is a source text and then its target text."""
+    """The n pairs of all parts of a folder; a text is a first text and then its second."""
 
     sides: NDArray[np.int64]  # [n, 2], tokens of both sides of each pair
 

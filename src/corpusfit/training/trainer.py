@@ -27,17 +27,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import names_in
-from corpusfit.core.errors import TrainingError, bad_setting, importing
-from corpusfit.core.languages import USUAL, bleu_tokenizer
+from corpusfit.core.errors import TrainingError, bad_setting
 from corpusfit.embed.hardware import fast_products, seed_generators, seeded
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training import sharding
 from corpusfit.training.adapters import trainable_parameters
 from corpusfit.training.batches import ChunkTokens, Feed, MicroBatch, Passes
 from corpusfit.training.contract import Network, Objective
-from corpusfit.training.decoding import beam_search
 from corpusfit.training.folder import Checkpoints, State, copied, load_weights, save_weights
-from corpusfit.training.plan import DecodePlan, TrainPlan
+from corpusfit.training.plan import TrainPlan
 from corpusfit.training.schedule import (
     Updates,
     evaluations,
@@ -124,54 +122,6 @@ class Heldout:
         return means
 
 
-@dataclass(frozen=True, eq=False)
-class HeldoutBleu:
-    """SacreBLEU of the beam search's translations of fixed pairs, in points."""
-
-    # The references are spelled from their tokens too, so what the tokenizer does not keep, such
-    # as repeated spaces, does not count.
-    # Reference: Domain Clusters, appendix A.1 (early stopping on BLEU; beam 5); Post (2018).
-    sources: list[list[int]]  # token ids of n source texts, with special tokens
-    references: list[str]  # the n target texts
-    spell: Callable[
-        [list[list[int]]], list[str]
-    ]  # the texts of lists of token ids, without special tokens
-    search: DecodePlan  # settings of the beam search
-    tokenizer: str = USUAL  # sacreBLEU's, see `bleu_tokenizer`
-
-    @classmethod
-    def of(
-        cls,
-        tokens: Tokens,
-        chunks: Chunks,
-        spell: Callable[[list[list[int]]], list[str]],
-        longest: int,
-        language: str = "",
-    ) -> HeldoutBleu:
-        """All pairs of some chunks to a language, translated with at most `longest` tokens."""
-        with importing("`train.best_by=bleu`", "train"):
-            import sacrebleu  # noqa: F401
-        begins, ends = chunks.begin.tolist(), (chunks.begin + chunks.length).tolist()
-        pairs = list(zip(chunks.text.tolist(), begins, ends, strict=True))
-        sources = [tokens.ids(text, 0, begin).tolist() for text, begin, _ in pairs]
-        targets = [tokens.ids(text, begin, end).tolist() for text, begin, end in pairs]
-        references = spell(targets)
-        tokenizer = bleu_tokenizer(language, references)
-        return cls(sources, references, spell, DecodePlan(longest=longest), tokenizer)
-
-    def measure(self, network: Network) -> float:
-        """BLEU of the model's translations; the training mode of the model is restored."""
-        import sacrebleu
-
-        model, training = network.predictor.model, network.predictor.model.training
-        model.eval()
-        with network.scope():
-            texts = self.spell(beam_search(model, self.sources, self.search))
-        model.train(training)
-        bleu = sacrebleu.corpus_bleu(texts, [self.references], tokenize=self.tokenizer, force=True)
-        return float(bleu.score)
-
-
 def opened_callbacks(callbacks: Sequence[Any]) -> list[Any]:
     """The callbacks, of which classes are instantiated, as `transformers.Trainer` does."""
     if not callbacks:
@@ -187,7 +137,6 @@ def opened_callbacks(callbacks: Sequence[Any]) -> list[Any]:
     return opened
 
 
-Spell = Callable[[list[list[int]]], list[str]]
 RECORDS = 200
 _PASSES = 3  # the work of a step in forward passes: a backward pass takes about two
 _RELEASE = 50  # steps between releases of freed memory
@@ -279,7 +228,6 @@ class Training:
     micro_rows: int  # maximum number of sequences per forward pass
     width: int  # tokens in a row; 0 for the length of the longest row of a forward pass
     seed: int
-    bleu: HeldoutBleu | None = None  # held-out BLEU, if it decides on the best weights
     can_recompute: bool = False  # whether activations are kept that could be computed again
     out: Path = Path()  # for callbacks, the folder of the model
     tokenizer: Any = None  # for callbacks
@@ -640,8 +588,6 @@ class TrainingLoop:
         rounded = {name: round(loss, 6) for name, loss in losses.items()}
         best = min((minimized(r) for r in self.history if "heldout" in r), default=math.inf)
         record: dict[str, Any] = {"step": step, "heldout": rounded}
-        if work.bleu is not None:
-            record["bleu"] = round(work.bleu.measure(work.network), 4)
         self._record(record)
         together = self.main or work.plan.shard  # all processes put the weights together at once
         if self.keep != "last" and minimized(record) < best and together:

@@ -128,7 +128,7 @@ SHOWN = {
     "methods.methods": [None],
     "split._show_overlaps": [
         [
-            {"data": PATH, "side": "zh-Hant", "split": "train", "within": within}
+            {"data": PATH, "field": "zh-Hant", "split": "train", "within": within}
             | dict.fromkeys(("texts", "identical", "shared", "near"), 1_234_567_890)
             for within in ("train", "dev")
         ]

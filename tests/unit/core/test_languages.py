@@ -9,7 +9,7 @@ import pytest
 
 from corpusfit.core import languages
 from corpusfit.core.errors import StorageError, UsageError
-from corpusfit.core.languages import bleu_tokenizer, code_of, count_words, identifier, word_pattern
+from corpusfit.core.languages import code_of, count_words, identifier, word_pattern
 
 TATOEBA = Path(__file__).parents[4] / "shared" / "data" / "parallel" / "tatoeba"
 
@@ -74,29 +74,6 @@ def test_no_letter_without_spaces_is_passed_over():
     letters = "".join(map(chr, range(0xD800))) + "".join(map(chr, range(0xE000, 0x40000)))
     for pattern in languages._letters():
         assert all(map(languages._RARE.match, pattern.findall(letters)))
-
-
-@pytest.mark.parametrize(
-    ("language", "tokenizer"),
-    [("zh", "zh"), ("ZH", "zh"), ("zh_CN", "zh"), ("zho_Hans", "zh"), ("cmn", "zh"), ("yue", "zh"),
-     ("ja", "char"), ("jpn", "char"), ("ja_XX", "char"), ("ko-KR", "char"), ("tha_Thai", "char"),
-     ("khm_Khmr", "char"), ("lo", "char"), ("mya", "char"), ("de", "13a"), ("eng_Latn", "13a"),
-     ("translation", "13a")],
-)  # fmt: skip
-def test_the_tokenizer_of_bleu_follows_from_the_code(language, tokenizer):
-    assert bleu_tokenizer(language, ["Der Hund schläft."]) == tokenizer
-
-
-@pytest.mark.parametrize(
-    ("references", "tokenizer"),
-    [(["狗在公园里睡觉。", "OK, 好。"], "zh"), (["犬が公園で眠っている。"], "char"),
-     (["หมานอน"], "char"),
-     (["ꦱꦼꦥꦸꦂ"], "char"), (["개가 잔다."], "char"), (["The word 狗 is a dog."], "13a"),
-     (["Το σκυλί κοιμάται."], "13a"), ([], "13a"), (["...", "1 2"], "13a")],
-)  # fmt: skip
-@pytest.mark.parametrize("name", ["translation", "cn", "en"])
-def test_references_decide_where_the_name_says_nothing(name, references, tokenizer):
-    assert bleu_tokenizer(name, references) == tokenizer
 
 
 def test_identification_by_hand():

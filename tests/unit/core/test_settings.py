@@ -42,8 +42,6 @@ TOGETHER = [
     ("adapt", ["train.max_steps=5", "train.epochs=2"], "train.max_steps=5"),
     ("adapt", ["model.name=", "model.init=tiny", "adapter.kind=lora"], "lora"),
     ("adapt", ["model.new_head=true", "adapter.kind=lora"], "lora"),
-    ("evaluate", ["augment.kind=backtranslate"], "backtranslate"),
-    ("evaluate", ["augment.mt=a"], "augment.mt=a"),
     ("clusters", ["mixture.k=5;10"], "5;10"),
 ]
 

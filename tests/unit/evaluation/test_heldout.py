@@ -171,9 +171,9 @@ def test_a_folder_that_cannot_be_read_as_a_task_names_the_setting(held, rows):
         held(rows("c/x.jsonl", texts("x", 2)))
 
 
-def test_both_sides_of_a_translation_task_are_held_out(tmp_path):
-    """Whatever its direction; train is not, as no split is drawn from it."""
-    folder = write_pairs(tmp_path / "law", train=3, test=2)
-    found = held_out([str(folder)], ReadPlan(), tmp_path, Progress(), setting="guard")
+def test_both_texts_of_pairs_are_held_out(tmp_path):
+    folder = write_pairs(tmp_path / "law", test=2)
+    pairs = f"pair:{folder}/test.de,{folder}/test.en"
+    (found,) = held_out([pairs], ReadPlan(), tmp_path, Progress(), setting="guard").values()
     sides = [(folder / f"test.{side}").read_text().splitlines() for side in ("de", "en")]
-    assert found == {"test": [*sides[0], *sides[1]]}
+    assert found == [*sides[0], *sides[1]]

@@ -1,14 +1,12 @@
 """Data sets of the papers, each in the format in which it is published; the texts are our own."""
 
 import json
-import zipfile
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusfit.core.errors import EmptyInputError, InputError, UsageError
-from corpusfit.evaluation.formats import conll
+from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.reading import read_task
 
@@ -111,133 +109,15 @@ def test_an_attribute_of_conllu_that_must_be_named(write, misc, named):
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
-    [("train.conllu", "# a comment\n"), ("train.txt", "###1\n"), ("train.json", "[]")],
+    ("name", "content"), [("train.conllu", "# a comment\n"), ("train.json", "[]")]
 )
 def test_a_split_without_a_sentence(write, name, content):
     with pytest.raises(EmptyInputError, match="train split"):
-        read(write(name, content), kind="classification" if name == "train.txt" else "tagging")
+        read(write(name, content), kind="tagging")
 
 
-def sheet(path, rows):
-    openpyxl = pytest.importorskip("openpyxl", reason="the extra xlsx is not installed")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    book = openpyxl.Workbook()
-    for row in rows:
-        book.active.append(row)
-    book.save(path)
-
-
-CLINPT = [
-    ("Rapaz", "prop", "rapaz", "O"),
-    (19, "num", 19, "B-DT"),
-    ("meses", "n", "mes", "I-DT"),
-    (".", "punc", ".", "O"),
-    ("Exame", "n", "exame", "B-T"),
-    ("normal", "adj", "normal", "O"),
-]
-
-
-def test_sheets_of_clinpt(tmp_path):
-    """Words and tags without a header, a file for each text; sentences end at full stops."""
-    for split in CHUNK:
-        sheet(tmp_path / "clinpt" / split / "PO1 pag 1.xlsx", CLINPT)
-        sheet(tmp_path / "clinpt" / split / "PO2.xlsx", CLINPT[4:])
-    task = read(tmp_path / "clinpt")
-    assert tagged(task) == [
-        "Rapaz 19/B-DT meses/I-DT .",
-        "Exame/B-T normal",
-        "Exame/B-T normal",
-    ]
-
-
-def test_sheets_with_a_header_and_blank_rows(tmp_path):
-    rows = [("word", "tag"), ("a", "B-X"), (".", "O"), ("b", "O"), (), ("c", "B-X")]
-    for split in CHUNK:
-        sheet(tmp_path / "task" / f"{split}.xlsx", rows)
-    assert tagged(read(tmp_path / "task")) == ["a/B-X . b", "c/B-X"]
-
-
-@pytest.mark.parametrize("header", [("Sentence #", "Word", "POS", "Tag"), None])
-def test_a_column_that_is_filled_once_a_sentence_is_none_of_words(tmp_path, header):
-    rows = [
-        *([header] if header else []),
-        ("Sentence: 1", "City", "NN", "O"),
-        (None, "of", "IN", "O"),
-        (None, "London", "NNP", "B-geo"),
-        (None, ".", ".", "O"),
-        ("Sentence: 2", "Rain", "NN", "O"),
-    ]
-    for split in CHUNK:
-        sheet(tmp_path / "task" / f"{split}.xlsx", rows)
-    assert tagged(read(tmp_path / "task")) == ["City of London/B-geo .", "Rain"]
-
-
-def test_a_sheet_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path):
-    pytest.importorskip("openpyxl", reason="the extra xlsx is not installed")
-    path = tmp_path / "train.xlsx"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("xl/sharedStrings.xml", bytes(64 << 20))
-    with pytest.raises(InputError, match=r"train\.xlsx.*64 MiB.*\.conll"):
-        read(path)
-
-
-_CELL = '<row r="{row}"><c r="{column}{row}"><v>1</v></c></row>'
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ('ref="A1:B2"', 'ref="A1:XFD1048576"', ""),
-        ('ref="A1:B2"', 'ref="A1"', ""),
-        (
-            "</sheetData>",
-            _CELL.format(row=10**12, column="A") + "</sheetData>",
-            "at most 1,000 rows",
-        ),
-        (
-            "</sheetData>",
-            "".join(_CELL.format(row=row, column="ZZZ") for row in range(3, 80)) + "</sheetData>",
-            "cells and characters",
-        ),
-        ("<sheetData>", "<sheetData", "cannot be read"),
-        ("<v>", '<!DOCTYPE a [<!ENTITY a "a">]><v>', "cannot be read"),
-    ],
-    ids=["states too many cells", "states too few", "last row", "wide", "damaged", "entity"],
-)
-def test_a_sheet_that_lies(tmp_path, monkeypatch, old, new, said):
-    """It is read by its cells, within the memory that its size allows."""
-    monkeypatch.setattr(conll, "_FREE", 1 << 20)
-    monkeypatch.setattr(conll, "_ROWS", 1000)
-    path = tmp_path / "task/train.xlsx"
-    sheet(path, [("word", 1), ("a", "O")])
-    with zipfile.ZipFile(path) as file:
-        parts = {name: file.read(name) for name in file.namelist()}
-    inner = "xl/worksheets/sheet1.xml"
-    assert old in parts[inner].decode()
-    parts[inner] = parts[inner].decode().replace(old, new, 1).encode()
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        for name, data in parts.items():
-            file.writestr(name, data)
-    if said:
-        with pytest.raises(InputError, match=rf"train\.xlsx .*{said}.*\.conll"):
-            conll.read_xlsx([path], "train")
-    else:
-        assert len(conll.read_xlsx([path], "train")) == 1
-
-
-def test_sheets_that_hold_no_tags(tmp_path):
-    sheet(tmp_path / "train.xlsx", [("a", "B-X"), ("b", "name"), ()])
-    with pytest.raises(InputError, match=r"train\.xlsx, row 2: the last cell must be a tag.*name"):
-        read(tmp_path / "train.xlsx")
-    sheet(tmp_path / "train.xlsx", [("word", "tag"), (" ",), ()])
-    with pytest.raises(EmptyInputError, match="train split"):
-        read(tmp_path / "train.xlsx")
-
-
-def test_a_file_that_is_no_workbook(write):
-    pytest.importorskip("openpyxl", reason="the extra xlsx is not installed")
-    with pytest.raises(InputError, match=r"train\.xlsx cannot be read"):
+def test_a_workbook_is_refused_with_what_to_save(write):
+    with pytest.raises(InputError, match=r"train\.xlsx.*tab-separated.*\.conll"):
         read(write("train.xlsx", "word,O\n"))
 
 
@@ -396,44 +276,6 @@ def test_tags_and_words_of_unequal_number(write):
 def test_files_of_tokens_that_are_broken(write, name, content, said):
     with pytest.raises(InputError, match=rf"{name}.*{said}"):
         read(write(name, content), kind="tagging", **FIELDS)
-
-
-RCT = """\
-###24293578
-OBJECTIVE\tTo see whether it rains .
-METHODS\tA total of 12 days were seen .
-RESULTS\tIt did\ttwice .
-
-###24854809
-BACKGROUND\tRain is wet .
-"""
-
-
-def test_text_of_rct(write):
-    """Every sentence of an abstract is an example (TADPOLE, Table 2: RCT20k has 5 classes)."""
-    for split in CHUNK:
-        folder = write(f"{split}.txt", RCT)
-    task = read(folder)
-    assert task.kind == "classification"
-    assert labelled(task) == [
-        ("OBJECTIVE", "To see whether it rains ."),
-        ("METHODS", "A total of 12 days were seen ."),
-        ("RESULTS", "It did\ttwice ."),
-        ("BACKGROUND", "Rain is wet ."),
-    ]
-    with pytest.raises(InputError, match=r"train\.txt, line 2"):
-        read(write("train.txt", "###1\nno tab\n"))
-    with pytest.raises(UsageError, match="kind"):
-        read(folder, kind="tagging")
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("inside", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"])
-def test_only_line_feeds_end_a_line_of_rct(write, inside, end):
-    sentence = f"12{inside}days were dry ."
-    for split in CHUNK:
-        folder = write(f"{split}.txt", f"###1{end}A\t{sentence}{end}B\tdry .{end}{end}")
-    assert labelled(read(folder)) == [("A", sentence), ("B", "dry .")]
 
 
 def test_rows_of_helpfulness(write):

@@ -114,8 +114,7 @@ def test_the_interval_of_one_seed_is_the_bootstrap_of_scipy():
     ).confidence_interval
     found = interval(ours, accuracy, seed=0, rounds=20_000)
     assert found == pytest.approx((want.low, want.high), abs=0.004)
-    narrow = interval(ours, accuracy, seed=0, rounds=20_000, level=0.5)
-    assert found[0] < narrow[0] < right.mean() < narrow[1] < found[1]
+    assert found[0] < right.mean() < found[1]
 
 
 def test_the_interval_is_wide_enough_for_seeds_that_differ_and_for_few_examples():
@@ -294,7 +293,6 @@ def test_marks_agree_with_verdicts():
     worse = dataclasses.replace(SURE, difference=-0.01, low=-0.02, high=-0.004)
     assert [mark(SURE, p) for p in (0.001, 0.05, 0.9)] == ["*", "", ""]
     assert [mark(worse, p) for p in (0.049, 0.05)] == ["†", ""]
-    assert mark(SURE, 0.02, level=0.01) == ""
     open_interval = dataclasses.replace(worse, high=0.002)
     assert mark(open_interval, 0.017) == ""
     assert verdict(open_interval, 0.017).startswith("no difference shown")
@@ -303,7 +301,6 @@ def test_marks_agree_with_verdicts():
 def test_a_verdict_warns_about_a_single_seed():
     found = verdict(dataclasses.replace(SURE, sd=None, p_seeds=None, seeds=1), 0.003)
     assert found.endswith("p = 0.003); one seed only, variation over seeds unknown")
-    assert verdict(SURE, 0.03, level=0.01).startswith("no difference shown")
 
 
 def test_a_difference_without_an_error_of_the_examples_is_the_t_interval():

@@ -271,13 +271,6 @@ def test_early_stopping_evaluates_the_best_epoch(task, plan):
     assert outcome.scores["dev"]["macro_f1"] == pytest.approx(max(scores), abs=1e-6)
 
 
-def test_augmented_examples_are_trained_on_and_not_counted(task, plan):
-    first = finetune(task, plan.with_value("finetune.epochs", 1), 0)
-    second = finetune(task, plan.with_value("finetune.epochs", 1), 0, extra=texts(64, 9))
-    assert first.size == second.size == 64
-    assert first.history[0]["loss"] != second.history[0]["loss"]
-
-
 def test_a_loss_that_is_not_finite_is_an_error_with_a_cure(task, plan):
     with pytest.raises(
         TrainingError, match=r"step \d+ .*Set `finetune\.learning_rate` below 1e\+30\."

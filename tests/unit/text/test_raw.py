@@ -41,7 +41,7 @@ def test_a_file_made_of_the_raw_rows_reads_the_same(write, tmp_path, name, shard
     assert not any(isinstance(row, Reject) for row in rows_again)
 
     def texts(found):
-        return [(r.text, r.id, r.translation) for r in found if isinstance(r, Document)]
+        return [(r.text, r.id, r.fields) for r in found if isinstance(r, Document)]
 
     assert texts(rows_again) == texts(row for row, _ in found)
     assert len(rows_again) >= 2

@@ -163,7 +163,6 @@ def test_a_word_that_is_a_piece_of_others_is_passed_over(made):
     [
         {"model": ModelPlan(init="tiny", add_tokens=5)},
         {"model": ModelPlan(name="m", add_tokens=5), "objective": "causal"},
-        {"model": ModelPlan(name="m", add_tokens=5), "objective": "translation"},
         {"model": ModelPlan(name="m", add_tokens=5), "objective": "tsdae"},
         {"model": ModelPlan(name="m", add_tokens=5), "adapter": "lora"},
     ],

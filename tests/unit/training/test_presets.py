@@ -187,29 +187,6 @@ def test_a_sequence_longer_than_the_model_takes():
         length_of(plan, 512, "cpu")
 
 
-def test_domain_clusters_trains_as_its_figure_5():
-    """--adam-betas '(0.9, 0.98)' --clip-norm 1.0 --lr 0.0005 --lr-scheduler inverse_sqrt
-    --warmup-updates 4000 --warmup-init-lr 1e-07 --dropout 0.2 --weight-decay 0.0
-    --label-smoothing 0.1 --max-tokens 4096 --update-freq 5 --max-epoch 200; appendix A.1: at most
-    100 tokens, and early stopping after 10 checkpoints."""
-    plan = plan_of("domain-clusters")
-    train = plan.train
-    assert (plan.objective.name, plan.objective.smoothing) == ("translation", 0.1)
-    assert (train.adam_beta2, train.max_grad_norm, train.weight_decay, plan.model.dropout) == (
-        0.98,
-        1.0,
-        0.0,
-        0.2,
-    )
-    assert (train.learning_rate, train.lr_scheduler_type) == (5e-4, "inverse_sqrt")
-    assert (train.warmup_steps, train.warmup_from) == (4_000, 1e-7)
-    assert (train.pair_tokens, train.batch, train.length) == (4_096, 5, 100)
-    assert (train.epochs, train.evaluations, train.patience, train.keep) == (200, 200, 10, "best")
-    whole, words = resolve_training(plan, Size(10_000, 30, 900, 10**6, 512, "cpu"))
-    assert whole.max_steps == 30 * 200 / 5
-    assert "5 batches of at most 4,096 tokens" in words
-
-
 @pytest.mark.parametrize("weights", ["resample", "mask+lambda"])
 def test_tadpole_takes_the_steps_of_the_discrete_case_otherwise(weights):
     assert plan_of("tadpole", weights=weights).train.max_steps == 50_000

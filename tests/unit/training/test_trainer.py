@@ -22,7 +22,7 @@ from corpusfit.training.batches import Feed
 from corpusfit.training.folder import Checkpoints, State, copied, save_weights
 from corpusfit.training.objectives.mlm import MaskedLM
 from corpusfit.training.plan import TrainPlan
-from corpusfit.training.schedule import rate_at
+from corpusfit.training.schedule import out_of_patience, rate_at
 from corpusfit.training.trainer import TrainerCallback, TrainingLoop, train
 
 torch = pytest.importorskip("torch")
@@ -937,3 +937,46 @@ def test_trainer_takes_the_named_device(tmp_path):
     device = torch.device("meta:1")
     loop.work = dataclasses.replace(loop.work, accelerator=SimpleNamespace(device=device))
     assert _arguments(loop, State(0, (0, 0), [], []), passes=1).device == device
+
+
+def test_patience_counts_measurements_since_the_lowest():
+    records = [{"heldout": {"data": loss}} for loss in (3.0, 2.0, 2.5, 2.0)]
+    assert out_of_patience(records, 2)
+    assert not out_of_patience(records, 3)
+    assert not out_of_patience(records, 0)
+    assert not out_of_patience([{"loss": 1.0}], 1)
+
+
+def test_inverse_square_root_is_that_of_transformers_and_fairseq():
+    """transformers' schedule; fairseq's, whose rate begins above 0, in closed form."""
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=5e-4)
+    transformers = pytest.importorskip("transformers")
+    peer = transformers.get_inverse_sqrt_schedule(optimizer, num_warmup_steps=40)
+    plan = TrainPlan(
+        max_steps=200, learning_rate=5e-4, lr_scheduler_type="inverse_sqrt", warmup_steps=40
+    )
+    paper = dataclasses.replace(plan, warmup_from=1e-7)
+    for step in range(200):
+        assert rate_at(step, plan) == pytest.approx(peer.get_last_lr()[0], rel=1e-12, abs=1e-18)
+        after = 5e-4 * 40**0.5 * step**-0.5 if step else 0
+        rising = 1e-7 + step * (5e-4 - 1e-7) / 40
+        assert rate_at(step, paper) == pytest.approx(rising if step < 40 else after, rel=1e-12)
+        optimizer.step()
+        peer.step()
+    without = dataclasses.replace(plan, warmup_steps=0.0)
+    assert rate_at(30_000, without) == pytest.approx(5e-4 * 0.5)  # a timescale of 10,000 steps
+
+
+def test_beta2_reaches_the_optimizer(tmp_path):
+    """After one step AdamW's second moment is (1 - beta2) g²."""
+    work = training_of(tmp_path, adam_beta2=0.9, max_grad_norm=1e9, max_steps=1)
+    work.network.predictor.model.train()
+    loop = TrainingLoop(work, TrainerCallback())
+    batch = loop.batch(Feed(work.passes), 0)
+    loop.gradient(batch)
+    gradients = {n: p.grad.clone() for n, p in loop.parameters.items()}
+    loop.updates.optimizer.zero_grad()
+    loop.run()
+    for name, parameter in loop.parameters.items():
+        moment = loop.updates.optimizer.state[parameter]["exp_avg_sq"]
+        torch.testing.assert_close(moment, 0.1 * gradients[name] ** 2, rtol=1e-4, atol=1e-12)

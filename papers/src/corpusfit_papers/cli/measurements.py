@@ -195,7 +195,6 @@ def tokenizers(result: Tokenized) -> None:
         --specific INPUT: Texts of a domain: files of CoNLL columns, or {INPUTS}
         --general INPUT: General texts, in any form that --specific takes; repeatable
         --text-field NAME: Field of the rows with their text (default: text)
-        --side NAME: Side of aligned pairs to read: auto, first, second or a language (default: auto)
         --windows N: Most windows of text to draw of each kind (default: 10,000)
         --seed N: Random seed of the sample and the bootstrap (default: 0)
     """  # noqa: E501

@@ -13,10 +13,13 @@ from corpusfit import AdaptPlan, CorpusfitError, EvaluatePlan, Plan
 from corpusfit.contracts import UsageError, bad_setting
 from corpusfit.core.manifest import versions
 from corpusfit.core.settings import one_of, positive
-from corpusfit.evaluation.plan import AUGMENTS, check_metric
+from corpusfit.evaluation.plan import check_metric
 from corpusfit.training.plan import ADAPTERS, TASK, WEIGHTS
+from corpusfit_papers.augmenting import BACKTRANSLATE, TFIDF
 
 BASE, GENERAL, RANDOM, ORACLE, COMPOSE = "base", "general", "random", "oracle", "compose"
+TRANSLATION = "translation"
+"""The kind of task whose label is a text, the translation."""
 INIT = "init:"  # prefix of an untrained model, initialized anew for every adaptation
 WITHOUT_SELECTION = (BASE, GENERAL, TASK, COMPOSE)  # selectors without a selection from the corpus
 
@@ -136,7 +139,7 @@ class Selector:
         for setting, allowed in (
             ("weights", WEIGHTS),
             ("adapters", ("", *ADAPTERS)),
-            ("augment", ("", *AUGMENTS)),
+            ("augment", ("", TFIDF, BACKTRANSLATE)),
         ):
             for value in getattr(self, setting):
                 one_of(setting, value, allowed)
@@ -172,6 +175,7 @@ class Recipe:
     selectors: tuple[Selector, ...]  # the columns
     corpus: tuple[str, ...] = ()
     evaluate: EvaluatePlan = field(default_factory=EvaluatePlan)
+    augmentation: Mapping[str, Any] = field(default_factory=dict)  # fields of `Augmentation`
     search: Search | None = None
     seeds: int = 8  # number of fine-tunings per cell
     seed: int = 0  # the first of the fine-tunings, and that of selections and adaptations

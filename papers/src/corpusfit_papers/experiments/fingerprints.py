@@ -11,14 +11,15 @@ from corpusfit import AdaptPlan, EvaluatePlan, Machine, Plan
 from corpusfit.contracts import EmbedPlan, LabelMethod, resolve
 from corpusfit.core.manifest import FORMAT, digest
 from corpusfit.core.plan import MethodPlan, kind_of
-from corpusfit.evaluation.plan import AugmentPlan, FinetunePlan, settled
+from corpusfit.evaluation.plan import FinetunePlan, settled
 from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import AnyMethod
 from corpusfit.selection.resolving import Resolved
 from corpusfit.training.plan import TrainPlan
-from corpusfit_papers.experiments.config import Recipe
+from corpusfit_papers.augmenting import BACKTRANSLATE, Augmentation
+from corpusfit_papers.experiments.config import TRANSLATION, Recipe
 
 _ANY_LENGTH = 2**20
 
@@ -78,10 +79,7 @@ def scoring(
     settings = resolved.plan.identity()
     for group in ("choose", "embed", "method"):
         del settings[group]
-    counts = plan.choose.fraction_of == "segments" and plan.choose.tokens is None
-    # a selection by labels and by number reads no text, of either side of pairs
-    sideless = not sampled(plan) and counts and plan.choose.dedup != "near"
-    settings["read"] = (plan.read.sides()[0] if sideless else plan.read).identity()
+    settings["read"] = plan.read.identity()
     settings["methods"] = [by_content(resolved.plan.method, files)]
     if resolved.method.reads != "embedding":
         settings["tokens"] = TOKENS
@@ -112,6 +110,11 @@ def adapting(plan: AdaptPlan) -> dict[str, Any]:
 
 def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
     """What decides a fine-tuning, except the model, the examples, the augmentation and the seed."""
+    if kind == TRANSLATION:
+        return {
+            kind: dataclasses.asdict(plan.task.own),
+            "finetune": [kind_of(plan.finetune.device), plan.finetune.precision],
+        }
     if group := load(kind).group:
         return {
             group: dataclasses.asdict(getattr(plan, group)),
@@ -127,10 +130,10 @@ def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
     }
 
 
-def augmenting(plan: AugmentPlan, models: Mapping[str, str], device: str) -> dict[str, Any]:
+def augmenting(plan: Augmentation, models: Mapping[str, str], device: str) -> dict[str, Any]:
     """What decides an augmentation, except the examples and the seed."""
     settings = dataclasses.asdict(plan)
-    if plan.kind != "backtranslate":
+    if plan.kind != BACKTRANSLATE:
         return settings
     return (
         settings
@@ -141,7 +144,6 @@ def augmenting(plan: AugmentPlan, models: Mapping[str, str], device: str) -> dic
 
 def translators(recipe: Recipe) -> dict[str, str]:
     """The translation models with the settings that name them; empty without back-translation."""
-    if not any("backtranslate" in s.augment for s in recipe.selectors):
+    if not any(BACKTRANSLATE in s.augment for s in recipe.selectors):
         return {}
-    plan = recipe.evaluate.augment
-    return {plan.mt: "evaluate.augment.mt", plan.mt_back: "evaluate.augment.mt_back"}
+    return {recipe.augmentation[name]: f"augmentation.{name}" for name in ("mt", "mt_back")}

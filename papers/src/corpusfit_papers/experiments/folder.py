@@ -40,7 +40,7 @@ class RecipeFolder(OutFolder):
         return self.scores / f"{key}-{seed}.json"
 
     def augmented(self, key: str) -> Path:
-        """The augmented examples of a task."""
+        """A stored task with augmented examples."""
         return self.companions / f"{key}.json"
 
     def exchange(self, cells: Path) -> None:

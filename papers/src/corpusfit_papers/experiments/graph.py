@@ -20,12 +20,14 @@ from corpusfit_papers.experiments.config import (
     GENERAL,
     ORACLE,
     RANDOM,
+    TRANSLATION,
     Selector,
 )
 from corpusfit_papers.experiments.folder import RecipeFolder
 from corpusfit_papers.experiments.grid import (
     Cell,
     adapt_plan,
+    augmentation_of,
     columns_of,
     grid,
     select_plan,
@@ -104,17 +106,18 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
             settings = inputs.found.get((cell.task, cell.size), search.settings()[0])
             plan = plan.with_values({"finetune": settings})
         extra = ""
-        if plan.augment.kind:
+        if cell.augment:
+            augmentation = augmentation_of(inputs.recipe, cell.augment)
             extra = fingerprints.step(
                 "augment",
-                plan=fingerprints.augmenting(plan.augment, inputs.models, plan.finetune.device),
+                plan=fingerprints.augmenting(augmentation, inputs.models, plan.finetune.device),
                 examples=stored.learned,
                 seed=inputs.recipe.seed,
             )
             graph.augmentations[extra] = Augment(
                 extra,
-                plan.augment.kind,
-                plan.augment,
+                cell.augment,
+                augmentation,
                 inputs.folder.task(stored.key),
                 inputs.recipe.seed,
                 inputs.recipe.evaluate.finetune.device,
@@ -216,7 +219,7 @@ def _adaptation(
         data,
         tuple(
             f"pair:{inputs.folder.pairs(task.key, split)}"
-            if load(task.kind).parallel
+            if task.kind == TRANSLATION
             else str(inputs.folder.texts(task.key, split))
             for task, split in measured
         ),

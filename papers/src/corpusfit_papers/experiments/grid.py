@@ -12,6 +12,7 @@ from corpusfit.contracts import bad_setting
 from corpusfit.embed.folders import require_extra
 from corpusfit.evaluation.plan import HeadPlan
 from corpusfit.training.plan import AdapterPlan
+from corpusfit_papers.augmenting import BACKTRANSLATE, Augmentation
 from corpusfit_papers.experiments.config import (
     BASE,
     INIT,
@@ -110,6 +111,9 @@ def check_plans(recipe: Recipe) -> None:
             raise bad_setting("adapt.adapter.alpha", allowed, selector.adapt.adapter.alpha)
         with in_table("evaluate"):
             tune_plan(recipe, selector, cell, tasks[cell.task]).check()
+        if cell.augment:
+            with in_table("augmentation"):
+                augmentation_of(recipe, cell.augment)
 
 
 def _require_distinct_names(recipe: Recipe, cells: Sequence[Cell]) -> None:
@@ -179,7 +183,12 @@ def tune_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask) 
     plan, sizes = task_plan(recipe, task), selector.adapt.adapter
     adapter = cell.adapter if selector.strategy == BASE else ""
     model = HeadPlan(adapter=adapter, reduction=sizes.reduction, rank=sizes.rank)
-    augment = dataclasses.replace(plan.augment, kind=cell.augment)
-    if cell.augment != "backtranslate":  # the only one with models
-        augment = dataclasses.replace(augment, mt="", mt_back="")
-    return dataclasses.replace(plan, model=model, augment=augment)
+    return dataclasses.replace(plan, model=model)
+
+
+def augmentation_of(recipe: Recipe, kind: str) -> Augmentation:
+    """How a cell's training examples are augmented."""
+    without = () if kind == BACKTRANSLATE else ("mt", "mt_back")  # the only one with models
+    return Augmentation(
+        kind, **{name: v for name, v in recipe.augmentation.items() if name not in without}
+    )

@@ -14,23 +14,30 @@ from corpusfit.contracts import EmbedPlan, bad_setting, write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.hub import downloaded
 from corpusfit.core.manifest import digest, source_identity
-from corpusfit.core.plan import SECOND, ReadPlan
+from corpusfit.core.plan import PAIR, ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.embed import prepare
 from corpusfit.evaluation.formats.rows import row_of
 from corpusfit.evaluation.network import head_fingerprint
 from corpusfit.evaluation.plan import TaskPlan, metric_of
 from corpusfit.evaluation.reading import read_task
-from corpusfit.evaluation.task import Examples, Task, split_overlaps, store_task, task_digest
+from corpusfit.evaluation.task import (
+    Examples,
+    Task,
+    notable,
+    split_overlaps,
+    store_task,
+    task_digest,
+)
 from corpusfit.evaluation.tasks import load
-from corpusfit.selection.resolving import by_size, encoder_of
-from corpusfit.text.pairs import Sampled, is_english_only, sampled, with_side
+from corpusfit.selection.resolving import by_size
 from corpusfit.training.plan import TASK
 from corpusfit_papers.experiments.config import (
     BASE,
     COMPOSE,
     INIT,
     ORACLE,
+    TRANSLATION,
     Recipe,
     RecipeTask,
     Selector,
@@ -51,8 +58,8 @@ class StoredTask:
     examples: int  # number of training examples that it has
     kind: str
     metric: str
-    # digests: of the whole task, of its training texts, of their scored side, of its training
-    # examples with their labels, of its dev and test texts
+    # digests: of the whole task, of its training texts, of those that selections score, of its
+    # training examples with their labels, of its dev and test texts
     key: str
     texts: str
     target: str
@@ -61,6 +68,7 @@ class StoredTask:
     splits: tuple[int, int] = (0, 0)  # numbers of dev and test examples
     copies: int = 0  # test examples whose text is in train too
     notes: tuple[str, ...] = ()
+    turned: bool = False  # whether it translates into the texts of the corpus that are read
 
 
 @dataclass(frozen=True)
@@ -98,6 +106,7 @@ def load_inputs(
     downloaded.clear()  # each command asks the hub again
     read = recipe.selectors[0].select.read
     pile = {}
+    names = ("", "")  # of the two texts of a row
     models = {
         name: name if name.startswith(INIT) else head_fingerprint(name, key)
         for name, key in recipe.every_model.items()
@@ -109,14 +118,14 @@ def load_inputs(
         )
         pile = source_identity(sources)
         trains = [s for s in recipe.selectors if s.strategy not in (BASE, TASK, COMPOSE)]
-        translates = any(s.adapt.objective.kind.pairs for s in trains)
+        translates = any(s.adapt.objective.kind.columns == 2 for s in trains)
         if translates and not corpus.is_parallel(sources):
             allowed = "aligned pairs, as adapt.objective.name trains on them"
             raise bad_setting("corpus", allowed, ", ".join(recipe.corpus))
         # resolve what depends on the corpus, as steps are identified by final settings
         recipe = dataclasses.replace(recipe, selectors=_with_embedders(recipe, sources))
         if corpus.is_parallel(sources):
-            recipe = with_scored_side(recipe, sources, machine.progress)
+            names = corpus.sides(sources)
     plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
     encoders = {
         embed: prepare(embed, machine.cache_folder())
@@ -128,8 +137,9 @@ def load_inputs(
     }
     tasks = {}
     for entry in recipe.tasks:
-        for stored in _stored(recipe, entry, folder, machine.progress, store=store):
+        for stored in _stored(recipe, entry, names, folder, machine.progress, store=store):
             tasks[stored.name, stored.size] = stored
+    recipe = _with_direction(recipe, list(tasks.values()))
     composition_files = (s.composition_for(task) for s in recipe.selectors for task in recipe.tasks)
     files_of = filter(None, dict.fromkeys(composition_files))
     compositions = {file: _composition(file, folder) for file in files_of}
@@ -161,46 +171,41 @@ def _with_embedders(recipe: Recipe, sources: Sequence[Source]) -> tuple[Selector
     )
 
 
-def with_scored_side(recipe: Recipe, sources: Sequence[Source], progress: Progress) -> Recipe:
-    """The recipe with the side of a parallel corpus that all of its selectors score."""
-    read = recipe.selectors[0].select.read
-    texts = [sampled(sources, read)]
-    for entry in (task for task in recipe.tasks if task.path):
-        task = read_task(entry.path, task_plan(recipe, entry).task, seed=recipe.seed)
-        examples, parallel = _target(task), load(task.kind).parallel
-        sides = [examples.texts(), _translations(examples)] if parallel else [examples.texts()]
-        names = ((task.labels[0], task.labels[1]),) if parallel else ()
-        texts.append(Sampled(names, zip(*sides, strict=True)))
-    # an oracle reads no text
-    scored = (s for s in recipe.selectors if s.selects and s.strategy != ORACLE)
-    encoders = (encoder_of(s.select) for s in scored)
-    english = next(filter(is_english_only, encoders), "")
-    read = with_side(read, english, progress.note, *texts)
+def _with_direction(recipe: Recipe, tasks: Sequence[StoredTask]) -> Recipe:
+    """The recipe with trainings from the texts that the tasks translate, whichever are scored."""
+    turned = {task.turned for task in tasks if task.kind == TRANSLATION}
+    if turned == {False, True}:
+        raise bad_setting("tasks", "translations in one direction", "both directions")
+    if turned != {True}:
+        return recipe
     selectors = (
-        dataclasses.replace(
-            s,
-            select=dataclasses.replace(s.select, read=read),
-            adapt=dataclasses.replace(s.adapt, read=read),
-        )
+        dataclasses.replace(s, adapt=s.adapt.with_value("read.text_field", PAIR[1]))
         for s in recipe.selectors
     )
     return dataclasses.replace(recipe, selectors=tuple(selectors))
 
 
 def _stored(
-    recipe: Recipe, entry: RecipeTask, folder: RecipeFolder, progress: Progress, *, store: bool
+    recipe: Recipe,
+    entry: RecipeTask,
+    names: tuple[str, str],
+    folder: RecipeFolder,
+    progress: Progress,
+    *,
+    store: bool,
 ) -> Iterator[StoredTask]:
     """A task in each size that it reaches, with its texts as the target (TADPOLE, section 4.2)."""
     plan = task_plan(recipe, entry)
     whole = read_task(entry.path, plan.task, seed=recipe.seed)
     common = split_overlaps(whole)
-    for note in (*whole.notes, *common.notes()):
+    for note in (*whole.notes, *notable(common)):
         progress.warn(f"{entry.name}: {note}")
     read, n, learns = recipe.selectors[0].select.read, len(whole.train), load(whole.kind).learns
     if plan.task.loss_on and plan.task.text_field != read.text_field:  # one training reads both
         allowed = f"that of the corpus, {read.text_field!r}, with `task.loss_on`"
         raise bad_setting("evaluate.task.text_field", allowed, plan.task.text_field)
-    parallel = load(whole.kind).parallel
+    parallel = whole.kind == TRANSLATION
+    turned = parallel and (whole.labels[1], whole.labels[0]) == names
     sizes = (sorted(recipe.train_sizes) if learns else []) or [0]
     beyond = [size for size in sizes if size > n]
     if beyond:
@@ -218,17 +223,18 @@ def _stored(
             metric_of(plan.task, task.kind),
             key=task_digest(dataclasses.replace(task, name="", notes=())),
             texts=digest(_guarded(_target(task), parallel=parallel)),
-            target=digest(_scored_texts(_target(task), task.kind, read)),
+            target=digest(_scored_texts(_target(task), turned=turned)),
             learned=digest([task.kind, task.labels, task.train.pieces, task.train.labels]),
             judged=digest(
                 [_guarded(examples, parallel=parallel) for examples in (task.dev, task.test)]
             ),
             splits=(len(task.dev), len(task.test)),
-            copies=(common if task is whole else split_overlaps(task)).between[1].shared,
+            copies=(common if task is whole else split_overlaps(task))[1].shared,
             notes=task.notes,
+            turned=turned,
         )
         if store:
-            _store(task, folder, stored.key, read, plan.task)
+            _store(task, folder, stored, read, plan.task)
         yield stored
 
 
@@ -246,24 +252,27 @@ def _guarded(examples: Examples, *, parallel: bool) -> list[str]:
     return [*examples.texts(), *(labels if parallel else ())]
 
 
-def _scored_texts(examples: Examples, kind: str, read: ReadPlan) -> list[str]:
-    """The texts of the side that selections score, which only examples of pairs have two of."""
-    second = read.side == SECOND and load(kind).parallel
-    return _translations(examples) if second else examples.texts()
+def _scored_texts(examples: Examples, *, turned: bool) -> list[str]:
+    """The texts that selections score: in the language of the corpus's texts that are read."""
+    return _translations(examples) if turned else examples.texts()
 
 
 def _translations(examples: Examples) -> list[str]:
     return [str(label[0]) for label in examples.labels]
 
 
-def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan, plan: TaskPlan) -> None:
+def _store(
+    task: Task, folder: RecipeFolder, stored: StoredTask, read: ReadPlan, plan: TaskPlan
+) -> None:
     """Write a task for fine-tuning, and the texts of its splits for `--target` and `--guard`.
 
-    Of a translation task, texts of the target and of dev are also written with their translations.
+    Of a translation task, texts of the target and of dev are also written with their translations,
+    in the order of the corpus's pairs.
     """
-    parallel, target = load(task.kind).parallel, _target(task)
+    key, turned = stored.key, stored.turned
+    parallel, target = task.kind == TRANSLATION, _target(task)
     heldout = {s: _guarded(getattr(task, s), parallel=parallel) for s in ("dev", "test")}
-    for split, texts in {"train": _scored_texts(target, task.kind, read), **heldout}.items():
+    for split, texts in {"train": _scored_texts(target, turned=turned), **heldout}.items():
         path = folder.texts(key, split)
         rows = (row_of(text, plan, read.text_field) for text in texts)
         data = "".join(json.dumps(row) + "\n" for row in rows).encode()
@@ -271,7 +280,8 @@ def _store(task: Task, folder: RecipeFolder, key: str, read: ReadPlan, plan: Tas
         if not path.exists() or path.read_bytes() != data:
             write_bytes(path, data)
     for split, examples in (("train", target), ("dev", task.dev)) if parallel else ():
-        pairs = zip(examples.texts(), _translations(examples), strict=True)
+        others = examples.texts() if turned else _translations(examples)
+        pairs = zip(_scored_texts(examples, turned=turned), others, strict=True)
         lines = [f"{_one_line(text)}\t{_one_line(other)}\n" for text, other in pairs]
         write_bytes(folder.pairs(key, split), "".join(lines).encode())
     if not folder.task(key).exists():

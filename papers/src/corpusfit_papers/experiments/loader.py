@@ -13,7 +13,6 @@ from corpusfit.core.artifacts import user_path
 from corpusfit.core.options import KINDS, typed
 from corpusfit.core.plan import DEFAULT_FRACTION
 from corpusfit.core.settings import Settings, recipe_values, unknown
-from corpusfit.evaluation.plan import AugmentPlan
 from corpusfit.scoring.names import names as method_names
 from corpusfit.scoring.names import require
 from corpusfit.text import located
@@ -54,7 +53,6 @@ _ELSEWHERE: dict[str, dict[str, str]] = {
         "model.reduction": "adapt.adapter.reduction",
         "model.rank": "adapt.adapter.rank",
         "task.metric": "tasks.metric",
-        "augment.kind": "augment",
         "seed": "seed",
     },
 }
@@ -62,7 +60,7 @@ _COLUMNS: dict[str, tuple[str, tuple[Any, ...]]] = {
     "fractions": ("float", (DEFAULT_FRACTION,)),
     "weights": ("str", (WeightsPlan().policy,)),
     "adapters": ("str", (AdapterPlan().kind,)),
-    "augment": ("str", (AugmentPlan().kind,)),
+    "augment": ("str", ("",)),
 }
 """Settings with several columns per selector: type and default."""
 
@@ -78,6 +76,9 @@ _OWN = ("model", "compose")
 
 _TASK_TABLES = ("models", "compose", "evaluate")
 """Tables of a task: models and compositions by selector, and settings of its fine-tunings."""
+
+_AUGMENTATION = {"copies": "int", "share": "float", "mt": "str", "mt_back": "str"}
+"""Settings of augmentations: their types by name."""
 
 _FILES = ("arpa_in", "arpa_general", "embedder")
 """Settings of methods that name a file or a model."""
@@ -105,6 +106,7 @@ def read_recipe(path: Path) -> Recipe:
     settings["pairs"] = tuple(_list("pairs", pair, "str") for pair in pairs)
     plans = {group: _group(group, values.get(group, {}), home) for group in _GROUPS}
     settings["evaluate"] = _changed(EvaluatePlan(), plans["evaluate"], "evaluate")
+    settings["augmentation"] = _augmentation(values.get("augmentation", {}), home)
     settings["selectors"] = _selectors(values, plans, home)
     if "search" in values:
         settings["search"] = _search(values["search"])
@@ -172,6 +174,15 @@ def _search(table: Any) -> Search:
     return Search(typed("search.selector", "str", table.get("selector", Search().selector)), **grid)
 
 
+def _augmentation(table: Any, home: Path) -> dict[str, Any]:
+    if not isinstance(table, Mapping):
+        raise bad_setting("augmentation", "a table [augmentation] of settings", table)
+    for key in table.keys() - _AUGMENTATION:
+        raise unknown(f"augmentation.{key}", [f"augmentation.{k}" for k in _AUGMENTATION])
+    settings = {k: typed(f"augmentation.{k}", _AUGMENTATION[k], v) for k, v in table.items()}
+    return {k: _model(v, home) if isinstance(v, str) else v for k, v in settings.items()}
+
+
 def _group(group: str, values: Any, home: Path, selector: str = "") -> dict[str, Any]:
     """The settings of a plan, without those that the recipe sets elsewhere."""
     table = _table(group, selector)
@@ -186,10 +197,9 @@ def _group(group: str, values: Any, home: Path, selector: str = "") -> dict[str,
     settings: dict[str, Any] = {
         k: dict(v) if isinstance(v, Mapping) else v for k, v in values.items()
     }
-    for first, name in (("embed", "embedder"), ("augment", "mt"), ("augment", "mt_back")):
-        inside = settings.get(first)
-        if isinstance(inside, dict) and isinstance(inside.get(name), str):
-            inside[name] = _model(inside[name], home)
+    inside = settings.get("embed")
+    if isinstance(inside, dict) and isinstance(inside.get("embedder"), str):
+        inside["embedder"] = _model(inside["embedder"], home)
     return settings
 
 

@@ -17,13 +17,13 @@ from corpusfit.core.artifacts import is_local
 from corpusfit.core.engine import Call, Meter
 from corpusfit.core.errors import TrainingError
 from corpusfit.core.manifest import locked, versions
-from corpusfit.evaluation.augment import BackTranslator, require_allowed
 from corpusfit.evaluation.finetune import require_models
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.tables import Table
 from corpusfit.evaluation.task import load_task
 from corpusfit.training.adapting import open_base
 from corpusfit.training.plan import TASK
+from corpusfit_papers.augmenting import open_translators, require_allowed
 from corpusfit_papers.experiments.config import Recipe, in_table
 from corpusfit_papers.experiments.costs import costs_of
 from corpusfit_papers.experiments.fingerprints import on_machine
@@ -185,8 +185,6 @@ def _faults_of(
         open_base(plan, resolve(plan.train, "train"), on_warn)
 
     def evaluates(name: str, stored: StoredTask, plan: EvaluatePlan) -> None:
-        if plan.augment.kind:
-            require_allowed(plan.augment, stored.kind)
         path = inputs.folder.task(stored.key)
         if path.exists():
             task = load_task(path)
@@ -197,14 +195,17 @@ def _faults_of(
         require_models(task, [plan])
 
     checks: dict[tuple[object, ...], Callable[[], object]] = {}
+    kinds = {inputs.folder.task(stored.key): stored.kind for stored in inputs.tasks.values()}
     for step in (step for steps in pending.values() for step in steps):
         if isinstance(step, Adapt) and not step.plan.model.init:
             plan = step.plan
-            decides = (plan.model, plan.objective, plan.adapter, plan.train)
+            decides = (plan.model, str(plan.objective), plan.adapter, plan.train)
             checks["adapt", *decides] = partial(adapts, plan)
-        if isinstance(step, Augment) and step.plan.mt:
-            models = (step.plan.mt, step.plan.mt_back)
-            checks["evaluate", models] = partial(BackTranslator.load, *models, device="cpu")
+        if isinstance(step, Augment):
+            kind = kinds[step.task]
+            checks["augmentation", step.plan, kind] = partial(require_allowed, step.plan, kind)
+            if step.plan.mt:
+                checks["augmentation", step.plan] = partial(open_translators, step.plan, "cpu")
     for (name, _), stored in inputs.tasks.items():
         for tuning in pending["fine-tunings"]:
             if not isinstance(tuning, Tune) or tuning.task != inputs.folder.task(stored.key):
@@ -215,7 +216,7 @@ def _faults_of(
                     "model.name", graph.adaptations[tuning.adapted].plan.model.name
                 )
             if tuned.model.name:  # untrained models have no name, and nothing to check
-                key = ("evaluate", name, tuned.model, tuned.augment.kind)
+                key = ("evaluate", name, tuned.model)
                 checks[key] = partial(evaluates, name, stored, tuned)
     for use, check in checks.items():
         try:

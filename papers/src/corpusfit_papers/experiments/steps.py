@@ -18,12 +18,11 @@ from corpusfit.core.artifacts import remove
 from corpusfit.core.engine import WarningCollector, report
 from corpusfit.core.errors import ChangedInputError, StorageError, WorkerError, machine_fault
 from corpusfit.core.manifest import commit, versions
-from corpusfit.evaluation.augment import write_augmented_examples
 from corpusfit.evaluation.finetune import FineTuning, fine_tune
-from corpusfit.evaluation.plan import AugmentPlan
-from corpusfit.evaluation.task import Outcome, load_task
+from corpusfit.evaluation.task import Outcome, load_task, store_task
 from corpusfit.selection.folder import SelectionFolder, copy_scores
 from corpusfit.training.adapting import adapt
+from corpusfit_papers.augmenting import Augmentation, with_augmented
 from corpusfit_papers.experiments.folder import RecipeFolder
 from corpusfit_papers.mixing.composing import compose
 from corpusfit_papers.mixing.plan import CompositionPlan
@@ -161,7 +160,7 @@ class Augment(Step):
     """The augmentation of one task's training examples."""
 
     kind = "Augmentation"
-    plan: AugmentPlan
+    plan: Augmentation
     task: Path
     seed: int
     asked_device: str
@@ -171,16 +170,8 @@ class Augment(Step):
 
     def run(self, folder: RecipeFolder, machine: Machine) -> dict[str, Any]:
         task = load_task(self.task)
-        write_augmented_examples(
-            task.train,
-            self.plan,
-            folder.augmented(self.key),
-            kind=task.kind,
-            labels=task.labels,
-            seed=self.seed,
-            device=self.asked_device,
-            machine=machine,
-        )
+        more = with_augmented(task, self.plan, seed=self.seed, device=self.asked_device)
+        store_task(more, folder.augmented(self.key))
         return {}
 
 
@@ -212,8 +203,8 @@ class Tune(Step):
         return self.out.exists()
 
     def run(self, folder: RecipeFolder, machine: Machine) -> dict[str, Any]:
-        extra = folder.augmented(self.extra) if self.extra else None
-        work = FineTuning(self.task, self.plan, 0, self.seed, extra, self.out)
+        task = folder.augmented(self.extra) if self.extra else self.task
+        work = FineTuning(task, self.plan, 0, self.seed, self.out)
         tune = Outcome.read(fine_tune(work)).tune
         return {"device": tune["device"], "precision": tune["precision"]}
 

@@ -30,10 +30,8 @@ from scipy.sparse import csr_array
 
 from corpusfit.contracts import (
     Effect,
-    Family,
     Method,
     Paired,
-    Reads,
     Scorer,
     Texts,
     Vectors,
@@ -106,9 +104,9 @@ class Betr(Method[Paired]):
         c: Weight of the loss against the penalty; smaller is smoother (default: 1000).
     """
 
-    reads: ClassVar[Reads] = "text"
-    learns: ClassVar[Reads | None] = "both"
-    family: ClassVar[Family] = "classifier"
+    reads = "text"
+    learns = "both"
+    family = "classifier"
     scorer: ClassVar[type] = BetrScorer
     cost: ClassVar[str] = "300,000/s"
 

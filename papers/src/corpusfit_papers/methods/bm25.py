@@ -29,9 +29,7 @@ from numpy.typing import NDArray
 
 from corpusfit.contracts import (
     Effect,
-    Family,
     Method,
-    Reads,
     Scorer,
     Texts,
     count_each,
@@ -140,8 +138,8 @@ class Bm25(Method[Texts]):
         calibrated: Compare queries by estimated rank instead of BM25 score (default: true).
     """
 
-    reads: ClassVar[Reads] = "text"
-    family: ClassVar[Family] = "lexical"
+    reads = "text"
+    family = "lexical"
     scorer: ClassVar[type] = Bm25Scorer
     cost: ClassVar[str] = "75,000/s"
 

@@ -18,9 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.contracts import (
-    Family,
     Method,
-    Reads,
     Scorer,
     Vectors,
     blockwise,
@@ -49,8 +47,8 @@ class CentroidDistanceScorer(Scorer[Vectors]):
 class CentroidDistance(Method[Vectors]):
     """Distance to the corpus's mean minus distance to the target's mean."""
 
-    reads: ClassVar[Reads] = "embedding"
-    family: ClassVar[Family] = "centroid"
+    reads = "embedding"
+    family = "centroid"
     scorer: ClassVar[type] = CentroidDistanceScorer
     cost: ClassVar[str] = "9,800,000/s"
 

@@ -23,9 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.contracts import (
-    Family,
     Method,
-    Reads,
     Scorer,
     Vectors,
     bad_setting,
@@ -122,8 +120,8 @@ class ClusterRatio(Method[Vectors]):
             corpus, each of which sums to 1 (default: 3.0).
     """
 
-    reads: ClassVar[Reads] = "embedding"
-    family: ClassVar[Family] = "cluster"
+    reads = "embedding"
+    family = "cluster"
     scorer: ClassVar[type] = ClusterRatioScorer
     cost: ClassVar[str] = "120,000/s"
 

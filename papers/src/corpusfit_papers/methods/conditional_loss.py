@@ -38,12 +38,10 @@ from numpy.typing import NDArray
 
 from corpusfit.contracts import (
     EmbedPlan,
-    Family,
     Method,
     MissingDependencyError,
     ModelSetting,
     Predictor,
-    Reads,
     Scorer,
     Texts,
     as_texts,
@@ -215,8 +213,8 @@ class ConditionalLoss(Method[Texts]):
             has fewer positions (default: 256).
     """
 
-    reads: ClassVar[Reads] = "text"
-    family: ClassVar[Family] = "lexical"
+    reads = "text"
+    family = "lexical"
     scorer: ClassVar[type] = ConditionalLossScorer
     exact: ClassVar[bool] = False
     cost: ClassVar[str] = "4/s"

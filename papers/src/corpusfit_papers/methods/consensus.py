@@ -31,10 +31,8 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from corpusfit.contracts import (
-    Family,
     Method,
     Paired,
-    Reads,
     Scorer,
     Vectors,
     balanced,
@@ -140,9 +138,9 @@ class Consensus(Method[Paired]):
         c: Weight of the loss against the penalty; smaller is smoother (default: 0.1).
     """
 
-    reads: ClassVar[Reads] = "embedding"
-    learns: ClassVar[Reads | None] = "both"
-    family: ClassVar[Family] = "ensemble"
+    reads = "embedding"
+    learns = "both"
+    family = "ensemble"
     scorer: ClassVar[type] = ConsensusScorer
 
     share: float = setting(0.0, minimum=0, maximum=1 / 3)
@@ -212,6 +210,6 @@ class Consensus(Method[Paired]):
         return agreed_depth(ranks, trusted, depths)
 
 
-def _read(units: Paired, reads: Reads) -> Any:
+def _read(units: Paired, reads: str) -> Any:
     """What a member reads of the units."""
     return {"text": units.texts, "embedding": units.vectors}.get(reads, units)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from corpusfit.contracts import Family, Method, Reads, Texts, read_arpa, setting, train_models
+from corpusfit.contracts import Method, Texts, read_arpa, setting, train_models
 from corpusfit_papers.language_model import TokenScorer
 from corpusfit_papers.words import OWN, check_words, in_words
 
@@ -34,8 +34,8 @@ class CrossEntropy(Method[Texts]):
             (default: none).
     """
 
-    reads: ClassVar[Reads] = "text"
-    family: ClassVar[Family] = "baseline"
+    reads = "text"
+    family = "baseline"
     higher: ClassVar[str] = "more predictable for a model of the corpus"
     scorer: ClassVar[type] = TokenScorer
     cost: ClassVar[str] = "70,000/s"

@@ -29,9 +29,7 @@ from numpy.typing import NDArray
 
 from corpusfit.contracts import (
     EmbedPlan,
-    Family,
     Method,
-    Reads,
     Scorer,
     Texts,
     TransformerEncoder,
@@ -103,8 +101,8 @@ class DomainFinetune(Method[Texts]):
         preranked: Draw negatives only from the bottom two thirds by Domain-Cosine (default: true).
     """
 
-    reads: ClassVar[Reads] = "text"
-    family: ClassVar[Family] = "classifier"
+    reads = "text"
+    family = "classifier"
     scorer: ClassVar[type] = DomainFinetuneScorer
     exact: ClassVar[bool] = False
     cost: ClassVar[str] = "40/s"

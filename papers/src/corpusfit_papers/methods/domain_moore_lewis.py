@@ -24,10 +24,8 @@ from numpy.typing import NDArray
 
 from corpusfit.contracts import (
     Effect,
-    Family,
     Method,
     Paired,
-    Reads,
     Scorer,
     Vectors,
     pack_scorer,
@@ -82,8 +80,8 @@ class DomainMooreLewisScorer(Scorer[Paired]):
 class DomainMooreLewis(Method[Paired]):
     """Moore-Lewis within the domain that `consensus` finds, both with their defaults."""
 
-    reads: ClassVar[Reads] = "both"
-    family: ClassVar[Family] = "ensemble"
+    reads = "both"
+    family = "ensemble"
     scorer: ClassVar[type] = DomainMooreLewisScorer
 
     def fit(self, target: Paired, background: Paired, *, seed: int) -> DomainMooreLewisScorer:

@@ -17,9 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.contracts import (
-    Family,
     Method,
-    Reads,
     Scorer,
     Vectors,
     blockwise,
@@ -75,8 +73,8 @@ class Lof(Method[Vectors]):
         neighbors: Number of neighbors, fewer if the target is smaller (default: 20).
     """
 
-    reads: ClassVar[Reads] = "embedding"
-    family: ClassVar[Family] = "detector"
+    reads = "embedding"
+    family = "detector"
     scorer: ClassVar[type] = LofScorer
     cost: ClassVar[str] = "24,000/s"
 

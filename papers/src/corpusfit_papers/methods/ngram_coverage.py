@@ -22,9 +22,7 @@ from numpy.typing import NDArray
 
 from corpusfit.contracts import (
     Effect,
-    Family,
     Method,
-    Reads,
     Scorer,
     Texts,
     as_texts,
@@ -91,8 +89,8 @@ class NgramCoverage(Method[Texts]):
             own).
     """
 
-    reads: ClassVar[Reads] = "text"
-    family: ClassVar[Family] = "lexical"
+    reads = "text"
+    family = "lexical"
     scorer: ClassVar[type] = NgramCoverageScorer
     cost: ClassVar[str] = "250,000/s"
 

@@ -24,7 +24,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.contracts import Corpus, CorpusMethod, Family, Reads, Texts, setting
+from corpusfit.contracts import Corpus, CorpusMethod, Texts, setting
 from corpusfit_papers.coverage import greedy_order, listed_in
 from corpusfit_papers.words import Listed, found_in, most_frequent
 
@@ -40,8 +40,8 @@ class NgramCoverageUnseen(CorpusMethod):
             true).
     """
 
-    reads: ClassVar[Reads] = "text"
-    family: ClassVar[Family] = "lexical"
+    reads = "text"
+    family = "lexical"
     higher: ClassVar[str] = "selected earlier"
     cost: ClassVar[str] = "240,000/s"
 

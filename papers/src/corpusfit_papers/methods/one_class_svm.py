@@ -16,9 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.contracts import (
-    Family,
     Method,
-    Reads,
     Scorer,
     Vectors,
     blockwise,
@@ -58,8 +56,8 @@ class OneClassSvm(Method[Vectors]):
             in (0, 1] (default: 0.5).
     """
 
-    reads: ClassVar[Reads] = "embedding"
-    family: ClassVar[Family] = "detector"
+    reads = "embedding"
+    family = "detector"
     scorer: ClassVar[type] = OneClassSvmScorer
     cost: ClassVar[str] = "38,000/s"
 

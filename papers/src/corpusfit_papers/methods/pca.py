@@ -21,9 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.contracts import (
-    Family,
     Method,
-    Reads,
     Scorer,
     Vectors,
     blockwise,
@@ -65,8 +63,8 @@ class Pca(Method[Vectors]):
             0.95).
     """
 
-    reads: ClassVar[Reads] = "embedding"
-    family: ClassVar[Family] = "detector"
+    reads = "embedding"
+    family = "detector"
     scorer: ClassVar[type] = PcaScorer
     cost: ClassVar[str] = "44,000/s"
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from corpusfit.contracts import Family, Method, Reads, Texts, read_arpa, setting, train_models
+from corpusfit.contracts import Method, Texts, read_arpa, setting, train_models
 from corpusfit_papers.language_model import TokenScorer
 from corpusfit_papers.words import OWN, check_words, in_words
 
@@ -32,8 +32,8 @@ class Perplexity(Method[Texts]):
             training (default: none).
     """
 
-    reads: ClassVar[Reads] = "text"
-    family: ClassVar[Family] = "lexical"
+    reads = "text"
+    family = "lexical"
     scorer: ClassVar[type] = TokenScorer
     cost: ClassVar[str] = "100,000/s"
 

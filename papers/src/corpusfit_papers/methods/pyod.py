@@ -31,10 +31,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.contracts import (
-    Family,
     InputError,
     Method,
-    Reads,
     Scorer,
     UsageError,
     Vectors,
@@ -151,8 +149,8 @@ class Pyod(Method[Vectors]):
         parameters: Settings of the detector as a JSON object (default: {}).
     """
 
-    reads: ClassVar[Reads] = "embedding"
-    family: ClassVar[Family] = "detector"
+    reads = "embedding"
+    family = "detector"
     scorer: ClassVar[type] = PyodScorer
     cost: ClassVar[str] = "by detector"
     argument: ClassVar[str] = "detector"

@@ -22,9 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.contracts import (
-    Family,
     Method,
-    Reads,
     Scorer,
     Vectors,
     blockwise,
@@ -66,8 +64,8 @@ class RobustCovariance(Method[Vectors]):
             (default: 50).
     """
 
-    reads: ClassVar[Reads] = "embedding"
-    family: ClassVar[Family] = "detector"
+    reads = "embedding"
+    family = "detector"
     scorer: ClassVar[type] = RobustCovarianceScorer
     cost: ClassVar[str] = "490,000/s"
 

@@ -25,7 +25,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.contracts import Corpus, CorpusMethod, Family, Paired, Reads, Texts, setting
+from corpusfit.contracts import Corpus, CorpusMethod, Paired, Texts, setting
 from corpusfit_papers.coverage import coverage
 from corpusfit_papers.similarity import Graph
 from corpusfit_papers.words import OWN, check_words, found_in, in_words, most_frequent
@@ -49,9 +49,9 @@ class TextGram(CorpusMethod):
         tolerance: Mean change of a rank at which the iteration stops (default: 1e-06).
     """
 
-    reads: ClassVar[Reads] = "embedding"
-    learns: ClassVar[Reads | None] = "both"
-    family: ClassVar[Family] = "graph"
+    reads = "embedding"
+    learns = "both"
+    family = "graph"
     higher: ClassVar[str] = "more central among the corpus and the target's most typical units"
     cost: ClassVar[str] = "10,000/s"
 

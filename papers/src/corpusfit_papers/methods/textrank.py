@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.contracts import Corpus, CorpusMethod, Family, Reads, Vectors, setting
+from corpusfit.contracts import Corpus, CorpusMethod, Vectors, setting
 from corpusfit_papers.similarity import Graph
 
 
@@ -35,8 +35,8 @@ class TextRank(CorpusMethod):
         tolerance: Mean change of a rank at which the iteration stops (default: 1e-06).
     """
 
-    reads: ClassVar[Reads] = "embedding"
-    family: ClassVar[Family] = "graph"
+    reads = "embedding"
+    family = "graph"
     higher: ClassVar[str] = "more central in the corpus"
     cost: ClassVar[str] = "10,000/s"
 

@@ -25,9 +25,7 @@ from numpy.typing import NDArray
 
 from corpusfit.contracts import (
     Effect,
-    Family,
     Method,
-    Reads,
     Scorer,
     Texts,
     find_each,
@@ -140,8 +138,8 @@ class Tfidf(Method[Texts]):
             TextGram (default: log).
     """
 
-    reads: ClassVar[Reads] = "text"
-    family: ClassVar[Family] = "lexical"
+    reads = "text"
+    family = "lexical"
     scorer: ClassVar[type] = TfidfScorer
     cost: ClassVar[str] = "250,000/s"
 

@@ -29,14 +29,12 @@ from corpusfit.core.manifest import (
     versions,
     warn_if_disk_is_small,
 )
-from corpusfit.core.plan import AUTO, FIRST
 from corpusfit.core.types import Document, Shard, Source, file_of, in_file
 from corpusfit.scoring import registry
 from corpusfit.text import rows
 from corpusfit.text.context import RunContext
-from corpusfit.text.pairs import sampled, side_codes, with_side
 from corpusfit_papers.mixing.amounts import Pool, Share, Taking, decide
-from corpusfit_papers.mixing.plan import KINDS, RANDOM, SENTENCES, CompositionPlan, TextSource
+from corpusfit_papers.mixing.plan import KINDS, RANDOM, SENTENCES, CompositionPlan
 from corpusfit_papers.mixing.surveying import (
     LOOK,
     Cleaning,
@@ -153,19 +151,17 @@ def _check_methods(recipe: CompositionPlan) -> None:
 
 
 def _open(recipe: CompositionPlan, folder: ComposeFolder, running: RunContext) -> ComposeContext:
-    """Find the files of the sources, and the sides of pairs that are read."""
+    """Find the files of the sources."""
     sources: list[list[Source]] = []
     targets: dict[str, str] = {}
-    with_sides: list[TextSource] = []
     for number, source in enumerate(recipe.sources):
         context = running.at(folder.work / f"input-{number}")
         files = context.find(source.path, source.read, f"source {source.name}: path")
-        read, texts = source.read, sampled(files, source.read)
-        if read.side == AUTO and texts.sides:
-            named = all(source.language in side_codes(names) for names in texts.sides)
-            read = dataclasses.replace(read, side=source.language if named else FIRST)
-        read = with_side(read, "", running.progress.note, texts)
-        with_sides.append(dataclasses.replace(source, side=read.side))
+        if corpus.is_parallel(files) and corpus.sides(files)[1] == source.language:
+            allowed = f"pairs whose first text is in {source.language}, which is read"
+            cure = "Name their files in the other order, as pair:FILE.en,FILE.de."
+            given = ", ".join(source.path)
+            raise bad_setting(f"source {source.name!r}: path", allowed, given, cure)
         for file in files if source.page and source.language_field else ():
             if not corpus.load_format(file.format).cut_by_text:
                 raise bad_setting(
@@ -178,7 +174,6 @@ def _open(recipe: CompositionPlan, folder: ComposeFolder, running: RunContext) -
         if source.target:
             wanted = context.find(source.target, source.read, f"source {source.name}: target")
             targets |= {f"{source.name}/{k}": v for k, v in source_identity(wanted).items()}
-    recipe = dataclasses.replace(recipe, sources=tuple(with_sides))
     notes = list(running.passed_over)
     return ComposeContext(recipe, running, folder, sources, targets, warnings=notes)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from corpusfit.contracts import MissingDependencyError, bad_setting
 from corpusfit.core.languages import EXTRA, code_of
 from corpusfit.core.options import typed
-from corpusfit.core.plan import AUTO, TXT, ReadPlan
+from corpusfit.core.plan import TXT, ReadPlan
 from corpusfit.core.settings import decoded, one_of, recipe_values, seed_below, whole_number
 from corpusfit.text import located
 
@@ -44,14 +44,13 @@ class TextSource:
 
     Attributes:
         name: name in the tables.
-        path: files, folders, globs, URLs or `hub:NAME` datasets.
+        path: files, folders, globs, URLs or `hub:NAME` datasets; of aligned pairs the first text is
+            read.
         kind: `specific` or `general`.
         language: language of all rows (default: that of `language_field`, or identified).
         language_field: field with a row's language.
         text_field: field with the text.
         txt: documents of `.txt` files: `blocks` between blank lines, or `lines`.
-        side: side of aligned pairs: `first`, `second` or its name (default: that named `language`,
-            else the first).
         page: field that identifies a page across languages: its translations have the same value.
         transliterated: whether its Russian is written in Latin letters.
         choose: order of its documents: `random`, or a method that ranks by likeness to the target.
@@ -66,7 +65,6 @@ class TextSource:
     language_field: str = ""
     text_field: str = "text"
     txt: str = "blocks"
-    side: str = AUTO
     page: str = ""
     transliterated: bool = False
     choose: str = RANDOM
@@ -77,7 +75,7 @@ class TextSource:
     def read(self) -> ReadPlan:
         """How its rows become texts; the page, or else the language, is read as the id."""
         field = self.page or self.language_field
-        return ReadPlan(self.text_field, field, self.txt, side=self.side)
+        return ReadPlan(self.text_field, field, self.txt)
 
     def check(self) -> None:
         """Raise `UsageError` for a value that is not allowed."""

@@ -43,7 +43,7 @@ LOOK = "look at texts"  # Stage name of the first pass over the sources
 # Units per segment, so that a document has one score: the mean of its units'.
 _ONE_SEGMENT = 1 << 40
 # Settings of a source that change its survey.
-_SEEN_BY = (*("language", "language_field", "text_field", "txt", "page", "side"), "transliterated")
+_SEEN_BY = (*("language", "language_field", "text_field", "txt", "page"), "transliterated")
 Columns = list[dict[str, NDArray[Any]]]  # The survey of a source, shard by shard
 # Source, shard and number of its surveyed documents, in reading order.
 Places = list[tuple[int, int, int]]

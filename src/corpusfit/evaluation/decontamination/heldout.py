@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -10,9 +11,9 @@ from corpusfit import text as corpus
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
-from corpusfit.core.plan import ReadPlan
+from corpusfit.core.plan import PAIR, ReadPlan
+from corpusfit.core.types import Reject, Source
 from corpusfit.evaluation.formats.conll import read_tagged_text
-from corpusfit.evaluation.formats.pairs import both_sides
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.reading import READERS, find_splits, form_of_name, split_of
 from corpusfit.text import in_memory
@@ -40,7 +41,7 @@ def held_out(
     # plan and seed of the evaluation; so all of train is held out too. An input of one split is
     # held out whole: `hub:NAME@SPLIT`, a folder of brat pairs, a file. A `.tsv` or `.txt` file is
     # read as CoNLL columns if each of its lines ends in a tag. Words of CoNLL columns and of brat
-    # are joined by spaces. Of a translation task both sides are held out.
+    # are joined by spaces.
     splits: dict[str, list[str]] = {}
     reasons = Reasons()
     plain: list[str] = []
@@ -62,8 +63,7 @@ def held_out(
             heldout_splits: list[str] = [
                 split for split in ("dev", "test") if split in files.places
             ]
-            # nothing is drawn from the train of pairs
-            if len(heldout_splits) < 2 and files.form != "pairs":
+            if len(heldout_splits) < 2:
                 missing = "test" if heldout_splits == ["dev"] else "dev"
                 progress.note(
                     f"`{setting}` {files.name} has no {missing} split. An evaluation draws one "
@@ -190,8 +190,6 @@ def _words(name: str, form: str, places: list[str]) -> list[str] | None:
     form = form if form in READERS else "conll"
     if form == "conll" and not all(map(_may_hold_words, places)):
         return None
-    if form == "pairs":
-        return both_sides(places, name)
     either = all(map(format_of, places))  # plain text or rows, too
     if form == "conll" and either:
         labeled = read_tagged_text(places, name)
@@ -212,16 +210,35 @@ def _rows(
     reasons: Reasons,
     progress: Progress,
 ) -> dict[str, list[str]]:
-    """The texts of rows, or of plain text, by source; of aligned pairs, both sides."""
-    sources = corpus.find(places, read, spool=spool, role=setting, note=progress.note)
+    """The texts of rows, or of plain text, by source; of several fields, those of each."""
+    first = with_first_text(read)
+    sources = corpus.find(places, first, spool=spool, role=setting, note=progress.note)
     by_source: dict[str, list[str]] = {}
-    first, second = read.sides()
-    for shard in corpus.shards(sources, read):
-        documents, rejected = corpus.documents(shard, first)
-        reasons.add((r.row, r.byte, r.reason) for r in rejected)
-        texts = by_source.setdefault(sources[shard.source].name, [])
-        texts.extend(documents.texts.to_pylist())
-        if corpus.is_parallel([sources[shard.source]]):
-            documents, _ = corpus.documents(shard, second)
+    rejected: dict[tuple[int, int], Reject] = {}  # each row once
+    for plan in each_text(sources, read):
+        for shard in corpus.shards(sources, plan):
+            documents, without = corpus.documents(shard, plan)
+            for reject in without:
+                rejected.setdefault((shard.source, reject.row), reject)
+            texts = by_source.setdefault(sources[shard.source].name, [])
             texts.extend(documents.texts.to_pylist())
+    reasons.add((r.row, r.byte, r.reason) for r in rejected.values())
     return by_source
+
+
+def with_first_text(read: ReadPlan) -> ReadPlan:
+    """The plan that reads the first of the fields that `text_field` lists."""
+    return replace(read, text_field=_listed(read)[0])
+
+
+def each_text(sources: Sequence[Source], read: ReadPlan) -> list[ReadPlan]:
+    """The plans that read the texts of a row: both of aligned pairs, else of each listed field."""
+    names = PAIR if corpus.is_parallel(sources) else _listed(read)
+    return [replace(read, text_field=name) for name in names]
+
+
+def _listed(read: ReadPlan) -> list[str]:
+    """The fields of `text_field`, separated by commas; a template is one."""
+    if "{" in read.text_field:
+        return [read.text_field]
+    return list(filter(None, map(str.strip, read.text_field.split(",")))) or [read.text_field]

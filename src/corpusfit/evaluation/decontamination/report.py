@@ -26,11 +26,10 @@ from corpusfit.evaluation.decontamination.finder import (
     ContaminationMatches,
     HeldoutIndex,
 )
-from corpusfit.evaluation.decontamination.heldout import held_out
+from corpusfit.evaluation.decontamination.heldout import each_text, held_out, with_first_text
 from corpusfit.selection.result import read_selected
 from corpusfit.text import rows
 from corpusfit.text.context import Machine, RunContext
-from corpusfit.text.contract import SIDES
 from corpusfit.text.reading import Reasons, Tally, read_shard
 from corpusfit.text.same_text import folded, text_keys
 from corpusfit.training.inputs import TrainingInputs, find_training_inputs
@@ -150,25 +149,17 @@ def find_leaks(
 def find_all_leaks(
     watched: HeldoutIndex,
     sources: list[Source],
-    read: ReadPlan,
+    reads: Sequence[ReadPlan],
     context: RunContext,
     *,
     origin: str = "",
-    selected_pairs: bool = False,
 ) -> Leaks:
-    """As `find_leaks`; of pairs, on the source side and then on the target side.
-
-    The rows of a selection of pairs have fields for the sides: their text and `translation`.
-    """
-    reads = [read]
-    if selected_pairs:
-        reads = [dataclasses.replace(read, text_field=side) for side in SIDES]
-    elif corpus.is_parallel(sources):
-        reads = list(read.sides())
-    sides = [find_leaks(watched, sources, side, context, origin=origin) for side in reads]
-    # a row is one text to train on; its size covers both sides, its key is that of the side that
-    # contains the held-out text
-    return dataclasses.replace(_joined(sides), texts=sides[0].texts, reasons=sides[0].reasons)
+    """As `find_leaks`, in each text of a row: all that the plans read."""
+    of_texts = [find_leaks(watched, sources, read, context, origin=origin) for read in reads]
+    # a row is one text to train on; its size is that of all its texts, its key is that of the text
+    # that contains the held-out text
+    first = of_texts[0]
+    return dataclasses.replace(_joined(of_texts), texts=first.texts, reasons=first.reasons)
 
 
 def _joined(parts: Sequence[Leaks]) -> Leaks:
@@ -215,11 +206,7 @@ def find_contaminated(
         if not sources:
             continue
         run = context.at(cache_file.parent)
-        if pairs:
-            selected = not corpus.is_parallel(sources)  # the rows of a selection
-            leaks = find_all_leaks(index, sources, how, run, selected_pairs=selected)
-        else:
-            leaks = find_leaks(index, sources, how, run)
+        leaks = find_all_leaks(index, sources, how.sides() if pairs else [how], run)
         different = len(np.unique(leaks.watched))
         holders = len(np.unique(leaks.places(), axis=0))
         figures[role] = {"texts": leaks.texts, "holders": holders, "held": different}
@@ -304,7 +291,8 @@ def report_contamination(
 ) -> Contamination:
     """Report which of a task's held-out texts are in text to train on.
 
-    The text is read once, a parallel corpus once for each side.
+    The rows are read once for each of their texts: of aligned pairs both, and of other rows those
+    of all fields that `text_field` lists.
 
     Reference: Aharoni and Goldberg (2020), Table 8, for overlaps within a task.
     """
@@ -313,16 +301,20 @@ def report_contamination(
         task_read = dataclasses.replace(read, text_field=task_field or read.text_field)
         splits = held_out(task, task_read, context.work, context.progress, setting="task")
         watched = HeldoutIndex.of_texts(t for texts in splits.values() for t in texts)
-        inputs = find_training_inputs(data, (), (), read, context)
+        inputs = find_training_inputs(data, (), (), with_first_text(read), context)
         began = time.perf_counter()
         selection = inputs.selection
+        if selection is None:
+            reads = each_text(inputs.data, read)
+        else:
+            aligned = bool(selection["selected"].get("aligned"))
+            reads = list(inputs.read.sides()) if aligned else [inputs.read]
         leaks = find_all_leaks(
             watched,
             inputs.data,
-            inputs.read,
+            reads,
             context,
             origin="" if selection is None else "source",
-            selected_pairs=selection is not None and bool(selection["selected"].get("aligned")),
         )
         seconds = time.perf_counter() - began
     if not leaks.texts:

@@ -1,17 +1,15 @@
-"""Read annotated sentences from lines and sheets: CoNLL columns, CoNLL-U, `.xlsx`, PubMed RCT."""
+"""Read annotated sentences from lines: CoNLL columns, CoNLL-U."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
 import re
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from corpusfit.core.errors import EmptyInputError, InputError, importing, raise_machine_fault
+from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.evaluation.formats import Labeled, lines_of
-from corpusfit.text.files import first_line
 
 _BLANKS = re.compile(r"[ \t]+")
 TAG = re.compile(r"O|[BIESLU](?:-.*)?")  # A tag of an entity
@@ -182,129 +180,3 @@ def _only_attribute(sentences: Sequence[_Sentence], split: str) -> str:
             f"{', '.join(sorted(values)) or 'none'}. For example `task.label_field=BioNERLabel`."
         )
     return fitting[0]
-
-
-_STOP = "."
-_WORDS = ("word", "words", "token", "tokens")
-# Bytes that any workbook may unpack to; a larger one to `_MAX_RATIO` times its size.
-_FREE = 32 << 20
-_MAX_RATIO = 100
-_ROWS = 1 << 20  # of a sheet
-
-
-def read_xlsx(places: Sequence[str], split: str) -> Labeled:
-    """Read the sentences of a split: of each row the last cell is a tag, and another its word.
-
-    Words are in the column that the header calls word or token, or in the first that is filled in
-    all rows.
-
-    Reference: Lopes et al. (2019), https://github.com/fabioacl/PortugueseClinicalNER; mDAPT,
-    appendix B.
-    """
-    # The first sheet of each file is read. A first row without a tag is a header. Sentences end at
-    # blank rows, or in a file without any at full stops.
-    pieces: list[list[str]] = []
-    tags: list[list[str]] = []
-    for file in places:
-        rows = _rows(Path(file))
-        header: list[str] = []
-        if rows and rows[0] and not TAG.fullmatch(rows[0][-1]):
-            header, rows[0] = [name.casefold() for name in rows[0]], []
-        filled = [{at for at, cell in enumerate(row) if cell} for row in rows if row]
-        named = [at for at, name in enumerate(header) if name in _WORDS]
-        column = min(named or set.intersection(*filled), default=0) if filled else 0
-        stops = all(rows[1:])
-        between = True
-        for number, row in enumerate(rows, 1):
-            if not row:
-                between = True
-                continue
-            word = row[column] if column < len(row) - 1 else ""
-            if not word or not TAG.fullmatch(row[-1]):
-                raise InputError(
-                    f"{file}, row {number}: the last cell must be a tag such as O, B-NAME or "
-                    f"I-NAME, and one before a word; got {' | '.join(filter(None, row))[:60]!r}."
-                )
-            if between:
-                pieces.append([])
-                tags.append([])
-            pieces[-1].append(word)
-            tags[-1].append(with_type(row[-1]))
-            between = stops and word == _STOP
-    return Labeled.of_sentences(split, pieces, tags)
-
-
-def _rows(path: Path) -> list[list[str]]:
-    """The cells of each row of the first sheet up to the last filled one, and rows likewise."""
-    with importing(f"Reading {path.name}", "xlsx"):
-        import openpyxl
-        from openpyxl.utils.exceptions import InvalidFileException
-    cure = "Save its first sheet as tab-separated text that ends in .conll."
-    most = max(_FREE, _MAX_RATIO * path.stat().st_size)
-    rows: list[list[str]] = []
-    try:
-        with zipfile.ZipFile(path) as archive:
-            size = sum(info.file_size for info in archive.infolist())
-        if size > most:
-            raise InputError(
-                f"{path} must unpack to at most {_MAX_RATIO} times its size, and it unpacks to "
-                f"{size >> 20:,} MiB. {cure}"
-            )
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
-        sheet = book.worksheets[0]
-        # what the sheet states of its size may be wrong: too small hides rows, too large fills
-        # memory with empty cells
-        sheet.reset_dimensions()
-        held = 0
-        for cells in sheet.iter_rows(max_row=_ROWS + 1, values_only=True):
-            row = ["" if cell is None else str(cell).strip() for cell in cells]
-            while row and not row[-1]:
-                row.pop()
-            # also rows and cells that are only implied by the number of a later one
-            held += 1 + len(row) + sum(map(len, row))
-            rows.append(row)
-            if held > most or len(rows) > _ROWS:
-                raise InputError(
-                    f"{path} must be a workbook of at most {_ROWS:,} rows, and {most:,} cells and "
-                    f"characters, counted up to the last cell that is filled. {cure}"
-                )
-        book.close()
-    # damaged XML raises a SyntaxError
-    except (
-        InvalidFileException,
-        OSError,
-        LookupError,
-        SyntaxError,
-        ValueError,
-        zipfile.BadZipFile,
-    ) as e:
-        raise_machine_fault(e)
-        raise InputError(f"{path} cannot be read as a workbook: {first_line(e)}. {cure}") from e
-    while rows and not rows[-1]:
-        rows.pop()
-    return rows
-
-
-ABSTRACT = "###"  # Beginning of the line with an abstract's number, the first of a file
-
-
-def read_rct(places: Sequence[str], split: str) -> Labeled:
-    """Read the sentences of a split, each an example: lines of a label, a tab and a sentence.
-
-    Reference: Dernoncourt and Lee (2017), https://github.com/Franck-Dernoncourt/pubmed-rct.
-    """
-    texts: list[list[str]] = []
-    labels: list[list[str]] = []
-    for file in places:
-        for number, line in lines_of(Path(file)):
-            label, _, text = line.partition("\t")
-            if not line.strip() or line.startswith(ABSTRACT):
-                continue
-            if not label.strip() or not text.strip():
-                raise InputError(
-                    f"{file}, line {number}: must be a label, a tab and a sentence; got "
-                    f"{line[:60]!r}."
-                )
-            texts.append([text.strip()])
-            labels.append([label.strip()])
-    return Labeled.of_sentences(split, texts, labels)

@@ -26,7 +26,6 @@ class Classification(TaskType):
     Reference: TADPOLE, section 4.
     """
 
-    forms = ("rows", "rct")
     usual = True
     metrics = (*METRICS, *BINARY)
     default_metric = "macro_f1"

@@ -44,12 +44,12 @@ class LanguageModeling(TaskType):
     forms = ("texts",)
     conversations = True
     usual = True
+    learns = False
     group = "likelihood"
     doing = "measure"
     metrics = ("neg_bits_per_byte",)
     unit = "bits per byte"
     default_metric = "neg_bits_per_byte"
-    augmentations = ()
 
     def open_model(self, task: Task, plan: EvaluatePlan, hardware: Hardware) -> Answering:
         """Measure each document by itself, in consecutive windows; nothing is drawn."""

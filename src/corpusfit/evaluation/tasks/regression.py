@@ -84,11 +84,14 @@ class Regression(TaskType):
         self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
     ) -> NDArray[np.float64]:
         """float64 [n, 3, 5]: see `score`; numbers less the mean of gold, for accurate sums."""
+        from scipy.stats import rankdata
+
         gold = examples.flat
         values = (gold - gold.mean(), answers - gold.mean())
         sums = np.zeros((len(gold), 3, 5))
         sums[:, 0, 4], sums[:, 2, 4] = (answers - gold) ** 2, 1
-        for column, (x, y) in enumerate((values, tuple(map(_ranks, values)))):
+        ranks = tuple(rankdata(v) - (len(v) + 1) / 2 for v in values)  # from the middle one
+        for column, (x, y) in enumerate((values, ranks)):
             sums[:, 0, 2 * column] = x * y
             for row, v in ((1, y), (2, x)):
                 sums[:, row, 2 * column], sums[:, row, 2 * column + 1] = v, v * v
@@ -114,9 +117,3 @@ def _scale(task: Task) -> tuple[float, float]:
     """Mean and standard deviation of the training examples' numbers; 1 if they are equal."""
     values = task.train.flat
     return float(values.mean()), float(values.std()) or 1.0
-
-
-def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Ranks from the middle one, the mean rank for ties."""
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2)[inverse] - (len(values) + 1) / 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import InputError, UsageError
+from corpusfit.core.errors import InputError
 from corpusfit.embed.prediction import Predictor
 from corpusfit.evaluation.contract import Splits, TaskType, in_order
 from corpusfit.evaluation.encoding import NOWHERE
@@ -22,7 +21,6 @@ from corpusfit.training.special_tokens import SpecialTokens
 
 _SAME = {"L": "E", "U": "S"}  # BILOU's L (last) and U (unit) are E (end) and S (single) in BIOES
 _OUTSIDE = "O"
-_LETTER = re.compile(r"[^\W_]")
 
 
 def scheme(sentences: Iterable[list[str]]) -> str:
@@ -70,7 +68,7 @@ class Tagging(TaskType):
     Reference: mDAPT, section 4.1.
     """
 
-    forms = ("conll", "conllu", "xlsx", "brat", "tokens")
+    forms = ("conll", "conllu", "brat", "tokens")
     usual = True
     head = "AutoModelForTokenClassification"
     predictor = Predictor
@@ -80,7 +78,6 @@ class Tagging(TaskType):
         epochs=100, learning_rate=2e-5, batch=32, length=128, warmup_steps=0.0, patience=25
     )
     with_adapter = {"epochs": 30, "learning_rate": 1e-4, "patience": 0}  # noqa: RUF012
-    augmentations = ("tfidf",)  # translation loses the words of the tags
 
     def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
         written = scheme(tags for labeled in splits.values() for tags in labeled.labels)
@@ -140,21 +137,6 @@ class Tagging(TaskType):
         right = true[np.isin(true @ rules.key(len(gold)), answered @ rules.key(len(gold)))]
         counted = [(owner[s[:, 1]], s[:, 0]) for s in (right, answered, true)]
         return tallies(gold == answers, examples.lengths, counted, rules.types)
-
-    def fragments(self, examples: Examples, labels: Sequence[str]) -> list[list[list[str]]]:
-        if _OUTSIDE not in labels:
-            raise UsageError(
-                "`augment.kind=tfidf` replaces words labeled O; this task has no label O. Leave "
-                "out `augment.kind`."
-            )
-        outside = labels.index(_OUTSIDE)
-        return [
-            [
-                ["", word, ""] if label == outside and _LETTER.search(word) else [word]
-                for word, label in zip(pieces, tags, strict=True)
-            ]
-            for pieces, tags in zip(examples.pieces, examples.labels, strict=True)
-        ]
 
 
 class _Rules:

@@ -34,13 +34,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
+from corpusfit.core.settings import setting
 from corpusfit.core.types import Reads, Texts
 from corpusfit.kernels.backoff import keys_of
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.cynical import number_features
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.kernels.tokens import BEGIN, END
-from corpusfit.scoring.contract import Family, setting
+from corpusfit.scoring.contract import Family
 from corpusfit.scoring.rounds import Features, RoundMethod, RoundScorer, Taken
 from corpusfit.scoring.tokens import word_buffers
 

@@ -21,11 +21,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.core.settings import setting
 from corpusfit.core.types import Reads, Vectors
 from corpusfit.kernels.vectors import lengths, products
 from corpusfit.scoring.blocks import blockwise, plain_rows
 from corpusfit.scoring.classifiers import calibrated_classifier, least_similar
-from corpusfit.scoring.contract import Family, Method, Scorer, setting
+from corpusfit.scoring.contract import Family, Method, Scorer
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.core.settings import setting
 from corpusfit.core.types import Texts
 from corpusfit.kernels import characters, hashed
-from corpusfit.scoring.contract import Effect, Method, Scorer, require_fit, setting, sum_by_part
+from corpusfit.scoring.contract import Effect, Method, Scorer, require_fit, sum_by_part
 from corpusfit.scoring.tokens import word_buffers, written_tokens
 
 

@@ -18,10 +18,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.core.settings import setting
 from corpusfit.core.types import Reads, Vectors
 from corpusfit.kernels.forest import complete_heap, fits, walk
 from corpusfit.scoring.blocks import blockwise, plain_rows
-from corpusfit.scoring.contract import Family, Method, Scorer, require_fit, setting
+from corpusfit.scoring.contract import Family, Method, Scorer, require_fit
 
 _ROWS = 4096
 

@@ -16,10 +16,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.core.settings import setting
 from corpusfit.core.types import Reads, Vectors
 from corpusfit.kernels.vectors import squared_distances
 from corpusfit.scoring.blocks import blockwise, plain_rows
-from corpusfit.scoring.contract import Family, Method, Scorer, require_fit, setting
+from corpusfit.scoring.contract import Family, Method, Scorer, require_fit
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import MissingDependencyError, ModelError, bad_setting
 from corpusfit.core.hub import pinned
 from corpusfit.core.plan import size_for
+from corpusfit.core.settings import setting
 from corpusfit.core.types import Reads, Texts, as_texts
 from corpusfit.embed.folders import (
     ModelSetting,
@@ -40,7 +41,7 @@ from corpusfit.embed.transformer import (
     position_limit,
     token_batches,
 )
-from corpusfit.scoring.contract import Family, Method, Scorer, setting
+from corpusfit.scoring.contract import Family, Method, Scorer
 from corpusfit.scoring.external import Classifier, digest_of, require_same
 
 MODEL = ModelSetting(

@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
+from corpusfit.core.settings import setting
 from corpusfit.core.types import Reads, Texts
 from corpusfit.kernels.backoff import fits
 from corpusfit.scoring.arpa import read_arpa
-from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit, setting
+from corpusfit.scoring.contract import Effect, Family, Method, Scorer, require_fit
 from corpusfit.scoring.language_model import (
     WORDLESS,
     bits_of_tokens,

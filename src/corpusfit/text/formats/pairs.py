@@ -2,9 +2,9 @@
 
 What: `pair:FILE.tsv` names the first two columns of a file without a header, `pair:FILE.tsv:de,en`
 two columns by their names in the header, `pair:TEXTS,TRANSLATIONS` two files (the Moses format).
-The first holds the text, the second its translation, which is in the same row.
-Why: many parallel corpora are published in these forms, and whoever selects or splits one side
-needs the other side with it.
+The first holds the text, the second its translation, which the row carries as a field.
+Why: many parallel corpora are published in these forms, and whoever selects or splits by the texts
+needs their translations with them.
 Trade-off: lines are split at tabs only; quotes are text, as in published parallel corpora. Of two
 files a worker reads both in step from their beginning, because a byte offset in one says nothing
 about the other; both are read once before any work, to check that they have the same number
@@ -18,19 +18,17 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.credentials import registered
-from corpusfit.core.errors import InputError, bad_setting, importing
-from corpusfit.core.languages import code_of, count_words
-from corpusfit.core.plan import SECOND, ReadPlan
+from corpusfit.core.errors import InputError, bad_setting
+from corpusfit.core.plan import PAIR, ReadPlan
 from corpusfit.core.types import Document, Reject, Shard, Source
 from corpusfit.text import rejects
-from corpusfit.text.contract import SIDES, Named
+from corpusfit.text.contract import Named
 from corpusfit.text.cutting import BOM, Block, Chunks, Lines, Text, cut, lines_of
 from corpusfit.text.fields import Row, from_value
 from corpusfit.text.files import COMPRESSIONS, Stream, is_url, unpacked_name
@@ -87,7 +85,7 @@ class _Pairs(Named):
 def side_names(*names: str) -> tuple[str, str]:
     """The names of the two sides; `text` and `translation` if they do not suit file names."""
     fine = len(set(names)) == 2 and all(map(_NAME.fullmatch, names))
-    return (names[0], names[1]) if fine else SIDES
+    return (names[0], names[1]) if fine else PAIR
 
 
 _URLS = re.compile(
@@ -135,49 +133,26 @@ class LineReader:
 
 
 def pair_of(row: int, byte: int, text: bytes, translation: bytes, plan: ReadPlan) -> Row:
-    """Make a row of two raw lines; both sides must be usable, and in the plan's limits.
+    """Make a row of two raw lines, which must both be usable.
 
-    Its text is the plan's side, the first one if that is not decided.
-
-    Reference: Koehn et al. (2007), Moses, for the limits (`clean-corpus-n`) and the punctuation.
+    Its text is the first of them, or the second if the plan's text field is `translation`; the row
+    carries the other one.
     """
     if byte == 0:
         text, translation = text.removeprefix(BOM), translation.removeprefix(BOM)
     if not text.strip() and not translation.strip():
         return Reject(row, byte, rejects.EMPTY_LINE)
-    first, second = _side(row, byte, text), _side(row, byte, translation)
+    first, second = _text(row, byte, text), _text(row, byte, translation)
     if isinstance(first, Reject):
         return first
     if isinstance(second, Reject):
         return replace(second, reason=rejects.in_translation(second.reason))
-    sides = first.text, second.text
-    if plan.normalize:
-        languages = plan.normalize.split("-")
-        sides = punctuation(languages[0])(sides[0]), punctuation(languages[1])(sides[1])
-    if plan.max_words or plan.max_length_ratio:
-        fewer, more = sorted(map(count_words, sides))
-        if plan.max_words and more > plan.max_words:
-            return Reject(row, byte, rejects.too_many_words(plan))
-        if plan.max_length_ratio and more > plan.max_length_ratio * fewer:
-            return Reject(row, byte, rejects.uneven(plan))
-    if plan.side == SECOND:
-        sides = sides[1], sides[0]
-    return Document(row, byte, sides[0], None, sides[1])
+    if plan.text_field == PAIR[1]:
+        return replace(second, fields={PAIR[0]: first.text})
+    return replace(first, fields={PAIR[1]: second.text})
 
 
-@cache
-def punctuation(language: str) -> Callable[[str], str]:
-    """The function that normalizes the punctuation of a text of a language.
-
-    Reference: `normalize-punctuation.perl` of Moses, as `sacremoses` has it.
-    """
-    with importing("Normalizing punctuation", "languages"):
-        from sacremoses import MosesPunctNormalizer
-    normalize: Callable[[str], str] = MosesPunctNormalizer(lang=code_of(language)).normalize
-    return lambda text: normalize(text) or text
-
-
-def _side(row: int, byte: int, line: bytes) -> Document | Reject:
+def _text(row: int, byte: int, line: bytes) -> Document | Reject:
     try:
         return from_value(row, byte, line.removesuffix(b"\r").decode())
     except UnicodeDecodeError:

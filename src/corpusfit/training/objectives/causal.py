@@ -40,7 +40,7 @@ class Causal(RowObjective):
         return ("its attention is not causal", "mlm") if ahead else None
 
     @classmethod
-    def untrained(cls, texts: Sequence[str], size: Sizes, tags: Sequence[str]) -> tuple[Any, Any]:
+    def untrained(cls, texts: Sequence[str], size: Sizes) -> tuple[Any, Any]:
         import transformers
         from tokenizers import decoders, processors
 

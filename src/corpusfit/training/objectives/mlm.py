@@ -49,7 +49,7 @@ class MaskedLM(RowObjective):
         return ("its tokenizer has no mask token", "causal") if special.mask is None else None
 
     @classmethod
-    def untrained(cls, texts: Sequence[str], size: Sizes, tags: Sequence[str]) -> tuple[Any, Any]:
+    def untrained(cls, texts: Sequence[str], size: Sizes) -> tuple[Any, Any]:
         import transformers
 
         layers, width, vocabulary = size

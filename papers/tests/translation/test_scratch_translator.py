@@ -6,7 +6,8 @@ torch = pytest.importorskip("torch")
 
 from corpusfit.core.errors import EmptyInputError  # noqa: E402
 from corpusfit.training.objectives import load  # noqa: E402
-from corpusfit.training.scratch import joint_tokenizer, new_model  # noqa: E402
+from corpusfit.training.scratch import new_model  # noqa: E402
+from corpusfit_papers.translation.objective import joint_tokenizer  # noqa: E402
 
 TEXTS = ["Der Hund läuft schnell durch den Wald.", "The dog runs fast through the forest."] * 20
 
@@ -55,14 +56,11 @@ def test_dropout_is_set_everywhere():
 )
 def test_a_text_comes_back_from_its_tokens(text):
     """But for blanks at its ends; nothing is unknown."""
-    tokenizer = joint_tokenizer(TEXTS, 300, ["<domain:it>"])
+    tokenizer = joint_tokenizer(TEXTS, 300)
     ids = tokenizer(text)["input_ids"]
     assert ids[-1] == tokenizer.eos_token_id
     assert tokenizer.unk_token_id not in ids
     assert tokenizer.decode(ids, skip_special_tokens=True).strip() == text.strip()
-    tagged = tokenizer(f"<domain:it> {text}")["input_ids"]
-    assert tokenizer.convert_ids_to_tokens(tagged)[0] == "<domain:it>"
-    assert tokenizer.decode(tagged, skip_special_tokens=True).strip() == text.strip()
 
 
 def test_seed_decides_the_weights():

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import TrainingError, importing
-from corpusfit.core.languages import USUAL, bleu_tokenizer
-from corpusfit.embed.hardware import Hardware
-from corpusfit.evaluation.contract import Answering, TaskType
-from corpusfit.evaluation.network import MODEL_TO_EVALUATE, open_translator
-from corpusfit.evaluation.plan import EvaluatePlan
-from corpusfit.evaluation.task import Examples, Task
-from corpusfit.training.decoding import translate
-from corpusfit.training.schedule import naming_memory_errors
+from corpusfit.contracts import TaskType, UsageError, setting
+from corpusfit_papers.translation.models import open_translator, translate
+from corpusfit_papers.translation.reading import read_splits
 
 # orders of BLEU's n-grams, and of the n-grams of characters and of words in chrF and chrF++
 _ORDERS = 4
@@ -31,57 +27,89 @@ _CHRF = {
     "chrf": slice(_LENGTH + 1, _LENGTH + 1 + _CHARACTERS),
     "chrf++": slice(_LENGTH + 1, _LENGTH + 1 + _CHARACTERS + _WORDS),
 }
-# sacreBLEU's defaults
-_SEED = 12_345
-_SHUFFLES = 10_000
-_RESAMPLES = 1_000
-# rounds that are summed at once, to bound the memory
-_BLOCK = 500
+_CHINESE = ("zh", "zho", "chi", "cmn", "yue")
+_UNSPACED = (
+    "ja",
+    "jpn",
+    "ko",
+    "kor",
+    "th",
+    "tha",
+    "lo",
+    "lao",
+    "km",
+    "khm",
+    "my",
+    "mya",
+    "bo",
+    "bod",
+)
+
+
+@dataclass(frozen=True)
+class TranslationSettings:
+    """The settings of the kind of task `translation`.
+
+    Attributes:
+        direction: Languages, source first, such as `de-en`: the endings of the task's files, or
+            the columns of its .tsv (default: from the names in pair:…).
+        num_beams: Number of beams (default: 5).
+        max_new_tokens: Most tokens of a translation, including its end token (default: 100).
+        length_penalty: Exponent of the length that divides a translation's log probability
+            (default: 1.0).
+
+    Reference: Aharoni and Goldberg (2020), appendix A.1.
+    """
+
+    direction: str = ""
+    num_beams: int = setting(5, above=0)
+    max_new_tokens: int = setting(100, above=0)
+    length_penalty: float = 1.0
 
 
 class Translation(TaskType):
     """Translations of texts, scored by sacreBLEU's BLEU, chrF and chrF++.
 
-    A model is not fine-tuned: it translates dev and test by beam search. An answer is a string, and
-    so is the label, the reference. `labels` of a task are its languages, source first,
-    and the tokenizer of BLEU if it is not 13a.
+    A model is not fine-tuned: it translates test by `generate` of transformers. An answer is a
+    string, and so is the label, the reference. `labels` of a task are its languages, source first.
 
     Reference: Post (2018), A Call for Clarity in Reporting BLEU Scores; Popovic (2015, 2017) for
-    chrF and chrF++; Koehn (2004) and Riezler and Maxwell (2005) for the paired tests.
+    chrF and chrF++.
     """
 
-    forms = ("pairs",)
-    usual = True
-    group = "decode"
+    forms = ()
+    learns = False
+    settings = TranslationSettings
+    answered = ("test",)
     doing = "translate"
     truncation = "Texts longer than the model's limit are translated in part"
-    wants = "a string that is not blank"
     metrics = ("bleu", "chrf", "chrf++")
     default_metric = "bleu"
     also_shown = ("chrf",)
-    augmentations = ()
+
+    def read(self, location: str, plan: Any) -> Any:
+        return read_splits(location, plan.own.direction)
 
     def numbers(self, labels: Sequence[Any], number: Mapping[str, int]) -> list[Any]:
         return list(labels)
 
-    def open_model(self, task: Task, plan: EvaluatePlan, hardware: Hardware) -> Answering:
-        model, tokenizer = open_translator(MODEL_TO_EVALUATE, plan.model.name, hardware.precision)
-        model.to(hardware.device)
-        out_of_memory = TrainingError(
-            f"Out of memory with {plan.decode.beam} beams. Set a smaller `decode.beam`."
-        )
+    def open_model(self, task: Any, plan: Any, hardware: Any) -> Any:
+        import torch
 
-        def answer(examples: Examples, on_done: Callable[[float], None]) -> tuple[list[Any], int]:
-            with naming_memory_errors(out_of_memory):
-                translated = translate(
-                    model, tokenizer, examples.texts(), plan.decode, on_done=on_done
-                )
-            return list(translated.texts), translated.truncated
+        model, tokenizer = open_translator(plan.model.name)
+        half = hardware.precision == "bf16"
+        model.to(hardware.device, torch.bfloat16 if half else torch.float32)
+        how = asdict(plan.task.own)
+        del how["direction"]
+
+        def answer(examples: Any, on_done: Callable[[float], None]) -> tuple[list[Any], int]:
+            translated = translate(model, tokenizer, examples.texts(), **how, on_done=on_done)
+            return translated.texts, translated.truncated
 
         return answer
 
     def tally(
-        self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
+        self, labels: tuple[str, ...], examples: Any, answers: NDArray[Any]
     ) -> NDArray[np.int64]:
         """Counts of sacreBLEU for each sentence."""
         bleu, chrf = _bleu(labels), _chrf(_WORDS)
@@ -114,44 +142,32 @@ class Translation(TaskType):
             metric.num_refs = 1
         return {n: str(m.get_signature()) for n, m in zip(self.metrics, metrics, strict=True)}
 
-    def paired_tests(self, ours: NDArray[Any], base: NDArray[Any]) -> dict[str, dict[str, float]]:
-        """The paired bootstrap and approximate randomization of sacreBLEU, with its seed.
-
-        Reference: `sacrebleu.significance` (its defaults: 1,000 resamples, 10,000 shuffles).
-        """
-        n = len(ours)
-        drawn = np.random.default_rng(_SEED).choice(n, size=(_RESAMPLES, n), replace=True)
-        draw_counts = np.zeros((_RESAMPLES, n), np.float32)
-        np.add.at(draw_counts, (np.arange(_RESAMPLES)[:, None], drawn), 1)
-        resampled = [_summed(draw_counts, tallies) for tallies in (ours, base)]
-        sides = np.random.default_rng(_SEED).integers(2, size=(_SHUFFLES, n), dtype=bool)
-        # a shuffle swaps the answers of both models to half of the sentences
-        swapped_difference = _summed(sides, base - ours)
-        shuffled = (ours.sum(0) + swapped_difference, base.sum(0) - swapped_difference)
-        tests = {}
-        for name in self.metrics:
-            observed = abs(float(self.score(name, ours.sum(0)) - self.score(name, base.sum(0))))
-            differences = np.abs(self.score(name, resampled[0]) - self.score(name, resampled[1]))
-            swapped = np.abs(self.score(name, shuffled[0]) - self.score(name, shuffled[1]))
-            tests[name] = {
-                "p_bootstrap": _share(differences - differences.mean(), observed),
-                "p_randomization": _share(swapped, observed),
-            }
-        return tests
-
 
 def _bleu(labels: tuple[str, ...]) -> Any:
-    """The BLEU of sacreBLEU, with the tokenizer of the target language."""
-    with importing("A translation task", "train"):
-        from sacrebleu.metrics import BLEU
-    candidates = labels[2:] or [bleu_tokenizer(target, ()) for target in labels[1:]] or [USUAL]
-    return BLEU(tokenize=candidates[0], force=True)
+    """The BLEU of sacreBLEU, with the tokenizer of the target language.
+
+    That of sacreBLEU for Chinese, and characters for other languages without spaces and Korean,
+    because their own tokenizers need further libraries.
+
+    Reference: Post (2018), A Call for Clarity in Reporting BLEU Scores.
+    """
+    language = re.split("[-_]", labels[1].lower())[0] if len(labels) > 1 else ""
+    tokenizer = "zh" if language in _CHINESE else "char" if language in _UNSPACED else "13a"
+    return _metrics().BLEU(tokenize=tokenizer, force=True)
 
 
 def _chrf(word_order: int) -> Any:
-    with importing("A translation task", "train"):
-        from sacrebleu.metrics import CHRF
-    return CHRF(word_order=word_order)
+    return _metrics().CHRF(word_order=word_order)
+
+
+def _metrics() -> Any:
+    """The metrics of sacreBLEU."""
+    try:
+        from sacrebleu import metrics
+    except ImportError as e:
+        cure = "pip install 'corpusfit-papers[translation]'"
+        raise UsageError(f"A translation task needs sacreBLEU: {cure}") from e
+    return metrics
 
 
 def _bleu_of(summed: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -181,16 +197,3 @@ def _chrf_of(grams: NDArray[np.float64]) -> NDArray[np.float64]:
     both = _BETA_SQUARED * precision + recall
     score = (1 + _BETA_SQUARED) * precision * recall / np.where(both > 0, both, 1)
     return np.asarray(score, np.float64)
-
-
-def _summed(weights: NDArray[Any], tallies: NDArray[Any]) -> NDArray[np.float64]:
-    """[rounds, 3, k]: sums of the tallies [n, 3, k] with weights [rounds, n]."""
-    rows = tallies.reshape(len(tallies), -1).astype(np.float64)
-    blocks = [weights[at : at + _BLOCK] for at in range(0, len(weights), _BLOCK)]
-    summed = np.concatenate([block.astype(np.float64) @ rows for block in blocks])
-    return summed.reshape(len(weights), *tallies.shape[1:])
-
-
-def _share(drawn: NDArray[np.float64], observed: float) -> float:
-    """The share of differences that are larger, as sacreBLEU counts it."""
-    return (int(np.count_nonzero(drawn > observed)) + 1) / (len(drawn) + 1)

@@ -1,0 +1,1 @@
+"""Machine translation: an objective, and a task that models answer by beam search."""
