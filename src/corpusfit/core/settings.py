@@ -76,11 +76,6 @@ class Settings:
         """A plan from the values that a run stored; other settings keep their defaults."""
         return cls().with_values(values).check()
 
-    @classmethod
-    def from_toml(cls, path: Path) -> Self:
-        """A plan from a TOML file; raises as `with_toml` does."""
-        return cls().with_toml(path).check()
-
     def with_values(self, values: Mapping[str, Any], table: str = "") -> Self:
         """This plan with nested values; other settings stay. For `table` see `with_value`."""
         plan = self
