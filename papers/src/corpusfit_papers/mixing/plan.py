@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from corpusfit.contracts import MissingDependencyError, bad_setting
 from corpusfit.core.languages import EXTRA, code_of
 from corpusfit.core.options import typed
 from corpusfit.core.plan import AUTO, TXT, ReadPlan
-from corpusfit.core.settings import decoded, one_of, recipe_values, seed_below, whole_number
+from corpusfit.core.settings import one_of, seed_below, unknown, whole_number
 from corpusfit.text import located
+from corpusfit_papers.experiments.values import recipe_values
 
 # Compositions of mDAPT, section 3: English specific text; multilingual specific text, then English
 # specific text; multilingual specific text, up-sampled with general text.
@@ -191,14 +193,14 @@ def read_recipe(path: Path) -> CompositionPlan:
             allowed = f"one of {', '.join(COMPOSITIONS)}" if key == "composition" else "a number"
             raise bad_setting(key, allowed, "nothing", "See corpusfit compose --help.")
     limits, tables = values.pop("limits", {}), values.pop("sources", [])
-    settings = {"languages": (), **decoded(CompositionPlan, values)}
+    settings = {"languages": (), **_decoded(CompositionPlan, values)}
     if not isinstance(limits, Mapping):
         raise bad_setting("limits", "a table [limits] by language", limits)
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise bad_setting("sources", "tables [[sources]] with name, path and kind", tables)
     home, sources = path.absolute().parent, []
     for table in tables:
-        source = {"path": (), **decoded(TextSource, table, "sources.")}
+        source = {"path": (), **_decoded(TextSource, table, "sources.")}
         for key in ("path", "target"):
             source[key] = tuple(located(p, home) if p else "" for p in source.get(key, ()))
         for key, allowed in (("name", "set for every source"), ("kind", " or ".join(KINDS))):
@@ -208,3 +210,21 @@ def read_recipe(path: Path) -> CompositionPlan:
     limits = {code: typed(f"limits.{code}", "int", maximum) for code, maximum in limits.items()}
     plan = CompositionPlan(**settings, sources=tuple(sources), limits=limits)
     return plan.with_codes().check()
+
+
+def _decoded(cls: type, table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of a table as the annotated types of a class; a single text is a list of one."""
+    types = {entry.name: str(entry.type) for entry in dataclasses.fields(cls)}
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        setting = f"{prefix}{key}"
+        if key not in types:
+            raise unknown(setting, [f"{prefix}{name}" for name in types])
+        if types[key] != "tuple[str, ...]":
+            values[key] = typed(setting, types[key], value)
+            continue
+        listed = [value] if isinstance(value, str) else value
+        if not isinstance(listed, list):
+            raise bad_setting(setting, "a list", value, "Put the value in [ ].")
+        values[key] = tuple(typed(setting, "str", text) for text in listed)
+    return values
