@@ -16,7 +16,6 @@ from typing import Any, BinaryIO, NoReturn, cast
 
 from isal import igzip_lib
 
-from corpusfit.core.credentials import URLS, with_credentials
 from corpusfit.core.errors import (
     CorpusfitError,
     InputError,
@@ -92,7 +91,7 @@ def filesystem(url: str, setting: str) -> tuple[Any, str]:
 
     protocol = url.partition("://")[0]
     try:
-        fs, path = fsspec.core.url_to_fs(with_credentials(url))
+        fs, path = fsspec.core.url_to_fs(url)
     except ImportError as e:
         if protocol == "hf":
             raise MissingDependencyError(f"{setting} {url!r}", "hub") from e
@@ -234,9 +233,8 @@ def raise_unreadable(url: str, error: Exception) -> NoReturn:
     refused = isinstance(found, FileNotFoundError) or getattr(found, "status", 0) in _REFUSED
     if is_url(url) and refused:
         cure = (
-            "If it needs a password or a signature, give the URL with a valid one: in the command, "
-            f"or, if that names a run, in the environment variable {URLS}, as with "
-            f"export {URLS}='URL'."
+            "If it needs a password or a signature, download it first, or give them to the library "
+            "of the store: see docs/inputs.md."
         )
     raise InputError(f"{url} cannot be read: {reason}. {cure}") from without_secrets(error)
 
