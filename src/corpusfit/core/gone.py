@@ -47,6 +47,7 @@ SETTINGS = {
         ("read.query", "task.query"),
         "A database is exported first: sqlite3 -header -csv DATABASE 'SELECT …' > rows.csv",
     ),
+    "fit.shares": "Give files whose numbers of texts have these shares.",
     "shots": "Leave it out; only `few_shot` had it.",
     "objective.temperature": "Leave it out; only `simcse` had it.",
 }
