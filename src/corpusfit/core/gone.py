@@ -32,6 +32,7 @@ GONE = {
     "report DIR DIR": "A page shows one run: run `corpusfit report` for each folder.",
     # methods of finished runs
     "push_to_hub": _UPLOAD,
+    "to_pandas": "Of a fit: pandas.DataFrame(run.rows()).",
 }
 """Commands, options and public names."""
 
