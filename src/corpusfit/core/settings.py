@@ -163,18 +163,6 @@ def positive(setting: str, value: float) -> None:
         raise bad_setting(setting, "above 0", value)
 
 
-def whole_number(setting: str, value: int, maximum: int) -> None:
-    """Raise `UsageError` unless a number is from 1 to `maximum`."""
-    if not 1 <= value <= maximum:
-        raise bad_setting(setting, f"from 1 to {maximum:,}", value)
-
-
-def seed_below(setting: str, value: int, power: int = 63) -> None:
-    """Raise `UsageError` unless a seed is from 0 to below a power of 2."""
-    if not 0 <= value < 2**power:
-        raise bad_setting(setting, f"0 or more, and below 2^{power}", value)
-
-
 def one_of(setting: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raise `UsageError` unless a word is allowed; the message leaves out the empty word."""
     if value not in allowed:

@@ -14,7 +14,7 @@ from corpusfit.contracts import MissingDependencyError, bad_setting
 from corpusfit.core.languages import EXTRA, code_of
 from corpusfit.core.options import typed
 from corpusfit.core.plan import AUTO, TXT, ReadPlan
-from corpusfit.core.settings import one_of, seed_below, unknown, whole_number
+from corpusfit.core.settings import one_of, unknown
 from corpusfit.text import located
 from corpusfit_papers.experiments.values import recipe_values
 
@@ -142,11 +142,11 @@ class CompositionPlan:
         one_of("unit", self.unit, UNITS)
         one_of("sampling", self.sampling, SAMPLINGS)
         for name, maximum in _MAXIMA.items():
-            whole_number(name, getattr(self, name), maximum)
+            _whole_number(name, getattr(self, name), maximum)
         if not 0 <= self.alpha <= 1:
             cure = "1 keeps the languages' shares, 0 makes them equal; mDAPT uses 0.3."
             raise bad_setting("alpha", "from 0 to 1", self.alpha, cure)
-        seed_below("seed", self.seed)
+        _seed_below("seed", self.seed)
         if not self.sources:
             raise bad_setting("sources", "at least one table [[sources]]", "none")
         for source in self.sources:
@@ -160,7 +160,7 @@ class CompositionPlan:
         for code, amount in self.limits.items():
             if code not in self.languages:
                 raise bad_setting("limits", f"a table of {', '.join(self.languages)}", code)
-            whole_number(f"limits.{code}", amount, _MAXIMA["budget"])
+            _whole_number(f"limits.{code}", amount, _MAXIMA["budget"])
         if self.composition != MD_MWIKI and ENGLISH not in self.languages:
             cure = f"Add an English source, or set composition to {MD_MWIKI}."
             allowed = f"a list with en for {self.composition}"
@@ -228,3 +228,15 @@ def _decoded(cls: type, table: Mapping[str, Any], prefix: str = "") -> dict[str,
             raise bad_setting(setting, "a list", value, "Put the value in [ ].")
         values[key] = tuple(typed(setting, "str", text) for text in listed)
     return values
+
+
+def _whole_number(setting: str, value: int, maximum: int) -> None:
+    """Raise `UsageError` unless a number is from 1 to `maximum`."""
+    if not 1 <= value <= maximum:
+        raise bad_setting(setting, f"from 1 to {maximum:,}", value)
+
+
+def _seed_below(setting: str, value: int, power: int = 63) -> None:
+    """Raise `UsageError` unless a seed is from 0 to below a power of 2."""
+    if not 0 <= value < 2**power:
+        raise bad_setting(setting, f"0 or more, and below 2^{power}", value)
