@@ -51,8 +51,6 @@ class Offer(Generic[_S]):
     required: tuple[str, ...] = ()  # words that the command line requires
     # fields of an `Option` that are different for this command, by word
     differs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    # words of the command's own for settings of the plan, by path
-    aliases: Mapping[str, str] = field(default_factory=dict)
     # another setting, for the help of `settings` and `--set`; empty for a command without these and
     # without a plan of the caller
     example: str = ""
@@ -124,7 +122,6 @@ _ARGUMENTS = {
     "machine": "where to run, with how many workers, and where to show progress.",
 }
 """Arguments that public functions share, described for those that do not describe them."""
-_ARGS = re.compile(r"Args:\n(?:    .*\n?)+")
 
 
 def offers(offer: Offer[Any] | None = None) -> Callable[[_F], _F]:
