@@ -83,8 +83,8 @@ def test_the_keywords_of_a_machine_stand_in_its_place(tmp_path):
 def test_an_unknown_keyword_is_refused(name, tmp_path):
     parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
     needed = {p.name: str(tmp_path) for p in parameters if p.default is p.empty}
-    with pytest.raises((UsageError, TypeError), match="wrokers"):
-        FUNCTIONS[name](**needed, wrokers=2)
+    with pytest.raises((UsageError, TypeError), match="nosuch"):
+        FUNCTIONS[name](**needed, nosuch=2)
 
 
 def test_a_similar_keyword_is_named(tmp_path):
