@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from fsspec.registry import _registry
 
+from corpusfit.core import credentials
 from corpusfit.core.engine import InlineEngine
 from corpusfit.embed import hardware
 from corpusfit.text.context import Machine
@@ -82,10 +83,23 @@ def inline():
 
 
 @pytest.fixture
-def pages():
-    """In this process, web pages for fsspec without its library for them."""
+def forget(monkeypatch):
+    """Make this process forget the credentials of URLs, as if it were a new one."""
+
+    def forget():
+        for name, empty in (("_given", {}), ("_users", {}), ("_secrets", set())):
+            monkeypatch.setattr(credentials, name, empty)
+        monkeypatch.setattr(credentials, "_variable", [""])
+
+    return forget
+
+
+@pytest.fixture
+def pages(forget):
+    """In this process, web pages for fsspec without its library for them; nothing is known."""
     before = _registry.get("http")
     fsspec.register_implementation("http", Pages, clobber=True)
+    forget()
     yield
     del _registry["http"]
     if before:

@@ -1,20 +1,24 @@
-"""A web server whose pages may be elsewhere, and a store of its pages."""
+"""A web server that asks for a name, a password and a signature, and a store of its pages."""
 
+import base64
 import io
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.error import HTTPError, URLError
-from urllib.request import urlopen
+from urllib.parse import unquote, urlsplit
+from urllib.request import Request, urlopen
 
 from fsspec.spec import AbstractFileSystem
 
-SECRETS = ("SECRET", "SIGNATURE")
+USER = "me:SECRETpw"
+SIGNATURES = ("SIGNATURE-one", "SIGNATURE-two")
+SECRETS = ("SECRET", "SIGNATURE", base64.b64encode(USER.encode()).decode())
 
 
 class Web:
-    """The server; `pages` are its files by path, of which those below `/closed/` are refused.
+    """The server; `pages` are its files by path, or by path and the last part of the query.
 
-    Anyone is sent from `/moved/PATH` to `/PATH` with a signature.
+    Anyone is sent from `/moved/PATH` to `/PATH` of a host with a signature of its own.
     """
 
     def __init__(self, pages):
@@ -28,16 +32,18 @@ class Web:
                 self.do_GET()
 
             def do_GET(self):
-                path = self.path.partition("?")[0]
+                path, _, query = self.path.partition("?")
                 if path.startswith("/moved/"):
                     self.send_response(302)
                     self.send_header("Location", f"{path[6:]}?X-Amz-Signature=SIGNATURE-moved")
                     self.end_headers()
                     return
-                if path.startswith("/closed/"):
+                token = base64.b64encode(USER.encode()).decode()
+                known = self.headers.get("Authorization") == f"Basic {token}"
+                if not known or not any(signature in query for signature in SIGNATURES):
                     self.send_error(403)
                     return
-                page = web.pages.get(path)
+                page = web.pages.get(f"{path}?{query.rpartition('&')[2]}", web.pages.get(path))
                 if page is None:
                     self.send_error(404)
                     return
@@ -50,6 +56,11 @@ class Web:
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.host = f"127.0.0.1:{self.server.server_port}"
+
+    def url(self, path, *, user=USER, signature=SIGNATURES[0], host="", last="n=other.csv"):
+        """A signed URL, whose query ends as the file does not."""
+        query = f"X-Amz-Signature={signature}&X-Amz-Credential=A%2Fs3%2Faws4&{last}"
+        return f"http://{user}@{host or self.host}{path}?{query}"
 
 
 class Pages(AbstractFileSystem):
@@ -82,8 +93,13 @@ class Pages(AbstractFileSystem):
         return io.BytesIO(self._content(path))
 
     def _content(self, path):
+        url = urlsplit(path)
+        user, _, host = url.netloc.rpartition("@")
+        token = base64.b64encode(unquote(user).encode()).decode()
+        request = Request(url._replace(netloc=host).geturl())
+        request.add_header("Authorization", f"Basic {token}")
         try:
-            with urlopen(path) as answer:
+            with urlopen(request) as answer:
                 return answer.read()
         except HTTPError as e:
             e.close()

@@ -2,10 +2,11 @@
 
 The current folder holds modules with the names of Python's library and of what corpusfit imports,
 settings of tools, a link out of the folder, and a corpus with a row of marks; another part of the
-corpus is in a store that asks for a token. Nothing of the folder runs, nothing but input is
+corpus has a password and a signature in its URL. Nothing of the folder runs, nothing but input is
 opened, nothing but the output folder and the cache changes, and no output tells a secret.
 """
 
+import base64
 import ctypes
 import gzip
 import http.server
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import threading
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pyarrow.parquet as pq
 import pytest
@@ -33,8 +35,8 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="inotify says what is opened"),
 ]
 
-SECRET = "s3cret-of/the=owner"
-STORE = json.dumps({"headers": {"Authorization": f"Bearer {SECRET}"}})
+PASSWORD, SIGNATURE = "s3cret-pass/word", "c2lnbmF0dXJl+of/the=owner"
+SECRETS = [PASSWORD, "s3cret-pass%2Fword", SIGNATURE, "c2lnbmF0dXJl%2Bof%2Fthe%3Downer"]
 HIDDEN = "the owner alone reads this sentence"
 # what Python itself imports for `-m` before it finds corpusfit; SECURITY.md names it
 BEFORE_US = {"collections", "contextlib", "functools", "importlib", "keyword", "operator"}
@@ -65,13 +67,15 @@ MINUTES = {"demo", "fit"}  # these run before a release
 
 @pytest.fixture(scope="module")
 def store():
-    """A server that gives one corpus to whoever knows the secret."""
+    """A server that gives one corpus to whoever knows the password and the signature."""
     rows = [json.dumps({"text": text}) for text in prose("market", 100, seed=5)]
     content = gzip.compress("\n".join(rows).encode())
+    wanted = "Basic " + base64.b64encode(f"owner:{PASSWORD}".encode()).decode()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            known = self.headers["Authorization"] == f"Bearer {SECRET}"
+            signed = parse_qs(urlsplit(self.path).query).get("X-Amz-Signature") == [SIGNATURE]
+            known = self.headers["Authorization"] == wanted and signed
             data = content if known else b""
             self.send_response(200 if known else 403)
             self.send_header("Content-Length", str(len(data)))
@@ -86,7 +90,8 @@ def store():
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/a.jsonl.gz"
+    address = f"127.0.0.1:{server.server_port}/a.jsonl.gz?X-Amz-Signature={SECRETS[3]}&part=1"
+    yield f"http://owner:{SECRETS[1]}@{address}"
     server.shutdown()
     server.server_close()
 
@@ -160,7 +165,6 @@ def shell(root, line):
             "HOME": str(root / "home"),
             "TMPDIR": str(root / "tmp"),
             "CORPUSFIT_CACHE": str(root / "cache"),
-            "FSSPEC_HTTP": STORE,
             "HF_HUB_OFFLINE": "1",
         },
     )
@@ -212,7 +216,7 @@ def told(path):
 
 def secrets_in(data):
     """What may not be told, in a text as it is or as JSON writes it."""
-    spoken = [SECRET, HIDDEN]
+    spoken = [*SECRETS, HIDDEN]
     return [s for s in {*spoken, *(json.dumps(s)[1:-1] for s in spoken)} if s.encode() in data]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import errno
@@ -20,14 +21,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar, cast
+from urllib.parse import unquote, urlsplit
 
+from corpusfit.core.credentials import registered, with_credentials
 from corpusfit.core.errors import (
     ModelError,
     StorageError,
     bad_setting,
     machine_fault,
     raise_machine_fault,
-    require_public,
     without_secrets,
 )
 
@@ -60,10 +62,10 @@ def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
         return Path(local)
     from upath import UPath
 
-    require_public(text, setting)
+    text = registered(text)
     try:
         # other workers write there too, so a listing may be out of date
-        path = UPath(text, use_listings_cache=False)
+        path = UPath(text, **{**_credentials(text), "use_listings_cache": False})
         _ = path.fs
     except (ImportError, ValueError) as e:
         cure = f"{e}. Install the library of the store, for instance `pip install s3fs` for s3://."
@@ -71,6 +73,22 @@ def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
             setting, "a folder or a URL that fsspec can write to", text, cure
         ) from without_secrets(e)
     return cast("Path", path)
+
+
+def _credentials(public: str) -> dict[str, Any]:
+    """The options of a store's file system that the URL of a folder was given with."""
+    from fsspec.core import get_filesystem_class
+
+    given = with_credentials(public)
+    if given == public:
+        return {}
+    protocol = given.partition("://")[0]
+    if protocol in ("http", "https"):
+        user = unquote(urlsplit(given).netloc.rpartition("@")[0])
+        token = base64.b64encode(user.encode()).decode()
+        return {"headers": {"Authorization": f"Basic {token}"}} if user else {}
+    options: dict[str, Any] = get_filesystem_class(protocol)._get_kwargs_from_urls(given)
+    return options
 
 
 def require_plain(folder: Path, setting: str) -> Path:

@@ -11,7 +11,7 @@ import pathlib
 import re
 from typing import TYPE_CHECKING
 
-from corpusfit.core.credentials import public_name, public_text
+from corpusfit.core.credentials import public_text
 from corpusfit.core.gone import gone
 
 if TYPE_CHECKING:
@@ -287,18 +287,6 @@ def require_one_process(what: str) -> None:
             f"{what} measures and trains in one process. Start it without `accelerate launch`; "
             "corpusfit adapt trains with several processes."
         )
-
-
-def require_public(url: str, setting: str) -> str:
-    """Refuse a URL with a name, a password, a query or a fragment; returns any other text."""
-    public = public_name(url)
-    if public != url:
-        raise UsageError(
-            f"{setting} must be a URL without a name, a password, a query and a fragment; got "
-            f"more than {public}. Download the file first, for instance with `curl -fLO URL`, or "
-            "give what opens the store to its library (docs/inputs.md)."
-        )
-    return url
 
 
 def bad_setting(setting: str, allowed: str, got: object, cure: str = "") -> UsageError:

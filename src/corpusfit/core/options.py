@@ -14,7 +14,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from corpusfit.core.errors import bad_setting, require_public
+from corpusfit.core.credentials import registered
+from corpusfit.core.errors import bad_setting
 from corpusfit.core.registry import Registry
 
 KINDS = {
@@ -187,7 +188,7 @@ def typed(setting: str, annotation: str, value: Any, cure: str = "") -> Any:
         with contextlib.suppress(ValueError):
             value = amount(value)
     if isinstance(value, str):
-        require_public(value, setting)
+        value = registered(value)
     if "float" in names and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if type(value).__name__ not in names and not (value is None and "None" in names):

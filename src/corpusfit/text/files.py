@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, NoReturn, cast
 
 from isal import igzip_lib
 
+from corpusfit.core.credentials import URLS, with_credentials
 from corpusfit.core.errors import (
     CorpusfitError,
     InputError,
@@ -91,7 +92,7 @@ def filesystem(url: str, setting: str) -> tuple[Any, str]:
 
     protocol = url.partition("://")[0]
     try:
-        fs, path = fsspec.core.url_to_fs(url)
+        fs, path = fsspec.core.url_to_fs(with_credentials(url))
     except ImportError as e:
         if protocol == "hf":
             raise MissingDependencyError(f"{setting} {url!r}", "hub") from e
@@ -233,8 +234,9 @@ def raise_unreadable(url: str, error: Exception) -> NoReturn:
     refused = isinstance(found, FileNotFoundError) or getattr(found, "status", 0) in _REFUSED
     if is_url(url) and refused:
         cure = (
-            "If it needs a password or a signature, download it first, or give them to the library "
-            "of the store: see docs/inputs.md."
+            "If it needs a password or a signature, give the URL with a valid one: in the command, "
+            f"or, if that names a run, in the environment variable {URLS}, as with "
+            f"export {URLS}='URL'."
         )
     raise InputError(f"{url} cannot be read: {reason}. {cure}") from without_secrets(error)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple, TextIO, cast
 
 from corpusfit.core.artifacts import is_local, no_collection, open_temporary, user_path
-from corpusfit.core.credentials import public_name
+from corpusfit.core.credentials import public_name, registered
 from corpusfit.core.engine import Engine
 from corpusfit.core.errors import (
     EmptyInputError,
@@ -28,7 +28,6 @@ from corpusfit.core.errors import (
     bad_setting,
     machine_fault,
     near_name,
-    require_public,
     without_secrets,
 )
 from corpusfit.core.languages import LANGUAGES
@@ -99,7 +98,7 @@ def find(
     skipped: list[str] = []
     with no_collection():
         plan.check()
-        names = [require_public(with_prefix(str(each)), setting) for each in inputs]
+        names = [registered(with_prefix(str(each))) for each in inputs]
         if role == "corpus":
             names = list(map(as_run, names))
         unlike = [name for name in names if not is_pair(name)]
@@ -286,9 +285,7 @@ def located(input_name: str, home: Path) -> str:
     form = named(input_name)
     if form:
         return form.located(input_name, home)
-    if is_url(input_name):
-        return require_public(input_name, "An input")
-    return str(home / user_path(input_name))
+    return registered(input_name) if is_url(input_name) else str(home / user_path(input_name))
 
 
 def _is_pipe(input_name: str) -> bool:
@@ -323,7 +320,8 @@ def _unique(sources: list[Source]) -> list[Source]:
     """Sort by printable name; repeated names (such as a file called `stdin`) get a number."""
     seen: Counter[str] = Counter()
     unique = []
-    for source in sorted(sources, key=lambda s: (s.name, s.url)):
+    # the content decides between URLs that differ in their queries, which are in no name
+    for source in sorted(sources, key=lambda s: (s.name, public_name(s.url), s.fingerprint)):
         name = source.name
         if not name.isascii():
             name = name.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -633,6 +631,7 @@ def _format(path: str, alike: dict[tuple[str, str], bool]) -> tuple[str, str] | 
 
 def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> list[_Found]:
     fs, path = filesystem(input_name, setting)
+    place = public_name(path)  # for web pages the whole URL
     store = input_name.partition("://")[0]
     if store in ("file", "local"):
         return _local(path, input_name, setting, skipped)
@@ -641,9 +640,9 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
         if not kind:
             fs.invalidate_cache()  # its listings may be those of an earlier command
         if kind == "file" or (not kind and fs.isfile(path)):
-            form = _required_format(input_name, path, input_name, setting)
-            folder = path.rpartition("/")[0]
-            return [_Found(input_name, path, folder, store, *form, real=input_name)]
+            form = _required_format(input_name, place, input_name, setting)
+            folder = place.rpartition("/")[0]
+            return [_Found(input_name, place, folder, store, *form, real=input_name)]
         if kind == "directory" or fs.isdir(path):
             folder, paths = path, fs.find(path, detail=True)
         elif glob.has_magic(input_name):
@@ -679,11 +678,10 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
         )
     if reports_digest(input_name):
         known |= {url: paths[path] for path, url in urls.items() if "size" in paths[path]}
-    # a page of the web may link to signed URLs, which nobody but its reader is told
-    names = {path: public_name(url) for path, url in urls.items()}
-    skipped += [names[path] for path, url in urls.items() if names[path] != url]
-    files = ((url, path, url) for path, url in urls.items() if names[path] == url)
-    return _with_formats(files, folder, store, skipped)
+    # a page of the web may link to signed URLs
+    names = {path: registered(url) if is_url(path) else url for path, url in urls.items()}
+    files = ((url, public_name(path), url) for path, url in names.items())
+    return _with_formats(files, public_name(folder), store, skipped)
 
 
 def _required_format(path: str, name: str, input_name: str, setting: str) -> tuple[str, str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from corpusfit.core import credentials
 from corpusfit.core.engine.contract import Job
 from corpusfit.core.errors import tokenizing
 
@@ -40,9 +41,15 @@ _device: OnDevice | None = None  # the one that this worker's piece feeds
 
 
 def packed(job: Job[Any, Any]) -> tuple[str, bytes]:
-    """A job's name, the same for equal jobs, and the bytes that travel to each worker once."""
+    """A job's name, the same for equal jobs, and the bytes that travel to each worker once.
+
+    They bring what opens the URLs in the job and its pieces.
+    """
     data = pickle.dumps(job)
-    return hashlib.blake2b(data, digest_size=16).hexdigest(), data
+    # a job that a worker has open lacks what became known since
+    of_name = data + str(credentials.changes()).encode()
+    name = hashlib.blake2b(of_name, digest_size=16).hexdigest()
+    return name, pickle.dumps((credentials.known(), data))
 
 
 def opened(name: str, fetch: Callable[[], bytes]) -> Callable[[Any], Any]:
@@ -53,7 +60,9 @@ def opened(name: str, fetch: Callable[[], bytes]) -> Callable[[Any], Any]:
     global _open  # noqa: PLW0603
     if _open is None or _open[0] != name:
         _open = None  # free the last job's model before the next one is loaded
-        job = pickle.loads(fetch())  # noqa: S301
+        urls, data = pickle.loads(fetch())  # noqa: S301
+        credentials.learn(urls)
+        job = pickle.loads(data)  # noqa: S301
         _open = (name, guarded(job.start()))
     return _open[1]
 

@@ -24,7 +24,8 @@ from functools import cache
 from pathlib import Path
 
 from corpusfit.core.artifacts import user_path
-from corpusfit.core.errors import InputError, bad_setting, importing, require_public
+from corpusfit.core.credentials import registered
+from corpusfit.core.errors import InputError, bad_setting, importing
 from corpusfit.core.languages import code_of, count_words
 from corpusfit.core.plan import SECOND, ReadPlan
 from corpusfit.core.types import Document, Reject, Shard, Source
@@ -66,7 +67,7 @@ class _Pairs(Named):
 
     def _parsed(self, input_name: str, setting: str, home: Path) -> tuple[Source, str]:
         """The source, and the mark between its two halves in an input."""
-        rest = input_name.removeprefix(self.prefix)
+        rest = _entrusted(input_name.removeprefix(self.prefix))
         tsv = _TSV.fullmatch(rest)
         if tsv:
             columns = f"{tsv[2]},{tsv[3]}" if tsv[2] else ""
@@ -89,11 +90,23 @@ def side_names(*names: str) -> tuple[str, str]:
     return (names[0], names[1]) if fine else SIDES
 
 
+_URLS = re.compile(
+    r"""(?P<url>[a-z][a-z0-9+.-]*://.*?)  # up to
+        (?=,[a-z][a-z0-9+.-]*://          # the second file,
+        |:[^:,/?\#@=&]+,[^:,/?\#@=&]+$    # or the names of two columns
+        |$)""",
+    re.IGNORECASE | re.VERBOSE,
+)
+
+
+def _entrusted(names: str) -> str:
+    """The URLs of an input by their public names; the commas in a query separate nothing."""
+    return _URLS.sub(lambda match: registered(match["url"]), names)
+
+
 def _absolute(file: str, home: Path) -> str:
     """A file's absolute path, or its URL."""
-    if is_url(file):
-        return require_public(file, "An input")
-    return str((home / user_path(file)).absolute())
+    return file if is_url(file) else str((home / user_path(file)).absolute())
 
 
 class LineReader:
