@@ -235,7 +235,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "brat": _brat,
     "arpa": partial(_file, lambda path: read_arpa(str(path)), "a.arpa"),
     "recipe": partial(_file, read_recipe, "recipe.toml"),
-    "plan": partial(_file, Plan.from_toml, "plan.toml"),
+    "plan": partial(_file, lambda path: Plan().with_toml(path).check(), "plan.toml"),
     "composition": partial(_file, composition.read_recipe, "compose.toml"),
     "manifest": partial(_file, lambda path: open_run(path.parent), "manifest.json"),
     "arrays": partial(_file, read_arrays, "a.safetensors"),

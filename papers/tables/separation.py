@@ -33,7 +33,6 @@ from corpusfit import Machine
 from corpusfit import text as corpora
 from corpusfit.core.manifest import source_identity, versions
 from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan
-from corpusfit.core.settings import recipe_values
 from corpusfit.core.types import Documents, Paired, Source, read_as, take_units, text_array
 from corpusfit.embed import has_network
 from corpusfit.evaluation.plan import EvaluatePlan, settled
@@ -48,6 +47,7 @@ from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.samples import ALL, Drawn, Unit, first_bound, merge, sample_texts
 from corpusfit.text.context import RunContext
 from corpusfit.text.reading import cut_units
+from corpusfit_papers.experiments.values import recipe_values
 from corpusfit_papers.figures import figures
 from corpusfit_papers.finetune import Tuning, encoder_folder, finetune, open_tuned
 

@@ -27,7 +27,7 @@ from .evaluation.checks import check_task_type as check_task_type  # what every 
 from .cli.options import command as command  # makes one; an entry point names its module
 from .cli.show import say as say  # a line beside the result
 from .cli.show import say_result as say_result  # a sentence of the result
-from .cli.show import table as table  # as wide as the terminal
+from .cli.show import table as table  # whose figures are never folded
 from .core.offers import dry_run as dry_run  # a function is the dry run of a public one
 from .core.offers import offers as offers  # a public function lists its keywords
 from .core.typed_options import MachineOptions as MachineOptions  # keywords in place of `machine`

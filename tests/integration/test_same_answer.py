@@ -382,8 +382,8 @@ def test_a_command_that_failed_early_may_be_mended(task, pile, tmp_path, inline)
             settings=[f"method.arpa_{side}={tmp_path}/bad.arpa" for side in ("in", "general")],
         )
     done = corpusfit.select(**words, method="dsir")
-    with pytest.raises(UsageError, match=r"fit\.shares"):
-        corpusfit.select(**words, method="dsir", settings=["fit.shares=no:1"], overwrite=True)
+    with pytest.raises(UsageError, match="nosuch"):
+        corpusfit.select(**words, method="dsir", settings=["read.where=nosuch > 1"], overwrite=True)
     assert corpusfit.select(**words, method="dsir").manifest == done.manifest
 
 

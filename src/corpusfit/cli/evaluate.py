@@ -84,11 +84,10 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
     columns += [f"test {shown}", "95 % interval"]
     columns += [f"dev {shown}", *(f"test {name}" for name in more)]
     title = f"{task['name']}: mean ± standard deviation over {seeds} seed{'s' * (seeds > 1)}"
-    keys = 1 + bool(learned)
     how = "points (hundredths, higher is better)"
     if unit != POINTS:
         how = f"{unit} (lower is better)"
-    table(f"{title}, in {how}", columns, rows, keys=keys)
+    table(f"{title}, in {how}", columns, rows)
     for comparison in manifest["comparisons"]:
         begin = f"With {comparison['size']:,} training examples: " if learned else ""
         say_result(f"{begin}{comparison['verdict']}.")

@@ -127,12 +127,7 @@ def _rows_of(text: str) -> float:
 _number = _parser(lambda text: _number_of(str(text)), "a number, such as 0.1 or 10%")
 _BY_METAVAR = {
     "ROWS": _parser(_rows_of, "a number of rows, such as 2000, or a share below 100%"),
-    **{
-        name: _parser(float, f"a number of {name} without a unit, such as 20 or 0.5")
-        for name in ("GB", "DAYS")
-    },
 }
-"""Parsers of numbers whose unit the option's help states, so 500M and 50% of them are none."""
 _PARSERS = {
     "int": _whole_number,
     "int | None": _whole_number,
@@ -235,7 +230,7 @@ class Command:
         # messages name an argument by its flag's word, too: `method` of the parameter `methods`
         names |= {entry.word: name for name, entry in described.items() if name in declared}
         if offer:
-            names |= {**offer.aliases, **{s.path: word for word, s in settings.items()}}
+            names |= {s.path: word for word, s in settings.items()}
         flags = {
             path: next(iter(flags_of.get(name, ())), f"--{name.replace('_', '-')}")
             for path, name in names.items()

@@ -29,9 +29,6 @@ def show_estimate(estimate: Mapping[str, Any]) -> None:
         f"{_size(estimate['memory_mb'])} of memory, {_size(estimate['disk_mb'])} of disk "
         "(measured on a sample; nothing was written)."
     )
-    if "shares" in estimate:
-        passed = ", ".join(percent(share, 1) for share in estimate["shares"])
-        say(f"The stages before the last pass on {passed} of the corpus.")
 
 
 def _number(n: int, noun: str) -> str:

@@ -93,4 +93,4 @@ def _show_overlaps(overlaps: Sequence[Mapping[str, Any]]) -> None:
     keys = ["data", *(["field"] if has_fields else []), "split", "searched"]
     counts = ["texts", "exact", "normalized", *(["near-duplicate"] if has_near else [])]
     title = "Texts found again (normalized includes exact, near-duplicate includes normalized)"
-    table(title, [*keys, *counts], rows, words=keys, keys=len(keys))
+    table(title, [*keys, *counts], rows, words=keys)

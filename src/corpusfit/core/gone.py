@@ -45,6 +45,7 @@ GONE = {
     "evaluate --normalize": "Normalize the files first: sacremoses -l de normalize < IN > OUT",
     # methods of finished runs
     "push_to_hub": _UPLOAD,
+    "to_pandas": "Of a fit: pandas.DataFrame(run.rows()).",
 }
 """Commands, options and public names."""
 
@@ -74,6 +75,7 @@ SETTINGS = {
         ),
         _AUGMENT,
     ),
+    "fit.shares": "Give files whose numbers of texts have these shares.",
     "shots": "Leave it out; only `few_shot` had it.",
     **dict.fromkeys(("objective=translation", "objective.name=translation"), _TRANSLATION),
     **dict.fromkeys(("kind=translation", "task.kind=translation"), _TRANSLATION),

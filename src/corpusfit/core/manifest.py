@@ -11,7 +11,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -72,18 +71,6 @@ def _installed() -> dict[str, str]:
         with contextlib.suppress(PackageNotFoundError):
             versions[name] = version(name)
     return versions
-
-
-@cache
-def commit() -> str:
-    """Commit of the checkout that this code runs from; empty if it is installed."""
-    root = Path(__file__).parents[3]
-    if not (root / ".git").exists():
-        return ""
-    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
-    with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        return subprocess.check_output(command, text=True).strip()  # noqa: S603
-    return ""
 
 
 def source_as_dict(source: Source) -> dict[str, Any]:

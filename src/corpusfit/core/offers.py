@@ -10,6 +10,7 @@ with keywords that type checkers know, and the command line makes its options of
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 import json
 import os
@@ -18,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
 from corpusfit.core.errors import UsageError, bad_setting
 from corpusfit.core.gone import gone
@@ -50,8 +51,6 @@ class Offer(Generic[_S]):
     required: tuple[str, ...] = ()  # words that the command line requires
     # fields of an `Option` that are different for this command, by word
     differs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    # words of the command's own for settings of the plan, by path
-    aliases: Mapping[str, str] = field(default_factory=dict)
     # another setting, for the help of `settings` and `--set`; empty for a command without these and
     # without a plan of the caller
     example: str = ""
@@ -85,14 +84,10 @@ class Offer(Generic[_S]):
             UsageError: a keyword or a setting does not exist, or its value has the wrong type.
         """
         for word in options.keys() - self.settings.keys() - MACHINE.keys():
-            if sentence := gone(word):
-                raise UsageError(sentence)
             if error := renamed(word, self.settings):
                 raise error
-            similar = difflib.get_close_matches(word, self.settings, n=1)
-            other = "Other settings: settings=['a.b=VALUE']."
-            cure = f"Perhaps {similar[0]}?" if similar else other
-            raise bad_setting("A keyword", f"one of {', '.join(self.settings)}", word, cure)
+            other = "Other settings: settings=['a.b=VALUE']." if self.example else ""
+            raise _unknown_keyword(word, (*self.settings, *MACHINE), other)
         built = start or self.plan()
         if isinstance(plan, self.plan):
             built = plan
@@ -110,6 +105,16 @@ class Offer(Generic[_S]):
         return built.with_overrides(settings)
 
 
+def _unknown_keyword(word: str, known: Iterable[str], cure: str = "") -> UsageError:
+    """The error for a keyword that a function does not have, with a similar one."""
+    if sentence := gone(word):
+        return UsageError(sentence)
+    names = list(known)
+    similar = difflib.get_close_matches(word, names, n=1)
+    cure = f"Perhaps {similar[0]}?" if similar else cure
+    return bad_setting("A keyword", f"one of {', '.join(names)}", word, cure)
+
+
 _ARGUMENTS = {
     "plan": "a plan or a TOML file with settings.",
     "settings": "further settings, such as `{!r}`.",
@@ -117,7 +122,6 @@ _ARGUMENTS = {
     "machine": "where to run, with how many workers, and where to show progress.",
 }
 """Arguments that public functions share, described for those that do not describe them."""
-_ARGS = re.compile(r"Args:\n(?:    .*\n?)+")
 
 
 def offers(offer: Offer[Any] | None = None) -> Callable[[_F], _F]:
@@ -141,8 +145,7 @@ def offers(offer: Offer[Any] | None = None) -> Callable[[_F], _F]:
         if "Raises:" not in about:
             about = f"{about.rstrip()}\n\nRaises:\n    CorpusfitError: see `corpusfit.core.errors`."
         function.__doc__ = about
-        _list_keywords(function, parameters, offer)
-        return function
+        return _with_keywords(function, parameters, offer)
 
     return wrap
 
@@ -157,23 +160,26 @@ def dry_run(*functions: Callable[..., Any], without: Sequence[str] = ()) -> Call
 
     def wrap(function: _F) -> _F:
         first = functions[0]
-        for each in functions:
-            vars(each)["dry_run"] = function
         offer = vars(first)["offer"]
         parameters = [
             parameter
             for name, parameter in inspect.signature(first).parameters.items()
             if name not in (*without, *MACHINE, *(offer.settings if offer else ()))
         ]
-        _list_keywords(function, parameters, offer)
-        return function
+        estimate = _with_keywords(function, parameters, offer)
+        for each in functions:
+            vars(each)["dry_run"] = estimate
+        return estimate
 
     return wrap
 
 
-def _list_keywords(
-    function: Callable[..., Any], parameters: Sequence[inspect.Parameter], offer: Offer[Any] | None
-) -> None:
+def _with_keywords(
+    function: _F, parameters: Sequence[inspect.Parameter], offer: Offer[Any] | None
+) -> _F:
+    """The function with its keywords listed, and no others taken."""
+    if offer is None:  # else `Offer.build` refuses others
+        function = _refusing(function)
     settings = offer.settings if offer else {}
     types = {word: keyword_type(setting) for word, setting in settings.items()}
     types |= {word: kind for word, (kind, _) in MACHINE.items()}
@@ -188,6 +194,20 @@ def _list_keywords(
     described = "".join(f"    {word}: {about}.\n" for word, about in helps.items())
     vars(function).update(__signature__=signature, offer=offer)
     function.__doc__ = f"{inspect.getdoc(function)}\n\nOptions:\n{described}"
+    return function
+
+
+def _refusing(function: _F) -> _F:
+    """The function, which refuses keywords that its signature does not list."""
+
+    @functools.wraps(function)
+    def refusing(*arguments: Any, **keywords: Any) -> Any:
+        known = inspect.signature(refusing).parameters
+        for word in keywords.keys() - known.keys():
+            raise _unknown_keyword(word, known)
+        return function(*arguments, **keywords)
+
+    return cast("_F", refusing)
 
 
 def keyword_type(setting: Setting) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
@@ -304,14 +303,6 @@ class FitPlan(Group, group="fit"):
     normalize: Annotated[
         bool, Option("Undo a task's own tokenization and entity marks in the target")
     ] = True
-    shares: Annotated[
-        str,
-        Option(
-            "Weights of several targets, such as `a.jsonl:0.7,b.jsonl:0.3`; name each one by "
-            "its path below their common folder",
-            default="by number of texts",
-        ),
-    ] = ""
     target_field: Annotated[
         str,
         Option(
@@ -321,24 +312,6 @@ class FitPlan(Group, group="fit"):
             metavar="NAME",
         ),
     ] = ""
-
-    def _check_together(self) -> None:
-        self.share_of()
-
-    def share_of(self) -> dict[str, float]:
-        """The shares by the targets' names; empty without the setting."""
-        shares: dict[str, float] = {}
-        for part in filter(None, self.shares.split(",")):
-            name, _, share = part.strip().rpartition(":")
-            try:
-                shares[name] = float(share)
-            except ValueError:
-                shares[name] = 0.0
-            if not name or not 0 < shares[name] < math.inf:
-                allowed = "NAME:SHARE pairs separated by commas, with shares above 0"
-                cure = "For example `fit.shares=a.jsonl:0.7,b.jsonl:0.3`."
-                raise bad_setting("`fit.shares`", allowed, self.shares, cure)
-        return shares
 
 
 @dataclass(frozen=True)

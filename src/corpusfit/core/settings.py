@@ -6,8 +6,6 @@ import dataclasses
 import difflib
 import json
 import math
-import os
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 from corpusfit.core.errors import UsageError, bad_setting, raise_machine_fault
 from corpusfit.core.gone import gone
-from corpusfit.core.options import KINDS, Option, Setting, settings_of, typed
+from corpusfit.core.options import KINDS, Option, Setting, settings_of
 
 SEED = Option("Random seed", "seed", minimum=0, below=2**63)
 """The option `seed` of every plan."""
@@ -77,11 +75,6 @@ class Settings:
         """A plan from the values that a run stored; other settings keep their defaults."""
         return cls().with_values(values).check()
 
-    @classmethod
-    def from_toml(cls, path: Path) -> Self:
-        """A plan from a TOML file; raises as `with_toml` does."""
-        return cls().with_toml(path).check()
-
     def with_values(self, values: Mapping[str, Any], table: str = "") -> Self:
         """This plan with nested values; other settings stay. For `table` see `with_value`."""
         plan = self
@@ -91,7 +84,7 @@ class Settings:
 
     def with_toml(self, path: Path) -> Self:
         """This plan with the settings of a TOML file."""
-        return self.with_values(_read_toml("`plan`", path))
+        return self.with_values(read_toml("`plan`", path))
 
     def with_overrides(self, overrides: Iterable[str]) -> Self:
         """This plan after overrides like `cut.gamma=5`; values are TOML, bare words are strings."""
@@ -224,18 +217,6 @@ def positive(setting: str, value: float) -> None:
         raise bad_setting(setting, "above 0", value)
 
 
-def whole_number(setting: str, value: int, maximum: int) -> None:
-    """Raise `UsageError` unless a number is from 1 to `maximum`."""
-    if not 1 <= value <= maximum:
-        raise bad_setting(setting, f"from 1 to {maximum:,}", value)
-
-
-def seed_below(setting: str, value: int, power: int = 63) -> None:
-    """Raise `UsageError` unless a seed is from 0 to below a power of 2."""
-    if not 0 <= value < 2**power:
-        raise bad_setting(setting, f"0 or more, and below 2^{power}", value)
-
-
 def one_of(setting: str, value: Any, allowed: tuple[str, ...]) -> None:
     """Raise `UsageError` unless a word is allowed; the message leaves out the empty word."""
     if value not in allowed:
@@ -255,7 +236,8 @@ def _as_toml(value: Any) -> str:
     return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
-def _read_toml(what: str, path: Path) -> dict[str, Any]:
+def read_toml(what: str, path: Path) -> dict[str, Any]:
+    """The values of a TOML file; `what` names it in the error of one that is none."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
@@ -283,51 +265,3 @@ def unknown(path: str, allowed: list[str], *, of_plan: bool = False, table: str 
     cure = f"Perhaps {table}{similar[0]}?" if similar else ""
     names = ", ".join(f"{table}{name}" for name in allowed)
     return bad_setting("A setting", f"one of {names}", f"{table}{path}", cure)
-
-
-def recipe_values(path: Path, known: Iterable[str]) -> dict[str, Any]:
-    """The values of a recipe's TOML file, with environment variables expanded."""
-    values: dict[str, Any] = _expanded(_read_toml("The recipe", path))
-    names = list(known)
-    for key in values.keys() - set(names):
-        raise unknown(key, names)
-    return values
-
-
-def decoded(cls: type, table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """The values of a table as the annotated types of a class; a single text is a list of one."""
-    types = {entry.name: str(entry.type) for entry in dataclasses.fields(cls)}
-    values: dict[str, Any] = {}
-    for key, value in table.items():
-        setting = f"{prefix}{key}"
-        if key not in types:
-            raise unknown(setting, [f"{prefix}{name}" for name in types])
-        if types[key] != "tuple[str, ...]":
-            values[key] = typed(setting, types[key], value)
-            continue
-        listed = [value] if isinstance(value, str) else value
-        if not isinstance(listed, list):
-            raise bad_setting(setting, "a list", value, "Put the value in [ ].")
-        values[key] = tuple(typed(setting, "str", text) for text in listed)
-    return values
-
-
-def _expanded(value: Any) -> Any:
-    """Nested values of a recipe with environment variables expanded."""
-    if isinstance(value, Mapping):
-        return {k: _expanded(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [_expanded(v) for v in value]
-    if not isinstance(value, str):
-        return value
-    for name in re.findall(r"\$\{(\w+)\}", value):
-        if name not in os.environ:
-            cure = f"For example, run first: export {name}=/data"
-            allowed = "a variable of the environment that is set"
-            raise bad_setting(f"${{{name}}} in the recipe", allowed, "nothing", cure)
-        if "://" in value.partition(f"${{{name}}}")[0]:  # a token could be sent to anyone
-            cure = f"Put the whole address into the variable: {name}=s3://bucket/data."
-            allowed = "before any address, so that no recipe sends a variable away"
-            raise bad_setting(f"${{{name}}} in the recipe", allowed, value, cure)
-        value = value.replace(f"${{{name}}}", os.environ[name])
-    return value

@@ -20,7 +20,7 @@ from typing import Any
 
 from corpusfit.core.credentials import public_text
 from corpusfit.core.engine.pace import format_duration
-from corpusfit.core.errors import InputError, bad_setting, importing, require_one_process
+from corpusfit.core.errors import InputError, bad_setting, require_one_process
 from corpusfit.core.manifest import Finished, locked, read_object, versions
 from corpusfit.core.plan import DEFAULT_METHOD
 from corpusfit.embed.folders import find, require_extra
@@ -81,12 +81,6 @@ class Fitted(Finished):
             for measure in self.manifest["measures"]
             for other in ("random", "base")
         ]
-
-    def to_pandas(self) -> Any:
-        """The rows as a `pandas.DataFrame`."""
-        with importing("to_pandas", "hub", "Or pandas alone: pip install pandas"):
-            import pandas as pd
-        return pd.DataFrame(self.rows())
 
 
 def fit(

@@ -208,7 +208,7 @@ def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None
             target.write_texts(units.read_texts())
             add_vectors(run, target, embed)
         shares = clusters.shares(read_arrays(target.vectors)[0]["vectors"])
-        quota = np.asarray(units.repeats() @ shares.astype(np.float64))
+        quota = np.ones(len(shares)) @ shares.astype(np.float64)
     return Balance(quota / quota.sum(), assigned)
 
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import no_collection
-from corpusfit.core.engine.worker import on_compile
-from corpusfit.core.errors import CorpusfitError, bad_setting
+from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import (
     locked,
     source_as_dict,
@@ -24,10 +20,10 @@ from corpusfit.core.manifest import (
     warn_if_disk_is_small,
 )
 from corpusfit.core.plan import ChoosePlan, CutPlan, MethodPlan, Plan
-from corpusfit.core.types import Documents, Source, text_array
+from corpusfit.core.types import Source
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
-from corpusfit.scoring.contract import LabelMethod, Method
+from corpusfit.scoring.contract import LabelMethod
 from corpusfit.selection.balance import clusters_fingerprint
 from corpusfit.selection.copies import copies_of
 from corpusfit.selection.counting import count_rows
@@ -61,7 +57,6 @@ from corpusfit.selection.writing import (
     write_selected,
 )
 from corpusfit.text.context import HERE, Machine, Run, absolute, command_words
-from corpusfit.text.reading import cut_units
 
 
 def select(
@@ -104,8 +99,7 @@ def select(
             # a number, are about as large as the text.
             size = run.size * (run.plan.choose.share + resolved.method.encodes)
             warn_if_disk_is_small(folder, size, run.progress)
-            with on_compile(functools.cache(lambda: _compile_aside(run))):
-                scored = score_corpus(run, folder, resolved)
+            scored = score_corpus(run, folder, resolved)
             require_strict(run, folder)
             if not selecting:  # else once, when the selected text is written
                 run.require_unchanged()
@@ -216,11 +210,6 @@ def _identity(run: Run) -> dict[str, Any]:
     }
 
 
-def _compile_aside(run: Run) -> None:
-    """Compile the method's kernels in a worker, in parallel with those of reading here."""
-    run.engine.run_aside(compile_method, run.plan.method)
-
-
 @no_collection()
 def _manifest(
     run: Run, folder: SelectionFolder, resolved: Resolved, scored: Scored
@@ -283,20 +272,3 @@ def _finish(
     write_selection_card(folder.path, finished)
     folder.finish(finished)
     return Selection(folder.path, finished)
-
-
-_TEXTS = (
-    "A few words of a text.",
-    "Other words, and a number: 42.",
-    "The third one has words: cafe\u0301.",
-)
-
-
-def compile_method(plan: MethodPlan) -> None:
-    """Cut texts, fit a method on them and score them, so that numba compiles what it calls."""
-    cut_units(Documents(np.arange(len(_TEXTS)), text_array(_TEXTS)), CutPlan())
-    method = registry.build(plan.name, plan.options)
-    if isinstance(method, Method) and not method.encodes and not method.fields:
-        texts = text_array(_TEXTS)
-        with contextlib.suppress(CorpusfitError):  # too few texts for it
-            method.fit(texts, texts, seed=0).score(texts)

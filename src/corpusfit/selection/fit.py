@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import read_arrays, read_bytes, restore, store, write_bytes
 from corpusfit.core.engine import Call, Engine
 from corpusfit.core.plan import EmbedPlan, MethodPlan
-from corpusfit.core.types import Paired, WithNumbers, take_units, text_array
+from corpusfit.core.types import Paired, WithNumbers, text_array
 from corpusfit.embed import commit, is_of_hub, prepare
 from corpusfit.kernels import characters
 from corpusfit.kernels.kneser_ney import number_words
@@ -45,15 +45,13 @@ class Sample:
     def write_texts(
         self,
         texts: list[str],
-        repeats: NDArray[np.int64] | None = None,
         documents: NDArray[np.int64] | None = None,
         numbers: Mapping[str, list[float]] | None = None,
     ) -> None:
-        """Write n texts, how often each counts and its document, both int64 [n]."""
-        # By default each counts once and is a document of its own. `numbers` are those of its row
-        # by field, [n] each.
-        plain = {"repeats": repeats, "documents": documents}
-        stored: dict[str, Any] = {k: None if v is None else v.tolist() for k, v in plain.items()}
+        """Write n texts and the document of each, int64 [n]."""
+        # By default each is a document of its own. `numbers` are those of its row by field, [n]
+        # each.
+        stored: dict[str, Any] = {"documents": None if documents is None else documents.tolist()}
         if numbers:
             stored["numbers"] = numbers
         write_bytes(self.texts, orjson.dumps({"texts": texts, **stored}))
@@ -62,11 +60,6 @@ class Sample:
         """The texts, each once."""
         texts: list[str] = orjson.loads(read_bytes(self.texts))["texts"]
         return texts
-
-    def repeats(self) -> NDArray[np.int64]:
-        """How often each text counts, int64 [n]."""
-        stored = orjson.loads(read_bytes(self.texts))
-        return np.array(stored["repeats"] or [1] * len(stored["texts"]), np.int64)
 
     def documents(self) -> NDArray[np.int64] | None:
         """The document of each text, int64 [n]; None if each is one, or if it was not stored."""
@@ -83,13 +76,6 @@ class Sample:
             return text_array(self.read_texts())
         vectors = read_arrays(self.vectors)[0]["vectors"]
         return vectors if reads == "embedding" else Paired(text_array(self.read_texts()), vectors)
-
-    def repeated(self, reads: str) -> Any:
-        """The batch, with texts repeated by their counts."""
-        batch, repeats = self.batch(reads), orjson.loads(read_bytes(self.texts))["repeats"]
-        if repeats is None:
-            return batch
-        return take_units(batch, np.repeat(np.arange(len(repeats)), repeats))
 
 
 def prepare_encoder(context: RunContext, plan: EmbedPlan) -> str:
@@ -117,7 +103,7 @@ def fit(target: Sample, background: Sample, scorer: Path, seed: int, plan: Metho
         return restore(scorer, registry.scorer_class).remark()
     method = registry.unit_method(plan.name, plan.options)
     learned = background.batch(method.fits_on, method.fields)
-    fitted = method.fit(target.repeated(method.fits_on), learned, seed=seed)
+    fitted = method.fit(target.batch(method.fits_on), learned, seed=seed)
     store(scorer, plan.name, fitted)
     return fitted.remark()
 

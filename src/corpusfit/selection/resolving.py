@@ -106,7 +106,6 @@ def open_run(
     with noting("find inputs", context.engine, seconds, usage):
         targets = context.find(target, plan.target_read, "target")
         sources = context.find(corpus_inputs, plan.read, "corpus")
-    check_shares(tuple(source.name for source in targets), plan)
     filtered = parsed(plan.read.where).fields if plan.read.where else ()
     require_fields(sources, plan.read, filtered, "read.where")
     require_fields(sources, plan.read, plan.read.number_fields(), "method.name")
@@ -200,13 +199,6 @@ def _first_rows(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Row]:
     for source in sources[:: max(1, math.ceil(len(sources) / _SOURCES))]:
         rows = (row for s in corpus.shards([source], plan) for row in corpus.rows(s, plan))
         yield from islice(rows, _LOOKED_AT)
-
-
-def check_shares(names: tuple[str, ...], plan: Plan) -> None:
-    """Check that the shares are for the target's names."""
-    shares = plan.fit.share_of()
-    if shares and set(shares) != set(names):
-        raise bad_setting("`fit.shares`", f"one for each of {', '.join(names)}", plan.fit.shares)
 
 
 def resolve(run: Run) -> Resolved:

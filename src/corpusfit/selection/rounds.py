@@ -74,7 +74,7 @@ def score_in_rounds(
     # large corpus are kept of a sample only.
     files = RoundsFolder(folder.rounds)
     scored = names_in(folder.scored)
-    features = method.learn(target.repeated("text"), background.batch("text"))
+    features = method.learn(target.batch("text"), background.batch("text"))
     store(files.features, "features", features)
     share = _count(run, folder, method.rounds_gb)
     shards = range(run.shard_count)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -83,14 +82,13 @@ def target_texts(run: Run, sample: Sample) -> int:
     """Read, normalize and cut the target; write its units' texts; returns their number."""
     # Repeated texts count once: a copy in a held-out part would flatter every method.
     names = tuple(s.name for s in run.target)
-    source_of: dict[str, int] = {}  # by text, the first source that has it
+    found: dict[str, None] = {}
     rejected = Reasons()
     losses = cures.Losses()
     read = run.plan.target_read
     for shard in corpus.shards(run.target, read):
         read_documents, tally = read_shard(shard, read, names)
-        for text in read_documents.texts.to_pylist():
-            source_of.setdefault(text, shard.source)
+        found |= dict.fromkeys(read_documents.texts.to_pylist())
         rejected.add(tally.rejects)
         losses.add(names[shard.source], tally.documents, tally.reasons())
     if rejected.counts:
@@ -100,23 +98,19 @@ def target_texts(run: Run, sample: Sample) -> int:
 
     # undo a task's own tokenisation, unless nothing is left
     if run.plan.fit.normalize:
-        plain: dict[str, int] = {}
-        for text, source in source_of.items():
-            plain.setdefault(corpus.normalize(text), source)
+        plain = dict.fromkeys(map(corpus.normalize, found))
         plain.pop("", None)
-        source_of = plain or source_of
-    different = list(source_of)
+        found = plain or found
+    different = list(found)
 
     # cut the texts into units, and sample a large target
     numbered = Documents(np.arange(len(different)), text_array(different))
     cut, texts = cut_units(numbered, run.plan.cut)
     documents = cut.row
-    sources = np.array(list(source_of.values()))[documents]
     if 0 < run.plan.fit.max_target < len(texts):
         drawn = np.random.default_rng(run.plan.seed).permutation(len(texts))
         places = np.sort(drawn[: run.plan.fit.max_target])
         texts = take_texts(texts, places)
-        sources = sources[places]
         documents = documents[places]
 
     # say what makes scores unreliable
@@ -141,8 +135,7 @@ def target_texts(run: Run, sample: Sample) -> int:
         if may_be_whole(run.target, read, len(different)):
             divided = f"{divided[:-1]}, `read.txt=file`: one per file)"
         run.machine.progress.note(f"The target has {len(different):,} different texts, {divided}.")
-    repeats = repeats_by_share(sources, names, run.plan)
-    sample.write_texts(texts.to_pylist(), repeats, documents)
+    sample.write_texts(texts.to_pylist(), documents)
     return len(texts)
 
 
@@ -151,26 +144,6 @@ def may_be_whole(sources: Sequence[Source], read: ReadPlan, texts: int) -> bool:
     files = sum(source.format == "txt" for source in sources)
     small = files < texts < _PARAGRAPHS * files
     return read.txt == "blocks" and small and FEW <= files == len(sources)
-
-
-def repeats_by_share(
-    sources: NDArray[np.int64], names: tuple[str, ...], plan: Plan
-) -> NDArray[np.int64] | None:
-    """How often each unit of the target counts, so that its sources have the plan's shares."""
-    shares = plan.fit.share_of()
-    if not shares:
-        return None
-    counts = np.bincount(sources, minlength=len(names))
-    wanted = np.array([shares[n] for n in names]) * (counts > 0)
-    each = wanted / np.maximum(counts, 1)
-    limit = plan.fit.max_target or math.inf
-    total = min(limit, wanted.sum() / each[each > 0].min())  # each at least once
-    repeats = np.zeros(len(sources), np.int64)
-    counted = np.maximum(1, np.round(wanted / wanted.sum() * total)).astype(np.int64)
-    for source, n in enumerate(counted):  # each source at least once
-        at = np.flatnonzero(sources == source)
-        repeats[at] = np.diff(np.arange(len(at) + 1) * n // max(1, len(at)))
-    return repeats
 
 
 def background_texts(run: Run, sample: Sample, k: int) -> Reasons:

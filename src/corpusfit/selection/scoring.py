@@ -293,7 +293,7 @@ def _score_whole(
     Runs in one worker and reads the corpus at least twice; a killed run starts again.
     """
     learned = method.fits_on
-    samples = (target.repeated(learned), background.batch(learned))
+    samples = (target.batch(learned), background.batch(learned))
     scored = method.score_corpus(stream, *samples, seed=seed)
     total = 0
     for (shard, units, _, tally), (index, scores) in zip(stream.read_all(), scored, strict=True):

@@ -31,83 +31,24 @@ def printed(capsys, *args, **settings):
     return [line.rstrip() for line in capsys.readouterr().out.splitlines()]
 
 
-def test_tables_align_figures_and_leave_markup_alone(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
+def test_tables_align_figures_and_leave_markup_alone(capsys):
     assert printed(capsys, "[b]Title", ["name", "n"], [["[red]a", "1"], ["b", "1,000"]]) == [
         *("[b]Title", "name        n", "[red]a      1", "b       1,000", ""),
     ]
 
 
-def test_a_wide_table_continues_below_with_its_keys(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "30")
-    columns = ["name", "kind", "first figure", "second", "third"]
-    rows = [["a", "x", "1,000,000", "22.0 to 23.0", "3"], ["b", "y", "1", "2", "3"]]
-    assert printed(capsys, "Title", columns, rows, words=["kind"], keys=2) == [
-        "Title",
-        "name  kind  first figure",
-        "a     x        1,000,000",
-        "b     y                1",
-        "",
-        "name  kind        second",
-        "a     x     22.0 to 23.0",
-        "b     y                2",
-        "",
-        "name  kind  third",
-        "a     x         3",
-        "b     y         3",
-        "",
-    ]
+def test_a_text_folds_and_a_figure_never_does(capsys, monkeypatch):
+    monkeypatch.setattr(show.STDOUT, "width", 30)
+    columns = ["name", "share of corpus", "second", "text"]
+    rows = [["ab" * 30, "1,000,000", "22.0 to 23.0", "some words " * 5]]
+    lines = printed(capsys, "T", columns, rows, words=["text"])
+    assert any("1,000,000  22.0 to 23.0" in line for line in lines)
+    assert "".join(line.split()[0] for line in lines if line.startswith(("a", "b"))) == "ab" * 30
+    assert sum(line.count("words") for line in lines) == 5
 
 
-def test_texts_fold_before_a_table_is_divided_and_headings_fold_at_spaces(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    lines = printed(capsys, "T", ["name", "share of corpus"], [["ab" * 30, "100.0 %"]])
-    assert lines[1].split() == ["name", "share", "of", "corpus"]
-    assert lines[2].endswith(" 100.0 %")
-    assert "".join(lines[2:]).replace(" ", "").replace("100.0%", "") == "ab" * 30
-    monkeypatch.setenv("COLUMNS", "32")
-    lines = printed(capsys, "T", ["name", "share of corpus"], [["ab" * 30, "100.0 %"]])
-    assert [line.split() for line in lines[1:3]] == [["share", "of"], ["name", "corpus"]]
-
-
-def test_a_path_is_shown_by_its_end_where_that_is_one_paths_alone(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "40")
-    ends = [["folder/" * 9 + name, "1"] for name in ("one.jsonl", "two.csv")]
-    lines = printed(capsys, "T", ["path", "n"], ends)
-    assert [line.split() for line in lines[2:4]] == [
-        ["…" + path[-36:], "1"] for path, _ in ends
-    ]  # fmt: skip
-    same = [[f"{start}/" + "folder/" * 9, "1"] for start in "ab"]
-    assert "…" not in "".join(printed(capsys, "T", ["path", "n"], same))
-
-
-def test_an_ending_that_all_names_have_stands_in_the_heading_of_a_table_too_wide(
-    capsys, monkeypatch
-):
-    rows = [["one_of_many_sources.jsonl.zst", "1"], ["another.jsonl.zst", "2"]]
-    monkeypatch.setenv("COLUMNS", "30")
-    lines = printed(capsys, "T", ["source", "n"], rows)
-    assert lines[1:] == [
-        *("source (*.jsonl.zst)  n", "one_of_many_sources   1"),
-        *("another               2", ""),
-    ]
-    monkeypatch.setenv("COLUMNS", "80")
-    assert rows[0][0] in printed(capsys, "T", ["source", "n"], rows)[2]
-    figures = printed(capsys, "T", ["cosine", "text"], [["0.094", "a text " * 20]], words=["text"])
-    assert figures[1].split() == ["cosine", "text"]
-
-
-def test_a_name_of_three_lines_loses_its_middle(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "28")
-    figures = [["1,234,567,890"], ["2"]]
-    names = ["consensus@moore_lewis+dsir+cynical", "knn"]
-    rows = [[name, *more] for name, more in zip(names, figures, strict=True)]
-    lines = printed(capsys, "T", ["method", "n"], rows)
-    assert [line.split() for line in lines[2:4]] == [["consen…ynical", *figures[0]], ["knn", "2"]]
-
-
-def test_a_pipe_has_80_columns_and_wide_characters_count_twice(capsys, monkeypatch):
-    monkeypatch.delenv("COLUMNS", raising=False)
+def test_wide_characters_count_twice(capsys, monkeypatch):
+    monkeypatch.setattr(show.STDOUT, "width", 80)
     lines = printed(capsys, "T", ["text", "n"], [["日本" * 60, "1"]])
     assert max(map(cell_len, lines)) == 80
     assert sum(line.count("日本") for line in lines) == 60
@@ -122,13 +63,6 @@ def test_nothing_controls_the_terminal(capsys):
     assert not [c for c in shown if unicodedata.category(c) in ("Cc", "Cf") and c not in "\n\t"]
     assert shown.count("⟨U+001B⟩") == 2 * 6
     assert "a\n\t⟨" in shown
-
-
-def test_a_name_that_fits_is_not_folded_for_a_heading(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "60")
-    name, headings = "a" * 30, ["share of corpus", "share of words"]
-    lines = printed(capsys, "T", ["path", *headings], [[name, "100.0 %", "100.0 %"]])
-    assert any(name in line for line in lines)
 
 
 FLAGS = {

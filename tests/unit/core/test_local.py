@@ -188,15 +188,6 @@ def test_the_engine_hears_that_a_worker_compiles():
     assert heard
 
 
-def test_what_is_run_aside_is_run_and_disturbs_nothing(tmp_path):
-    """By a second worker, before the engine stops; one worker alone leaves it."""
-    for workers, runs in ((2, True), (1, False)):
-        with LocalEngine(workers) as engine:
-            engine.run_aside(Path.touch, tmp_path / str(workers))
-            assert list(engine.map(Answer(), ["folder"]))
-        assert (tmp_path / str(workers)).exists() == runs
-
-
 ERRORS = [
     cls
     for cls in vars(errors).values()

@@ -79,6 +79,21 @@ def test_the_keywords_of_a_machine_stand_in_its_place(tmp_path):
         corpusfit.contamination(task=["a"], data=["b"], workers=0)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_unknown_keyword_is_refused(name, tmp_path):
+    parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
+    needed = {p.name: str(tmp_path) for p in parameters if p.default is p.empty}
+    with pytest.raises((UsageError, TypeError), match="nosuch"):
+        FUNCTIONS[name](**needed, nosuch=2)
+
+
+def test_a_similar_keyword_is_named(tmp_path):
+    for function in (corpusfit.explain, corpusfit.contamination):
+        needed = {"out": tmp_path} if function is corpusfit.explain else {"task": "a", "data": "b"}
+        with pytest.raises(UsageError, match="workers"):
+            function(**needed, worker=2)
+
+
 @pytest.mark.slow
 def test_mypy_finds_a_wrong_keyword_and_a_wrong_type(tmp_path):
     """With the settings and the cache of `make types`, so that only the script is checked anew."""

@@ -27,7 +27,7 @@ def test_a_plan_survives_json_and_toml(tmp_path):
         'seed = 7\n[cut]\ngamma = 5\n[method]\nname = "knn"\nk = 10\n[choose]\nfraction = 1\n'
         '[read]\ntxt = "lines"\n'
     )
-    assert Plan.from_toml(path) == plan
+    assert Plan().with_toml(path) == plan
 
 
 @pytest.mark.parametrize(
@@ -75,4 +75,4 @@ def test_a_file_that_is_no_toml_is_named(tmp_path):
     path = tmp_path / "plan.toml"
     path.write_text("not toml at all")
     with pytest.raises(UsageError, match=r"plan\.toml"):
-        Plan.from_toml(path)
+        Plan().with_toml(path).check()

@@ -29,7 +29,6 @@ TOGETHER = [
     ("select", ["choose.balance=cluster"], "nothing"),
     ("select", ["choose.clusters=c"], "'c'"),
     ("select", ["choose.balance=cluster", "choose.clusters=c", "choose.threshold=1.5"], "1.5"),
-    ("select", ["fit.shares=a"], "'a'"),
     ("select", ["cut=5"], "5"),
     ("select", ["cut.gama=5"], "cut.gama"),
     ("select", ["gama"], "gama"),

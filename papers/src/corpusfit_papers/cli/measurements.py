@@ -171,7 +171,7 @@ def retrieval(result: Retrieval) -> None:
         dropped = f" ({blank:,} with an empty side dropped)" if blank else ""
         title = f"{name}: {of_corpus[0].sentences:,} pairs{dropped}; precision at 1 in per cent"
         columns = ["direction", "model", "P@1", "95 % interval", "compared with the first"]
-        table(f"{title} (higher is better)", columns, rows, words=["model", columns[-1]], keys=2)
+        table(f"{title} (higher is better)", columns, rows, words=["model", columns[-1]])
     chance = max(r.chance for r in result.results)
     say(f"Chance: {100 * chance:.2g} %")
 
@@ -215,7 +215,7 @@ def tokenizers(result: Tokenized) -> None:
     columns = ["tokenizer", "text", "texts", "words", "continued words", "95 % interval (%)"]
     columns += ["tokens per word", "unknown words"]
     title = "Words that become several tokens (fewer is better)"
-    table(title, columns, rows, words=["text"], keys=2)
+    table(title, columns, rows, words=["text"])
     if result.gaps:
         gaps = [
             [
@@ -229,7 +229,7 @@ def tokenizers(result: Tokenized) -> None:
         title = f"Difference from {first}, with 95 % intervals (continued: continued words in "
         title += "percentage points; fertility: tokens per word)"
         columns = ["tokenizer", "figure", "specific", "general", "specific - general"]
-        table(title, columns, gaps, words=["figure"], keys=2)
+        table(title, columns, gaps, words=["figure"])
 
 
 def _difference(result: Figure, figure: str) -> str:

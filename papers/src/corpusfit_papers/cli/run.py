@@ -24,7 +24,7 @@ def show_missing(missing: Missing) -> None:
         [_word(name, cell[name]) for name in shown] + [str(cell["missing"])]
         for cell in missing.cells
     ]
-    table("Cells of the table", [*shown, "fine-tunings missing"], rows, words=shown, keys=2)
+    table("Cells of the table", [*shown, "fine-tunings missing"], rows, words=shown)
     for phase, (total, left) in missing.steps.items():
         say(f"{phase.capitalize()}: {total}, of which {left} are missing.")
     if missing.seconds is None:

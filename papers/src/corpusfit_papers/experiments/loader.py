@@ -12,7 +12,7 @@ from corpusfit.contracts import bad_setting
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.options import KINDS, typed
 from corpusfit.core.plan import DEFAULT_FRACTION
-from corpusfit.core.settings import Settings, recipe_values, unknown
+from corpusfit.core.settings import Settings, unknown
 from corpusfit.scoring.names import names as method_names
 from corpusfit.scoring.names import require
 from corpusfit.text import located
@@ -27,6 +27,7 @@ from corpusfit_papers.experiments.config import (
     in_table,
     unknown_name,
 )
+from corpusfit_papers.experiments.values import recipe_values
 
 _P = TypeVar("_P", bound=Settings)
 _GROUPS = ("select", "adapt", "evaluate")

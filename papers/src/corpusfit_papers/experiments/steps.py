@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import subprocess
 import time
 import traceback
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,7 +20,7 @@ from corpusfit.contracts import write_bytes
 from corpusfit.core.artifacts import remove
 from corpusfit.core.engine import WarningCollector, report
 from corpusfit.core.errors import ChangedInputError, StorageError, WorkerError, machine_fault
-from corpusfit.core.manifest import commit, versions
+from corpusfit.core.manifest import versions
 from corpusfit.evaluation.finetune import FineTuning, fine_tune
 from corpusfit.evaluation.task import Outcome, load_task, store_task
 from corpusfit.selection.folder import SelectionFolder, copy_scores
@@ -231,7 +234,7 @@ def run_step(step: Step, folder: RecipeFolder, machine: Machine) -> Report:
             "cpu_seconds": round(sum(os.times()[:4]) - cpu_before, 3),
             **more,
             "versions": versions(),
-            "commit": commit(),
+            "commit": _commit(),
         }
         write_bytes(folder.costs / f"{step.name}.json", json.dumps(record).encode())
     except (StorageError, WorkerError):
@@ -246,6 +249,18 @@ def run_step(step: Step, folder: RecipeFolder, machine: Machine) -> Report:
     progress = machine.progress
     warnings = tuple(progress.warnings) if isinstance(progress, WarningCollector) else ()
     return Report(step.name, error, trace, warnings)
+
+
+@cache
+def _commit() -> str:
+    """Commit of the checkout that this code runs from; empty if it is installed."""
+    root = Path(__file__).parents[4]
+    if not (root / ".git").exists():
+        return ""
+    command = ["git", "-C", str(root), "rev-parse", "HEAD"]
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        return subprocess.check_output(command, text=True).strip()  # noqa: S603
+    return ""
 
 
 class _Trainings(WarningCollector):

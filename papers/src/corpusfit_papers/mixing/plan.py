@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from corpusfit.contracts import MissingDependencyError, bad_setting
 from corpusfit.core.languages import EXTRA, code_of
 from corpusfit.core.options import typed
 from corpusfit.core.plan import TXT, ReadPlan
-from corpusfit.core.settings import decoded, one_of, recipe_values, seed_below, whole_number
+from corpusfit.core.settings import one_of, unknown
 from corpusfit.text import located
+from corpusfit_papers.experiments.values import recipe_values
 
 # Compositions of mDAPT, section 3: English specific text; multilingual specific text, then English
 # specific text; multilingual specific text, up-sampled with general text.
@@ -138,11 +140,11 @@ class CompositionPlan:
         one_of("unit", self.unit, UNITS)
         one_of("sampling", self.sampling, SAMPLINGS)
         for name, maximum in _MAXIMA.items():
-            whole_number(name, getattr(self, name), maximum)
+            _whole_number(name, getattr(self, name), maximum)
         if not 0 <= self.alpha <= 1:
             cure = "1 keeps the languages' shares, 0 makes them equal; mDAPT uses 0.3."
             raise bad_setting("alpha", "from 0 to 1", self.alpha, cure)
-        seed_below("seed", self.seed)
+        _seed_below("seed", self.seed)
         if not self.sources:
             raise bad_setting("sources", "at least one table [[sources]]", "none")
         for source in self.sources:
@@ -156,7 +158,7 @@ class CompositionPlan:
         for code, amount in self.limits.items():
             if code not in self.languages:
                 raise bad_setting("limits", f"a table of {', '.join(self.languages)}", code)
-            whole_number(f"limits.{code}", amount, _MAXIMA["budget"])
+            _whole_number(f"limits.{code}", amount, _MAXIMA["budget"])
         if self.composition != MD_MWIKI and ENGLISH not in self.languages:
             cure = f"Add an English source, or set composition to {MD_MWIKI}."
             allowed = f"a list with en for {self.composition}"
@@ -189,14 +191,14 @@ def read_recipe(path: Path) -> CompositionPlan:
             allowed = f"one of {', '.join(COMPOSITIONS)}" if key == "composition" else "a number"
             raise bad_setting(key, allowed, "nothing", "See corpusfit compose --help.")
     limits, tables = values.pop("limits", {}), values.pop("sources", [])
-    settings = {"languages": (), **decoded(CompositionPlan, values)}
+    settings = {"languages": (), **_decoded(CompositionPlan, values)}
     if not isinstance(limits, Mapping):
         raise bad_setting("limits", "a table [limits] by language", limits)
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise bad_setting("sources", "tables [[sources]] with name, path and kind", tables)
     home, sources = path.absolute().parent, []
     for table in tables:
-        source = {"path": (), **decoded(TextSource, table, "sources.")}
+        source = {"path": (), **_decoded(TextSource, table, "sources.")}
         for key in ("path", "target"):
             source[key] = tuple(located(p, home) if p else "" for p in source.get(key, ()))
         for key, allowed in (("name", "set for every source"), ("kind", " or ".join(KINDS))):
@@ -206,3 +208,33 @@ def read_recipe(path: Path) -> CompositionPlan:
     limits = {code: typed(f"limits.{code}", "int", maximum) for code, maximum in limits.items()}
     plan = CompositionPlan(**settings, sources=tuple(sources), limits=limits)
     return plan.with_codes().check()
+
+
+def _decoded(cls: type, table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The values of a table as the annotated types of a class; a single text is a list of one."""
+    types = {entry.name: str(entry.type) for entry in dataclasses.fields(cls)}
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        setting = f"{prefix}{key}"
+        if key not in types:
+            raise unknown(setting, [f"{prefix}{name}" for name in types])
+        if types[key] != "tuple[str, ...]":
+            values[key] = typed(setting, types[key], value)
+            continue
+        listed = [value] if isinstance(value, str) else value
+        if not isinstance(listed, list):
+            raise bad_setting(setting, "a list", value, "Put the value in [ ].")
+        values[key] = tuple(typed(setting, "str", text) for text in listed)
+    return values
+
+
+def _whole_number(setting: str, value: int, maximum: int) -> None:
+    """Raise `UsageError` unless a number is from 1 to `maximum`."""
+    if not 1 <= value <= maximum:
+        raise bad_setting(setting, f"from 1 to {maximum:,}", value)
+
+
+def _seed_below(setting: str, value: int, power: int = 63) -> None:
+    """Raise `UsageError` unless a seed is from 0 to below a power of 2."""
+    if not 0 <= value < 2**power:
+        raise bad_setting(setting, f"0 or more, and below 2^{power}", value)

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from corpusfit.core.engine.logged import new_progress
 from corpusfit.core.engine.usage import Usage
@@ -163,12 +163,6 @@ class Engine(ABC):
         self, job: Job[Piece, Result], pieces: Iterable[Piece], on_share: OnShare | None
     ) -> Generator[Result, None, None]:
         """As `map`."""
-
-    def run_aside(self, work: Work[Piece, Any], piece: Piece) -> None:  # noqa: B027  none can be idle
-        """Run a job on a piece while this process does something else, fire and forget.
-
-        Only for what makes later work faster; without a second worker nothing is done.
-        """
 
     def require_shared(self, folder: Path, setting: str) -> None:  # noqa: B027  only clusters need it
         """Raise `UsageError` unless every worker sees a folder; workers of this machine do."""

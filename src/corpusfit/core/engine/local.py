@@ -24,7 +24,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from corpusfit.core.artifacts import write_bytes
-from corpusfit.core.engine.contract import Engine, Job, OnShare, Piece, Result, Work, as_job
+from corpusfit.core.engine.contract import Engine, Job, OnShare, Piece, Result
 from corpusfit.core.engine.devices import Device, Devices, serve
 from corpusfit.core.engine.worker import (
     ENVIRONMENT,
@@ -152,13 +152,6 @@ class LocalEngine(Engine):
                 "A worker process died, most likely because it ran out of memory. Run the same "
                 "command again with fewer `workers`; finished shards are kept."
             ) from e
-
-    def run_aside(self, work: Work[Piece, Any], piece: Piece) -> None:
-        """Run a job, fire and forget; see `Engine.run_aside`."""
-        if self._pool is not None and self.workers > 1:
-            with starting_processes():
-                job_file, number = self._write_job(as_job(work)), next(self._numbers)
-                self._pool.submit(_do, job_file, None, number, piece)
 
     def _started(self, job: Job[Any, Any]) -> list[Device]:
         """The devices that a job feeds, at most one for each worker, with processes started."""

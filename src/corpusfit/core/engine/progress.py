@@ -13,7 +13,6 @@ Piece = TypeVar("Piece")
 
 _TITLES = {
     "align": "Writing aligned files",
-    "answer": "Asking the models",
     "assign": "Assigning segments to clusters",
     "baselines": "Measuring baselines",
     "choose": "Choosing segments",
@@ -58,8 +57,6 @@ _DOING = {
 def title(stage: str) -> str:
     """A stage as it is shown; its name is that of its times in manifests."""
     first, _, rest = stage.partition(" ")
-    if first.isdecimal():
-        return f"Stage {first} ({rest})"
     return _TITLES.get(stage) or f"{_DOING.get(first, first.capitalize())} {rest}".rstrip()
 
 
