@@ -14,13 +14,23 @@ from tests.unit.cli.test_command_tables import (  # noqa: F401
     checked,
 )
 
-from corpusfit.evaluation.tables import Score
-from corpusfit.evaluation.tables import Table as Results
+from corpusfit_papers.baselines import Clustering
+from corpusfit_papers.experiments.rendering import Score
+from corpusfit_papers.experiments.rendering import Table as Results
 from corpusfit_papers.tokenizer_gap import Figure
 
 FIGURE = Figure(0.98765, 0.97654, 0.99876)
 
 SHOWN = {
+    "clusters.baselines": [
+        Made(
+            units=MANY,
+            rows=[
+                Clustering("mixture", 256, 5, 0.123, 0.456, -1e5, -1e15),
+                Clustering("word2vec", 256, 1, 0.123, None),
+            ],
+        )
+    ],
     "compose.show_languages": [
         [
             {

@@ -7,6 +7,7 @@ _TWO_COMMANDS = (
     "Select twice: by a cheap method first, then by the other one on `run:OUT` as "
     "the corpus, OUT being the folder of the first."
 )
+_BASELINES = f"Run `pip install {PAPERS}`, and `corpusfit baselines DIR` on the finished clusters."
 _UPLOAD = (
     "For a selection, run `hf upload NAME out/ . --repo-type dataset --private --include README.md "
     "--include 'selected/*'`; for a model, run `hf upload NAME adapted/ . --private --exclude "
@@ -36,6 +37,7 @@ GONE = {
 """Commands, options and public names."""
 
 SETTINGS = {
+    **dict.fromkeys(("baselines", "mixture.baselines"), _BASELINES),
     **dict.fromkeys(("cascade", "cascade.stages", "cascade.sample"), _TWO_COMMANDS),
     "objective=simcse": "Use `objective=tsdae`.",
     "objective.name=simcse": "Use `objective.name=tsdae`.",

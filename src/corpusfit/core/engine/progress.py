@@ -15,7 +15,6 @@ _TITLES = {
     "align": "Writing aligned files",
     "answer": "Asking the models",
     "assign": "Assigning segments to clusters",
-    "baselines": "Measuring baselines",
     "choose": "Choosing segments",
     "choose k": "Choosing the number of clusters",
     "count": "Counting rows and words",
@@ -34,7 +33,6 @@ _TITLES = {
     "score": "Scoring the corpus",
     "select, adapt and measure": "Selecting, adapting and measuring",
     "take": "Selecting in rounds",
-    "word2vec": "Training word2vec",
     "write": "Writing the text",
 }
 _DOING = {
