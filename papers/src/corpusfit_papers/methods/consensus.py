@@ -28,6 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from corpusfit.contracts import (
     Family,
@@ -40,7 +41,6 @@ from corpusfit.contracts import (
     blockwise,
     lengths,
     logistic,
-    mid_ranks,
     pack_scorer,
     plain_rows,
     platt,
@@ -70,7 +70,6 @@ _DEPTHS = tuple(0.0025 * 2 ** (step / 2) for step in range(13))
 _LEAST = 10
 """Fewest positives, if the sample has at least three times as many units."""
 
-_SHOWN = 500
 """Number of positives kept for display, the most certain first."""
 
 
@@ -85,8 +84,6 @@ class ConsensusScorer(Scorer[Vectors]):
     share: float  # the estimated share of the domain among the corpus's units
     trusted: tuple[float, ...]  # weight of each member's ranking
     positives: int
-    texts: tuple[str, ...]  # positives kept for display, the most certain first
-    directions: Vectors  # [k, d], directions of these texts
 
     @cached_property
     def ratio(self) -> Scorer[Vectors]:
@@ -116,13 +113,6 @@ class ConsensusScorer(Scorer[Vectors]):
             f"units. Trained on the {self.positives:,} corpus units on which these methods agree "
             f"most (with their weights): {', '.join(names)}."
         )
-
-    def nearest(self, vectors: Vectors) -> list[tuple[str, float]]:
-        """The positives, nearest first, with their cosines to the mean of the n vectors."""
-        placed = plain_rows((vectors - self.mean).mean(axis=0, keepdims=True, dtype=np.float64))
-        cosines = products(self.directions, placed / lengths(placed))[:, 0]
-        order = np.argsort(-cosines, kind="stable")
-        return [(self.texts[i], float(cosines[i])) for i in order]
 
 
 def _name(method: str, settings: dict[str, Any]) -> str:
@@ -179,7 +169,6 @@ class Consensus(Method[Paired]):
         scales *= slope
         together = scales[1] * ratios[0].ratio + scales[2] * ratios[1].ratio
         ratio = dataclasses.replace(cluster_ratio, ratio=together.astype(np.float32))
-        shown = best[:_SHOWN]
         return ConsensusScorer(
             mean,
             plain_rows(scales[0] * weights[None]),
@@ -188,8 +177,6 @@ class Consensus(Method[Paired]):
             share,
             tuple(trusted.tolist()),
             len(best),
-            tuple(background.take(shown).texts.to_pylist()),
-            directions[shown],
         )
 
     def _fitted(
@@ -199,7 +186,8 @@ class Consensus(Method[Paired]):
         member = unit_method(name, settings)
         parts = (_read(part, member.fits_on) for part in (target, background))
         scorer = member.fit(*parts, seed=seed)
-        return scorer, mid_ranks(scorer.score(_read(background, member.reads)))
+        scores = scorer.score(_read(background, member.reads))
+        return scorer, (rankdata(scores) - 0.5) / len(scores)
 
     def _positives(self, ranks: NDArray[np.float64], trusted: NDArray[np.float64]) -> int:
         """The number of positives; they never overlap the negatives."""
