@@ -117,7 +117,6 @@ _ARGUMENTS = {
     "machine": "where to run, with how many workers, and where to show progress.",
 }
 """Arguments that public functions share, described for those that do not describe them."""
-_ARGS = re.compile(r"Args:\n(?:    .*\n?)+")
 
 
 def offers(offer: Offer[Any] | None = None) -> Callable[[_F], _F]:

@@ -187,7 +187,6 @@ def opened_callbacks(callbacks: Sequence[Any]) -> list[Any]:
     return opened
 
 
-Spell = Callable[[list[list[int]]], list[str]]
 RECORDS = 200
 _PASSES = 3  # the work of a step in forward passes: a backward pass takes about two
 _RELEASE = 50  # steps between releases of freed memory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 import traceback
 from abc import ABC, abstractmethod
@@ -22,11 +23,25 @@ from corpusfit.evaluation.augment import write_augmented_examples
 from corpusfit.evaluation.finetune import FineTuning, fine_tune
 from corpusfit.evaluation.plan import AugmentPlan
 from corpusfit.evaluation.task import Outcome, load_task
-from corpusfit.selection.folder import SelectionFolder, copy_scores
+from corpusfit.selection.folder import SelectionFolder
 from corpusfit.training.adapting import adapt
 from corpusfit_papers.experiments.folder import RecipeFolder
 from corpusfit_papers.mixing.composing import compose
 from corpusfit_papers.mixing.plan import CompositionPlan
+
+_OF_A_SELECTION = (
+    *("selected", "pieces", "parts.json", "chosen.json"),
+    *("manifest.json", "examples", "examples.parquet", "spread.safetensors"),
+)
+
+
+def copy_scores(scored: Path, folder: Path) -> None:
+    """Copy the scores of a local run, without its selection, into a folder that is replaced."""
+    aside = folder.with_name(f"{folder.name}.copy")
+    remove(aside, folder)
+    aside.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(scored, aside, ignore=shutil.ignore_patterns(*_OF_A_SELECTION))
+    aside.rename(folder)
 
 
 @dataclass(frozen=True)
