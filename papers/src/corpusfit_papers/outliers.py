@@ -124,5 +124,6 @@ def traits_of(texts: Sequence[str]) -> Traits:
         ],
         np.float64,
     )
+    words, numbers, pronouns, questions = counts.mean(axis=0).tolist()
     either = float(np.maximum(counts[:, 2], counts[:, 3]).mean())
-    return Traits(len(texts), *counts.mean(axis=0).tolist(), either)
+    return Traits(len(texts), words, numbers, pronouns, questions, either)

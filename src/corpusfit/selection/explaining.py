@@ -105,7 +105,8 @@ class Explanation:
 
     def __str__(self) -> str:
         """The score, the text, the words that moved the score, and the nearest target texts."""
-        lines = [one_line(self.headline), f"  {one_line(self.text[:_CHARACTERS])}", self.meaning]
+        text = one_line(self.text[:_CHARACTERS])
+        lines = [one_line(self.headline), f"  {text}", one_line(self.meaning)]
         for how, effects in {"raised": self.raised, "lowered": self.lowered}.items():
             listed = ", ".join(f"{each.part} ({each.effect:+.3g})" for each in effects)
             lines += [f"Words that {how} the score: {one_line(listed)}."] if listed else []

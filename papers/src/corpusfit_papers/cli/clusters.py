@@ -59,11 +59,16 @@ def outliers(result: Outliers) -> None:
     lines = {"all": result.all, "in a cluster of another domain": result.outliers}
     lines |= {f"in one of {name}": traits for name, traits in result.attracted.items()}
     columns = ["units", "texts", "words", "numbers", "pronouns", "questions"]
-    columns.append("pronouns or questions")
+    columns += ["pronouns or questions"]
     rows = [[name, *_traits(traits)] for name, traits in lines.items()]
     table("Traits: mean number of words, and shares of the texts", columns, rows)
     pairs = [
-        [pair.domain, pair.taken_for, f"{pair.texts:,}", pair.example[:_MAX_CHARACTERS]]
+        [
+            pair.domain,
+            pair.taken_for,
+            f"{pair.texts:,}",
+            " ".join(pair.example.split())[:_MAX_CHARACTERS],
+        ]
         for pair in result.pairs
     ]
     columns = ["domain", "taken for", "texts", "example"]
