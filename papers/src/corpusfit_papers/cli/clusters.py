@@ -18,7 +18,7 @@ def baselines(result: Baselines) -> None:
     """Compare the clusters of a corpus with baselines.
 
     Example:
-      corpusfit clusters --corpus pile/ --unit sentence --k 5,10,15 --out domains/
+      corpusfit clusters --corpus corpus/ --unit sentence --k 5,10,15 --out domains/
       corpusfit baselines domains/
 
     Clusters the same units at random, by LDA topics and by averaged vectors of word2vec, both
@@ -44,14 +44,14 @@ def baselines(result: Baselines) -> None:
 
 @command(machine=())
 def outliers(result: Outliers) -> None:
-    """Print what the texts in clusters of other domains have in common.
+    """Describe the texts in clusters of other domains.
 
     Example:
       corpusfit outliers domains/
 
     A unit counts as of the domain that most units of its cluster are of. Prints how long the units
     are that are of another one, and how many have numbers, pronouns (English) or question marks,
-    and the domains that they are taken for. Writes nothing.
+    and the domains that they count as. Writes nothing.
 
     Options:
         DIR: Folder or URL of a `corpusfit clusters` run
@@ -72,7 +72,8 @@ def outliers(result: Outliers) -> None:
         for pair in result.pairs
     ]
     columns = ["domain", "taken for", "texts", "example"]
-    table("Texts in a cluster of another domain", columns, pairs, words=["example"], keys=2)
+    words = ["taken for", "example"]
+    table("Texts in a cluster of another domain", columns, pairs, words=words, keys=2)
 
 
 def _traits(traits: Traits) -> list[str]:
