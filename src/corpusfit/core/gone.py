@@ -41,8 +41,8 @@ SETTINGS = {
     **dict.fromkeys(("cascade", "cascade.stages", "cascade.sample"), _TWO_COMMANDS),
     "objective=simcse": "Use `objective=tsdae`.",
     "objective.name=simcse": "Use `objective.name=tsdae`.",
-    "task.kind=few_shot": "Run `lm_eval` on the model's folder: docs/evaluating-generative.md.",
-    "task.kind=lm_eval": "Run `lm_eval` on the model's folder: docs/evaluating-generative.md.",
+    "task.kind=few_shot": "Run `lm_eval` on the model's folder: docs/evaluating.md.",
+    "task.kind=lm_eval": "Run `lm_eval` on the model's folder: docs/evaluating.md.",
     "likelihood.shots": "Leave it out; only `few_shot` had it.",
     "likelihood.template": "Leave it out; only `few_shot` had it.",
     **dict.fromkeys(
