@@ -310,7 +310,7 @@ def _cards(box: Box, manifest: dict[str, Any]) -> None:
 
 def _table(box: Box, text: str) -> None:
     """The tables of a recipe."""
-    from corpusfit.evaluation.tables import Score, Table
+    from corpusfit_papers.experiments.rendering import Score, Table
     from corpusfit_papers.experiments.tables import write_tables
 
     lines = ((text, Score(0.5, 0.1, "*", best=True), text), ("b", Score(-0.5), None))

@@ -170,7 +170,7 @@ def _commands(text: str) -> set[str]:
 @cache
 def _own_commands() -> set[str]:
     """The commands of a table that has every sign and kind of score."""
-    from corpusfit.evaluation.tables import Score, Table, latex
+    from corpusfit_papers.experiments.rendering import Score, Table, latex
 
     row = ("".join(map(chr, range(32, 127))) + "±†", Score(0.5, 0.1, "†", best=True))
     return _commands(latex(Table("a", ("b", "c"), (row,), ("note",))))

@@ -21,7 +21,6 @@ import corpusfit_papers
 from corpusfit import Machine
 from corpusfit import text as corpora
 from corpusfit.core.artifacts import write_bytes
-from corpusfit.evaluation.tables import Table, markdown
 from corpusfit.evaluation.tasks import load
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.training.plan import AdapterPlan, AdaptPlan, WeightsPlan
@@ -32,6 +31,7 @@ from corpusfit_papers.experiments.graph import StepGraph, build_graph, with_foun
 from corpusfit_papers.experiments.grid import Cell, adapt_plan, columns_of
 from corpusfit_papers.experiments.inputs import RecipeInputs, load_inputs
 from corpusfit_papers.experiments.loader import read_recipe
+from corpusfit_papers.experiments.rendering import Table, markdown
 from corpusfit_papers.experiments.steps import Select
 from corpusfit_papers.experiments.tables import row_name
 

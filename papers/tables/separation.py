@@ -38,8 +38,6 @@ from corpusfit.embed import has_network
 from corpusfit.evaluation.plan import EvaluatePlan, settled
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.significance import spread
-from corpusfit.evaluation.tables import Cell as Shown
-from corpusfit.evaluation.tables import Score, Table, markdown, plain, with_best
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Method
 from corpusfit.scoring.heldout_bits import best_first
@@ -47,6 +45,8 @@ from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.samples import ALL, Drawn, Unit, first_bound, merge, sample_texts
 from corpusfit.text.context import RunContext
 from corpusfit.text.reading import cut_units
+from corpusfit_papers.experiments.rendering import Cell as Shown
+from corpusfit_papers.experiments.rendering import Score, Table, markdown, plain, with_best
 from corpusfit_papers.experiments.values import recipe_values
 from corpusfit_papers.figures import figures
 from corpusfit_papers.finetune import Tuning, encoder_folder, finetune, open_tuned

@@ -49,7 +49,6 @@ def test_a_score_is_the_probability_of_the_domain_and_the_cross_entropy_differen
     expected = 4 * words.score(background.texts) + np.log2(1 / (1 + np.exp(-odds)))
     assert scorer.score(background) == pytest.approx(expected, abs=1e-4)
     assert scorer.remark() == domain.remark()
-    assert scorer.nearest(background.vectors[:2]) == domain.nearest(background.vectors[:2])
     effects = {e.part: e.effect for e in words.explain("kinase fell")}
     assert {e.part: e.effect / 4 for e in scorer.explain("kinase fell")} == pytest.approx(effects)
 

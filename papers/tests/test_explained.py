@@ -1,4 +1,4 @@
-"""What `explain` says of a method that learns from texts of the corpus."""
+"""What `explain` says of a method that reads words and embeddings."""
 
 import corpusfit
 
@@ -6,7 +6,7 @@ KINASE = [f"the kinase {i} binds the receptor with high affinity" for i in range
 MARKET = [f"investors sold {i} shares before the results of the market" for i in range(160)]
 
 
-def test_it_shows_the_texts_that_it_learned_from(tmp_path, tiny_static, inline):
+def test_it_shows_words_and_the_nearest_target_texts(tmp_path, tiny_static, inline):
     run = corpusfit.select(
         target=KINASE[:20],
         corpus=[*KINASE[20:], *MARKET],
@@ -18,6 +18,6 @@ def test_it_shows_the_texts_that_it_learned_from(tmp_path, tiny_static, inline):
     )
     found = corpusfit.explain(run, text=KINASE[3], top=3, machine=inline)
     assert found.raised
-    assert len(found.learned_from) == 3
-    assert all("kinase" in neighbor.text for neighbor in found.learned_from)
+    assert len(found.nearest) == 3
+    assert all("kinase" in neighbor.text for neighbor in found.nearest)
     assert run.manifest["remark"]

@@ -14,13 +14,32 @@ from tests.unit.cli.test_command_tables import (  # noqa: F401
     checked,
 )
 
-from corpusfit.evaluation.tables import Score
-from corpusfit.evaluation.tables import Table as Results
+from corpusfit_papers.baselines import Clustering
+from corpusfit_papers.experiments.rendering import Score
+from corpusfit_papers.experiments.rendering import Table as Results
+from corpusfit_papers.outliers import Outliers, Pair, Traits
 from corpusfit_papers.tokenizer_gap import Figure
 
 FIGURE = Figure(0.98765, 0.97654, 0.99876)
 
 SHOWN = {
+    "clusters.baselines": [
+        Made(
+            units=MANY,
+            rows=[
+                Clustering("mixture", 256, 5, 0.123, 0.456, -1e5, -1e15),
+                Clustering("word2vec", 256, 1, 0.123, None),
+            ],
+        )
+    ],
+    "clusters.outliers": [
+        Outliers(
+            Traits(MANY, 12.3, 0.1, 0.2, 0.3, 0.4),
+            Traits(1, 12.3, 0.1, 0.2, 0.3, 0.4),
+            {PATH: Traits(1, 12.3, 0.1, 0.2, 0.3, 0.4)},
+            [Pair("law", PATH, MANY, LONG)],
+        )
+    ],
     "compose.show_languages": [
         [
             {

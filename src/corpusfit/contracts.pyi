@@ -80,11 +80,12 @@ from .scoring.arpa import read_arpa as read_arpa  # an n-gram model of other too
 from .scoring.language_model import train_models as train_models  # n-gram models of texts
 from .scoring.language_model import PredictableScorer as PredictableScorer  # of such a model
 
-# Classifiers and ranks
+# Classifiers and clusters
 from .kernels.scores import balanced as balanced  # weights with which both classes weigh the same
 from .kernels.scores import logistic as logistic  # logistic regression, the same in any release
 from .kernels.scores import platt as platt  # from scores to log odds
 from .scoring.classifiers import least_similar as least_similar  # negatives, by cosine
+from .domains.mixture import fit_cluster_model as fit_cluster_model  # a mixture of Gaussians
 
 # Methods that contain others
 from .scoring.registry import unit_method as unit_method  # a method, by its name

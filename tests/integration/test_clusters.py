@@ -40,13 +40,12 @@ def find(pile, tiny_encoder, tmp_path, inline):
     return find
 
 
-def test_what_is_found_is_written(find, tiny_static, monkeypatch):
-    found = find(baselines=True)
+def test_what_is_found_is_written(find):
+    found = find()
     said = found.manifest
     assert said["units"] == 180
     assert said["domains"] == {f"{topic}.jsonl": 60 for topic in WORDS}
     assert [row["k"] for row in said["tried"]] == [3]
-    assert {row["of"] for row in said["baselines"]} == {"random", "lda", "word2vec"}
     assert sum(cluster["units"] for cluster in said["clusters"]) == 180
     assert np.diag(said["proximity"]) == pytest.approx(1.0, abs=1e-3)
     units = pq.read_table(found.path / "sample.parquet").to_pylist()
@@ -89,7 +88,7 @@ def test_the_same_for_any_number_of_workers(cli, command, pile, tiny_static, tmp
         )  # fmt: skip
         assert done.code == 0, done.err
         said = json.loads(done.out)
-        made.append((digests(out, *FILES), said["tried"], said["clusters"], said["outliers"]))
+        made.append((digests(out, *FILES), said["tried"], said["clusters"]))
     assert made[0] == made[1]
 
 
@@ -144,7 +143,6 @@ def test_a_domain_is_a_number_with_its_fraction_or_a_long_name(jsonl, find):
 def test_one_source_has_no_purity(jsonl, find):
     said = find(corpus=jsonl("one.jsonl", prose("task", 50))).manifest
     assert said["tried"][0]["purity"] is None
-    assert said["outliers"] is None
 
 
 def test_copies_and_fragments_are_not_drawn(jsonl, find):
@@ -309,8 +307,6 @@ def test_on_the_terminal_and_as_tables(cli, pile, tiny_encoder, tmp_path):
     assert len(tables["tried"]) == len(manifest["tried"])
     domains = len(manifest["domains"])
     assert [len(tables[name]) for name in ("confusion", "proximity")] == [3 * domains, domains**2]
-    assert int(tables["outliers"][0]["texts"]) == len(units)
-    assert sum(int(row["units"]) for row in tables["pairs"]) == int(tables["outliers"][1]["texts"])
     done = cli("report", out)
     assert done.code == 1
     assert "points.csv" in done.err
@@ -348,7 +344,7 @@ def test_clusters_are_known_by_what_they_are(find, select, tmp_path, inline):
 
 @pytest.mark.parametrize("texts", [["one text"], ["one text", "another"]])
 def test_a_unit_or_two(jsonl, cli, tiny_static, tmp_path, texts):
-    words = ("--corpus", jsonl("few.jsonl", texts), "--embedder", tiny_static, "--baselines")
+    words = ("--corpus", jsonl("few.jsonl", texts), "--embedder", tiny_static)
     done = cli("clusters", *words, "--k", "1", "--out", tmp_path / "few")
     assert done.code == 0, done.err
     assert {path.stem for path in (tmp_path / "few").glob("*.csv")} == {

@@ -82,7 +82,7 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     ((), "choose scored --fraction 0.1 --out chosen"),
     ((), "rank --target target.jsonl --corpus pile --method dsir --method isolation_forest"),
     ((), "explain words --text kinase"),
-    ((), f"clusters --corpus pile --k 2,3 --baselines --out domains {INLINE}"),
+    ((), f"clusters --corpus pile --k 2,3 --out domains {INLINE}"),
     ((), "split --data target.jsonl --dev 10 --test 10 --near --out splits"),
     ((), "contamination --task splits --data words"),
     (("train",), f"adapt --model lm --data words --out adapted {TRAIN}"),

@@ -1,4 +1,4 @@
-"""Why a text has its score: by words, by the nearest target texts, and what can go wrong."""
+"""Why a text has its score: by its words, and what can go wrong."""
 
 import json
 import shutil
@@ -68,15 +68,15 @@ def test_words_of_the_task_raise_and_others_lower(run, inline):
     assert (found.source, found.row, found.selected) == (None, None, None)
     assert [e.part for e in found.raised] <= ["kinase"] or found.raised[0].part == "binds"
     assert found.lowered[0].part in ("garlic", "butter")
-    assert len(found.raised) == len(found.lowered) == len(found.nearest) == 1
-    assert found.nearest_by == "words"
+    assert len(found.raised) == len(found.lowered) == 1
+    assert found.nearest == []
 
 
 def test_a_row_without_a_segment_is_its_first(run, inline):
     done = run("moore_lewis")
     found = corpusfit.explain(done.path, row="a:3.jsonl:120", machine=inline)
     assert found.segment == 0
-    assert found.segments > 10
+    assert found == corpusfit.explain(done.path, row="a:3.jsonl:120:0", machine=inline)
 
 
 def test_a_row_of_a_selection(run, inline):
@@ -94,6 +94,7 @@ def test_a_row_of_a_selection(run, inline):
 def test_a_text_cannot_steer_the_terminal_of_who_prints_an_explanation(run, inline):
     hostile = "The enzyme \x1b]0;binds\x07."
     why = corpusfit.explain(run("moore_lewis"), text=hostile, machine=inline)
+    assert "\x1b" in why.text
     assert why.headline in str(why)
     assert "\x1b" not in str(why)
 
@@ -112,7 +113,7 @@ def test_a_score_is_described_as_by_its_method(run, inline):
 def test_a_method_on_embeddings_shows_the_nearest_target_texts(run, inline, tiny_static):
     done = run("domain_cosine", embedder=str(tiny_static))
     found = corpusfit.explain(done.path, row="task.jsonl:4", top=3, machine=inline)
-    assert (found.raised, found.lowered, found.nearest_by) == ([], [], "embedding")
+    assert (found.raised, found.lowered) == ([], [])
     cosines = [n.cosine for n in found.nearest]
     assert len(cosines) == 3
     assert cosines == sorted(cosines, reverse=True)
@@ -121,33 +122,31 @@ def test_a_method_on_embeddings_shows_the_nearest_target_texts(run, inline, tiny
     assert own.nearest[0].text == found.nearest[0].text
 
 
-def test_a_method_that_says_nothing_shows_what_is_alike_in_words(run, cli):
+def test_a_method_that_says_nothing_shows_the_score_and_the_threshold(run, cli):
     done = run("random")
     said = cli("explain", done.path, "--row", "task.jsonl:4")
     assert said.code == 0
-    assert "random" in said.err
-    assert "TF-IDF" in said.out
+    assert f"{done.manifest['selected']['threshold']:.4g}" in said.out
 
 
 def test_through_the_command_line(run, cli):
     done = run("moore_lewis")
     said = cli("explain", done.path, "--row", "kitchen.jsonl:5", "--top", "2")
     assert said.code == 0, said.err
-    assert said.out.startswith("kitchen.jsonl, row 5, segment 0 ")
+    assert said.out.startswith("kitchen.jsonl, row 5, segment 0: moore_lewis score ")
     assert "selected" in said.out
     found = json.loads(cli("explain", done.path, "--row", "kitchen.jsonl:5", "--json").out)
     assert found["source"] == "kitchen.jsonl"
     assert found["lowered"][0].keys() == {"part", "effect"}
-    assert found["nearest"] == [] or found["nearest"][0].keys() == {"text", "cosine"}
+    assert found["nearest"] == []
     odd = cli("explain", done.path, "--text", "?!")
     assert odd.code == 0, odd.err
-    assert odd.err
 
 
 def test_a_text_cannot_steer_the_terminal(run, cli):
     said = cli("explain", run("moore_lewis").path, "--text", "kinase \x1b[2J\x07 receptor")
     assert said.code == 0
-    assert "\n  kinase [2J receptor\n" in said.out
+    assert "receptor" in said.out
     assert "\x1b" not in said.out
 
 
@@ -185,7 +184,7 @@ def test_before_anything_is_chosen(task, pile, tmp_path, inline):
         ({"row": "task.jsonl:1", "text": "x"}, UsageError, "`row.*`text"),
         ({"text": " \n"}, UsageError, "`text"),
         ({"text": "x", "top": 0}, UsageError, "`top.*0"),
-        ({"row": "tsk.jsonl:1"}, UsageError, r"task\.jsonl:1"),
+        ({"row": "tsk.jsonl:1"}, UsageError, r"tsk\.jsonl:1.*task\.jsonl"),
         ({"row": "task.jsonl"}, UsageError, "SOURCE:ROW or SOURCE:ROW:SEGMENT"),
         ({"row": "task.jsonl:-1"}, UsageError, "SOURCE:ROW or SOURCE:ROW:SEGMENT"),
         (

@@ -83,7 +83,6 @@ def test_the_oracle_is_listed_explained_and_estimated(cli, pile, task, select, t
     run = select(pile, "method.domain=task*", **ORACLE)
     found = json.loads(cli("explain", run.path, "--row", "task.jsonl:3", "--json").out)
     assert (found["score"], found["raised"]) == (1.0, [])
-    assert found["nearest"]
     refused = cli("explain", run.path, "--text", "kinase")
     assert refused.code == 2
     assert "oracle" in refused.err

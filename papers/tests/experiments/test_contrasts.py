@@ -2,20 +2,22 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from corpusfit.core.errors import UsageError
 from corpusfit.core.plan import Plan
 from corpusfit.evaluation.significance import Comparison
-from corpusfit.evaluation.tables import plain
 from corpusfit.training.plan import AdaptPlan
 from corpusfit_papers.experiments.config import Recipe, RecipeTask, Selector
 from corpusfit_papers.experiments.grid import columns_of, grid
+from corpusfit_papers.experiments.rendering import plain
 from corpusfit_papers.experiments.scoring import (
     Result,
     ScoredCells,
     adjusted_pairs,
     augmented_means,
+    average_gain,
     average_gains,
     comparison_pairs,
 )
@@ -112,6 +114,13 @@ def results(asked, sizes, scores, failed=()):
         else Result(c, names[c], "accuracy", scores[c.task, c.size, names[c]], 0.0)
         for c in cells
     ]
+
+
+def test_the_average_gain_is_averaged_over_tasks_before_seeds():
+    base = [[0.5, 0.6, 0.7], [0.1, 0.1, 0.1, 0.9]]
+    ours = [[0.6, 0.6, 0.7], [0.1, 0.2, 0.4]]
+    gains = [0.05, 0.05, 0.15]
+    assert average_gain(ours, base) == pytest.approx((np.mean(gains), np.std(gains, ddof=1)))
 
 
 def test_average_gains_are_of_tasks_first_and_then_over_seeds():

@@ -9,12 +9,12 @@ from test_contrasts import comparison, recipe, selector
 from test_graph import inputs
 
 from corpusfit.core.errors import ChangedInputError
-from corpusfit.evaluation.tables import csv, plain, records
 from corpusfit.training.adapting import Adapted
 from corpusfit_papers.experiments import steps
 from corpusfit_papers.experiments.costs import Cost
 from corpusfit_papers.experiments.graph import build_graph
 from corpusfit_papers.experiments.grid import columns_of, grid
+from corpusfit_papers.experiments.rendering import csv, plain, records
 from corpusfit_papers.experiments.scoring import Result, ScoredCells, adjusted_pairs
 from corpusfit_papers.experiments.tables import (
     adapted_table,

@@ -40,12 +40,11 @@ def clusters(result: Clustered) -> None:
 
 def show_clusters(manifest: dict[str, Any]) -> None:
     """Print the figures for each k, then the clusters of the best k."""
-    rows = [["mixture", *_figures(row)] for row in manifest["tried"]]
-    rows += [[row["of"], *_figures(row)] for row in manifest["baselines"]]
-    columns = ["model", "k", "purity", "± sd", "log-likelihood (nats per unit)", "BIC"]
+    rows = [_figures(row) for row in manifest["tried"]]
+    columns = ["k", "purity", "± sd", "log-likelihood (nats per unit)", "BIC"]
     title = f"Clusterings of {manifest['units']:,} units; lowest BIC at k = {manifest['k']}"
     table(title, columns, rows)
-    bic = {row["k"]: row["bic"] for row in manifest["tried"] if row["bic"] is not None}
+    bic = {row["k"]: row["bic"] for row in manifest["tried"]}
     if len(bic) > 2:  # of two the better one has the range to itself
         say_result(near_in_words(bic))
     shown = [
@@ -88,6 +87,4 @@ def _figures(row: dict[str, Any]) -> list[str]:
     """A row of the table, with a dash for an unknown figure."""
     purity = (row["purity"], row["deviation"])
     pure = ["–" if figure is None else f"{figure:.3f}" for figure in purity]
-    if row["bic"] is None:
-        return [str(row["k"]), *pure, "–", "–"]
     return [str(row["k"]), *pure, f"{row['likelihood']:.2f}", f"{row['bic']:,.0f}"]

@@ -56,7 +56,7 @@ _CONSTANT = "most frequent class"
 
 def show_evaluated(manifest: dict[str, Any]) -> None:
     """Print the scores per model and training size, and the comparisons."""
-    from corpusfit.evaluation.tables import POINTS, cell
+    from corpusfit.evaluation.points import POINTS, cell
 
     metric, task = manifest["metric"], manifest["task"]
     learned = any(r["size"] for r in manifest["results"])

@@ -53,7 +53,7 @@ def fit(run: Fitted) -> None:
 
 def show_fitted(manifest: dict[str, Any]) -> None:
     """Print the measures, and the verdict."""
-    from corpusfit.evaluation.tables import POINTS, magnitude
+    from corpusfit.evaluation.points import POINTS, magnitude
 
     def shown(measure: dict[str, Any], value: float, sign: str = "") -> str:
         if measure["unit"] == POINTS:

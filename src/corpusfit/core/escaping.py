@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+from collections.abc import Iterable
 from typing import Any
 
 _BIDIRECTIONAL = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -32,6 +35,14 @@ def in_markdown(text: str) -> str:
 def one_line(text: str) -> str:
     """Any text as one line, with `harmless` characters."""
     return harmless(" ".join(text.split()))
+
+
+def as_csv(columns: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
+    """A table as CSV, each value as by `in_sheet`."""
+    text = io.StringIO()
+    out = csv.writer(text, lineterminator="\n")
+    out.writerows(map(in_sheet, row) for row in (columns, *rows))
+    return text.getvalue()
 
 
 def in_sheet(value: Any) -> Any:

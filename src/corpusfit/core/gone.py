@@ -8,6 +8,7 @@ _TWO_COMMANDS = (
     "the corpus, OUT being the folder of the first."
 )
 _TRANSLATION = f"It is in {PAPERS}: pip install '{PAPERS}[translation]'"
+_BASELINES = f"Run `pip install {PAPERS}`, and `corpusfit baselines DIR` on the finished clusters."
 _UPLOAD = (
     "For a selection, run `hf upload NAME out/ . --repo-type dataset --private --include README.md "
     "--include 'selected/*'`; for a model, run `hf upload NAME adapted/ . --private --exclude "
@@ -51,6 +52,7 @@ GONE = {
 
 SETTINGS = {
     "choose.fraction=auto": "Name an amount, as 10%; `corpusfit rank` shows bits at several.",
+    **dict.fromkeys(("baselines", "mixture.baselines"), _BASELINES),
     **dict.fromkeys(("cascade", "cascade.stages", "cascade.sample"), _TWO_COMMANDS),
     "objective=simcse": "Use `objective=tsdae`.",
     "objective.name=simcse": "Use `objective.name=tsdae`.",

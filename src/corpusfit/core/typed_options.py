@@ -124,7 +124,6 @@ class ClustersOptions(MachineOptions, total=False):
 
     k: str | int | Sequence[int] | None
     components: int | None
-    baselines: bool | None
     sample: int | None
     per_source: int | None
     truth: str | None

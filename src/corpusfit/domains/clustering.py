@@ -23,12 +23,11 @@ from corpusfit.domains.describe import (
     LabeledUnit,
     confusion,
     describe_clusters,
-    outliers,
     proximity,
     purity,
     write_sample,
 )
-from corpusfit.domains.fitting import FitClusters, Fitted, fit_baseline, write_word_vectors
+from corpusfit.domains.fitting import FitClusters, Fitted
 from corpusfit.domains.mixture import ClustersFolder, read_cluster_model, write_cluster_model
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.domains.tables import write_tables
@@ -180,7 +179,6 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
             if different < model.k
             else f"{empty} of {model.k} clusters have no unit. Lower `mixture.k`."
         )
-    baselines = _baselines(plan, run, job, model.k, folder)
     found = {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
@@ -193,9 +191,7 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
         "domains": dict(zip(names, counts.sum(axis=0).tolist(), strict=True)),
         "k": model.k,
         "tried": tried,
-        "baselines": baselines,
         "clusters": describe_clusters(units, cluster_of, shares, counts, names),
-        "outliers": outliers(units, cluster_of, labels, counts, names),
         "proximity": np.round(proximity(vectors, labels, len(names)), 4).tolist(),
         "assigned": None,
         "warnings": run.warnings,
@@ -337,7 +333,7 @@ def _fit(
     fitted = list(run.over("fit", job, [(k, seed) for k in numbers for seed in seeds]))
     by_k = {k: sorted((f for f in fitted if f.k == k), key=lambda f: f.seed) for k in numbers}
     # EM ends in a local optimum, so the likeliest of several fits counts
-    likeliest = [max(fits, key=lambda f: f.likelihood or 0.0) for fits in by_k.values()]
+    likeliest = [max(fits, key=lambda f: f.likelihood) for fits in by_k.values()]
     best = min(likeliest, key=_criterion)
     slow = sum(not f.converged for f in fitted)
     if slow:
@@ -352,7 +348,7 @@ def _fit(
 
 def _criterion(fit: Fitted) -> tuple[float, int]:
     """Sort key of a fit: BIC (lower is better), then fewer clusters."""
-    return (fit.bic if fit.bic is not None else 0.0, fit.k)
+    return (fit.bic, fit.k)
 
 
 def _figures(fits: Sequence[Fitted], t: int) -> dict[str, Any]:
@@ -367,29 +363,3 @@ def _figures(fits: Sequence[Fitted], t: int) -> dict[str, Any]:
         "likelihood": best.likelihood,
         "bic": best.bic,
     }
-
-
-def _baselines(
-    plan: ClustersPlan, run: Run, job: FitClusters, k: int, folder: ClustersFolder
-) -> list[dict[str, Any]]:
-    """Purity of the baselines (random, LDA, word2vec) for each k."""
-    if not plan.mixture.baselines or job.t < 2:
-        return []
-    numbers = plan.mixture.numbers() or (k,)
-    seeds = range(plan.seed, plan.seed + plan.mixture.fits)
-    pieces = [(which, k, s) for which in ("random", "lda") for k in numbers for s in seeds]
-    done = list(run.over("baselines", partial(fit_baseline, job.sample, job.labels, job.t), pieces))
-    # word vectors are clustered like embeddings
-    word_sample = Sample(folder.drawn, "words")
-    if not word_sample.vectors.exists():
-        with run.stage("word2vec"):
-            run.one(partial(write_word_vectors, job.sample), (word_sample, plan.seed))
-    of_words = dataclasses.replace(job, sample=word_sample, out=folder.fits / "words")
-    fits = run.over("word2vec", of_words, [(k, seed) for k in numbers for seed in seeds])
-    done += [("word2vec", fit) for fit in fits]
-    done.sort(key=lambda named: named[1].seed)  # workers end in any order, and sums depend on it
-    return [
-        {"of": which, **_figures([f for name, f in done if name == which and f.k == number], job.t)}
-        for which in ("random", "lda", "word2vec")
-        for number in numbers
-    ]

@@ -1,10 +1,9 @@
-"""Describe clusters: purity, proximity, words, traits, typical units and outliers."""
+"""Describe clusters: purity, proximity, words and typical units."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,15 +18,9 @@ from corpusfit.core.languages import word_pattern
 from corpusfit.kernels.normal_form import normalized
 from corpusfit.scoring.table import write_parquet
 
-_EXAMPLES = 5  # units shown for a cluster or a pair of domains
+_EXAMPLES = 5  # units shown for a cluster
 _MAX_CHARACTERS = 2_000  # characters shown of each unit
 _JOINED = "'’-"  # within a word
-_PRONOUN = re.compile(
-    r"\b(?:i|me|my|mine|myself|we|us|our|ours|you|your|yours|he|him|his|she|her|hers|it|its"
-    r"|they|them|their|theirs)\b",
-    re.IGNORECASE,
-)
-_NUMBER = re.compile(r"\d")
 Ints = NDArray[np.int64]
 
 
@@ -69,31 +62,6 @@ def proximity(
     means = sums / np.bincount(labels, minlength=t)[:, None]
     means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
     return np.asarray(means @ means.T, np.float64)
-
-
-def traits(texts: Sequence[str]) -> dict[str, float]:
-    """Traits of some texts (Aharoni and Goldberg, 2020, Table 2); zeros without texts."""
-    counts = np.array(
-        [
-            (
-                len(word_pattern(_JOINED).findall(text)),
-                bool(_NUMBER.search(text)),
-                bool(_PRONOUN.search(text)),
-                any(mark in text for mark in "?？؟"),
-            )
-            for text in texts or [""]
-        ],
-        np.float64,
-    )
-    words, numbers, pronouns, questions = counts.mean(axis=0).tolist()
-    return {
-        "texts": len(texts),
-        "words": words,  # the mean number; all others are fractions of the texts
-        "numbers": numbers,
-        "pronouns": pronouns,  # English only
-        "questions": questions,
-        "pronouns_or_questions": float(np.maximum(counts[:, 2], counts[:, 3]).mean()),
-    }
 
 
 def characteristic_words(
@@ -148,44 +116,6 @@ def describe_clusters(
             }
         )
     return clusters
-
-
-def outliers(
-    units: Sequence[LabeledUnit],
-    cluster_of: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    names: Sequence[str],
-) -> dict[str, Any] | None:
-    """Units in a cluster of another domain, and their common traits (Table 2)."""
-    if len(names) < 2:
-        return None
-    # a unit is assigned the majority domain of its cluster
-    predicted = counts.argmax(axis=1)[cluster_of]
-    outside = np.flatnonzero(predicted != labels)
-    texts = [unit.text for unit in units]
-    pairs: dict[tuple[int, int], list[str]] = {}
-    attracted: dict[int, list[str]] = {}
-    for i in outside.tolist():
-        domain, other = int(labels[i]), int(predicted[i])
-        pairs.setdefault((domain, other), []).append(texts[i])
-        attracted.setdefault(other, []).append(texts[i])
-    return {
-        "all": traits(texts),
-        "outliers": traits([texts[i] for i in outside]),
-        "attracted": [
-            {"domain": names[other], **traits(attracted[other])} for other in sorted(attracted)
-        ],
-        "pairs": [
-            {
-                "domain": names[domain],
-                "taken_for": names[other],
-                "texts": len(examples),
-                "examples": [text[:_MAX_CHARACTERS] for text in examples[:_EXAMPLES]],
-            }
-            for (domain, other), examples in sorted(pairs.items(), key=lambda p: (-len(p[1]), p[0]))
-        ],
-    }
 
 
 def write_sample(

@@ -259,10 +259,8 @@ class ClustersFolder(OutFolder):
         self.model = path / "domains.safetensors"
         self.sample = path / "sample.parquet"
         self.assigned = path / "assigned"
-        of_domains = ("confusion", "proximity", "outliers", "pairs")
-        self.tables = [
-            path / f"{name}.csv" for name in ("clusters", "tried", "points", *of_domains)
-        ]
+        tables = ("clusters", "tried", "points", "confusion", "proximity")
+        self.tables = [path / f"{name}.csv" for name in tables]
         self.drawn = self.work / "drawn"
         self.fits = self.work / "fits"
 

@@ -77,10 +77,6 @@ class MixturePlan(Group, group="mixture"):
         Option("Number of fits per k with different starts; the likeliest is kept", above=0),
     ] = 5
     steps: Annotated[int, Option("Most steps of EM", above=0)] = 150
-    baselines: Annotated[
-        bool,
-        Option("Also report baselines: random assignment, LDA, averaged word2vec", "baselines"),
-    ] = False
 
     def _check_together(self) -> None:
         self.numbers()

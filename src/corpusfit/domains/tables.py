@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import write_bytes
+from corpusfit.core.escaping import as_csv
 from corpusfit.domains.describe import LabeledUnit
-from corpusfit.evaluation.tables import Cell, Table, csv
 
 _MAX_CHARACTERS = 300
 """Most characters of an example, and of a text on the map."""
@@ -24,16 +24,24 @@ def write_tables(
     cluster_of: NDArray[np.int64],
     places: NDArray[np.float32],
 ) -> None:
-    """Write the tables of a run to its folder; four of them where several domains are known.
+    """Write the tables of a run to its folder; two of them where several domains are known.
 
     Two dimensions of the mixture are on the map, so separate clusters may overlap there.
-    Reference: Aharoni and Goldberg (2020), Figures 1 to 4, Tables 1 and 2.
+    Reference: Aharoni and Goldberg (2020), Figures 1 to 4, Table 1.
     """
-    tables = [_clusters(manifest), _tried(manifest), _points(units, cluster_of, places)]
+    tables = {
+        "clusters": _clusters(manifest),
+        "tried": _tried(manifest),
+        "points": _points(units, cluster_of, places),
+    }
     if len(manifest["domains"]) > 1:
-        tables += _of_domains(manifest)
-    for table in tables:
-        write_bytes(folder / f"{table.title}.csv", csv(table).encode("utf-8", "replace"))
+        tables |= {"confusion": _confusion(manifest), "proximity": _proximity(manifest)}
+    for name, (columns, rows) in tables.items():
+        write_bytes(folder / f"{name}.csv", as_csv(columns, rows).encode("utf-8", "replace"))
+
+
+Table = tuple[Sequence[str], list[tuple[Any, ...]]]
+"""Headings and rows."""
 
 
 def _clusters(manifest: dict[str, Any]) -> Table:
@@ -50,17 +58,13 @@ def _clusters(manifest: dict[str, Any]) -> Table:
         )
         for cluster in manifest["clusters"]
     ]
-    columns = ("cluster", "share of units", "words", "domains", "example")
-    return Table("clusters", columns, tuple(rows))
+    return ("cluster", "share of units", "words", "domains", "example"), rows
 
 
 def _tried(manifest: dict[str, Any]) -> Table:
     columns = ("k", "fits", "purity", "deviation", "likelihood", "bic")
-    rows = [
-        (row.get("of", "mixture"), *(row[name] for name in columns))
-        for row in [*manifest["tried"], *manifest["baselines"]]
-    ]
-    return Table("tried", ("model", *columns), tuple(rows))
+    rows = [tuple(row[name] for name in columns) for row in manifest["tried"]]
+    return columns, rows
 
 
 def _points(
@@ -72,32 +76,24 @@ def _points(
         (x, y, cluster + 1, unit.domain, unit.text[:_MAX_CHARACTERS])
         for unit, cluster, (x, y) in zip(units, cluster_of.tolist(), flat.tolist(), strict=True)
     ]
-    return Table("points", ("x", "y", "cluster", "domain", "text"), tuple(rows))
+    return ("x", "y", "cluster", "domain", "text"), rows
 
 
-def _of_domains(manifest: dict[str, Any]) -> Iterator[Table]:
-    """Clusters beside known domains: shares, cosines of centroids, and outliers."""
-    shares = [
+def _confusion(manifest: dict[str, Any]) -> Table:
+    """The share of each known domain in each cluster."""
+    rows = [
         (domain, cluster["cluster"], round(cluster["domains"].get(domain, 0) / size, 4))
         for domain, size in manifest["domains"].items()
         for cluster in manifest["clusters"]
     ]
-    yield Table("confusion", ("domain", "cluster", "share of its units"), tuple(shares))
-    cosines = [
+    return ("domain", "cluster", "share of its units"), rows
+
+
+def _proximity(manifest: dict[str, Any]) -> Table:
+    """The cosines between the centroids of the known domains."""
+    rows = [
         (one, other, cosine)
         for one, row in zip(manifest["domains"], manifest["proximity"], strict=True)
         for other, cosine in zip(manifest["domains"], row, strict=True)
     ]
-    yield Table("proximity", ("domain", "other", "cosine of centroids"), tuple(cosines))
-
-    outliers = manifest["outliers"]
-    lines = [("all", outliers["all"]), ("in another domain's cluster", outliers["outliers"])]
-    lines += [(f"in the cluster of {row['domain']}", row) for row in outliers["attracted"]]
-    traits = ("texts", "words", "numbers", "pronouns", "questions", "pronouns_or_questions")
-    rows: list[tuple[Cell, ...]] = [(name, *(line[key] for key in traits)) for name, line in lines]
-    yield Table("outliers", ("units", *traits), tuple(rows))
-    pairs = [
-        (pair["domain"], pair["taken_for"], pair["texts"], pair["examples"][0][:_MAX_CHARACTERS])
-        for pair in outliers["pairs"]
-    ]
-    yield Table("pairs", ("domain", "cluster of", "units", "example"), tuple(pairs))
+    return ("domain", "other", "cosine of centroids"), rows

@@ -17,7 +17,7 @@ from corpusfit.embed.prediction import Predictor
 from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.metrics import METRICS, from_counts
 from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, TaskPlan
-from corpusfit.evaluation.tables import POINTS
+from corpusfit.evaluation.points import POINTS
 from corpusfit.evaluation.task import Examples, Task
 from corpusfit.kernels.normal_form import normalized
 from corpusfit.training.special_tokens import SpecialTokens

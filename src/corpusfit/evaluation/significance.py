@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.evaluation.tables import POINTS, Mark
+from corpusfit.evaluation.points import POINTS, Mark
 
 BLOCK_BYTES = 2**24
 ROUNDING = 1e-12  # Smaller differences of scores are rounding errors
@@ -109,17 +109,6 @@ def spread(values: Sequence[float]) -> tuple[float, float | None]:
     """Mean and standard deviation (n - 1); the latter is None for one value."""
     mean = float(np.mean(values))
     return mean, float(np.std(values, ddof=1)) if len(values) > 1 else None
-
-
-def average_gain(
-    ours: Sequence[Sequence[float]], base: Sequence[Sequence[float]]
-) -> tuple[float, float | None]:
-    """Mean gain over several tasks, and its standard deviation over seeds."""
-    # Gains are averaged over tasks first, so the deviation is over seeds and not over tasks, as in
-    # the last row of TADPOLE's Table 3.
-    seeds = min(len(scores) for scores in (*ours, *base))
-    gains = [np.subtract(a[:seeds], b[:seeds]) for a, b in zip(ours, base, strict=True)]
-    return spread(np.mean(gains, axis=0).tolist())
 
 
 def interval(

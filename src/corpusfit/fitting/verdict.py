@@ -11,8 +11,8 @@ from typing import Any
 
 from corpusfit.core.engine.pace import format_duration
 from corpusfit.evaluation.contract import TaskType
+from corpusfit.evaluation.points import POINTS
 from corpusfit.evaluation.significance import Difference, difference, scored_difference
-from corpusfit.evaluation.tables import POINTS
 from corpusfit.evaluation.task import Outcome, Task
 from corpusfit.fitting.schedule import FEWEST, LONG_STEPS, MOST, Costs, Schedule, with_replicates
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from corpusfit.core.escaping import in_sheet
+from corpusfit.core.escaping import as_csv
 
 
 @dataclass(frozen=True)
@@ -32,10 +30,7 @@ class Sheet:
 
     def as_csv(self) -> str:
         """The table as CSV; what a spreadsheet would run as a formula is escaped."""
-        text = io.StringIO()
-        out = csv.writer(text, lineterminator="\n")
-        out.writerows([in_sheet(value) for value in row] for row in (self.columns, *self.rows))
-        return text.getvalue()
+        return as_csv(self.columns, self.rows)
 
 
 def cell(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from corpusfit.evaluation.tables import POINTS, magnitude
+from corpusfit.evaluation.points import POINTS, magnitude
 from corpusfit.reporting.charts import gains_chart, losses_chart
 from corpusfit.reporting.part import Part, Sheet
 

@@ -102,18 +102,6 @@ class Scorer(ABC, Generic[Batch]):
         """A finding of the fit for the user, in one or two sentences; may be empty."""
         return ""
 
-    def nearest(self, vectors: Vectors) -> list[tuple[str, float]]:
-        """The corpus texts that the scorer learned from, if any.
-
-        Args:
-            vectors: float32 [n, d], the units of one text.
-
-        Returns:
-            (text, cosine), nearest to the mean of `vectors` first; empty for methods that learn
-            from the target.
-        """
-        return []
-
     def explain(self, text: str) -> list[Effect]:
         """The n-grams that raised or lowered the score of one text.
 
@@ -123,7 +111,7 @@ class Scorer(ABC, Generic[Batch]):
         Returns:
             One entry per different n-gram with an effect, strongest raise first. If the method can
             compute exact effects, they add up to the score. The default is empty, for methods that
-            do not read words; their explanations show the nearest target texts.
+            do not read words.
         """
         return []
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.types import Texts, buffers, text_array
+from corpusfit.core.types import buffers, text_array
 from corpusfit.kernels.canonical import composed
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import grams_of
@@ -43,25 +43,3 @@ def written_tokens(text: str, *, signs: bool = False) -> tuple[NDArray[np.uint64
         bytes(data[a:b]).decode().lower() for a, b in zip(starts[:count], ends[:count], strict=True)
     ]
     return ids[:count], written
-
-
-def word_cosines(units: Texts, texts: Texts) -> NDArray[np.float64]:
-    """The cosine of each text's TF-IDF vector with the mean of those of units, float64 [n].
-
-    Inverse document frequencies come from both, smoothed as if one more text held every word:
-    ln((1 + N) / (1 + df)).
-    """
-    from scipy.sparse import csr_array
-
-    read = [ngrams(each, 1) for each in (units, texts)]
-    words, place = np.unique(np.concatenate([each for each, _ in read]), return_inverse=True)
-    ends = np.concatenate([[0], *(np.diff(ends) for _, ends in read)]).cumsum()
-    counts = csr_array((np.ones(len(place)), place, ends), (len(ends) - 1, len(words)))
-    counts.sum_duplicates()
-    df = np.bincount(counts.indices, minlength=len(words))
-    counts.data *= np.log(len(ends) / (1 + df))[counts.indices]
-    sizes = np.sqrt((counts * counts).sum(axis=1))
-    # a text without a word that others lack has no direction, and is like none
-    vectors = csr_array((1.0 / np.where(sizes > 0.0, sizes, np.inf))[:, None] * counts)
-    mean = vectors[: len(units)].sum(axis=0)
-    return np.asarray(vectors[len(units) :] @ (mean / (np.sqrt((mean**2).sum()) or 1.0)))

@@ -87,8 +87,8 @@ def select(
         run.engine.require_shared(folder.work, "`out`")
         require_strict(run, folder)
 
-        # A finished run is returned, a scored one goes on with the selection, as one that `score`
-        # of an earlier version finished; else the scoring resumes.
+        # A finished run is returned, a scored one goes on with the selection; else the scoring
+        # resumes.
         done = folder.finished()
         if done is not None and done["selected"]:
             return Selection(out, done)

@@ -1,24 +1,22 @@
-"""The command `explain`: why a text has its score."""
+"""The command `explain`: which words raised or lowered a score."""
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import itertools
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import restore
 from corpusfit.core.errors import ChangedInputError, InputError, ModelError, UsageError, bad_setting
-from corpusfit.core.escaping import harmless
+from corpusfit.core.escaping import one_line
 from corpusfit.core.manifest import locked, undamaged
 from corpusfit.core.plan import EmbedPlan, MethodPlan
 from corpusfit.core.types import (
@@ -34,8 +32,7 @@ from corpusfit.core.types import (
 )
 from corpusfit.embed import load
 from corpusfit.scoring import registry, table
-from corpusfit.scoring.contract import Effect, Scorer, sum_by_part
-from corpusfit.scoring.tokens import word_cosines
+from corpusfit.scoring.contract import Effect, sum_by_part
 from corpusfit.selection.copies import repeats_kind, stored_copies
 from corpusfit.selection.fit import Sample, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder, tallies
@@ -43,17 +40,27 @@ from corpusfit.selection.resolving import Resolved
 from corpusfit.text.context import Machine, Run
 from corpusfit.text.reading import cut_units, read_units
 
+_CHARACTERS = 300  # shown of a text
+_SOURCES = 10  # named in a message
+
+
+@dataclass(frozen=True)
+class Neighbor:
+    """A text and the cosine of its embedding with that of the explained text."""
+
+    text: str
+    cosine: float
+
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a segment of the run, or any other text, has its score.
+    """Why a segment of a run, or any other text, has its score.
 
     Attributes:
         method: the run's method.
-        source: the segment's source; this and the next four are None for a text not of the run.
+        source: the segment's source; this and the next three are None for a text not of the run.
         row: row of the document in the source.
         segment: number of the segment in the document.
-        segments: number of segments in the document.
         selected: whether the segment is selected; None also before a selection.
         copy: whether the segment was left out, as its row is a copy of another or as a repeat.
         repeat: whether it was left out as the words of other segments, of which three stay.
@@ -62,9 +69,7 @@ class Explanation:
         text: the full text.
         raised: n-grams that raised the score, strongest first.
         lowered: n-grams that lowered the score, strongest first.
-        nearest: target texts most similar to the text.
-        nearest_by: similarity behind `nearest`: `words` (TF-IDF) or `embedding`.
-        learned_from: most similar corpus texts that the method learned from, if it learned any.
+        nearest: target texts nearest to the text, of a method that reads embeddings.
         meaning: what the score and the effects are, if that needs words.
     """
 
@@ -72,18 +77,15 @@ class Explanation:
     source: str | None
     row: int | None
     segment: int | None
-    segments: int | None
     selected: bool | None
-    copy: bool | None
-    repeat: bool | None
+    copy: bool
+    repeat: bool
     score: float
     threshold: float | None
     text: str
     raised: list[Effect]
     lowered: list[Effect]
     nearest: list[Neighbor]
-    nearest_by: str
-    learned_from: list[Neighbor]
     meaning: str
 
     @property
@@ -91,199 +93,140 @@ class Explanation:
         """The score, and whether the text is selected, in a sentence."""
         where = "The text"
         if self.source is not None:
-            where = f"{self.source}, row {self.row}, segment {self.segment} of {self.segments}"
+            where = f"{self.source}, row {self.row}, segment {self.segment}"
         selected = {True: ", selected", False: ", not selected", None: ""}[self.selected]
-        if self.repeat:
-            selected += ", as a repeat of other segments"
-        elif self.copy:
-            selected += ", as a copy of another row"
+        if self.copy:
+            why = "a repeat of other segments" if self.repeat else "a copy of another row"
+            selected += f", as {why}"
         notes = f"higher: {registry.higher(self.method)}"
         if self.threshold is not None:
             notes += f"; lowest selected score: {self.threshold:.4g}"
         return f"{where}: {self.method} score {self.score:.4g}{selected} ({notes})."
 
-    @property
-    def similarity(self) -> str:
-        """The similarity behind `nearest`, in words."""
-        return "words in common (TF-IDF)" if self.nearest_by == "words" else "embedding"
-
     def __str__(self) -> str:
         """The score, the text, the words that moved the score, and the nearest target texts."""
-        lines = [self.headline, self.text, self.meaning]
-        effects = {"raised": self.raised, "lowered": self.lowered}
-        for how, parts in effects.items():
-            listed = ", ".join(f"{each.part} ({each.effect:+.3g})" for each in parts)
-            lines.append(listed and f"Words that {how} the score: {listed}.")
-        texts = [f"  {each.cosine:.3f}  {each.text}" for each in self.nearest]
-        lines += (
-            [f"Target texts nearest to it by {self.similarity}, with their cosine:", *texts]
-            if texts
-            else []
-        )
-        return harmless("\n".join(filter(None, lines)))
+        text = one_line(self.text[:_CHARACTERS])
+        lines = [one_line(self.headline), f"  {text}", one_line(self.meaning)]
+        for how, effects in {"raised": self.raised, "lowered": self.lowered}.items():
+            listed = ", ".join(f"{each.part} ({each.effect:+.3g})" for each in effects)
+            lines += [f"Words that {how} the score: {one_line(listed)}."] if listed else []
+        if self.nearest:
+            lines.append("Target texts nearest to it by embedding, with their cosine:")
+        for each in self.nearest:
+            lines.append(f"  {each.cosine:.3f}  {one_line(each.text[:_CHARACTERS])}")
+        return "\n".join(filter(None, lines))
 
 
 def explain(
     out: Path, *, row: str | None = None, text: str | None = None, top: int = 10, machine: Machine
 ) -> Explanation:
     """Explain one score of a run."""
+    if (row is None) == (text is None):
+        raise UsageError("`row` or `text` must be given, and not both. Pass one of them.")
+    if text is not None and not text.strip():
+        raise bad_setting("`text`", "a text that is not empty", text)
+    if top < 1:
+        raise bad_setting("`top`", "1 or more", top)
     folder = SelectionFolder(out)
     with locked(folder.work, "explain", shared=True), undamaged(out):
         manifest = folder.require_scored()
-        resolved = Resolved.stored(manifest)
-        plan = resolved.plan
-        used = plan.method
-        _check(row, text, top, used)
+        plan = Resolved.stored(manifest).plan
+        name = plan.method.name
+        if text is not None and not registry.build(name, plan.method.options).scores_texts:
+            allowed = f"left out for {name}, which cannot score a single text"
+            raise bad_setting("`text`", allowed, text, "Name a row of the corpus with `row`.")
         with machine.running(folder.work) as context:
             context.engine.require_shared(folder.work, "DIR")
             sources = [Source(**s) for s in manifest["corpus"]]
             run = Run.of(context, plan, [], sources, commits=manifest.get("commits", {}))
-            if text is not None:
-                document = Documents(np.zeros(1, np.int64), text_array([text]))
-                units: list[str] = cut_units(document, plan.cut)[1].to_pylist()
-                facts: dict[str, Any] = dict.fromkeys(_OF_SEGMENT)
-            else:
+            facts: dict[str, Any] = dict.fromkeys(("source", "row", "segment", "selected"))
+            facts |= {"copy": False, "repeat": False}
+            if text is None:
                 units, facts = _segment(run, folder, str(row))
-            fingerprint = manifest["encoder"]
+            else:
+                document = Documents(np.zeros(1, np.int64), text_array([text]))
+                units = cut_units(document, plan.cut)[1].to_pylist()
             context.engine.needs_gpu = plan.embed.needs_gpu
             embed = run.pinned(plan.embed)
-            if fingerprint and prepare_encoder(run, embed) != fingerprint:
+            if manifest["encoder"] and prepare_encoder(run, embed) != manifest["encoder"]:
                 raise ModelError(
                     f"The model {plan.embed.embedder} changed since the corpus was scored with it. "
                     "Restore the model, or score again with another `out`."
                 )
-            scorer, target = folder.scorer, Sample(folder.fit, "target")
-            summed = registry.build(used.name, used.options).log_weights
-            job = Explain(used, summed, scorer, target, embed, run.cache, top)
-            explained = run.one(job, units)
+            target = Sample(folder.fit, "target")
+            job = partial(_why, plan.method, folder.scorer, target, embed, run.cache, top)
+            why = run.one(job, units)
         selected = (folder.finished() or {}).get("selected")
         threshold = selected and selected["threshold"]
     if selected is None:
         facts["selected"] = None
-    effects = explained.effects
+    effects = why.pop("effects")
     return Explanation(
-        method=used.name,
+        **{**why, **facts},
+        method=name,
         threshold=threshold,
         text="".join(units) if text is None else text,
         raised=[e for e in effects if e.effect > 0][:top],
         lowered=[e for e in reversed(effects) if e.effect < 0][:top],
-        nearest=explained.nearest,
-        nearest_by=explained.nearest_by,
-        learned_from=explained.learned_from,
-        meaning=explained.meaning,
-        **{"score": explained.score, **facts},
     )
-
-
-_OF_SEGMENT = ("source", "row", "segment", "segments", "selected", "copy", "repeat")
-"""What is stored of a segment and not of another text."""
-
-
-def _check(row: str | None, text: str | None, top: int, used: MethodPlan) -> None:
-    if (row is None) == (text is None):
-        if row is None:
-            raise UsageError("`row` or `text` must be given; nothing was given.")
-        raise UsageError("`row` and `text` exclude each other. Pass one.")
-    if text is not None and not text.strip():
-        raise bad_setting("`text`", "a text that is not empty", text)
-    method = registry.build(used.name, used.options)
-    if text is not None and not method.scores_texts:
-        raise bad_setting(
-            "`text`",
-            f"left out for {used.name}, which cannot score a single text",
-            text,
-            "Name a row of the corpus with `row`.",
-        )
-    if top < 1:
-        raise bad_setting("`top`", "1 or more", top)
 
 
 def _segment(run: Run, folder: SelectionFolder, reference: str) -> tuple[list[str], dict[str, Any]]:
     """A segment's units and stored facts."""
     number, row, segment = _parsed(reference, run.names)
-    shard, nth, places = _shard_of(run, folder, number, row)
-    columns = ("start", "end", "score", "selected", "copy", "segment")
-    *values, segments = table.read_columns(table.part_path(folder.scores, shard), *columns)
-    places_of = dict(zip(segments[places].tolist(), places.tolist(), strict=True))
-    if segment not in places_of:
-        raise bad_setting(
-            "`row`",
-            f"SOURCE:ROW:SEGMENT with a segment from 0 to {max(places_of)} for row {row}",
-            reference,
-        )
-    at = places_of[segment]
-    start, end, score, selected, copy = (column[at] for column in values)
-    facts: dict[str, Any] = {
-        "source": run.names[number],
-        "row": row,
-        "segment": segment,
-        "segments": max(places_of) + 1,
-        "selected": bool(selected),
-        "copy": bool(copy),
-        "repeat": bool(copy) and _is_repeat(folder, shard, at, len(values[0])),
-        "score": float(score),
-    }
-    numbers = corpus.numbering(run.sources)[0]
-    first = max(n for n in numbers if n <= number)  # of the source, or of the run that has it
-    sources = [s for s, n in zip(run.sources, numbers, strict=True) if n == first]
-    row += (number - first) << FILE_BITS
-    return _units(run, sources, nth, row, (int(start), int(end))), facts
-
-
-def _is_repeat(folder: SelectionFolder, shard: int, place: int, n: int) -> bool:
-    """Whether the segment at a place among n of a shard was left out as a repeat."""
-    choose = (folder.finished() or folder.require_scored())["plan"]["choose"]
-    repeats = stored_copies(folder, repeats_kind(choose.get("dedup", "")))
-    return repeats is not None and bool(repeats.documents(shard, n)[place])
-
-
-def _parsed(reference: str, names: Sequence[str]) -> tuple[int, int, int]:
-    """Source number, row and segment; the name of a source can contain colons."""
-    for pattern in (r"(.*):(\d+)", r"(.*):(\d+):(\d+)"):
-        match = re.fullmatch(pattern, reference, re.DOTALL)
-        if match and match[1] in names:
-            return names.index(match[1]), int(match[2]), int(match[3]) if match.re.groups > 2 else 0
-    shown = ", ".join(names[:_SOURCES]) + ", …" * (len(names) > _SOURCES)
-    closest = difflib.get_close_matches(reference.partition(":")[0], names, n=1)
-    guess = f" Did you mean {closest[0]}:{reference.partition(':')[2] or 0}?" if closest else ""
-    raise bad_setting(
-        "`row`",
-        "SOURCE:ROW or SOURCE:ROW:SEGMENT",
-        reference,
-        f"Sources of this run: {shown}.{guess}",
-    )
-
-
-_SOURCES = 10
-"""Highest number of sources in a message."""
-
-
-def _shard_of(
-    run: Run, folder: SelectionFolder, number: int, row: int
-) -> tuple[int, int, NDArray[np.int64]]:
-    """The shard that holds a row of a source: its number in the corpus, and in the source."""
-    # Also the places of the row's segments in the shard.
-    names, nth, last = run.names, 0, -1
-    name = names[number]
+    name, nth, last = run.names[number], 0, -1
     for shard, tally in tallies(folder):
         file = number - tally.source
         if not 0 <= file < tally.files:
             continue
+        numbered = (file << FILE_BITS) + row
         for rejected, _, reason in tally.rejects:
-            if rejected == (file << FILE_BITS) + row:
+            if rejected == numbered:
                 raise InputError(
                     f"Row {row} of {name} has no score, because it was rejected ({reason}). "
                     "Name another row, or correct this one and score again."
                 )
-        rows = table.read_rows(table.part_path(folder.scores, shard), tally.sources(names))
-        positions = np.flatnonzero(rows == (file << FILE_BITS) + row)
-        if len(positions):
-            return shard, nth, positions
+        path = table.part_path(folder.scores, shard)
+        rows = table.read_rows(path, tally.sources(run.names))
+        columns = ("start", "end", "score", "selected", "copy", "segment")
+        *values, segments = table.read_columns(path, *columns)
+        places = np.flatnonzero((rows == numbered) & (segments == segment))
+        if len(places):
+            break
         nth, last = nth + 1, int(in_file(rows[file_of(rows) == file]).max(initial=last))
-    has = f"{name} has rows 0 to {last}" if last >= 0 else f"{name} has no scored row"
-    if run.plan.read.where:
-        has += ", of which `read.where` leaves some out"
-    raise UsageError(f"`row` must name a scored row; {has}; got {row}.")
+    else:
+        has = f"{name} has rows 0 to {last}" if last >= 0 else f"{name} has no scored row"
+        if run.plan.read.where:
+            has += ", of which `read.where` leaves some out"
+        raise UsageError(f"`row` must name a scored row and segment; {has}; got {reference}.")
+    at = int(places[0])
+    start, end, score, selected, copy = (column[at].item() for column in values)
+    choose = (folder.finished() or folder.require_scored())["plan"]["choose"]
+    repeats = stored_copies(folder, repeats_kind(choose.get("dedup", ""))) if copy else None
+    numbers = corpus.numbering(run.sources)[0]
+    first = max(n for n in numbers if n <= number)  # of the source, or of the run that has it
+    sources = [s for s, n in zip(run.sources, numbers, strict=True) if n == first]
+    units = _units(run, sources, nth, row + ((number - first) << FILE_BITS), (start, end))
+    return units, {
+        "source": name,
+        "row": row,
+        "segment": segment,
+        "selected": selected,
+        "copy": copy,
+        "repeat": repeats is not None and bool(repeats.documents(shard, len(rows))[at]),
+        "score": score,
+    }
+
+
+def _parsed(reference: str, names: Sequence[str]) -> tuple[int, int, int]:
+    """Source number, row and segment; the name of a source can contain colons."""
+    for pattern in (r"(.*):(\d+)()", r"(.*):(\d+):(\d+)"):
+        match = re.fullmatch(pattern, reference, re.DOTALL)
+        if match and match[1] in names:
+            return names.index(match[1]), int(match[2]), int(match[3] or 0)
+    shown = ", ".join(names[:_SOURCES]) + ", …" * (len(names) > _SOURCES)
+    allowed = "SOURCE:ROW or SOURCE:ROW:SEGMENT"
+    raise bad_setting("`row`", allowed, reference, f"Sources of this run: {shown}.")
 
 
 def _units(
@@ -296,7 +239,7 @@ def _units(
             f"{changed[0]} changed since it was scored. Restore the file, or score again with "
             "another `out`."
         )
-    read = dataclasses.replace(run.plan.read, strict=False)
+    read = replace(run.plan.read, strict=False)
     with run.stage("find the row"):
         shard = next(itertools.islice(corpus.shards(current, read), nth, None))
     units, texts, _ = read_units(shard, read, run.plan.cut, run.names)
@@ -305,85 +248,43 @@ def _units(
     return unit_texts
 
 
-@dataclass(frozen=True)
-class Neighbor:
-    """A text and its cosine similarity with the explained text."""
-
-    text: str
-    cosine: float
-
-
-@dataclass(frozen=True)
-class Explained:
-    """The explanation of a segment's score."""
-
-    # mean or sum of the units' scores; None for a method that cannot score a single text
-    score: float | None
-    # effects of the n-grams on the score, in descending order; empty for a method that does not
-    # read words
-    effects: list[Effect]
-    nearest: list[Neighbor]  # most similar target texts; none if the units have no word
-    nearest_by: str  # similarity behind `nearest`: `words` (TF-IDF) or `embedding`
-    # most similar corpus texts that the method learned from, if it learned any
-    learned_from: list[Neighbor]
-    meaning: str = ""  # what the score and the effects are, if that needs words
-
-
-@dataclass(frozen=True)
-class Explain:
-    """Explain the score of a segment, given as its units' texts.
-
-    Similarity is the cosine of TF-IDF vectors, or of `domain_cosine` on the run's embeddings.
-    """
-
-    method: MethodPlan
-    summed: bool  # whether a segment's score is the sum of its units' scores, not the mean
-    scorer: Path
-    target: Sample  # the target's texts and, for a method on embeddings, its vectors
-    embed: EmbedPlan
-    cache: Path
-    top: int  # most target texts to return
-
-    def __call__(self, units: list[str]) -> Explained:
-        method = registry.build(self.method.name, self.method.options)
-        texts = text_array(units)
-        if method.encodes:
-            encoded = Paired(texts, load(self.embed, self.cache).encode(texts))
-            by, nearest = "embedding", self._nearest(encoded.vectors, "embedding")
-            batch = read_as(encoded, method.reads)
-        else:
-            by, nearest, batch = "words", self._nearest(texts, "words"), texts
-        if method.scorer is None:
-            return Explained(None, [], nearest, by, [])
-        scorer = restore(self.scorer, registry.scorer_class)
-        if method.fields:  # the numbers are in the row, not in its text
-            return Explained(None, [], nearest, by, [], scorer.meaning())
-        if method.whole_segments:
-            units = ["".join(units)]
-            batch = text_array(units)
-        share = 1.0 if self.summed else 1 / len(units)
-        score = float(scorer.score(batch).sum(dtype=np.float64)) * share
-        learned = scorer.nearest(encoded.vectors)[: self.top] if method.encodes else []
-        examples = [Neighbor(*neighbor) for neighbor in learned]
-        effects = effects_of(scorer, units, share)
-        return Explained(score, effects, nearest, by, examples, scorer.meaning())
-
-    def _nearest(self, batch: Any, by: str) -> list[Neighbor]:
-        if by == "embedding":
-            target = self.target.batch("embedding")
-            similarity = registry.unit_method("domain_cosine", {"centered": False})
-            cosines: NDArray[Any] = similarity.fit(batch, target, seed=0).score(target)
-        else:
-            cosines = word_cosines(batch, self.target.batch("text"))
-        texts = self.target.read_texts()
-        best = np.argsort(-cosines, kind="stable")[: self.top]
-        return [Neighbor(texts[i], float(cosines[i])) for i in best if cosines[i] > 0.0]
-
-
-def effects_of(scorer: Scorer[Any], units: list[str], share: float) -> list[Effect]:
-    """Effects of n-grams on a segment's score; each unit counts by `share`."""
+def _why(
+    used: MethodPlan,
+    scorer_path: Path,
+    target: Sample,  # the target's texts and, for a method on embeddings, its vectors
+    embed: EmbedPlan,
+    cache: Path,
+    top: int,
+    units: list[str],
+) -> dict[str, Any]:
+    """The score of some units, the effects of their n-grams on it, and the nearest texts."""
+    method = registry.build(used.name, used.options)
+    batch: Any = text_array(units)
+    nearest: list[Neighbor] = []
+    if method.encodes:
+        encoded = Paired(batch, load(embed, cache).encode(batch))
+        similarity = registry.unit_method("domain_cosine", {"centered": False})
+        known = target.batch("embedding")
+        cosines = similarity.fit(encoded.vectors, known, seed=0).score(known)
+        texts = target.read_texts()
+        best = np.argsort(-cosines, kind="stable")[:top]
+        nearest = [Neighbor(texts[i], float(cosines[i])) for i in best if cosines[i] > 0.0]
+        batch = read_as(encoded, method.reads)
+    found: dict[str, Any] = {"effects": [], "nearest": nearest, "meaning": ""}
+    if method.scorer is None:
+        return found
+    scorer = restore(scorer_path, registry.scorer_class)
+    found["meaning"] = scorer.meaning()
+    if method.fields:  # the numbers are in the row, not in its text
+        return found
+    if method.whole_segments:
+        units = ["".join(units)]
+        batch = text_array(units)
+    # a segment's score is the sum of its units' log weights, the mean of other scores
+    share = 1.0 if method.log_weights else 1 / len(units)
     sums: defaultdict[str, float] = defaultdict(float)
     for unit in units:
         for effect in scorer.explain(unit):
             sums[effect.part] += effect.effect
-    return sum_by_part(sums.keys(), (float(total * share) for total in sums.values()))
+    found["effects"] = sum_by_part(sums.keys(), (float(n * share) for n in sums.values()))
+    return found | {"score": float(scorer.score(batch).sum(dtype=np.float64)) * share}

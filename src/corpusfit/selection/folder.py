@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -124,21 +123,6 @@ class SelectionFolder(OutFolder):
                 "`corpusfit select`."
             )
         return manifest
-
-
-_OF_A_SELECTION = (
-    *("selected", "pieces", "parts.json", "chosen.json"),
-    *("manifest.json", "examples", "examples.parquet", "spread.safetensors"),
-)
-
-
-def copy_scores(scored: Path, folder: Path) -> None:
-    """Copy the scores of a local run, without its selection, into a folder that is replaced."""
-    aside = folder.with_name(f"{folder.name}.copy")
-    remove(aside, folder)
-    aside.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(scored, aside, ignore=shutil.ignore_patterns(*_OF_A_SELECTION))
-    aside.rename(folder)
 
 
 def read_tallies(marks: Path, shards: Sequence[int]) -> Iterator[Tally]:

@@ -18,7 +18,6 @@ GAIN = {"mean": 0.98765, "low": 0.91234, "high": 1.0, "detectable": 0.12345}
 SPREAD = {"mean": 0.98765, "sd": 0.12345}
 SHARES = {"kl": Made(raw=12.3456, selected=11.2345, falls=1.1111, covered=0.98765)}
 EXAMPLE = Made(split="dev", containment=1.0, source=PATH, row=MANY, text=LONG, excerpt=LONG)
-NEIGHBORS = [Made(cosine=-0.123, text=LONG)]
 
 SHOWN = {
     "select.show_composition": [
@@ -57,10 +56,6 @@ SHOWN = {
             "k": 256,
             "tried": [
                 {"k": 256, "purity": 0.123, "deviation": 0.456, "bic": -1e15, "likelihood": -1e5}
-            ],
-            "baselines": [
-                {"of": "averaged word vectors", "k": 256, "purity": None, "deviation": None}
-                | {"bic": None}
             ],
             "clusters": [
                 {"cluster": 1, "share": 1.0, "words": [LONG] * 10, "units": MANY}
@@ -123,7 +118,6 @@ SHOWN = {
             "comparisons": [],
         }
     ],
-    "explain._neighbors": ["Target texts", NEIGHBORS],
     "methods.methods": [None],
     "split._show_overlaps": [
         [

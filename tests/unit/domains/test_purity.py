@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from corpusfit.domains.describe import confusion, proximity, purity
-from corpusfit.domains.fitting import by_topic
 
 
 def test_the_textbooks_example():
@@ -30,12 +29,6 @@ def test_at_random_the_purity_is_near_the_largest_share():
     assert 0.2 < purity(counts) < 0.23  # the paper's Table 1 has 15.08 with unequal domains
 
 
-def test_topics_of_words_that_never_meet():
-    texts = ["cell kinase assay protein"] * 30 + ["market bank bond share"] * 30
-    of = by_topic(texts, 2, 0)
-    assert set(of[:30]).isdisjoint(of[30:])
-
-
 def test_proximity_is_the_cosine_of_means():
     from sklearn.metrics.pairwise import cosine_similarity
 
@@ -43,7 +36,3 @@ def test_proximity_is_the_cosine_of_means():
     vectors, domains = rng.normal(size=(60, 8)), np.repeat([0, 1, 2], 20)
     means = np.stack([vectors[domains == i].mean(axis=0) for i in range(3)])
     np.testing.assert_allclose(proximity(vectors, domains, 3), cosine_similarity(means), atol=1e-12)
-
-
-def test_texts_without_a_word_in_common_have_one_topic():
-    assert by_topic(["蛋白質 結合", "市場 株式"], 2, 2**40).tolist() == [0, 0]

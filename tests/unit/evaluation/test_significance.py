@@ -12,7 +12,6 @@ from corpusfit.evaluation import significance as resampling
 from corpusfit.evaluation.metrics import accuracy, from_counts
 from corpusfit.evaluation.significance import (
     Comparison,
-    average_gain,
     compare,
     holm,
     interval,
@@ -49,13 +48,6 @@ def drawn(seed, n, seeds, right, base_right):
 
 def scores(tallies_by_seed, name):
     return np.array([float(from_counts(name, t.sum(0))) for t in tallies_by_seed])
-
-
-def test_the_average_gain_is_averaged_over_tasks_before_seeds():
-    base = [[0.5, 0.6, 0.7], [0.1, 0.1, 0.1, 0.9]]
-    ours = [[0.6, 0.6, 0.7], [0.1, 0.2, 0.4]]
-    gains = [0.05, 0.05, 0.15]
-    assert average_gain(ours, base) == pytest.approx((np.mean(gains), np.std(gains, ddof=1)))
 
 
 @pytest.mark.parametrize("name", ["accuracy", "macro_f1"])

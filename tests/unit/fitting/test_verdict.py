@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from corpusfit.core.engine.pace import format_duration
+from corpusfit.evaluation.points import POINTS
 from corpusfit.evaluation.significance import Difference, difference
-from corpusfit.evaluation.tables import POINTS
 from corpusfit.fitting.schedule import MOST, Costs, Schedule, with_replicates
 from corpusfit.fitting.verdict import LOSS, Measure, conclude
 

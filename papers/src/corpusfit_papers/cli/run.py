@@ -12,7 +12,7 @@ import typer
 from corpusfit.contracts import command, say, say_result, table
 
 if TYPE_CHECKING:
-    from corpusfit.evaluation.tables import Table
+    from corpusfit_papers.experiments.rendering import Table
     from corpusfit_papers.experiments.running import Missing, Ran
 
 
@@ -90,7 +90,7 @@ def run(ran: Ran) -> None:
 
 def show_table(shown: Table) -> None:
     """Print a table and its notes."""
-    from corpusfit.evaluation.tables import plain
+    from corpusfit_papers.experiments.rendering import plain
 
     text_columns = [
         name

@@ -19,7 +19,6 @@ from corpusfit.core.errors import TrainingError
 from corpusfit.core.manifest import locked, versions
 from corpusfit.evaluation.finetune import require_models
 from corpusfit.evaluation.reading import read_task
-from corpusfit.evaluation.tables import Table
 from corpusfit.evaluation.task import load_task
 from corpusfit.training.adapting import open_base
 from corpusfit.training.plan import TASK
@@ -31,6 +30,7 @@ from corpusfit_papers.experiments.folder import RecipeFolder
 from corpusfit_papers.experiments.graph import StepGraph, build_graph, with_found
 from corpusfit_papers.experiments.grid import check_plans, task_plan
 from corpusfit_papers.experiments.inputs import RecipeInputs, StoredTask, load_inputs
+from corpusfit_papers.experiments.rendering import Table
 from corpusfit_papers.experiments.scoring import ScoredCells, score_cells
 from corpusfit_papers.experiments.steps import (
     Adapt,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, TypeAlias
@@ -14,17 +14,16 @@ from numpy.typing import NDArray
 
 from corpusfit.contracts import write_bytes
 from corpusfit.embed.contract import file_digest
+from corpusfit.evaluation.points import POINTS
 from corpusfit.evaluation.significance import (
     Comparison,
     Metric,
-    average_gain,
     compare,
     holm,
     interval,
     spread,
     verdict,
 )
-from corpusfit.evaluation.tables import POINTS
 from corpusfit.evaluation.task import Outcome, Task, load_task
 from corpusfit.evaluation.tasks import load
 from corpusfit_papers.experiments.config import Recipe
@@ -315,6 +314,17 @@ def adjusted_pairs(
         text = verdict(figures, adjusted, unit=unit)
         pairs.append(Pair(ours.row, *names, named, alike, figures, adjusted, text, unit))
     return pairs
+
+
+def average_gain(
+    ours: Sequence[Sequence[float]], base: Sequence[Sequence[float]]
+) -> tuple[float, float | None]:
+    """Mean gain over several tasks, and its standard deviation over seeds."""
+    # Gains are averaged over tasks first, so the deviation is over seeds and not over tasks, as in
+    # the last row of TADPOLE's Table 3.
+    seeds = min(len(scores) for scores in (*ours, *base))
+    gains = [np.subtract(a[:seeds], b[:seeds]) for a, b in zip(ours, base, strict=True)]
+    return spread(np.mean(gains, axis=0).tolist())
 
 
 def average_gains(recipe: Recipe, results: list[Result]) -> list[Gain]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import time
 import traceback
@@ -23,12 +24,26 @@ from corpusfit.core.errors import ChangedInputError, StorageError, WorkerError, 
 from corpusfit.core.manifest import versions
 from corpusfit.evaluation.finetune import FineTuning, fine_tune
 from corpusfit.evaluation.task import Outcome, load_task, store_task
-from corpusfit.selection.folder import SelectionFolder, copy_scores
+from corpusfit.selection.folder import SelectionFolder
 from corpusfit.training.adapting import adapt
 from corpusfit_papers.augmenting import Augmentation, with_augmented
 from corpusfit_papers.experiments.folder import RecipeFolder
 from corpusfit_papers.mixing.composing import compose
 from corpusfit_papers.mixing.plan import CompositionPlan
+
+_OF_A_SELECTION = (
+    *("selected", "pieces", "parts.json", "chosen.json"),
+    *("manifest.json", "examples", "examples.parquet", "spread.safetensors"),
+)
+
+
+def copy_scores(scored: Path, folder: Path) -> None:
+    """Copy the scores of a local run, without its selection, into a folder that is replaced."""
+    aside = folder.with_name(f"{folder.name}.copy")
+    remove(aside, folder)
+    aside.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(scored, aside, ignore=shutil.ignore_patterns(*_OF_A_SELECTION))
+    aside.rename(folder)
 
 
 @dataclass(frozen=True)

@@ -9,23 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.contracts import write_bytes
+from corpusfit.evaluation.points import POINTS, Mark, cell
 from corpusfit.evaluation.significance import LEVEL, mark
-from corpusfit.evaluation.tables import (
-    POINTS,
+from corpusfit_papers.experiments.config import BASE, Recipe
+from corpusfit_papers.experiments.costs import Cost, Costs
+from corpusfit_papers.experiments.inputs import RecipeInputs
+from corpusfit_papers.experiments.rendering import (
     Cell,
-    Mark,
     Score,
     Table,
-    cell,
     csv,
     latex,
     markdown,
     plain,
     with_best,
 )
-from corpusfit_papers.experiments.config import BASE, Recipe
-from corpusfit_papers.experiments.costs import Cost, Costs
-from corpusfit_papers.experiments.inputs import RecipeInputs
 from corpusfit_papers.experiments.scoring import Result, ScoredCells
 
 _MAX_CHARACTERS = 200

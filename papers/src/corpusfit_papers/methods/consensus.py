@@ -68,7 +68,6 @@ _DEPTHS = tuple(0.0025 * 2 ** (step / 2) for step in range(13))
 _LEAST = 10
 """Fewest positives, if the sample has at least three times as many units."""
 
-_SHOWN = 500
 """Number of positives kept for display, the most certain first."""
 
 
@@ -83,8 +82,6 @@ class ConsensusScorer(Scorer[Vectors]):
     share: float  # the estimated share of the domain among the corpus's units
     trusted: tuple[float, ...]  # weight of each member's ranking
     positives: int
-    texts: tuple[str, ...]  # positives kept for display, the most certain first
-    directions: Vectors  # [k, d], directions of these texts
 
     @cached_property
     def ratio(self) -> Scorer[Vectors]:
@@ -114,13 +111,6 @@ class ConsensusScorer(Scorer[Vectors]):
             f"units. Trained on the {self.positives:,} corpus units on which these methods agree "
             f"most (with their weights): {', '.join(names)}."
         )
-
-    def nearest(self, vectors: Vectors) -> list[tuple[str, float]]:
-        """The positives, nearest first, with their cosines to the mean of the n vectors."""
-        placed = plain_rows((vectors - self.mean).mean(axis=0, keepdims=True, dtype=np.float64))
-        cosines = products(self.directions, placed / lengths(placed))[:, 0]
-        order = np.argsort(-cosines, kind="stable")
-        return [(self.texts[i], float(cosines[i])) for i in order]
 
 
 def _name(method: str, settings: dict[str, Any]) -> str:
@@ -177,7 +167,6 @@ class Consensus(Method[Paired]):
         scales *= slope
         together = scales[1] * ratios[0].ratio + scales[2] * ratios[1].ratio
         ratio = dataclasses.replace(cluster_ratio, ratio=together.astype(np.float32))
-        shown = best[:_SHOWN]
         return ConsensusScorer(
             mean,
             plain_rows(scales[0] * weights[None]),
@@ -186,8 +175,6 @@ class Consensus(Method[Paired]):
             share,
             tuple(trusted.tolist()),
             len(best),
-            tuple(background.take(shown).texts.to_pylist()),
-            directions[shown],
         )
 
     def _fitted(

@@ -66,10 +66,6 @@ class DomainMooreLewisScorer(Scorer[Paired]):
         """The remark of the domain's scorer."""
         return self.by_domain.remark()
 
-    def nearest(self, vectors: Vectors) -> list[tuple[str, float]]:
-        """The corpus texts on which the domain's scorer was trained."""
-        return self.by_domain.nearest(vectors)
-
     def explain(self, text: str) -> list[Effect]:
         """How much each n-gram raised the score; log2 P(domain) is added to their sum."""
         word_effects = self.by_words.explain(text)

@@ -14,7 +14,6 @@ Piece = TypeVar("Piece")
 _TITLES = {
     "align": "Writing aligned files",
     "assign": "Assigning segments to clusters",
-    "baselines": "Measuring baselines",
     "choose": "Choosing segments",
     "choose k": "Choosing the number of clusters",
     "count": "Counting rows and words",
@@ -33,7 +32,6 @@ _TITLES = {
     "score": "Scoring the corpus",
     "select, adapt and measure": "Selecting, adapting and measuring",
     "take": "Selecting in rounds",
-    "word2vec": "Training word2vec",
     "write": "Writing the text",
 }
 _DOING = {

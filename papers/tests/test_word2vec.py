@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from corpusfit.domains.fitting import word_vectors
-from corpusfit.kernels.word2vec import train_words
+from corpusfit_papers.baselines import word_vectors
+from corpusfit_papers.word2vec import train_words
 
 MASK = 2**64 - 1
 

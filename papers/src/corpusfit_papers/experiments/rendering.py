@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import csv as formats
 import dataclasses
-import io
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from corpusfit.core.escaping import in_markdown, in_sheet, one_line
-
-POINTS = "points"  # The unit of most scores: hundredths
-# Result of a test against the base model: none, significantly better, significantly worse.
-Mark = Literal["", "*", "†"]
+from corpusfit.core.escaping import as_csv, in_markdown, one_line
+from corpusfit.evaluation.points import POINTS, Mark, cell, points
 
 
 @dataclass(frozen=True)
@@ -67,19 +62,6 @@ def with_best(table: Table, among: Literal["row", "column"]) -> Table:
         )
     rows = marked if among == "row" else zip(*marked, strict=True)
     return dataclasses.replace(table, rows=tuple(rows))
-
-
-def cell(mean: float, sd: float | None, unit: str = POINTS) -> str:
-    """A score and its standard deviation, `72.31 ± 4.70`, or the negated error in its unit."""
-    shown, middle = _points, mean
-    if unit != POINTS:
-        shown, middle = "{:.4f}".format, 0.0 - mean
-    return shown(middle) if sd is None else f"{shown(middle)} ± {shown(sd)}"
-
-
-def magnitude(value: float, unit: str) -> float:
-    """A mean as it is shown: the score of an error, such as bits per byte, is stored negated."""
-    return value if unit == POINTS else abs(value)
 
 
 def plain(table: Table) -> list[list[str]]:
@@ -141,15 +123,13 @@ def csv(table: Table) -> str:
     names: list[str] = []
     for name, has_scores in zip(table.columns, wide, strict=True):
         names += [name, f"{name} sd", f"{name} mark"] if has_scores else [name]
-    text = io.StringIO()
-    out = formats.writer(text, lineterminator="\n")
-    out.writerow(map(in_sheet, names))
+    rows = []
     for row in table.rows:
         fields: list[Any] = []
         for entry, has_scores in zip(row, wide, strict=True):
             fields += _in_csv(entry) if has_scores else [entry]
-        out.writerow(map(in_sheet, fields))
-    return text.getvalue()
+        rows.append(fields)
+    return as_csv(names, rows)
 
 
 def _columns(table: Table) -> list[tuple[Cell, ...]]:
@@ -163,10 +143,6 @@ def _figures(table: Table) -> list[bool]:
         and not any(isinstance(entry, str) for entry in column)
         for column in _columns(table)
     ]
-
-
-def _points(share: float) -> str:
-    return f"{round(100 * share, 2) + 0.0:.2f}"  # + 0.0: there is no -0
 
 
 def _plain(entry: Cell) -> str:
@@ -216,8 +192,8 @@ def _in_latex(entry: Cell) -> str:
     if not isinstance(entry, Score):
         text = "--" if entry is None else one_line(_plain(entry))
         return "".join(_LATEX.get(sign, sign) for sign in text)
-    mean = _points(entry.mean)
+    mean = points(entry.mean)
     shown = rf"\mathbf{{{mean}}}" if entry.best else mean
-    below = "" if entry.sd is None else f"_{{{_points(entry.sd)}}}"
+    below = "" if entry.sd is None else f"_{{{points(entry.sd)}}}"
     above = {"": "", "*": "^{*}", "†": r"^{\dagger}"}[entry.mark]
     return f"${shown}{below}{above}$"

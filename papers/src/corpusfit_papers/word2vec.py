@@ -18,16 +18,20 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.kernels.machine_words import GOLDEN, chance
-
 # share of the learning rate that is left at the end
 _LOWEST = 1e-4
+# the step between two states of SplitMix64
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def _next_chance(state: NDArray[np.uint64]) -> Any:
-    state[0] += GOLDEN
-    return chance(state[0])
+    """A number in [0, 1) from the next state of SplitMix64, by its finalizer."""
+    state[0] += _GOLDEN
+    x = state[0]
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return float((x ^ (x >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
 
 
 @njit(cache=True, nogil=True)

@@ -9,13 +9,11 @@ from itertools import pairwise
 import pytest
 from markdown_it import MarkdownIt
 
-from corpusfit.evaluation.tables import (
+from corpusfit_papers.experiments.rendering import (
     Score,
     Table,
-    cell,
     csv,
     latex,
-    magnitude,
     markdown,
     plain,
     records,
@@ -106,13 +104,6 @@ def test_plain_rows_are_text():
         ["ACL-ARC", "72.31 ± 4.70", "71.31 ± 3.83 †"],
         ["average gain", "–", "-0.22 ± 0.31"],
     ]
-
-
-def test_a_score_in_points():
-    assert cell(0.72314, 0.047) == "72.31 ± 4.70"
-    assert cell(0.5, None) == "50.00"
-    assert cell(-0.00001, 0.0) == "0.00 ± 0.00"
-    assert cell(1.0, 0.123456) == "100.00 ± 12.35"
 
 
 @pytest.mark.parametrize("text", NASTY)
@@ -209,8 +200,3 @@ def test_rows_have_one_cell_per_column_and_columns_unique_names():
         Table("t", ("a", "a"), ((1, 2),))
     with pytest.raises(dataclasses.FrozenInstanceError):
         TABLE.title = "other"
-
-
-def test_a_mean_has_the_sign_of_a_score_and_none_of_an_error():
-    means = ((-0.1, "points"), (0.3, "points"), (-0.85, "bits per byte"), (2.5, "nats per token"))
-    assert [magnitude(*mean) for mean in means] == [-0.1, 0.3, 0.85, 2.5]

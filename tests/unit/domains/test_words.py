@@ -1,21 +1,9 @@
-"""Traits and characteristic words, by hand and against scipy."""
+"""Characteristic words, against scipy."""
 
 import numpy as np
 import pytest
 
-from corpusfit.domains.describe import characteristic_words, traits
-
-
-def test_traits_are_counted_by_text():
-    found = traits(["What is 5 % of it?", "the cell divides", "She left.", "Where?"])
-    assert found["texts"] == 4
-    assert found["words"] == (5 + 3 + 2 + 1) / 4
-    assert tuple(found[name] for name in ("numbers", "pronouns", "questions")) == (0.25, 0.5, 0.5)
-    assert found["pronouns_or_questions"] == 0.75
-
-
-def test_traits_of_no_text_are_zero():
-    assert traits([])["words"] == 0.0
+from corpusfit.domains.describe import characteristic_words
 
 
 def test_own_words_are_those_that_diverge_most():
