@@ -41,6 +41,10 @@ SETTINGS = {
     "objective.name=simcse": "Use `objective.name=tsdae`.",
     "task.kind=few_shot": "Run `lm_eval` on the model's folder: docs/evaluating-generative.md.",
     "task.kind=lm_eval": "Run `lm_eval` on the model's folder: docs/evaluating-generative.md.",
+    **dict.fromkeys(
+        ("adapter.reduction", "model.reduction"),
+        "Leave it out: a bottleneck is half as wide as the model, as in mDAPT.",
+    ),
     "likelihood.shots": "Leave it out; only `few_shot` had it.",
     "likelihood.template": "Leave it out; only `few_shot` had it.",
     **dict.fromkeys(
@@ -65,6 +69,9 @@ MOVED = (
     "retrieval",
     "run",
     "tokenizers",
+    # values of settings
+    "adapter.kind=pfeiffer",
+    "model.adapter=pfeiffer",
     # methods
     "betr",
     "bm25",

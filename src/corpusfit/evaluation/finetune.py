@@ -34,7 +34,7 @@ from corpusfit.evaluation.probing import open_encoder
 from corpusfit.evaluation.task import Examples, Outcome, Task, load_examples, load_task
 from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.chance import place_keys
-from corpusfit.training.adapters import trainable_parameters
+from corpusfit.training.adapter import trainable_parameters
 from corpusfit.training.plan import TrainPlan
 from corpusfit.training.schedule import Updates, kept_memory, naming_memory_errors, rate_at
 

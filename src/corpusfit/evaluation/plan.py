@@ -82,12 +82,9 @@ class HeadPlan(Group, group="model"):
             "adapter",
             default="none",
             more="An adapter's folder trains its own adapter",
-            allowed=ADAPTERS,
+            registry=ADAPTERS,
         ),
     ] = ""
-    reduction: Annotated[
-        int, Option("Width of the model divided by the width of a new Pfeiffer bottleneck", above=0)
-    ] = 2
     rank: Annotated[int, Option("Rank of a new LoRA's matrices", above=0)] = 8
     frozen: Annotated[
         bool,

@@ -32,7 +32,8 @@ from corpusfit.selection.publishing import SELECTED, write_model_card
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model, peak
 from corpusfit.text.contract import SIDES
 from corpusfit.text.same_text import FORM
-from corpusfit.training.adapters import require_adaptable
+from corpusfit.training import adapters
+from corpusfit.training.adapter import require_adaptable
 from corpusfit.training.chats import Chats
 from corpusfit.training.contract import Objective
 from corpusfit.training.data import (
@@ -317,7 +318,8 @@ def open_base(
         on_warn=on_warn,
         check=partial(require_memory, plan, hardware) if kind.language_model else None,
         weights=weights,
-        as_stored=(plan.adapter.kind == "lora" and hardware.precision != "fp32")
+        as_stored=bool(plan.adapter.kind and adapters.load(plan.adapter.kind).narrow)
+        and hardware.precision != "fp32"
         and not plan.train.shard,  # divided weights stay in one format
     )
     length = length_of(plan, opened.max_length, hardware.device)

@@ -26,7 +26,7 @@ from corpusfit.embed.hardware import Hardware
 from corpusfit.embed.hardware import memory as free_memory
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training import sharding
-from corpusfit.training.adapters import Base, add_adapter, hold_in_bf16, save_adapter
+from corpusfit.training.adapter import Base, add_adapter, hold_in_bf16, save_adapter
 from corpusfit.training.batches import ChunkTokens, PairPasses, Passes
 from corpusfit.training.contract import Network, Objective
 from corpusfit.training.data import TrainingText

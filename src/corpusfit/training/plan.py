@@ -12,6 +12,8 @@ from corpusfit.core.errors import UsageError, bad_setting
 from corpusfit.core.options import Option
 from corpusfit.core.plan import PRECISIONS, Device, ReadPlan, kind_of
 from corpusfit.core.settings import SEED, Group, Settings
+from corpusfit.training import adapters
+from corpusfit.training.adapters import ADAPTERS
 from corpusfit.training.objectives import OBJECTIVES, load
 
 if TYPE_CHECKING:
@@ -21,7 +23,6 @@ TASK = "task"
 """What --data may be instead of inputs: the task's own texts."""
 ALL, ASSISTANT, COMPLETION = "all", "assistant", "completion"
 """What the loss of a causal model is on: `objective.loss_on`."""
-ADAPTERS = ("pfeiffer", "lora")
 WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
 KEEPS = ("auto", "last", "best")
 OF_SOME = (
@@ -449,13 +450,9 @@ class AdapterPlan(Group, group="adapter"):
             "Adapter to train in place of the model's weights",
             "adapter",
             default="none",
-            more="`pfeiffer` is a bottleneck after each feed-forward layer (mDAPT, appendix D)",
-            allowed=ADAPTERS,
+            registry=ADAPTERS,
         ),
     ] = ""
-    reduction: Annotated[
-        int, Option("Width of the model divided by the width of a bottleneck", above=0)
-    ] = 2
     rank: Annotated[int, Option("Rank of LoRA's matrices", above=0)] = 8
     alpha: Annotated[int, Option("LoRA's scale times its rank", above=0)] = 16
     save: Annotated[
@@ -652,25 +649,29 @@ class AdaptPlan(Settings):
             raise _left_out("train.compile", "with `train.shard`", True, "Take one of them.")
         if self.train.shard and self.train.precision == "fp16":
             raise _left_out("train.shard", "with `train.precision=fp16`", True, "Take fp32.")
-        if self.train.shard and self.adapter.kind == "pfeiffer":
-            raise _left_out("train.shard", "with `adapter.kind=pfeiffer`", True, "Take lora.")
-        for other in ("init", "new_head", "add_tokens"):
-            if self.adapter.kind and getattr(self.model, other):
-                why = {
-                    "init": "an untrained model needs all weights trained",
-                    "new_head": "with an adapter, a new head would stay untrained",
-                    "add_tokens": "with an adapter, new tokens would stay untrained",
-                }[other]
+        if kind := self.adapter.kind:
+            self._check_adapter(kind)
+
+    def _check_adapter(self, kind: str) -> None:
+        """Raise `UsageError` for settings that do not suit the adapter."""
+        adapter, where = adapters.load(kind), f"with `adapter.kind={kind}`"
+        if self.train.shard and not adapter.divides:
+            raise _left_out("train.shard", where, True, "Take lora.")
+        if self.adapter.save == "merged" and not adapter.merges:
+            cure = "Its weights cannot be added to those of the model."
+            raise bad_setting("`adapter.save`", f"apart {where}", "merged", cure)
+        reasons = {
+            "init": "an untrained model needs all weights trained",
+            "new_head": "with an adapter, a new head would stay untrained",
+            "add_tokens": "with an adapter, new tokens would stay untrained",
+        }
+        for other, why in reasons.items():
+            if getattr(self.model, other):
                 cure = f"Leave out one of them; {why}."
-                allowed = f"left out with `model.{other}`"
-                raise bad_setting("`adapter.kind`", allowed, self.adapter.kind, cure)
-        merged = not self.adapter.kind or (self.adapter.kind, self.adapter.save) == (
-            "lora",
-            "merged",
-        )
-        if self.then_task.on and not merged:
+                raise bad_setting("`adapter.kind`", f"left out with `model.{other}`", kind, cure)
+        if self.then_task.on and self.adapter.save != "merged":
             cure = "Or merge the adapter: `adapter.kind=lora` `adapter.save=merged`."
-            raise _left_out("then_task.on", "with `adapter.kind`", self.adapter.kind, cure)
+            raise _left_out("then_task.on", "with `adapter.kind`", kind, cure)
 
     def _check_objective(self) -> None:
         """Raise `UsageError` for settings that do not suit the objective."""

@@ -7,15 +7,16 @@ import warnings
 import pytest
 
 from corpusfit.core.errors import ModelError, UsageError
-from corpusfit.training.adapters import (
+from corpusfit.training.adapter import (
     Base,
+    adapter_of,
     add_adapter,
-    linear_layers,
     open_adapted,
-    pfeiffer_weights,
     save_adapter,
     trainable_parameters,
 )
+from corpusfit.training.adapters.lora import linear_layers
+from corpusfit.training.adapters.pfeiffer import Pfeiffer
 from corpusfit.training.models import fingerprint
 from corpusfit.training.plan import AdapterPlan
 
@@ -155,7 +156,7 @@ def test_a_bottleneck_is_mdapts_formula():
     layer.output.dense.register_forward_hook(lambda _m, _a, out: seen.update(r=out))
     layer.register_forward_hook(lambda _m, _a, out: seen.update(out=out))
     states(model)
-    weights = {n: p for n, p in pfeiffer_weights(model).items() if ".1." in n}
+    weights = {n: p for n, p in adapter_of(PFEIFFER).weights(model).items() if ".1." in n}
     d, d0, u, u0 = (
         weights[f"encoder.layer.1.output.LayerNorm.pfeiffer.{n}"]
         for n in ("down.weight", "down.bias", "up.weight", "up.bias")
@@ -178,7 +179,8 @@ def test_a_bottleneck_is_mdapts_formula():
 
 def test_a_bottleneck_without_a_norm_after_it_reads_what_the_block_gives():
     model = build("GPT2", BEFORE_NORM["GPT2"], head=False)
-    add_adapter(model, AdapterPlan(kind="pfeiffer", reduction=4), seed=3)
+    model.requires_grad_(False)
+    Pfeiffer(reduction=4).insert(model, seed=3)
     disturb(model)
     seen = {}
     block = model.h[0].mlp

@@ -14,7 +14,7 @@ from shapes import CAUSAL, ENDS, MASKED, NO_SDPA, SHARED  # noqa: E402
 from corpusfit.core.errors import ModelError  # noqa: E402
 from corpusfit.embed.hardware import Hardware  # noqa: E402
 from corpusfit.training import memory as counting  # noqa: E402
-from corpusfit.training.adapters import add_adapter, trainable_parameters  # noqa: E402
+from corpusfit.training.adapter import add_adapter, trainable_parameters  # noqa: E402
 from corpusfit.training.memory import choose, outline, require_memory  # noqa: E402
 from corpusfit.training.plan import AdaptPlan  # noqa: E402
 

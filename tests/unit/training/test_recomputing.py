@@ -11,7 +11,7 @@ from corpusfit.embed.hardware import Hardware, seed_generators  # noqa: E402
 from corpusfit.embed.losses import cross_entropies  # noqa: E402
 from corpusfit.embed.prediction import Predictor  # noqa: E402
 from corpusfit.training import memory  # noqa: E402
-from corpusfit.training.adapters import add_adapter, trainable_parameters  # noqa: E402
+from corpusfit.training.adapter import add_adapter, trainable_parameters  # noqa: E402
 from corpusfit.training.memory import choose  # noqa: E402
 from corpusfit.training.models import recomputable, recompute  # noqa: E402
 from corpusfit.training.plan import AdapterPlan, AdaptPlan  # noqa: E402
