@@ -13,6 +13,9 @@ from .scoring.contract import setting as setting  # a method's field with limits
 from .scoring.contract import require_fit as require_fit  # check a scorer's arrays
 from .scoring.checks import check_method as check_method  # what every method keeps to
 
+# Adapters: new weights in a frozen model, trained in place of its own
+from .training.adapter import Adapter as Adapter  # inserted, its weights by name, its files
+
 # Commands: a function that prints the result of the public function of its name
 from .cli.options import command as command  # makes one; an entry point names its module
 from .cli.show import say as say  # a line beside the result
@@ -85,7 +88,6 @@ from .embed.folders import ModelSetting as ModelSetting  # how messages name a m
 from .embed.folders import find as find  # the folder of a model, from the hub too
 from .embed.folders import is_static as is_static  # whether a folder's model has no network
 from .embed.folders import model_files as model_files  # that decide what a model computes
-from .embed.folders import read_json as read_json  # a file of a model's folder
 from .embed.folders import transformer_folder as transformer_folder  # checked before it is opened
 from .embed.claims import require_own_code as require_own_code  # of a stored configuration
 from .core.plan import EmbedPlan as EmbedPlan  # how texts are embedded

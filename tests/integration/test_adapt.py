@@ -267,7 +267,7 @@ def test_a_finished_training_is_not_done_again(adapt, inline):
         {},
         {"epochs": 0.7, "settings": ["train.keep=best", "train.evaluations=3"]},
         {"objective": "mlm+nsp"},
-        {"adapter": "pfeiffer"},
+        {"adapter": "lora"},
     ],
 )
 def test_stopped_it_goes_on_and_reads_nothing_again(adapt, inline, monkeypatch, words, tmp_path):

@@ -200,7 +200,6 @@ def test_held_out_texts_are_in_neither_phase(adapt, own):
     [
         ({"data": "task"}, UsageError, "`then_task.on"),
         ({"task": ()}, UsageError, "`task"),
-        ({"adapter": "pfeiffer"}, UsageError, "`then_task.on.*`adapter"),
         ({"adapter": "lora"}, UsageError, r"adapter\.save=merged"),
         ({"then_task": None, "settings": ["then_task.max_steps=3"]}, UsageError, "`then_task.on"),
         (

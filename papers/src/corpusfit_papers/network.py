@@ -18,7 +18,6 @@ from corpusfit.contracts import (
     cross_entropies,
     find,
     open_complete,
-    read_json,
     reads_ahead,
     require_own_code,
     seeded,
@@ -100,7 +99,8 @@ def language_model_folder(name: str, setting: ModelSetting) -> tuple[Path, bool]
         ModelError: its architecture predicts no tokens.
     """
     folder = transformer_folder(find(name, once=True, setting=setting), setting)
-    names = read_json(folder / "config.json", {}, setting).get("architectures") or ["none"]
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    names = config.get("architectures") or ["none"]
     # a name with "With" is of an older masked model, such as XLMWithLMHeadModel
     causal = any(n.endswith(("CausalLM", "LMHeadModel")) and "With" not in n for n in names)
     if not causal and not any(n.endswith(("ForMaskedLM", "ForPreTraining")) for n in names):

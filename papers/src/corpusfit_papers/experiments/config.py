@@ -135,7 +135,7 @@ class Selector:
                 raise bad_setting("fractions", "in (0, 1]", share, "For a tenth, use 0.1.")
         for setting, allowed in (
             ("weights", WEIGHTS),
-            ("adapters", ("", *ADAPTERS)),
+            ("adapters", ("", *ADAPTERS.names())),
             ("augment", ("", *AUGMENTS)),
         ):
             for value in getattr(self, setting):

@@ -178,7 +178,7 @@ def tune_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask) 
     """
     plan, sizes = task_plan(recipe, task), selector.adapt.adapter
     adapter = cell.adapter if selector.strategy == BASE else ""
-    model = HeadPlan(adapter=adapter, reduction=sizes.reduction, rank=sizes.rank)
+    model = HeadPlan(adapter=adapter, rank=sizes.rank)
     augment = dataclasses.replace(plan.augment, kind=cell.augment)
     if cell.augment != "backtranslate":  # the only one with models
         augment = dataclasses.replace(augment, mt="", mt_back="")

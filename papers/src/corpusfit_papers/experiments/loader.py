@@ -51,7 +51,6 @@ _ELSEWHERE: dict[str, dict[str, str]] = {
     "evaluate": {
         "model.name": "models",
         "model.adapter": "adapters",
-        "model.reduction": "adapt.adapter.reduction",
         "model.rank": "adapt.adapter.rank",
         "task.metric": "tasks.metric",
         "augment.kind": "augment",

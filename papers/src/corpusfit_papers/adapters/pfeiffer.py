@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
-from corpusfit.core.errors import ModelError
-from corpusfit.training.adapter import Adapter
+from corpusfit.contracts import Adapter, ModelError
 
 if TYPE_CHECKING:
     import torch
