@@ -59,7 +59,7 @@ def test_both_phases_are_the_two_commands_run_by_hand(adapt, jsonl, own, words):
         words["adapter"], settings = "lora", ["adapter.save=merged"]
     both = adapt("both", [*settings, *THEN], task=own, then_task=True, **words)
     first = adapt("first", settings, task=own, **words)
-    by_hand = {"data": "task", "task": own, "model": first.path, "preset": "tapt"}
+    by_hand = {"data": "task", "task": own, "model": first.path}
     second = {k: v for k, v in SECOND.items() if k != "evaluations"}
     evaluations = f"train.evaluations={SECOND['evaluations']}"
     after = adapt("second", [*settings, evaluations], **{**words, **by_hand, **second})

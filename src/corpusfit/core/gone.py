@@ -51,6 +51,8 @@ SETTINGS = {
         ("read.query", "task.query"),
         "A database is exported first: sqlite3 -header -csv DATABASE 'SELECT …' > rows.csv",
     ),
+    "preset": "Pass the file of the paper's settings, such as `--plan papers/plans/tadpole.toml`; "
+    "`--data task` alone sets those of TAPT.",
     "shots": "Leave it out; only `few_shot` had it.",
     "objective.temperature": "Leave it out; only `simcse` had it.",
 }

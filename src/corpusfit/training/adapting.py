@@ -164,7 +164,7 @@ def adapt(
         try:
             with naming_memory_errors(no_room_error(hardware.device)):
                 facts = runner.run(ready, folder)
-            # on task text alone, the command sets every setting of the preset
+            # on task text alone, the command sets every setting, also those of `TAPT`
             on_task = list(data) == [TASK]
             texts = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
             texts = {"data": list(data) if on_task else absolute(data), **texts}

@@ -317,7 +317,7 @@ class TrainPlan(Group, group="train"):
         Option(
             "Texts per training step, in place of `train.batch`; a long text that is cut into "
             "several parts counts as several",
-            default="none; 256 with `preset=tapt`",
+            default="none; 256 with `data=task`",
             above=0,
         ),
     ] = None
