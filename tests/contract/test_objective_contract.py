@@ -12,7 +12,6 @@ VALUES = {
     "objective.smoothing": 0.2,
     "objective.delete": 0.3,
     "objective.loss_on": "assistant",
-    "model.add_tokens": 5,
     "model.pooling": "cls",
     "adapter.kind": "lora",
     "train.best_by": "bleu",

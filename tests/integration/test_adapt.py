@@ -767,19 +767,6 @@ def test_effective_size_is_kishs(adapt, selections):
     assert share == pytest.approx(per_text / len(w), abs=0.05)
 
 
-def test_new_words_are_trained_and_saved(adapt, selections, tiny_lm):
-    import transformers
-
-    run = adapt(data=selections / "top", max_steps=3, add_tokens=4)
-    before = len(transformers.AutoTokenizer.from_pretrained(tiny_lm))
-    assert len(transformers.AutoTokenizer.from_pretrained(run.path)) == before + 4
-    model = transformers.AutoModelForMaskedLM.from_pretrained(run.path)
-    assert model.config.vocab_size == model.get_output_embeddings().bias.numel() == before + 4
-    assert adapt(data=selections / "top", max_steps=3, add_tokens=4).manifest == run.manifest
-    other = adapt(data=selections / "top", max_steps=3, add_tokens=3, overwrite=True)
-    assert other.manifest["base"]["fingerprint"] != run.manifest["base"]["fingerprint"]
-
-
 def test_texts_in_memory_train_the_model_that_their_file_trains(adapt, data):
     import pandas as pd
 

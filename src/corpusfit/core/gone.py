@@ -51,6 +51,13 @@ SETTINGS = {
         ("read.query", "task.query"),
         "A database is exported first: sqlite3 -header -csv DATABASE 'SELECT …' > rows.csv",
     ),
+    **dict.fromkeys(
+        ("add_tokens", "model.add_tokens"),
+        "Add the words with transformers (`tokenizer.add_tokens`, "
+        "`model.resize_token_embeddings`), save both, and name their folder as the model.",
+    ),
+    "train.compile": "Leave it out: the weights are the same but for rounding.",
+    "finetune.max_grad_norm": "Leave it out: gradients are scaled down to a norm of 1.",
     "preset": "Pass the file of the paper's settings, such as `--plan papers/plans/tadpole.toml`; "
     "`--data task` alone sets those of TAPT.",
     "shots": "Leave it out; only `few_shot` had it.",

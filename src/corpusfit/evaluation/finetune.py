@@ -127,7 +127,6 @@ class _FineTuning:
             learning_rate=settings.learning_rate,
             warmup_steps=settings.warmup_steps or 0.0,
             weight_decay=settings.weight_decay,
-            max_grad_norm=settings.max_grad_norm,
         )
         updates = Updates(parameters, train_plan)
         self._report(0)

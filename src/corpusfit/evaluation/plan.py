@@ -24,14 +24,13 @@ from corpusfit.core.plan import (
 )
 from corpusfit.core.settings import SEED, Group, Settings, one_of
 from corpusfit.evaluation.tasks import TASKS, load, metrics, names
+from corpusfit.training.adapters import ADAPTERS
 from corpusfit.training.plan import (
-    ADAPTERS,
     ALL,
     ASSISTANT,
     COMPLETION,
     WARMUP,
     DecodePlan,
-    MaxGradNorm,
     WeightDecay,
 )
 
@@ -265,7 +264,6 @@ class FinetunePlan(Group, group="finetune"):
         ),
     ] = None
     weight_decay: WeightDecay = 0.01
-    max_grad_norm: MaxGradNorm = 1.0
     precision: Annotated[
         str,
         Option(

@@ -61,8 +61,6 @@ from corpusfit.training.inputs import (
 from corpusfit.training.memory import require_memory
 from corpusfit.training.models import (
     LoadedModel,
-    add_words,
-    find_new_words,
     open_model,
     recomputable,
 )
@@ -357,14 +355,13 @@ def _opened(
     hardware: Hardware,
     progress: Progress,
 ) -> LoadedModel:
-    """The untrained model, or the base with the tags and the words that join its vocabulary."""
-    sampled = texts, plan.seed, guarded, plan.model.tokenizer_characters
+    """The untrained model, or the base with the tags."""
     if base is None:
         sample = sample_pairs if plan.objective.kind.pairs else sample_texts
         return new_model(
             plan.model.init,
             plan.objective.name,
-            sample(*sampled),
+            sample(texts, plan.seed, guarded, plan.model.tokenizer_characters),
             vocabulary=plan.model.vocabulary,
             tags=tags,
             dropout=plan.model.dropout,
@@ -372,20 +369,7 @@ def _opened(
             seed=plan.seed,
         )
     add_tags(base, tags, plan.seed)
-    if not plan.model.add_tokens:
-        return base
-    new = find_new_words(sample_texts(*sampled), base, plan.model.add_tokens)
-    examples = f", such as {', '.join(new.words[:3])}" if new.words else ""
-    progress.note(
-        f"{len(new.words):,} words join the vocabulary{examples}; the data's words take "
-        f"{new.shorter:.1%} fewer tokens."
-    )
-    if new.passed:
-        progress.note(
-            f"{len(new.passed):,} frequent words cannot join it, as the tokenizer has them as "
-            f"pieces of other words or cannot read them as one token: {', '.join(new.passed)}."
-        )
-    return add_words(base, new, plan.objective.name)
+    return base
 
 
 _STEPS = 5

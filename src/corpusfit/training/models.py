@@ -1,18 +1,15 @@
-"""Opens a language model for continued pre-training, checks and extends it, and saves it."""
+"""Opens a language model for continued pre-training, checks it, and saves it."""
 
 from __future__ import annotations
 
 import copy
 import json
-import re
 import shutil
 import tempfile
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,6 @@ from corpusfit.core.errors import (
     CorpusfitError,
     ModelError,
     StorageError,
-    bad_setting,
     machine_fault,
     raise_machine_fault,
 )
@@ -46,7 +42,6 @@ from corpusfit.training.objectives import load
 from corpusfit.training.plan import ModelPlan
 from corpusfit.training.special_tokens import (
     SpecialTokens,
-    backend_tokenizer,
     special_tokens_of,
     special_tokens_of_translator,
 )
@@ -64,9 +59,6 @@ _DROPOUTS = {
     *("resid_pdrop", "embd_pdrop", "attn_pdrop"),  # GPT-2
 }
 """Settings of a model that are a dropout."""
-_WORD = re.compile(r"(?<!\w)[^\W\d_]{3,}(?!\w)")
-_BEFORE = "a "
-_BATCH = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,19 +292,6 @@ def recompute(model: Any) -> None:
         layer.gradient_checkpointing = True
 
 
-def compile_model(model: Any) -> None:
-    """Compile a model in place, its weights and their names untouched (`train.compile`)."""
-    import torch
-
-    try:
-        torch.compile(torch.sin)(torch.ones(2, device=model.device))
-    except Exception as e:  # a compiler that is missing or broken raises many kinds of exceptions
-        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        cure = f"torch cannot compile on this machine: {reason}"
-        raise bad_setting("`train.compile`", "false here", "true", cure) from e
-    model.compile()
-
-
 def _unfit(name: str, objective: str, why: str, instead: str) -> ModelError:
     return ModelError(
         f"`model.name`: {name} cannot be trained with `objective.name={objective}`: {why}. "
@@ -355,87 +334,3 @@ def save_model(
         raise (machine_fault(e, message) or StorageError(f"{message}: {e}.")) from e
     finally:
         remove(aside)
-
-
-@dataclass(frozen=True)
-class NewWords:
-    """Words to add, and what they change."""
-
-    words: tuple[str, ...]  # in the order of their ids
-    pieces: tuple[tuple[int, ...], ...]  # token ids of each word before it is added
-    shorter: float  # the share of the texts' word tokens that they save
-    # words that would save as much but that the tokenizer still splits, for instance because
-    # its vocabulary has them as a piece of other words
-    passed: tuple[str, ...] = ()
-
-
-def find_new_words(texts: Iterable[str], opened: LoadedModel, max_words: int) -> NewWords:
-    """The words of texts that save most tokens as tokens of their own."""
-    # A word is three or more letters, as the tokenizer normalizes them. It saves one token
-    # less than it has pieces, each time that it occurs; words that save as many are in
-    # alphabetical order.
-    backend = backend_tokenizer(opened.tokenizer, opened.name)
-    plain = backend.normalizer.normalize_str if backend.normalizer else str
-    blank = plain("a b")[1:-1]  # some normalizers replace spaces
-    counts: Counter[str] = Counter()
-    for text in texts:
-        counts.update(_WORD.findall(plain(text).replace(blank, " ")))
-    words = sorted(counts)
-    before = len(backend.encode(_BEFORE.strip(), add_special_tokens=False))
-    pieces: dict[str, tuple[int, ...]] = {}
-    for at in range(0, len(words), _BATCH):
-        batch = words[at : at + _BATCH]
-        encoded = backend.encode_batch([_BEFORE + word for word in batch], add_special_tokens=False)
-        pieces |= {word: tuple(e.ids[before:]) for word, e in zip(batch, encoded, strict=True)}
-    saves = {word: counts[word] * (len(pieces[word]) - 1) for word in words}
-    ranked = iter(sorted((w for w in words if saves[w] > 0), key=lambda w: (-saves[w], w)))
-    chosen: list[str] = []
-    passed: list[str] = []
-    while more := list(islice(ranked, max_words - len(chosen))):
-        candidates = [*chosen, *more]
-        # add all candidates to a copy, and keep those that it reads as one token in context
-        trial = backend_tokenizer(opened.tokenizer, opened.name)
-        vocabulary = trial.get_vocab(with_added_tokens=True).keys()
-        new = [word for word in candidates if word not in vocabulary]
-        trial.add_tokens(_added(trial, new))
-        sentences = [f"{_BEFORE}{word} b" for word in new]
-        ids = zip(new, trial.encode_batch(sentences, add_special_tokens=False), strict=True)
-        whole_words = {word for word, coded in ids if trial.token_to_id(word) in coded.ids}
-        passed += [word for word in candidates if word not in whole_words]
-        chosen = [word for word in candidates if word in whole_words]
-    whole = sum(counts[word] * len(pieces[word]) for word in words)
-    shorter = sum(saves[word] for word in chosen) / max(1, whole)
-    return NewWords(tuple(chosen), tuple(pieces[w] for w in chosen), shorter, tuple(passed))
-
-
-def _added(backend: Any, words: Sequence[str]) -> list[Any]:
-    """Words as tokens to add: whole words alone, with the space before them."""
-    from tokenizers import AddedToken
-
-    options = {"single_word": True, "lstrip": True, "normalized": backend.normalizer is not None}
-    return [AddedToken(word, **options) for word in words]
-
-
-def add_words(opened: LoadedModel, new: NewWords, objective: str) -> LoadedModel:
-    """Add words to the tokenizer and the model, in place, as tokens."""
-    # The embedding of a word, and its row and bias in the head, are the means of its pieces'.
-    # Reference: Gee et al. (2022), Fast Vocabulary Transfer, section 3.2 (the mean of the
-    # pieces).
-    import torch
-
-    model, tokenizer = opened.model, opened.tokenizer
-    first = len(tokenizer)
-    tokenizer.add_tokens(_added(backend_tokenizer(tokenizer, opened.name), new.words))
-    if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
-        with quiet():
-            model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    head = model.get_output_embeddings()
-    tables = {id(m.weight): m.weight for m in (model.get_input_embeddings(), head) if m is not None}
-    bias = getattr(head, "bias", None)
-    with torch.no_grad():
-        for table in [*tables.values(), *([] if bias is None else [bias])]:
-            for row, pieces in enumerate(new.pieces, first):
-                table[row] = table[list(pieces)].mean(dim=0)
-    fingerprint = digest({"kind": "words 1", "model": opened.fingerprint, "words": new.words})
-    extended = checked_model(model, tokenizer, objective, opened.name, fingerprint)
-    return replace(extended, commit=opened.commit, dtype=opened.dtype)

@@ -35,7 +35,6 @@ from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.memory import choose, outline
 from corpusfit.training.models import (
     LoadedModel,
-    compile_model,
     open_model,
     recomputable,
     recompute,
@@ -151,9 +150,6 @@ def assemble_training(
             f"To fit into {(room or 0) / 1e9:.1f} GB of memory, a forward pass takes "
             f"{rows * ready.length:,} tokens{how}."
         )
-    if plan.train.compile:
-        progress.note("The model is compiled in the first steps, which takes minutes.")
-        compile_model(model)
     bleu = None
     if plan.train.best_by == "bleu":
         if TASK not in text.heldout:
@@ -228,7 +224,7 @@ def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predict
     predictor, packing = Predictor(model), None
     if ready.objective.packs:
         causal, kernels = ready.objective.causal, hardware.varlen
-        if causal and hardware.cpu_bf16 and not plan.train.compile:  # it would compile each block
+        if causal and hardware.cpu_bf16:
             from corpusfit.training import attention
 
             kernels = [attention.register()]

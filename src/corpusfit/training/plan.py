@@ -27,8 +27,8 @@ WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
 KEEPS = ("auto", "last", "best")
 OF_SOME = (
     *("objective.mask", "objective.whole_word", "objective.smoothing", "objective.tag_domains"),
-    *("objective.delete", "objective.loss_on", "model.add_tokens", "model.pooling"),
-    *("adapter.kind", "train.shard", "train.compile", "train.best_by"),
+    *("objective.delete", "objective.loss_on", "model.pooling"),
+    *("adapter.kind", "train.shard", "train.best_by"),
 )
 """Settings that go with some objectives only: those whose `Objective.takes` has them."""
 
@@ -38,9 +38,6 @@ def _left_out(setting: str, where: str, got: object, cure: str) -> UsageError:
 
 
 WeightDecay = Annotated[float, Option("Weight decay, except on biases and norms", minimum=0)]
-MaxGradNorm = Annotated[
-    float, Option("Largest norm of the gradient; larger gradients are scaled down", above=0)
-]
 _CHARACTERS = 10_000_000  # a vocabulary hardly changes with more of the same text
 _RATE = "Highest learning rate of AdamW"
 WARMUP = "Steps over which the learning rate rises; below 1, their share of all steps"
@@ -86,20 +83,11 @@ class ModelPlan(Group, group="model"):
     tokenizer_characters: Annotated[
         int,
         Option(
-            "Characters of the data to learn a new tokenizer or `model.add_tokens` from, for "
-            "pairs on each side; 0 means all",
+            "Characters of the data to learn a new tokenizer from, for pairs on each side; 0 "
+            "means all",
             minimum=0,
         ),
     ] = _CHARACTERS
-    add_tokens: Annotated[
-        int,
-        Option(
-            "Number of frequent words of the data to add to the vocabulary; each starts as the "
-            "mean of its pieces",
-            "add_tokens",
-            minimum=0,
-        ),
-    ] = 0
     dropout: Annotated[
         float | None,
         Option(
@@ -131,17 +119,9 @@ class ModelPlan(Group, group="model"):
             allowed = "0, or 300 or more, as every character needs a token"
             cure = "For example `model.vocabulary=8192`."
             raise bad_setting("`model.vocabulary`", allowed, self.vocabulary, cure)
-        if self.tokenizer_characters != _CHARACTERS and not (self.init or self.add_tokens):
-            allowed = "left out without `model.init` or `model.add_tokens`"
-            got = self.tokenizer_characters
+        if self.tokenizer_characters != _CHARACTERS and not self.init:
+            allowed, got = "left out without `model.init`", self.tokenizer_characters
             raise bad_setting("`model.tokenizer_characters`", allowed, got, "Leave it out.")
-        if self.add_tokens and self.init:
-            raise _left_out(
-                "model.add_tokens",
-                "with `model.init`, whose vocabulary is of the data",
-                self.add_tokens,
-                "Leave it out.",
-            )
 
 
 @dataclass(frozen=True)
@@ -358,7 +338,9 @@ class TrainPlan(Group, group="train"):
         float, Option("Decay of AdamW's mean of squared gradients", minimum=0, below=1)
     ] = 0.999
     weight_decay: WeightDecay = 0.01
-    max_grad_norm: MaxGradNorm = 1.0
+    max_grad_norm: Annotated[
+        float, Option("Largest norm of the gradient; larger gradients are scaled down", above=0)
+    ] = 1.0
     keep: Annotated[
         str,
         Option(
@@ -405,14 +387,6 @@ class TrainPlan(Group, group="train"):
             allowed=("auto", "on", "off"),
         ),
     ] = "auto"
-    compile: Annotated[
-        bool,
-        Option(
-            "Compile the model with `torch.compile`, in the first steps, which then take minutes; "
-            "later ones may be faster. Only for `objective.name` mlm and causal, and not with "
-            "`train.shard`"
-        ),
-    ] = False
     precision: Annotated[
         str,
         Option(
@@ -558,7 +532,6 @@ _INSTEAD = {
     "save_steps": "train.checkpoint_minutes",
     "save_total_limit": "train.checkpoints",
     "seed": "seed",
-    "torch_compile": "train.compile",
     "use_cpu": "train.device",
     **{
         name: f"train.{name}"
@@ -645,8 +618,6 @@ class AdaptPlan(Settings):
 
     def _check_together(self) -> None:
         self._check_objective()
-        if self.train.shard and self.train.compile:
-            raise _left_out("train.compile", "with `train.shard`", True, "Take one of them.")
         if self.train.shard and self.train.precision == "fp16":
             raise _left_out("train.shard", "with `train.precision=fp16`", True, "Take fp32.")
         if kind := self.adapter.kind:
@@ -663,7 +634,6 @@ class AdaptPlan(Settings):
         reasons = {
             "init": "an untrained model needs all weights trained",
             "new_head": "with an adapter, a new head would stay untrained",
-            "add_tokens": "with an adapter, new tokens would stay untrained",
         }
         for other, why in reasons.items():
             if getattr(self.model, other):

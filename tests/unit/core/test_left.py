@@ -17,7 +17,10 @@ PLANS = {
     "objective": AdaptPlan,
     "task": EvaluatePlan,
     "likelihood": EvaluatePlan,
+    "adapter": AdaptPlan,
+    "finetune": EvaluatePlan,
     "read": Plan,
+    "train": AdaptPlan,
 }
 NAMES = [name for name in SETTINGS if name.partition(".")[0] in PLANS]
 

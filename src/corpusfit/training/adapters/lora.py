@@ -145,7 +145,8 @@ def _is_causal(model: Any) -> bool:
     """Whether a model is a causal one, with its head."""
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
-    return type(model).__name__ == MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(model.config.model_type)
+    name = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(model.config.model_type)
+    return type(model).__name__ == name
 
 
 def linear_layers(base: Any) -> list[str]:

@@ -29,8 +29,8 @@ class MaskedLM(RowObjective):
     instead = "causal"
     language_model = True
     takes: ClassVar[tuple[str, ...]] = (
-        *("objective.mask", "objective.whole_word", "model.add_tokens", "adapter.kind"),
-        *("train.shard", "train.compile"),
+        *("objective.mask", "objective.whole_word", "adapter.kind"),
+        "train.shard",
     )
     sizes = SIZES
 
