@@ -202,11 +202,6 @@ def test_held_out_texts_are_in_neither_phase(adapt, own):
         ({"task": ()}, UsageError, "`task"),
         ({"adapter": "lora"}, UsageError, r"adapter\.save=merged"),
         ({"then_task": None, "settings": ["then_task.max_steps=3"]}, UsageError, "`then_task.on"),
-        (
-            {"settings": ["then_task.max_steps=3", "then_task.epochs=3"]},
-            UsageError,
-            r"then_task\.max_steps",
-        ),
         ({"settings": ["then_task.keep=worst"]}, UsageError, r"then_task\.keep"),
         ({"one": True}, EmptyInputError, r"then_task\.keep=last"),
         ({"all": True}, EmptyInputError, "`guard"),

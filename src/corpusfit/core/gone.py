@@ -56,6 +56,8 @@ SETTINGS = {
         "Add the words with transformers (`tokenizer.add_tokens`, "
         "`model.resize_token_embeddings`), save both, and name their folder as the model.",
     ),
+    "mix.task_heldout": "Leave it out: a tenth of the task's texts is held out.",
+    "then_task.epochs": "Set `then_task.max_steps`.",
     "train.compile": "Leave it out: the weights are the same but for rounding.",
     "finetune.max_grad_norm": "Leave it out: gradients are scaled down to a norm of 1.",
     "preset": "Pass the file of the paper's settings, such as `--plan papers/plans/tadpole.toml`; "

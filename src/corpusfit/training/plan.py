@@ -245,14 +245,6 @@ class MixPlan(Group, group="mix"):
             above=0,
         ),
     ] = None
-    task_heldout: Annotated[
-        float,
-        Option(
-            "Share of the task's texts to hold out, with `data=task` or `then_task.on`",
-            above=0,
-            below=1,
-        ),
-    ] = 0.1
 
 
 @dataclass(frozen=True)
@@ -465,10 +457,6 @@ class ThenTaskPlan(Group, group="then_task"):
             above=0,
         ),
     ] = None
-    epochs: Annotated[
-        float | None,
-        Option("Passes over the task's texts", default="set by `then_task.max_steps`", above=0),
-    ] = None
     batch: Annotated[
         int | None,
         Option(
@@ -496,10 +484,6 @@ class ThenTaskPlan(Group, group="then_task"):
                 if (got := getattr(self, setting)) != plain:
                     allowed, cure = "left out without `then_task.on`", "Add `then_task.on=true`."
                     raise bad_setting(f"`then_task.{setting}`", allowed, got, cure)
-        if self.max_steps is not None and self.epochs is not None:
-            raise _left_out(
-                "then_task.max_steps", "with `then_task.epochs`", self.max_steps, "Set one of them."
-            )
 
 
 _OF_TRAINER = {

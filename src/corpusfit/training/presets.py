@@ -67,7 +67,8 @@ def task_phase(plan: AdaptPlan, length: int) -> AdaptPlan:
     # Sequences are as long as in the first phase, so that held-out losses are comparable.
     settings = dataclasses.asdict(plan.then_task)
     del settings["on"]
-    train = dataclasses.replace(plan.train, length=length, texts=TASK_TEXTS, **settings)
+    settings |= {"length": length, "texts": TASK_TEXTS, "epochs": None}
+    train = dataclasses.replace(plan.train, **settings)
     return dataclasses.replace(plan, weights=WeightsPlan(), train=train, then_task=ThenTaskPlan())
 
 

@@ -19,7 +19,9 @@ PLANS = {
     "likelihood": EvaluatePlan,
     "adapter": AdaptPlan,
     "finetune": EvaluatePlan,
+    "mix": AdaptPlan,
     "read": Plan,
+    "then_task": AdaptPlan,
     "train": AdaptPlan,
 }
 NAMES = [name for name in SETTINGS if name.partition(".")[0] in PLANS]
