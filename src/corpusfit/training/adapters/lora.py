@@ -146,7 +146,7 @@ def _is_causal(model: Any) -> bool:
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
     name = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(model.config.model_type)
-    return type(model).__name__ == name
+    return bool(type(model).__name__ == name)
 
 
 def linear_layers(base: Any) -> list[str]:
