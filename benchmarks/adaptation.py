@@ -6,7 +6,7 @@ before and after. A small model and a few hundred steps: a table takes an hour o
 cell resumes.
 
 Run: .venv/bin/python benchmarks/adaptation.py MODEL TASK PILE WORK [--seeds 3] [--steps 200]
-or benchmarks/adaptation.py --written, which writes adaptation.md from adaptation.json again.
+or benchmarks/adaptation.py --written, which writes the table from adaptation.json again.
 TASK has {train,dev}.jsonl.zst (text), PILE has *.jsonl.zst (text); WORK keeps resumable runs.
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import corpusfit
-from harness import machine
+from harness import machine, put
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 SHARP = ("weights.c=5.0", "weights.alpha=-1.28")
@@ -95,11 +95,11 @@ def selected(asked: argparse.Namespace) -> dict[str, Path]:
 
 
 def write(facts: dict[str, Any]) -> None:
-    """docs/results/adaptation.json and .md."""
+    """docs/results/adaptation.json, and a part of benefit.md."""
     found, here = facts["cells"], facts["machine"]
     (RESULTS / "adaptation.json").write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
     lines = [
-        "# Adapting on what was selected",
+        "## Adapting on what was selected",
         "",
         f"**{conclusion(found)}**",
         "",
@@ -122,7 +122,7 @@ def write(facts: dict[str, Any]) -> None:
         "",
         f"Measured on {here['cpu']}, at commit {here['commit'][:9]}, {here['date'][:10]}.",
     ]
-    (RESULTS / "adaptation.md").write_text("\n".join(lines) + "\n", "utf-8")
+    put(RESULTS / "benefit.md", "\n".join(lines) + "\n")
 
 
 def conclusion(found: dict[str, list[dict[str, Any]]]) -> str:

@@ -40,10 +40,11 @@ from benefit_cells import (
 from benefit_tables import tables
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import CorpusfitError
-from harness import machine
+from harness import machine, put
 from peers import PEERS
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
+TITLES = {"default": "In the default cut", "benefit": "In the default cut of version 0.2"}
 METHODS = (
     "random,moore_lewis,cynical,domain_moore_lewis,consensus,betr,bm25,dsir,knn,tfidf,"
     "domain_classifier,peer_dsir,peer_fasttext"
@@ -141,9 +142,9 @@ def forget(found: Found, methods: list[str], commit: str) -> Found:
 
 
 def write(path: Path, found: Found) -> None:
-    """The results as JSON, and their tables beside them, each whole."""
+    """The results as JSON, each whole, and their tables as a part of benefit.md."""
     write_bytes(path, (json.dumps(found, indent=1) + "\n").encode())
-    write_bytes(path.with_suffix(".md"), tables(found).encode())
+    put(path.with_name("benefit.md"), tables(found, TITLES.get(path.stem, path.stem)))
 
 
 def protocol_of(asked: argparse.Namespace) -> Found:

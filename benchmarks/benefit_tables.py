@@ -144,23 +144,23 @@ def interval(values: Numbers) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def tables(found: Mapping[str, Any]) -> str:
-    """benefit.md: what was measured, and what follows from it."""
+def tables(found: Mapping[str, Any], title: str) -> str:
+    """A part of benefit.md: what was measured, and what follows from it."""
     block = Block.of(found)
-    parts = ["# Does bits predict benefit?"]
+    parts = [f"## {title}"]
     if block.targets and len(block.methods) > 1:
         parts += [f"**{conclusion(block)}**"]
     parts += [introduction(found, block)]
     if block.targets and len(block.methods) > 1:
-        parts += ["## What chooses best", choices(block)]
-        parts += ["## What follows the fall of the loss", correlations(block)]
-        parts += ["## Mean gain of each method", gains(block)]
-    for title, text, value in (
+        parts += ["### What chooses best", choices(block)]
+        parts += ["### What follows the fall of the loss", correlations(block)]
+        parts += ["### Mean gain of each method", gains(block)]
+    for heading, text, value in (
         ("Fall of the loss", "Nats by which adaptation lowered it; higher is better.", fall_of),
         ("Bits per word", "Of unseen target text; lower is better.", lambda c: c["bits"]),
         ("Domain precision", "Share of the words selected.", lambda c: c["precision"]),
     ):
-        parts += [f"## {title}", text, by_target(found, value)]
+        parts += [f"### {heading}", text, by_target(found, value)]
     return "\n\n".join([*parts, made(found)]) + "\n"
 
 

@@ -14,6 +14,7 @@ import json
 import multiprocessing as mp
 import os
 import platform
+import re
 import statistics
 import subprocess
 import time
@@ -136,6 +137,15 @@ class Side:
         result: dict[str, Any] = self.pipe.recv()
         self.process.join()
         return result
+
+
+def put(page: Path, part: str) -> None:
+    """Put a part, which begins with its heading, into a page in place of its last version."""
+    parts = re.split(r"\n(?=## )", page.read_text("utf-8")) if page.exists() else []
+    heading = part.partition("\n")[0]
+    last = [i for i, found in enumerate(parts) if found.startswith(f"{heading}\n")] or [len(parts)]
+    parts[last[0] : last[0] + 1] = [part]
+    page.write_text("\n".join(parts), "utf-8")
 
 
 def machine() -> dict[str, Any]:

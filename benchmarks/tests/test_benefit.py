@@ -12,6 +12,7 @@ from scipy.stats import spearmanr
 import benefit_cells as cells
 import benefit_tables as tables
 import peers
+from harness import put
 
 
 def cell(bits, fall, precision=0.5):
@@ -90,7 +91,7 @@ def test_interval_of_equal_values_has_no_width():
 
 
 def test_tables_state_regret_by_bits_and_of_each_method():
-    rows = [line.split(" | ") for line in tables.tables(results(grid())).splitlines()]
+    rows = [line.split(" | ") for line in tables.tables(results(grid()), "a").splitlines()]
     said = {row[0]: row for row in rows if len(row) > 4}
     assert said["| by bits per word of unseen target text"][1:4:2] == ["0.300", "25%"]
     assert said["| always `x`"][1] == "0.250"
@@ -100,8 +101,15 @@ def test_tables_state_regret_by_bits_and_of_each_method():
 def test_tables_of_a_file_without_cells_and_with_gaps():
     gaps = grid()
     del gaps["b/y/0"]
-    assert "–" in tables.tables(results(gaps))
-    assert tables.tables(results({})).startswith("# ")
+    assert "–" in tables.tables(results(gaps), "a")
+    assert tables.tables(results({}), "a").startswith("## a\n")
+
+
+def test_a_part_of_a_page_replaces_its_last_version(tmp_path):
+    page = tmp_path / "page.md"
+    for part in ("# A page\n\nFor all.\n", "## a\n\n1\n\n### b\n", "## b\n\n2\n", "## a\n\n3\n"):
+        put(page, part)
+    assert page.read_text() == "# A page\n\nFor all.\n\n## a\n\n3\n\n## b\n\n2\n"
 
 
 def test_segments_are_selected_until_the_next_does_not_fit():

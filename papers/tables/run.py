@@ -1,7 +1,7 @@
 """Make the papers' tables from real data, with one command.
 
 Measures the parts of each table on a few processes and writes NAME.json and NAME.md in
-papers/results, and those of our own tables in docs/results.
+papers/results; of our own tables NAME.json and a part of selectors.md in docs/results.
 Texts are truncated and samples small, so that all tables take minutes on two cores.
 `from_recipes.py` makes those that are recipes.
 
@@ -20,6 +20,7 @@ import argparse
 import ast
 import json
 import multiprocessing
+import re
 import sys
 import time
 from importlib import import_module
@@ -32,7 +33,7 @@ import data
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.manifest import digest
 from data import ENCODERS, Setting
-from harness import machine
+from harness import machine, put
 from report import Report
 
 TABLES = {
@@ -166,7 +167,10 @@ def write(out: Path, name: str, s: Setting, report: Report) -> None:
     (out / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     made = f"Measured on {here['cpu']}, at commit {here['commit'][:9]}, {here['date'][:10]}."
     text = f"# {TABLES[name]}\n\n**{report.conclusion}**\n\n{report.text}\n\n{made}\n"
-    (out / f"{name}.md").write_text(text, encoding="utf-8")
+    if name in OURS:
+        put(out / "selectors.md", re.sub(r"^#", "##", text, flags=re.M))
+    else:
+        (out / f"{name}.md").write_text(text, encoding="utf-8")
 
 
 def tell(started: float, what: str) -> None:

@@ -440,6 +440,7 @@ def test_a_saved_scorer_names_an_embedder_that_changed(tiny_static, tmp_path):
 def test_the_examples_of_its_page_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parents[2] / "docs/scikit-learn.md").read_text("utf-8")
+    page = page.partition("\n## Scores in other pipelines\n")[0]
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     others = [text for topic in ("market", "kitchen") for text in prose(topic, 40, seed=1)]
     texts, labels = [*TARGET[:20], *others], np.array([1] * 20 + [0] * len(others))

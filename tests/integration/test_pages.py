@@ -73,8 +73,8 @@ def test_chats_are_selected_trained_on_and_measured_where_the_loss_is(ran):
     write_rows(Path("wanted.jsonl"), chats(20, "task"))
     write_rows(Path("unseen.jsonl"), chats(20, "task", 5))
     write_rows(Path("chats.jsonl"), [*chats(150, "task", 9), *chats(150, "market")])
-    select, _ = commands_of("chats.md", "# Train on chats")
-    others = commands_of("chats.md", "## Does the selection help?")
+    select, _ = commands_of("decoders.md", "# Train on chats")
+    others = commands_of("decoders.md", "## Does the selection help?")
     found = ran([select, *others], adapt=["--task", "unseen.jsonl"])
     assert found.keys() == {"over-random", "over-base"}
 

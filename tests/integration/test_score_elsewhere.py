@@ -1,4 +1,4 @@
-"""docs/score-elsewhere.md: its examples run in the libraries that are installed."""
+"""docs/scikit-learn.md: its examples run in the libraries that are installed."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from journeys import WORDS, prose
 
-PAGE = Path(__file__).parents[2] / "docs/score-elsewhere.md"
+PAGE = Path(__file__).parents[2] / "docs/scikit-learn.md"
 TARGET = prose("task", 40)
 BACKGROUND = [text for topic in WORDS for text in prose(topic, 30, seed=1)]
 TEXTS = [*TARGET[:20], *BACKGROUND, ""]

@@ -81,8 +81,8 @@ def test_links_lead_to_pages_of_the_site_or_to_the_repository():
     theirs = "[a](../../papers/results/README.md#b) [a](https://example.org/a.md)"
     site_ours = ours.replace("../../ARCHITECTURE.md", "../architecture.md")
     repository = f"[a]({site.REPOSITORY}papers/results/README.md#b) [a](https://example.org/a.md)"
-    assert led("docs/results/rare.md", "results/rare.md", ours) == site_ours
-    assert led("docs/results/rare.md", "results/rare.md", theirs) == repository
+    assert led("docs/results/score_tasks.md", "results/score_tasks.md", ours) == site_ours
+    assert led("docs/results/score_tasks.md", "results/score_tasks.md", theirs) == repository
     included = led("CONTRIBUTING.md", "contributing.md", "[a](docs/fit.md) [b](benchmarks/log.md)")
     assert included == f"[a](fit.md) [b]({site.REPOSITORY}benchmarks/log.md)"
     assert led(None, "commands.md", "[a](settings.md)") == "[a](settings.md)"
@@ -130,7 +130,8 @@ def test_the_readme_has_the_measured_falls_of_the_loss():
             r"^\| (.+?) \| \**(0\.\d\d)\** \|$", (ROOT / "README.md").read_text("utf-8"), re.M
         )
     )
-    measured = (ROOT / "docs/results/default.md").read_text("utf-8")
+    page = (ROOT / "docs/results/benefit.md").read_text("utf-8")
+    measured = page.split("\n## In the default cut\n")[1].split("\n## ")[0]
     falls = dict(re.findall(r"^\| (always `\w+`) \| ([\d.]+) ", measured, re.M))
     names = ("corpusfit", "DSIR", "BM25", "fastText", "random text")
     methods = (DEFAULT_METHOD, "peer_dsir", "bm25", "peer_fasttext", "random")

@@ -40,7 +40,7 @@ def test_every_recipe_has_the_papers_finding(monkeypatch, script):
 def test_tables_stand_where_their_scripts_write_them(script):
     """Those of recipes as far as they have been run, which is most."""
     run = importlib.import_module("run")
-    ours = {name for name in run.TABLES if (ROOT / f"docs/results/{name}.md").exists()}
+    ours = {name for name in run.TABLES if (ROOT / f"docs/results/{name}.json").exists()}
     assert ours == set(run.OURS)
     assert all((run.results_of(name) / f"{name}.json").exists() for name in run.TABLES)
     recipes = {*script.SEPARATIONS, *script.PAPERS, script.CROSS}

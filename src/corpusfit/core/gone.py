@@ -39,8 +39,8 @@ SETTINGS = {
     **dict.fromkeys(("cascade", "cascade.stages", "cascade.sample"), _TWO_COMMANDS),
     "objective=simcse": "Use `objective=tsdae`.",
     "objective.name=simcse": "Use `objective.name=tsdae`.",
-    "task.kind=few_shot": "Run `lm_eval` on the model's folder: docs/evaluating-generative.md.",
-    "task.kind=lm_eval": "Run `lm_eval` on the model's folder: docs/evaluating-generative.md.",
+    "task.kind=few_shot": "Run `lm_eval` on the model's folder: docs/evaluating.md.",
+    "task.kind=lm_eval": "Run `lm_eval` on the model's folder: docs/evaluating.md.",
     **dict.fromkeys(
         ("adapter.reduction", "model.reduction"),
         "Leave it out: a bottleneck is half as wide as the model, as in mDAPT.",
