@@ -345,8 +345,11 @@ def _adapter(box: Box) -> None:
     """An adapter whose base is a file, and one whose weights are a pickle."""
     folder = box.given / "adapter"
     base = {"name": "../outside", "fingerprint": "0"}
-    write(folder / "adapter.json", [{"kind": "pfeiffer", "reduction": 2, "base": base}])
-    (folder / "adapter.safetensors").write_bytes(_PICKLE)
+    write(
+        folder / "adapter.json",
+        [{"kind": "lora", "rank": 8, "alpha": 16, "prefix": "", "base": base}],
+    )
+    (folder / "adapter_model.safetensors").write_bytes(_PICKLE)
     evaluate(box, folder)
 
 

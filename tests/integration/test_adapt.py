@@ -52,7 +52,7 @@ def adapt(tmp_path, inline, tiny_lm, data):
         given |= words
         if "init" in words:
             del given["model"]
-        if "epochs" in words or "preset" in words:
+        if "epochs" in words:
             del given["max_steps"]
         return corpusfit.adapt(out=tmp_path / out, machine=machine, settings=settings, **given)
 
@@ -239,8 +239,8 @@ def test_weights_of_chosen_segments(adapt, selections):
 @pytest.mark.slow
 @pytest.mark.parametrize("on_task", [False, True])
 def test_the_command_that_is_kept_makes_it_again(adapt, cli, data, tmp_path, monkeypatch, on_task):
-    """Of the task's own text too, which has a preset of its own; a folder may be called like it."""
-    words = {"data": "task", "task": data, "preset": "tadpole", "epochs": 1} if on_task else {}
+    """Of the task's own text too, which has settings of its own; a folder may be called like it."""
+    words = {"data": "task", "task": data, "epochs": 1} if on_task else {}
     done = adapt(**words)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "task").mkdir()
@@ -267,7 +267,7 @@ def test_a_finished_training_is_not_done_again(adapt, inline):
         {},
         {"epochs": 0.7, "settings": ["train.keep=best", "train.evaluations=3"]},
         {"objective": "mlm+nsp"},
-        {"adapter": "pfeiffer"},
+        {"adapter": "lora"},
     ],
 )
 def test_stopped_it_goes_on_and_reads_nothing_again(adapt, inline, monkeypatch, words, tmp_path):
@@ -461,7 +461,7 @@ def test_what_does_not_go_together_is_named(adapt, selections, selection, words,
             {"model": "m", "max_steps": 3, "epochs": 2.0},
             r"3.*2\.0|max_steps=.*epochs=|epochs=.*max_steps=",
         ),
-        ({"model": "m", "preset": "bert"}, "`preset.*tadpole.*bert"),
+        ({"model": "m", "preset": "tadpole"}, "papers/plans/tadpole.toml"),
         ({"model": "m", "out": "memory://bucket/out"}, "`out.*memory://bucket/out"),
     ],
 )
@@ -509,7 +509,7 @@ def test_changed_data_is_named(adapt, data, inline):
 
 def test_the_tasks_own_texts(adapt, task):
     """Gururangan et al.: 100 epochs, measured after each, the best kept; here of three."""
-    run = adapt(data="task", task=task, epochs=3.0, preset="tapt", batch=8, learning_rate=3e-3)
+    run = adapt(data="task", task=task, epochs=3.0, batch=8, learning_rate=3e-3)
     found = run.manifest
     assert found["plan"]["train"]["keep"] == "best"
     assert found["heldout"] == {"task": 4}

@@ -72,7 +72,6 @@ def models(tmp_path, tiny_lm, word_pieces):
     ("model", "words", "says"),
     [
         ("one type of token", {"objective": "mlm+nsp"}, "type_vocab_size"),
-        ("experts", {"objective": "causal", "adapter": "pfeiffer"}, "pfeiffer"),
         ("small vocabulary", {}, "20"),
         ("no mask", {}, "mask token"),
         ("no safetensors", {}, "safetensors"),

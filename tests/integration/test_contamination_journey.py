@@ -165,7 +165,7 @@ def test_the_guard_holds_for_the_task_s_own_text_replay_and_weights(
     own = labeled / "train.jsonl"
     rows = [*own.read_text("utf-8").splitlines(), json.dumps({"text": test[3], "label": 0})]
     own.write_text("\n".join(rows) + "\n", "utf-8")
-    found = adapt("own", data="task", task=own, guard=labeled, replay=pile, preset="tapt")
+    found = adapt("own", data="task", task=own, guard=labeled, replay=pile)
     counts = found.manifest["counts"]["guard"]
     assert counts["data"] == {"texts": 23, "holders": 1, "held": 1}
     assert counts["replay"] == {"texts": 70, "holders": 4, "held": 4}

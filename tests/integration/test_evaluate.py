@@ -187,7 +187,7 @@ def test_texts_that_were_cut_off_are_counted_aloud(evaluate, inline):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "sizes"),
-    [("pfeiffer", {"reduction": 4}), ("lora", {"rank": 2}), ("lora", {"alpha": 32})],
+    [("lora", {"rank": 2}), ("lora", {"alpha": 32})],
 )
 def test_against_an_adapters_folder_the_base_trains_such_an_adapter(
     evaluate, inline, tiny_lm, tmp_path, jsonl, kind, sizes

@@ -314,7 +314,7 @@ def test_only_rows_that_a_filter_keeps_are_selected_or_drawn(fit, jsonl, tiny_gp
 def test_a_first_training_whose_loss_rises_is_repeated_at_a_lower_rate(
     fit, few, monkeypatch, inline
 ):
-    """The rate that the preset gives this model is far too high."""
+    """The rate that this model has by default is far too high."""
     from corpusfit.training import presets
 
     monkeypatch.setattr(presets, "_RATES", {True: 3.0, False: 3.0})

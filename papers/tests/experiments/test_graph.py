@@ -357,10 +357,10 @@ def test_an_explicit_default_is_the_same_fine_tuning(tmp_path):
 
 
 def test_the_adapter_of_the_base_has_the_size_of_the_others(tmp_path):
-    wide = AdaptPlan().with_value("adapter.reduction", 4)
-    own = dataclasses.replace(selector("base", adapters=("pfeiffer",)), adapt=wide)
+    wide = AdaptPlan().with_value("adapter.rank", 4)
+    own = dataclasses.replace(selector("base", adapters=("lora",)), adapt=wide)
     graph = build_graph(inputs(recipe(own), tmp_path))
-    assert {t.plan.model.reduction for ts in graph.cells.values() for t in ts} == {4}
+    assert {t.plan.model.rank for ts in graph.cells.values() for t in ts} == {4}
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,6 @@ def adapt(run: Adapted, out: str) -> None:
             {GUARD}
         --time TIME: About how long the training may take, such as 30min; lowers the default of
             --max-steps to fit (default: none)
-        --preset NAME: Use the settings of a paper: tadpole, mdapt, mdapt-adapter
-            or tapt (default: none, or tapt with --data task)
         --track NAME: Log metrics to tensorboard, wandb or mlflow (default: none)
     """
     show_adapted(run.manifest, out)

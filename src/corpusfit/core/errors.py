@@ -12,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from corpusfit.core.credentials import public_text
-from corpusfit.core.gone import gone
+from corpusfit.core.gone import gone, moved
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -291,7 +291,8 @@ def require_one_process(what: str) -> None:
 
 def bad_setting(setting: str, allowed: str, got: object, cure: str = "") -> UsageError:
     """The error for a wrong setting: the setting, what is allowed, what came, the cure."""
-    if sentence := gone(f"{setting.strip('`')}={got}"):
+    choice = f"{setting.strip('`')}={got}"
+    if sentence := gone(choice) or moved(choice):
         return UsageError(sentence)
     tail = f" {cure}" if cure else ""
     shown = str(got) if isinstance(got, pathlib.PurePath) else got

@@ -58,6 +58,10 @@ SETTINGS = {
     "objective.name=simcse": "Use `objective.name=tsdae`.",
     "task.kind=few_shot": "Run `lm_eval` on the model's folder: docs/evaluating.md.",
     "task.kind=lm_eval": "Run `lm_eval` on the model's folder: docs/evaluating.md.",
+    **dict.fromkeys(
+        ("adapter.reduction", "model.reduction"),
+        "Leave it out: a bottleneck is half as wide as the model, as in mDAPT.",
+    ),
     "likelihood.shots": "Leave it out; only `few_shot` had it.",
     "likelihood.template": "Leave it out; only `few_shot` had it.",
     **dict.fromkeys(
@@ -78,10 +82,15 @@ SETTINGS = {
         _AUGMENT,
     ),
     "fit.shares": "Give files whose numbers of texts have these shares.",
+    "mix.task_heldout": "Leave it out: a tenth of the task's texts is held out.",
+    "then_task.epochs": "Set `then_task.max_steps`.",
+    "train.compile": "Leave it out: the weights are the same but for rounding.",
+    "finetune.max_grad_norm": "Leave it out: gradients are scaled down to a norm of 1.",
+    "preset": "Pass the file of the paper's settings, such as `--plan papers/plans/tadpole.toml`; "
+    "`--data task` alone sets those of TAPT.",
     "shots": "Leave it out; only `few_shot` had it.",
     **dict.fromkeys(("objective=translation", "objective.name=translation"), _TRANSLATION),
     **dict.fromkeys(("kind=translation", "task.kind=translation"), _TRANSLATION),
-    "preset=domain-clusters": "Take those of papers/recipes/domain_clusters_table4_paper.toml.",
     **dict.fromkeys(
         ("best_by", "train.best_by"),
         "The loss on held-out texts decides; measure BLEU of the kept model by `evaluate`.",
@@ -132,6 +141,9 @@ MOVED = (
     "retrieval",
     "run",
     "tokenizers",
+    # values of settings
+    "adapter.kind=pfeiffer",
+    "model.adapter=pfeiffer",
     # methods
     "betr",
     "bm25",

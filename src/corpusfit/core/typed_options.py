@@ -60,7 +60,6 @@ class AdaptOptions(MachineOptions, total=False):
     model: str | Path | None
     init: Literal["tiny", "mini", "small", "base"] | None
     new_head: bool | None
-    add_tokens: int | None
     then_task: bool | None
     replay_share: float | None
     objective: str | None
@@ -72,7 +71,7 @@ class AdaptOptions(MachineOptions, total=False):
     batch: int | None
     length: int | None
     learning_rate: float | None
-    adapter: Literal["pfeiffer", "lora"] | None
+    adapter: str | None
     text_field: str | None
     seed: int | None
 
@@ -81,7 +80,7 @@ class EvaluateOptions(MachineOptions, total=False):
     """Keywords of `evaluate`."""
 
     model: str | Path | None
-    adapter: Literal["pfeiffer", "lora"] | None
+    adapter: str | None
     frozen: bool | None
     kind: str | None
     metric: str | None

@@ -34,7 +34,7 @@ from corpusfit.evaluation.probing import open_encoder
 from corpusfit.evaluation.task import Examples, Outcome, Task, load_task
 from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.chance import place_keys
-from corpusfit.training.adapters import trainable_parameters
+from corpusfit.training.adapter import trainable_parameters
 from corpusfit.training.plan import TrainPlan
 from corpusfit.training.schedule import Updates, kept_memory, naming_memory_errors, rate_at
 
@@ -125,7 +125,6 @@ class _FineTuning:
             learning_rate=settings.learning_rate,
             warmup_steps=settings.warmup_steps or 0.0,
             weight_decay=settings.weight_decay,
-            max_grad_norm=settings.max_grad_norm,
         )
         updates = Updates(parameters, train_plan)
         self._report(0)

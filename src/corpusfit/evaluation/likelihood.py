@@ -30,7 +30,7 @@ from corpusfit.embed.transformer import (
     token_batches,
 )
 from corpusfit.evaluation.network import MODEL_TO_EVALUATE, with_attention
-from corpusfit.training.adapters import model_under, open_adapted
+from corpusfit.training.adapter import model_under, open_adapted
 from corpusfit.training.batches import PADDING
 from corpusfit.training.contract import Network
 from corpusfit.training.schedule import naming_memory_errors

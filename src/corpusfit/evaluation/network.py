@@ -27,7 +27,7 @@ from corpusfit.embed.transformer import (
 )
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan
 from corpusfit.evaluation.tasks import load
-from corpusfit.training.adapters import (
+from corpusfit.training.adapter import (
     adapter_fingerprint,
     adapter_plan,
     add_adapter,
@@ -152,8 +152,7 @@ def open_with_head(
         else:
             _require_padding(model, special, plan.name)
         if plan.adapter:
-            sizes = AdapterPlan(plan.adapter, reduction=plan.reduction, rank=plan.rank)
-            add_adapter(model, sizes, seed)
+            add_adapter(model, AdapterPlan(plan.adapter, rank=plan.rank), seed)
     for parameter in head.values():
         parameter.requires_grad_(True)
     model.to(hardware.device)
@@ -228,7 +227,7 @@ def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
             base,
             "Leave out `base`, or adapt with `adapter.alpha=16`.",
         )
-    return HeadPlan(base, ours.kind, ours.reduction, ours.rank)
+    return HeadPlan(base, ours.kind, ours.rank)
 
 
 def head_fingerprint(name: str, setting: str = "`model.name`") -> str:
@@ -275,7 +274,7 @@ class Side:
                 model = base_plan(ours, opened_as)
                 if model.adapter != ours.adapter:
                     # the base gets a new adapter here, so its key is not that of the whole base
-                    adapter = [model.adapter, model.reduction, model.rank]
+                    adapter = [model.adapter, model.rank]
                     key = digest({"base": key, "adapter": adapter})
             models[name] = Model(key, model, commit)
         return cls(pattern, tuple(models[name] for name in names))

@@ -21,13 +21,12 @@ from corpusfit.core.plan import (
 )
 from corpusfit.core.settings import SEED, Group, NoSettings, Settings, one_of, own_settings
 from corpusfit.evaluation.tasks import TASKS, load, metrics, names
+from corpusfit.training.adapters import ADAPTERS
 from corpusfit.training.plan import (
-    ADAPTERS,
     ALL,
     ASSISTANT,
     COMPLETION,
     WARMUP,
-    MaxGradNorm,
     WeightDecay,
 )
 
@@ -75,12 +74,9 @@ class HeadPlan(Group, group="model"):
             "adapter",
             default="none",
             more="An adapter's folder trains its own adapter",
-            allowed=ADAPTERS,
+            registry=ADAPTERS,
         ),
     ] = ""
-    reduction: Annotated[
-        int, Option("Width of the model divided by the width of a new Pfeiffer bottleneck", above=0)
-    ] = 2
     rank: Annotated[int, Option("Rank of a new LoRA's matrices", above=0)] = 8
     frozen: Annotated[
         bool,
@@ -260,7 +256,6 @@ class FinetunePlan(Group, group="finetune"):
         ),
     ] = None
     weight_decay: WeightDecay = 0.01
-    max_grad_norm: MaxGradNorm = 1.0
     precision: Annotated[
         str,
         Option(

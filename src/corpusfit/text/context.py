@@ -67,7 +67,7 @@ ENGINES: dict[str, type[Engine]] = {
 }
 CutSources = Callable[[Sequence[Source], ReadPlan], Iterator[Shard]]
 COMPILED = "compiled"
-"""Folder of the cache for the code that torch compiles (`train.compile`)."""
+"""Folder of the cache for the code that torch compiles."""
 _COMPILING = "Compiling kernels, once for each command on this machine; this takes a while."
 # A source that is read from its beginning is divided into so many stretches per worker, each of at
 # most so many shards, as results of a stretch are sent together. Whoever reads a stretch passes

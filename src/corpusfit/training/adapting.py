@@ -31,7 +31,8 @@ from corpusfit.evaluation.decontamination.report import find_contaminated
 from corpusfit.selection.publishing import SELECTED, write_model_card
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model, peak
 from corpusfit.text.same_text import FORM
-from corpusfit.training.adapters import require_adaptable
+from corpusfit.training import adapters
+from corpusfit.training.adapter import require_adaptable
 from corpusfit.training.chats import Chats
 from corpusfit.training.contract import Objective
 from corpusfit.training.data import (
@@ -159,7 +160,7 @@ def adapt(
         try:
             with naming_memory_errors(no_room_error(hardware.device)):
                 facts = runner.run(ready, folder)
-            # on task text alone, the command sets every setting of the preset
+            # on task text alone, the command sets every setting, also those of `TAPT`
             on_task = list(data) == [TASK]
             texts = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
             texts = {"data": list(data) if on_task else absolute(data), **texts}
@@ -306,7 +307,8 @@ def open_base(
         on_warn=on_warn,
         check=partial(require_memory, plan, hardware) if kind.language_model else None,
         weights=weights,
-        as_stored=(plan.adapter.kind == "lora" and hardware.precision != "fp32")
+        as_stored=bool(plan.adapter.kind and adapters.load(plan.adapter.kind).narrow)
+        and hardware.precision != "fp32"
         and not plan.train.shard,  # divided weights stay in one format
     )
     length = length_of(plan, opened.max_length, hardware.device)

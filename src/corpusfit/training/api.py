@@ -11,7 +11,7 @@ from corpusfit.core.engine.pace import SAFE_SHARE, format_duration, parse_durati
 from corpusfit.core.errors import bad_setting, require_one_process
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.training.plan import TASK, AdaptPlan
-from corpusfit.training.presets import preset as preset_of
+from corpusfit.training.presets import TAPT
 
 if TYPE_CHECKING:
     from corpusfit.core.typed_options import AdaptOptions
@@ -41,28 +41,22 @@ def build_plan(
     settings: Sequence[str],
     options: Mapping[str, object],
     *,
-    preset: str | None = None,
     data: Any = (),
 ) -> AdaptPlan:
-    """Build and check an adaptation's plan: a preset with changes, as in `Offer.build`.
+    """Build and check an adaptation's plan, as in `Offer.build`.
 
-    Training on the task's own texts has the preset `tapt` (Gururangan et al. 2020, Don't Stop
-    Pretraining) unless another is named.
+    Training on the task's own texts starts from the settings of Gururangan et al. (2020), Don't
+    Stop Pretraining.
     """
-    if preset and isinstance(plan, AdaptPlan):
-        cure = "Leave out `preset`, or pass settings in place of the plan."
-        raise bad_setting("`preset`", "left out with a plan", preset, cure)
     built = offer.build(plan, settings, options)
     alone = data[0] if isinstance(data, list | tuple) and len(data) == 1 else data
     # a data frame would compare its cells with the word
     if isinstance(alone, str) and alone == TASK:
-        preset = preset or "tapt"
-    if preset:
         start = AdaptPlan()
-        for path, value in preset_of(preset, built.weights.policy).items():
+        for path, value in TAPT.items():
             start = start.with_value(path, value)
         if built.train.max_steps is not None or built.train.epochs is not None:
-            start = start.with_value("train.max_steps", None).with_value("train.epochs", None)
+            start = start.with_value("train.epochs", None)
         built = offer.build(plan, settings, options, start)
     return built.check()
 
@@ -74,14 +68,13 @@ def _resolve(
     replay: Inputs = (),
     guard: Inputs = (),
     guard_field: str = "",
-    preset: str | None = None,
     plan: AdaptPlan | Path | str | None = None,
     settings: Sequence[str] = (),
     machine: Machine | None = None,
     **options: Any,
 ) -> tuple[AdaptPlan, list[str], dict[str, Any]]:
     """The plan, the texts to train on and the other arguments of a call."""
-    built = build_plan(ADAPT, plan, settings, options, preset=preset, data=data)
+    built = build_plan(ADAPT, plan, settings, options, data=data)
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs
 
@@ -105,7 +98,6 @@ def adapt(
     replay: Inputs = (),
     guard: Inputs = (),
     guard_field: str = "",
-    preset: str | None = None,
     plan: AdaptPlan | Path | str | None = None,
     settings: Sequence[str] = (),
     time: str | float = "",
@@ -127,8 +119,7 @@ def adapt(
         guard: held-out texts to decontaminate `data` against: a task's folder or `hub:NAME` (its
             dev and test splits), or files.
         guard_field: text field of the `guard` files (default: that of `data`).
-        preset: settings of a paper: tadpole, mdapt, mdapt-adapter or tapt.
-        plan: a plan, which excludes a preset, or a TOML file with settings.
+        plan: a plan, or a TOML file with settings.
         time: about how long the training may take, such as "30min", or seconds; sets
             `train.max_steps`, from a measured step, to at most their default.
         track: tracker to log metrics to: tensorboard, wandb or mlflow.
@@ -145,7 +136,6 @@ def adapt(
         replay=replay,
         guard=guard,
         guard_field=guard_field,
-        preset=preset,
         plan=plan,
         settings=settings,
         machine=machine,

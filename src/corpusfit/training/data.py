@@ -26,6 +26,7 @@ from corpusfit.training.plan import TASK, AdaptPlan
 from corpusfit.training.tokenising import PairTokens, Range, Tokenising, Tokens, read_selected
 
 _TEXT, _CHUNK = range(2)  # streams of random numbers
+_OF_TASK = 0.1  # share of the task's texts to hold out where they are trained on
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +151,7 @@ def training_text(
     heldout: dict[str, tuple[Tokens, Chunks]] = {}
     if texts.on_task:
         data, figures[TASK] = tokenising.corpus(TASK, texts.task)
-        share, name = plan.mix.task_heldout, TASK
+        share, name = _OF_TASK, TASK
         max_heldout = plan.mix.task_sequences or plan.mix.heldout
     else:
         tokenise = tokenising.selected if texts.selection else tokenising.corpus
@@ -175,7 +176,7 @@ def training_text(
         chunks, share_measured = chunks_of(task, length), 1.0
         if plan.then_task.on:  # trained on in the second phase
             chunks = exclude_keys(chunks, task.keys, dropped)
-            share_measured = plan.mix.task_heldout
+            share_measured = _OF_TASK
         max_heldout = plan.mix.task_sequences or plan.mix.heldout
         then, measured = split_heldout(chunks, task.keys, max_heldout, plan.seed, share_measured)
         if len(measured):

@@ -19,7 +19,7 @@ from corpusfit.core.errors import ModelError, UsageError
 from corpusfit.embed.hardware import Hardware, dtype_of, memory, seeded
 from corpusfit.embed.losses import head_rows
 from corpusfit.embed.transformer import position_limit, quiet
-from corpusfit.training.adapters import add_adapter, hold_in_bf16
+from corpusfit.training.adapter import add_adapter, hold_in_bf16
 from corpusfit.training.models import recomputable
 from corpusfit.training.plan import AdapterPlan, AdaptPlan
 from corpusfit.training.presets import length_of

@@ -21,7 +21,6 @@ from corpusfit.core.errors import (
     CorpusfitError,
     ModelError,
     StorageError,
-    bad_setting,
     machine_fault,
     raise_machine_fault,
 )
@@ -286,19 +285,6 @@ def recompute(model: Any) -> None:
     for layer in recomputable(model)[:-1]:
         layer._gradient_checkpointing_func = partial(checkpoint, use_reentrant=False)
         layer.gradient_checkpointing = True
-
-
-def compile_model(model: Any) -> None:
-    """Compile a model in place, its weights and their names untouched (`train.compile`)."""
-    import torch
-
-    try:
-        torch.compile(torch.sin)(torch.ones(2, device=model.device))
-    except Exception as e:  # a compiler that is missing or broken raises many kinds of exceptions
-        reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        cure = f"torch cannot compile on this machine: {reason}"
-        raise bad_setting("`train.compile`", "false here", "true", cure) from e
-    model.compile()
 
 
 def _unfit(name: str, objective: str, why: str, instead: str) -> ModelError:

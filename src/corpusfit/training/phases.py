@@ -24,7 +24,7 @@ from corpusfit.embed.hardware import Hardware
 from corpusfit.embed.hardware import memory as free_memory
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training import sharding
-from corpusfit.training.adapters import Base, add_adapter, hold_in_bf16, save_adapter
+from corpusfit.training.adapter import Base, add_adapter, hold_in_bf16, save_adapter
 from corpusfit.training.batches import ChunkTokens, Passes
 from corpusfit.training.contract import Network, Objective
 from corpusfit.training.data import TrainingText
@@ -33,7 +33,6 @@ from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.memory import choose, outline
 from corpusfit.training.models import (
     LoadedModel,
-    compile_model,
     open_model,
     recomputable,
     recompute,
@@ -149,9 +148,6 @@ def assemble_training(
             f"To fit into {(room or 0) / 1e9:.1f} GB of memory, a forward pass takes "
             f"{rows * ready.length:,} tokens{how}."
         )
-    if plan.train.compile:
-        progress.note("The model is compiled in the first steps, which takes minutes.")
-        compile_model(model)
     training = Training(
         plan=settings,
         objective=ready.objective,
@@ -215,7 +211,7 @@ def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predict
     predictor, packing = Predictor(model), None
     if ready.objective.packs:
         causal, kernels = ready.objective.causal, hardware.varlen
-        if causal and hardware.cpu_bf16 and not plan.train.compile:  # it would compile each block
+        if causal and hardware.cpu_bf16:
             from corpusfit.training import attention
 
             kernels = [attention.register()]

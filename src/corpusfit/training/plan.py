@@ -13,6 +13,8 @@ from corpusfit.core.errors import UsageError, bad_setting
 from corpusfit.core.options import Option
 from corpusfit.core.plan import PRECISIONS, Device, ReadPlan, kind_of
 from corpusfit.core.settings import SEED, Group, Settings, own_settings
+from corpusfit.training import adapters
+from corpusfit.training.adapters import ADAPTERS
 from corpusfit.training.objectives import OBJECTIVES, load
 
 if TYPE_CHECKING:
@@ -22,12 +24,11 @@ TASK = "task"
 """What --data may be instead of inputs: the task's own texts."""
 ALL, ASSISTANT, COMPLETION = "all", "assistant", "completion"
 """What the loss of a causal model is on: `objective.loss_on`."""
-ADAPTERS = ("pfeiffer", "lora")
 WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
 KEEPS = ("auto", "last", "best")
 OF_SOME = (
     *("objective.mask", "objective.whole_word", "objective.delete", "objective.loss_on"),
-    *("model.add_tokens", "model.pooling", "adapter.kind", "train.shard", "train.compile"),
+    *("model.add_tokens", "model.pooling", "adapter.kind", "train.shard"),
 )
 """Settings that go with some objectives only: those whose `Objective.takes` has them."""
 
@@ -37,9 +38,6 @@ def _left_out(setting: str, where: str, got: object, cure: str) -> UsageError:
 
 
 WeightDecay = Annotated[float, Option("Weight decay, except on biases and norms", minimum=0)]
-MaxGradNorm = Annotated[
-    float, Option("Largest norm of the gradient; larger gradients are scaled down", above=0)
-]
 _CHARACTERS = 10_000_000  # a vocabulary hardly changes with more of the same text
 _RATE = "Highest learning rate of AdamW"
 WARMUP = "Steps over which the learning rate rises; below 1, their share of all steps"
@@ -259,14 +257,6 @@ class MixPlan(Group, group="mix"):
             above=0,
         ),
     ] = None
-    task_heldout: Annotated[
-        float,
-        Option(
-            "Share of the task's texts to hold out, with `data=task` or `then_task.on`",
-            above=0,
-            below=1,
-        ),
-    ] = 0.1
 
 
 @dataclass(frozen=True)
@@ -301,7 +291,7 @@ class TrainPlan(Group, group="train"):
         Option(
             "Texts per training step, in place of `train.batch`; a long text that is cut into "
             "several parts counts as several",
-            default="none; 256 with `preset=tapt`",
+            default="none; 256 with `data=task`",
             above=0,
         ),
     ] = None
@@ -341,7 +331,9 @@ class TrainPlan(Group, group="train"):
         float, Option("Decay of AdamW's mean of squared gradients", minimum=0, below=1)
     ] = 0.999
     weight_decay: WeightDecay = 0.01
-    max_grad_norm: MaxGradNorm = 1.0
+    max_grad_norm: Annotated[
+        float, Option("Largest norm of the gradient; larger gradients are scaled down", above=0)
+    ] = 1.0
     keep: Annotated[
         str,
         Option(
@@ -378,14 +370,6 @@ class TrainPlan(Group, group="train"):
             allowed=("auto", "on", "off"),
         ),
     ] = "auto"
-    compile: Annotated[
-        bool,
-        Option(
-            "Compile the model with `torch.compile`, in the first steps, which then take minutes; "
-            "later ones may be faster. Only for `objective.name` mlm and causal, and not with "
-            "`train.shard`"
-        ),
-    ] = False
     precision: Annotated[
         str,
         Option(
@@ -423,13 +407,9 @@ class AdapterPlan(Group, group="adapter"):
             "Adapter to train in place of the model's weights",
             "adapter",
             default="none",
-            more="`pfeiffer` is a bottleneck after each feed-forward layer (mDAPT, appendix D)",
-            allowed=ADAPTERS,
+            registry=ADAPTERS,
         ),
     ] = ""
-    reduction: Annotated[
-        int, Option("Width of the model divided by the width of a bottleneck", above=0)
-    ] = 2
     rank: Annotated[int, Option("Rank of LoRA's matrices", above=0)] = 8
     alpha: Annotated[int, Option("LoRA's scale times its rank", above=0)] = 16
     save: Annotated[
@@ -468,10 +448,6 @@ class ThenTaskPlan(Group, group="then_task"):
             above=0,
         ),
     ] = None
-    epochs: Annotated[
-        float | None,
-        Option("Passes over the task's texts", default="set by `then_task.max_steps`", above=0),
-    ] = None
     batch: Annotated[
         int | None,
         Option(
@@ -499,10 +475,6 @@ class ThenTaskPlan(Group, group="then_task"):
                 if (got := getattr(self, setting)) != plain:
                     allowed, cure = "left out without `then_task.on`", "Add `then_task.on=true`."
                     raise bad_setting(f"`then_task.{setting}`", allowed, got, cure)
-        if self.max_steps is not None and self.epochs is not None:
-            raise _left_out(
-                "then_task.max_steps", "with `then_task.epochs`", self.max_steps, "Set one of them."
-            )
 
 
 _OF_TRAINER = {
@@ -535,7 +507,6 @@ _INSTEAD = {
     "save_steps": "train.checkpoint_minutes",
     "save_total_limit": "train.checkpoints",
     "seed": "seed",
-    "torch_compile": "train.compile",
     "use_cpu": "train.device",
     **{
         name: f"train.{name}"
@@ -623,29 +594,31 @@ class AdaptPlan(Settings):
 
     def _check_together(self) -> None:
         self._check_objective()
-        if self.train.shard and self.train.compile:
-            raise _left_out("train.compile", "with `train.shard`", True, "Take one of them.")
         if self.train.shard and self.train.precision == "fp16":
             raise _left_out("train.shard", "with `train.precision=fp16`", True, "Take fp32.")
-        if self.train.shard and self.adapter.kind == "pfeiffer":
-            raise _left_out("train.shard", "with `adapter.kind=pfeiffer`", True, "Take lora.")
-        for other in ("init", "new_head", "add_tokens"):
-            if self.adapter.kind and getattr(self.model, other):
-                why = {
-                    "init": "an untrained model needs all weights trained",
-                    "new_head": "with an adapter, a new head would stay untrained",
-                    "add_tokens": "with an adapter, new tokens would stay untrained",
-                }[other]
+        if kind := self.adapter.kind:
+            self._check_adapter(kind)
+
+    def _check_adapter(self, kind: str) -> None:
+        """Raise `UsageError` for settings that do not suit the adapter."""
+        adapter, where = adapters.load(kind), f"with `adapter.kind={kind}`"
+        if self.train.shard and not adapter.divides:
+            raise _left_out("train.shard", where, True, "Take lora.")
+        if self.adapter.save == "merged" and not adapter.merges:
+            cure = "Its weights cannot be added to those of the model."
+            raise bad_setting("`adapter.save`", f"apart {where}", "merged", cure)
+        reasons = {
+            "init": "an untrained model needs all weights trained",
+            "new_head": "with an adapter, a new head would stay untrained",
+            "add_tokens": "with an adapter, new tokens would stay untrained",
+        }
+        for other, why in reasons.items():
+            if getattr(self.model, other):
                 cure = f"Leave out one of them; {why}."
-                allowed = f"left out with `model.{other}`"
-                raise bad_setting("`adapter.kind`", allowed, self.adapter.kind, cure)
-        merged = not self.adapter.kind or (self.adapter.kind, self.adapter.save) == (
-            "lora",
-            "merged",
-        )
-        if self.then_task.on and not merged:
+                raise bad_setting("`adapter.kind`", f"left out with `model.{other}`", kind, cure)
+        if self.then_task.on and self.adapter.save != "merged":
             cure = "Or merge the adapter: `adapter.kind=lora` `adapter.save=merged`."
-            raise _left_out("then_task.on", "with `adapter.kind`", self.adapter.kind, cure)
+            raise _left_out("then_task.on", "with `adapter.kind`", kind, cure)
 
     def _check_objective(self) -> None:
         """Raise `UsageError` for settings that do not suit the objective."""

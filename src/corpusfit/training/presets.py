@@ -1,4 +1,4 @@
-"""Training settings of the papers, and defaults that depend on the data and the device."""
+"""Settings of a training on task text, and defaults that depend on the data and the device."""
 
 from __future__ import annotations
 
@@ -11,51 +11,24 @@ from corpusfit.core.errors import bad_setting
 from corpusfit.core.plan import size_for
 from corpusfit.training.plan import AdaptPlan, ThenTaskPlan, TrainPlan, WeightsPlan
 
-_TADPOLE = {
-    "objective.name": "mlm+nsp",
-    "train.max_steps": 50_000,
-    "train.learning_rate": 1e-4,
-    "train.batch": 256,
-    "train.length": 256,
-    "train.warmup_steps": 0.01,
-}
 TASK_TEXTS = 256
-"""Texts per step of training on the task's texts (as `tapt`)."""
-PRESETS: dict[str, dict[str, Any]] = {
-    "tadpole": _TADPOLE,
-    "mdapt": {
-        "train.max_steps": 25_000,
-        "train.batch": 2_048,
-        "train.length": 128,
-        "train.learning_rate": 5e-5,
-    },
-    "mdapt-adapter": {
-        "adapter.kind": "pfeiffer",
-        "train.max_steps": 1_500_000,
-        "train.length": 128,
-        "train.learning_rate": 1e-4,
-    },
-    "tapt": {
-        "train.epochs": 100.0,
-        "train.evaluations": 100,
-        "train.keep": "best",
-        "train.learning_rate": 1e-4,
-        "train.texts": TASK_TEXTS,
-        "train.length": 128,
-    },
+"""Texts per step of training on the task's texts."""
+TAPT: dict[str, Any] = {
+    "train.epochs": 100.0,
+    "train.evaluations": 100,
+    "train.keep": "best",
+    "train.learning_rate": 1e-4,
+    "train.texts": TASK_TEXTS,
+    "train.length": 128,
 }
-"""Settings that each paper states; all others are defaults. TADPOLE trains on sentences of 256
-tokens. mDAPT gives neither a learning rate nor a batch size for the pre-training of adapters: the
-rate of `mdapt-adapter` is our choice, that of mDAPT's fine-tuning of adapters (section 4.1).
+"""Settings of a training on the task's own texts; all others are defaults.
 
-Reference: TADPOLE, sections 3.2, 4 and 4.1; mDAPT, section 3.3; Gururangan et al. (2020), Don't
-Stop Pretraining (`tapt`)."""
+Reference: TADPOLE, section 4.1; Gururangan et al. (2020), Don't Stop Pretraining."""
 
-_CONTINUOUS_STEPS = 100_000
 PASSES = 3
 """Passes over the data that the default number of steps makes, within its limits."""
 TASK_PASSES = 100
-"""Passes over the task's texts, for the second phase of `--then-task` (as `tapt`)."""
+"""Passes over the task's texts, for the second phase of `--then-task` (as `TAPT`)."""
 _MUCH_UNREAD = 0.5
 """Share of a selection up to which a training is said to read only that much."""
 _MAX_STEPS = {"cpu": 2_000, "gpu": 50_000}
@@ -63,16 +36,6 @@ _MIN_STEPS = 50
 _SMALL_MODEL = 50_000_000
 _RATES = {True: 3e-4, False: 1e-4}
 _FROM_SCRATCH = 1e-3
-
-
-def preset(name: str, weights: str) -> dict[str, Any]:
-    """The settings of a paper, by their paths in the plan."""
-    if name not in PRESETS:
-        raise bad_setting("`preset`", f"one of {', '.join(PRESETS)}", name)
-    settings = dict(PRESETS[name])
-    if name == "tadpole" and weights == "lambda":
-        settings["train.max_steps"] = _CONTINUOUS_STEPS
-    return settings
 
 
 @dataclass(frozen=True)
@@ -104,7 +67,8 @@ def task_phase(plan: AdaptPlan, length: int) -> AdaptPlan:
     # Sequences are as long as in the first phase, so that held-out losses are comparable.
     settings = dataclasses.asdict(plan.then_task)
     del settings["on"]
-    train = dataclasses.replace(plan.train, length=length, texts=TASK_TEXTS, **settings)
+    settings |= {"length": length, "texts": TASK_TEXTS, "epochs": None}
+    train = dataclasses.replace(plan.train, **settings)
     return dataclasses.replace(plan, weights=WeightsPlan(), train=train, then_task=ThenTaskPlan())
 
 

@@ -31,7 +31,7 @@ from corpusfit.core.errors import TrainingError, bad_setting
 from corpusfit.embed.hardware import fast_products, seed_generators, seeded
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training import sharding
-from corpusfit.training.adapters import trainable_parameters
+from corpusfit.training.adapter import trainable_parameters
 from corpusfit.training.batches import ChunkTokens, Feed, MicroBatch, Passes
 from corpusfit.training.contract import Network, Objective
 from corpusfit.training.folder import Checkpoints, State, copied, load_weights, save_weights

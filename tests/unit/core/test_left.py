@@ -17,7 +17,12 @@ PLANS = {
     "objective": AdaptPlan,
     "task": EvaluatePlan,
     "likelihood": EvaluatePlan,
+    "adapter": AdaptPlan,
+    "finetune": EvaluatePlan,
+    "mix": AdaptPlan,
     "read": Plan,
+    "then_task": AdaptPlan,
+    "train": AdaptPlan,
 }
 NAMES = [name for name in SETTINGS if name.partition(".")[0] in PLANS]
 

@@ -215,6 +215,8 @@ class Step:
 
 
 def check(task, plan, name, monkeypatch):
+    # gradients are compared as they are, without a limit to their norm
+    monkeypatch.setattr(torch.nn.utils, "clip_grad_norm_", lambda *_: torch.zeros(()))
     step = Step(task, plan, monkeypatch)
     assert (step.packing is None) == (name in ALONE)
     assert (step.rows == len(task.train)) == (name in ALONE)
@@ -232,7 +234,7 @@ def check(task, plan, name, monkeypatch):
 def plan_of(folder, adapter=""):
     settings = [f"model.name={folder}", f"model.adapter={adapter}", "finetune.epochs=1"]
     settings += ["finetune.batch=10", "finetune.device=cpu", "finetune.precision=fp32"]
-    return EvaluatePlan().with_overrides([*settings, "finetune.max_grad_norm=1e9"])  # no clipping
+    return EvaluatePlan().with_overrides(settings)
 
 
 @pytest.mark.parametrize("kind", sorted(HEADS))
@@ -241,8 +243,7 @@ def test_a_packed_step_equals_a_padded_one(name, kind, folder_of, monkeypatch):
     check(task_of(kind), plan_of(folder_of(name, kind)), name, monkeypatch)
 
 
-@pytest.mark.parametrize("adapter", ["pfeiffer", "lora"])
 @pytest.mark.parametrize("kind", sorted(HEADS))
 @pytest.mark.parametrize("name", ["bert", "roberta", "gpt2"])
-def test_with_an_adapter_too(name, kind, adapter, folder_of, monkeypatch):
-    check(task_of(kind), plan_of(folder_of(name, kind), adapter), name, monkeypatch)
+def test_with_an_adapter_too(name, kind, folder_of, monkeypatch):
+    check(task_of(kind), plan_of(folder_of(name, kind), "lora"), name, monkeypatch)

@@ -219,12 +219,12 @@ def test_an_adapter_from_adaptation_is_trained_further(task, plan, tmp_path, tin
     import transformers
 
     from corpusfit.evaluation.network import head_fingerprint
-    from corpusfit.training.adapters import Base, add_adapter, save_adapter
+    from corpusfit.training.adapter import Base, add_adapter, save_adapter
     from corpusfit.training.models import fingerprint
     from corpusfit.training.plan import AdapterPlan
 
     model = transformers.AutoModelForMaskedLM.from_pretrained(tiny_lm)
-    adapter = AdapterPlan("pfeiffer")
+    adapter = AdapterPlan("lora")
     add_adapter(model, adapter, 5)
     save_adapter(model, None, adapter, Base(str(tiny_lm), fingerprint(tiny_lm)), tmp_path / "a")
     settings = [f"model.name={tmp_path / 'a'}", "finetune.learning_rate=1e-2", "finetune.epochs=20"]
@@ -234,7 +234,7 @@ def test_an_adapter_from_adaptation_is_trained_further(task, plan, tmp_path, tin
     headed = open_with_head(plan.model, "classification", 2, CPU, 0)
     trained = [n for n, p in headed.network.call.named_parameters() if p.requires_grad]
     assert headed.adapter
-    assert all("pfeiffer" in n or "pooler" in n or "classifier" in n for n in trained), trained
+    assert all("lora" in n or "pooler" in n or "classifier" in n for n in trained), trained
     assert head_fingerprint(str(tmp_path / "a")) != head_fingerprint(str(tiny_lm))
 
 

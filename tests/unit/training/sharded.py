@@ -5,7 +5,7 @@ from shapes import CAUSAL, V, model_of, special_tokens_for
 
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training import sharding
-from corpusfit.training.adapters import add_adapter
+from corpusfit.training.adapter import add_adapter
 from corpusfit.training.packing import find_packing
 from corpusfit.training.plan import AdapterPlan
 

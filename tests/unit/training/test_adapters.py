@@ -1,72 +1,26 @@
-"""Adapters against the papers' formulas in torch, and against peft."""
+"""LoRA against the paper's formula in torch, and against peft; adapters are saved and opened."""
 
 import json
 import re
 import warnings
 
 import pytest
+import torch
+import transformers
 
+from adapted_models import IDS, MORE, adapted, bases, build, disturb, save, states
+from corpusfit.core import registry
 from corpusfit.core.errors import ModelError, UsageError
-from corpusfit.training.adapters import (
-    Base,
-    add_adapter,
-    linear_layers,
-    open_adapted,
-    pfeiffer_weights,
-    save_adapter,
-    trainable_parameters,
-)
-from corpusfit.training.models import fingerprint
+from corpusfit.core.gone import moved
+from corpusfit.training.adapter import add_adapter, open_adapted, trainable_parameters
+from corpusfit.training.adapters.lora import linear_layers
 from corpusfit.training.plan import AdapterPlan
 
 pytestmark = pytest.mark.slow
+__all__ = ["bases"]  # a fixture
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("peft")
-transformers = pytest.importorskip("transformers")
-
-PFEIFFER = AdapterPlan(kind="pfeiffer")
 LORA = AdapterPlan(kind="lora", rank=4, alpha=12)
-KINDS = pytest.mark.parametrize("plan", [PFEIFFER, LORA], ids=lambda plan: plan.kind)
-SMALL = {
-    "vocab_size": 99,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "max_position_embeddings": 40,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "pad_token_id": 0,
-}
-AFTER_NORM = {
-    "Bert": {},
-    "Roberta": {"pad_token_id": 1},
-    "XLMRoberta": {"pad_token_id": 1},
-    "Camembert": {"pad_token_id": 1},
-    "DistilBert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48},
-    "Electra": {"embedding_size": 16},
-    "MPNet": {"pad_token_id": 1},
-    "Albert": {"embedding_size": 16},
-    "DebertaV2": {
-        "relative_attention": True,
-        "pos_att_type": ["c2p", "p2c"],
-        "norm_rel_ebd": "layer_norm",
-    },
-    "Longformer": {"attention_window": [4, 4], "pad_token_id": 1},
-    "Gemma2": {"head_dim": 8, "num_key_value_heads": 2},
-}
-BEFORE_NORM = {
-    "GPT2": {"n_inner": 48, "n_embd": 32, "n_layer": 2, "n_head": 4},
-    "Llama": {},
-    "ModernBert": {"cls_token_id": 1, "sep_token_id": 2},
-    "GPTNeoX": {},
-    "Qwen3": {"head_dim": 16, "num_key_value_heads": 2},
-}
-NO_PLACE = {
-    "Mixtral": {"num_key_value_heads": 2, "num_local_experts": 4},
-    "XLNet": {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48},
-}
+
 NO_ADAPTER = {
     "DeepseekV3": {
         "n_routed_experts": 4,
@@ -83,158 +37,22 @@ NO_ADAPTER = {
     },
     "Mamba": {},
 }
-CAUSAL = {"GPT2", "Llama", "GPTNeoX", "Qwen3", "Gemma2"} | set(NO_PLACE) | set(NO_ADAPTER)
-
-
-def build(name, more, head=True, seed=0):
-    """A random model, with weights large enough for a wrong sum to show."""
-    torch.manual_seed(seed)
-    settings = {**SMALL, "initializer_range": 0.3, **more}
-    if name == "XLNet":
-        del settings["max_position_embeddings"]
-    config = getattr(transformers, f"{name}Config")(**settings)
-    kind = "AutoModelForCausalLM" if name in CAUSAL else "AutoModelForMaskedLM"
-    auto = getattr(transformers, kind if head else "AutoModel")
-    return auto.from_config(config).eval()
-
-
-def disturb(model, seed=1):
-    """Set all trainable weights to random numbers, as if trained."""
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for p in trainable_parameters(model).values():
-            p.normal_(0, 0.1, generator=generator)
-
-
-IDS = torch.tensor([[5, 17, 33, 80, 9, 44], [7, 7, 51, 20, 98, 3]])
-
-
-def states(model):
-    with torch.no_grad():
-        return model(input_ids=IDS)[0]
-
-
-@pytest.fixture(scope="module")
-def bases(tmp_path_factory):
-    """Folders with a BERT and a GPT-2, each with its head."""
-    found = {}
-    for name in ("Bert", "GPT2"):
-        folder = tmp_path_factory.mktemp(name)
-        build(name, {**AFTER_NORM, **BEFORE_NORM}[name]).save_pretrained(folder)
-        found[name] = folder
-    return found
-
-
-class FakeTokenizer:
-    """A tokenizer that can only be saved."""
-
-    def save_pretrained(self, folder):
-        (folder / "tokenizer_config.json").write_text("{}")
-
-
-def adapted(folder, plan, auto):
-    """The model in a folder with a random adapter."""
-    model = auto.from_pretrained(folder).eval()
-    add_adapter(model, plan, seed=3)
-    disturb(model)
-    return model
-
-
-def save(model, plan, base, out):
-    save_adapter(model, FakeTokenizer(), plan, Base(str(base), fingerprint(base)), out)
-    return out
-
-
-def test_a_bottleneck_is_mdapts_formula():
-    model = build("Bert", {}, head=False)
-    add_adapter(model, PFEIFFER, seed=3)
-    disturb(model)
-    layer = model.encoder.layer[1]
-    seen = {}
-    layer.attention.register_forward_hook(lambda _m, _a, out: seen.update(residual=out[0]))
-    layer.output.dense.register_forward_hook(lambda _m, _a, out: seen.update(r=out))
-    layer.register_forward_hook(lambda _m, _a, out: seen.update(out=out))
-    states(model)
-    weights = {n: p for n, p in pfeiffer_weights(model).items() if ".1." in n}
-    d, d0, u, u0 = (
-        weights[f"encoder.layer.1.output.LayerNorm.pfeiffer.{n}"]
-        for n in ("down.weight", "down.bias", "up.weight", "up.bias")
-    )
-    assert len(weights) == 4
-    assert d.shape == (16, 32)
-
-    def norm(s):
-        own = layer.output.LayerNorm
-        spread = s.var(-1, unbiased=False, keepdim=True) + own.eps
-        return (s - s.mean(-1, keepdim=True)) / spread.sqrt() * own.weight + own.bias
-
-    r, residual = seen["r"], seen["residual"]
-    h = norm(r + residual)
-    adapter = (h @ d.T + d0).clamp(min=0) @ u.T + u0 + r
-    out = seen["out"] if torch.is_tensor(seen["out"]) else seen["out"][0]
-    torch.testing.assert_close(out, norm(adapter + residual))
-    assert (h - norm(adapter + residual)).abs().max() > 0.1
-
-
-def test_a_bottleneck_without_a_norm_after_it_reads_what_the_block_gives():
-    model = build("GPT2", BEFORE_NORM["GPT2"], head=False)
-    add_adapter(model, AdapterPlan(kind="pfeiffer", reduction=4), seed=3)
-    disturb(model)
-    seen = {}
-    block = model.h[0].mlp
-    block.c_proj.register_forward_pre_hook(lambda _m, args: seen.update(read=args[0]))
-    block.register_forward_hook(lambda _m, _a, out: seen.update(out=out))
-    states(model)
-    r = seen["read"] @ block.c_proj.weight + block.c_proj.bias
-    own = block.c_proj.pfeiffer
-    assert own.down.weight.shape == (8, 32)
-    adapter = (r @ own.down.weight.T + own.down.bias).clamp(min=0) @ own.up.weight.T + own.up.bias
-    torch.testing.assert_close(seen["out"], r + adapter)
-
-
-@pytest.mark.parametrize(("name", "more"), [*AFTER_NORM.items(), *BEFORE_NORM.items()])
-def test_every_layer_of_an_architecture_gets_an_adapter_that_begins_as_nothing(name, more):
-    model = build(name, more).requires_grad_(False)  # torch's choice of kernel depends on it
-    before = states(model)
-    keys = set(model.state_dict())
-    add_adapter(model, PFEIFFER, seed=3)
-    assert torch.equal(states(model), before)
-    new = set(model.state_dict()) - keys
-    assert keys <= set(model.state_dict())
-    assert new == set(trainable_parameters(model))
-    assert len(new) == 4 * (1 if name == "Albert" else 2)  # its one layer is used twice
-    assert ("norm" in min(new).lower()) == (name in AFTER_NORM)
-    disturb(model)
-    assert (states(model) - before).abs().max() > 1e-3
-
-
-@pytest.mark.parametrize(("name", "more"), NO_PLACE.items())
-def test_a_model_that_pfeiffer_does_not_suit_is_refused_and_lora_is_the_cure(name, more):
-    model = build(name, more)
-    with pytest.raises(
-        ModelError, match=r"^`adapter` must be lora .*'pfeiffer'.* Use `adapter=lora`\."
-    ):
-        add_adapter(model, PFEIFFER, seed=3)
-    add_adapter(model, LORA, seed=3)
-    assert trainable_parameters(model)
 
 
 @pytest.mark.parametrize(("name", "more"), NO_ADAPTER.items())
-@KINDS
-def test_a_model_that_no_adapter_suits_is_refused(name, more, plan):
-    with pytest.raises(ModelError, match=rf"^`adapter` must be .*'{plan.kind}'"):
-        add_adapter(build(name, more), plan, seed=3)
+def test_a_model_that_no_adapter_suits_is_refused(name, more):
+    with pytest.raises(ModelError, match=r"^`adapter` must be .*'lora'"):
+        add_adapter(build(name, more), LORA, seed=3)
 
 
-@KINDS
 @pytest.mark.parametrize("name", ["Bert", "GPT2"])
-def test_training_leaves_the_model_itself_as_it_was(bases, name, plan):
+def test_training_leaves_the_model_itself_as_it_was(bases, name):
     auto = (
         transformers.AutoModelForMaskedLM if name == "Bert" else transformers.AutoModelForCausalLM
     )
     model = auto.from_pretrained(bases[name])
     own = {n: p.clone() for n, p in model.state_dict().items()}
-    add_adapter(model, plan, seed=3)
+    add_adapter(model, LORA, seed=3)
     begun = {n: p.detach().clone() for n, p in trainable_parameters(model).items()}
     optimizer = torch.optim.AdamW(trainable_parameters(model).values(), lr=0.01)
     first = last = None
@@ -254,35 +72,31 @@ def test_training_leaves_the_model_itself_as_it_was(bases, name, plan):
         assert not torch.equal(parameter, begun[key]), key
 
 
-@KINDS
-def test_the_seed_decides_the_new_weights_and_torchs_random_state_stays(plan):
+def test_the_seed_decides_the_new_weights_and_torchs_random_state_stays():
     new = []
     for seed in (3, 3, 4):
         model = build("Bert", {})
         was = torch.random.get_rng_state()
-        add_adapter(model, plan, seed)
+        add_adapter(model, LORA, seed)
         assert torch.equal(torch.random.get_rng_state(), was)
         new.append(trainable_parameters(model))
     assert all(torch.equal(new[0][n], new[1][n]) for n in new[0])
     assert not all(torch.equal(new[0][n], new[2][n]) for n in new[0])
 
 
-@KINDS
 @pytest.mark.parametrize("where", ["apart", "merged"])
 @pytest.mark.parametrize("name", ["Bert", "GPT2"])
-def test_what_is_saved_opens_again_under_the_same_head_and_without(
-    bases, tmp_path, name, where, plan
-):
+def test_what_is_saved_opens_again_under_the_same_head_and_without(bases, tmp_path, name, where):
     kind = "AutoModelForMaskedLM" if name == "Bert" else "AutoModelForCausalLM"
     auto = getattr(transformers, kind)
-    plan = AdapterPlan(**{**vars(plan), "save": where})
+    plan = AdapterPlan(**{**vars(LORA), "save": where})
     model = adapted(bases[name], plan, auto)
     before, weights = states(model), trainable_parameters(model)
     save(model, plan, bases[name], tmp_path / "out")
     assert torch.equal(states(model), before)
     again = open_adapted(tmp_path / "out", auto)
     headless = open_adapted(tmp_path / "out", transformers.AutoModel)
-    exact = (plan.kind, where) != ("lora", "merged")
+    exact = where == "apart"
     for opened, expected in ((again, before), (headless, states(model.base_model))):
         furthest = (states(opened) - expected).abs().max() / expected.abs().max()
         assert furthest == 0 if exact else furthest < 1e-5
@@ -299,20 +113,8 @@ def test_merged_lora_is_a_model_like_any_other(bases, tmp_path):
     save(model, plan, bases["GPT2"], tmp_path)
     plain = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
     assert (states(plain) - states(model)).abs().max() < 1e-5 * states(model).abs().max()
-    assert set(plain.state_dict()) == set(build("GPT2", BEFORE_NORM["GPT2"]).state_dict())
+    assert set(plain.state_dict()) == set(build("GPT2", MORE["GPT2"]).state_dict())
     assert not list(tmp_path.glob("adapter*"))
-
-
-def test_merged_bottlenecks_lie_beside_the_models_own_weights(bases, tmp_path):
-    plan = AdapterPlan(kind="pfeiffer", save="merged")
-    model = adapted(bases["Bert"], plan, transformers.AutoModelForMaskedLM)
-    save(model, plan, bases["Bert"], tmp_path)
-    plain, own = (
-        transformers.AutoModel.from_pretrained(folder).state_dict()
-        for folder in (tmp_path, bases["Bert"])
-    )
-    assert {n for n in own if "pooler" not in n} == {n for n in plain if "pooler" not in n}
-    assert all(torch.equal(plain[n], own[n]) for n in own if "pooler" not in n)
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft reads it
@@ -363,7 +165,7 @@ def test_lora_as_one_operation_equals_peft(name, bf16):
 
     Longformer and RoCBert change a layer's output in place.
     """
-    model = build(name, AFTER_NORM.get(name, {}))
+    model = build(name, MORE.get(name, {}))
     add_adapter(model, LORA, seed=0)
     disturb(model)
     ours_in = [m for m in model.modules() if "forward" in vars(m)]
@@ -391,11 +193,10 @@ def test_lora_as_one_operation_equals_peft(name, bf16):
         assert all((x - y).norm() < 1e-5 * y.norm() for x, y in zip(ours, exact, strict=True))
 
 
-@KINDS
-def test_an_adapter_is_refused_when_its_base_model_has_changed(tmp_path, plan):
+def test_an_adapter_is_refused_when_its_base_model_has_changed(tmp_path):
     base = tmp_path / "base"
     build("Bert", {}).save_pretrained(base)
-    out = save(adapted(base, plan, transformers.AutoModelForMaskedLM), plan, base, tmp_path / "out")
+    out = save(adapted(base, LORA, transformers.AutoModelForMaskedLM), LORA, base, tmp_path / "out")
     assert json.loads((out / "adapter.json").read_text())["base"]["name"] == str(base.resolve())
     build("Bert", {}, seed=8).save_pretrained(base)
     with pytest.raises(ModelError, match=re.escape(str(base))):
@@ -413,14 +214,14 @@ def test_an_adapter_is_refused_when_its_base_model_has_changed(tmp_path, plan):
     [
         ("adapter.json", b"{"),
         ("adapter.json", b"[]"),
-        ("adapter.json", b'{"kind": "pfeiffer"}'),
-        ("adapter.safetensors", b"x"),
-        ("adapter.safetensors", None),
+        ("adapter.json", b'{"kind": "lora"}'),
+        ("adapter_model.safetensors", b"x"),
+        ("adapter_model.safetensors", None),
     ],
 )
 def test_a_broken_adapter_is_an_error(bases, tmp_path, name, data):
-    model = adapted(bases["Bert"], PFEIFFER, transformers.AutoModelForMaskedLM)
-    save(model, PFEIFFER, bases["Bert"], tmp_path)
+    model = adapted(bases["Bert"], LORA, transformers.AutoModelForMaskedLM)
+    save(model, LORA, bases["Bert"], tmp_path)
     if data is None:
         (tmp_path / name).unlink()
     else:
@@ -430,19 +231,33 @@ def test_a_broken_adapter_is_an_error(bases, tmp_path, name, data):
 
 
 def test_weights_of_another_size_are_an_error(bases, tmp_path):
-    model = adapted(bases["Bert"], PFEIFFER, transformers.AutoModelForMaskedLM)
-    save(model, PFEIFFER, bases["Bert"], tmp_path)
+    model = adapted(bases["Bert"], LORA, transformers.AutoModelForMaskedLM)
+    save(model, LORA, bases["Bert"], tmp_path)
     note = json.loads((tmp_path / "adapter.json").read_text())
-    (tmp_path / "adapter.json").write_text(json.dumps({**note, "reduction": 8}))
-    with pytest.raises(ModelError, match=re.escape(str(tmp_path / "adapter.safetensors"))):
+    (tmp_path / "adapter.json").write_text(json.dumps({**note, "rank": 8}))
+    with pytest.raises(ModelError, match=re.escape(str(tmp_path / "adapter_model.safetensors"))):
         open_adapted(tmp_path, transformers.AutoModel)
 
 
 def test_another_head_trains_beside_an_opened_adapter(bases, tmp_path):
-    model = adapted(bases["Bert"], PFEIFFER, transformers.AutoModelForMaskedLM)
-    save(model, PFEIFFER, bases["Bert"], tmp_path)
+    model = adapted(bases["Bert"], LORA, transformers.AutoModelForMaskedLM)
+    save(model, LORA, bases["Bert"], tmp_path)
     classifier = open_adapted(tmp_path, transformers.AutoModelForSequenceClassification)
     body = classifier.bert(input_ids=IDS)[0]
     torch.testing.assert_close(body, states(model.base_model), rtol=0, atol=0)
     assert {"classifier.weight", "classifier.bias"} < set(trainable_parameters(classifier))
     assert not classifier.bert.embeddings.word_embeddings.weight.requires_grad
+
+
+def test_an_adapter_of_a_package_that_is_missing_is_refused_with_its_package(
+    bases, tmp_path, monkeypatch
+):
+    model = adapted(bases["Bert"], LORA, transformers.AutoModelForMaskedLM)
+    save(model, LORA, bases["Bert"], tmp_path)
+    note = json.loads((tmp_path / "adapter.json").read_text())
+    (tmp_path / "adapter.json").write_text(json.dumps({**note, "kind": "pfeiffer"}))
+    monkeypatch.setattr(registry, "_entries", lambda group: {})
+    with pytest.raises(ModelError, match=re.escape(moved("adapter.kind=pfeiffer"))):
+        open_adapted(tmp_path, transformers.AutoModel)
+    with pytest.raises(UsageError, match=re.escape(moved("adapter.kind=pfeiffer"))):
+        AdapterPlan(kind="pfeiffer").check()

@@ -8,7 +8,7 @@ pytest.importorskip("peft")
 from shapes import CAUSAL, MASKED, V, model_of  # noqa: E402
 
 from corpusfit.embed.hardware import seed_generators  # noqa: E402
-from corpusfit.training.adapters import add_adapter, hold_in_bf16, trainable_parameters  # noqa: E402
+from corpusfit.training.adapter import add_adapter, hold_in_bf16, trainable_parameters  # noqa: E402
 from corpusfit.training.models import _from_pretrained  # noqa: E402
 from corpusfit.training.objectives import load  # noqa: E402
 from corpusfit.training.plan import AdapterPlan  # noqa: E402

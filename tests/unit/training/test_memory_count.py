@@ -14,7 +14,7 @@ from shapes import CAUSAL, ENDS, MASKED, NO_SDPA, SHARED  # noqa: E402
 from corpusfit.core.errors import ModelError  # noqa: E402
 from corpusfit.embed.hardware import Hardware  # noqa: E402
 from corpusfit.training import memory as counting  # noqa: E402
-from corpusfit.training.adapters import add_adapter, trainable_parameters  # noqa: E402
+from corpusfit.training.adapter import add_adapter, trainable_parameters  # noqa: E402
 from corpusfit.training.memory import choose, outline, require_memory  # noqa: E402
 from corpusfit.training.plan import AdaptPlan  # noqa: E402
 
@@ -135,7 +135,7 @@ def test_a_training_that_cannot_fit_is_refused_with_a_cure_that_fits(monkeypatch
 
 @pytest.mark.slow
 def test_no_setting_is_offered_that_does_not_go_with_the_others(monkeypatch):
-    plan, build = planned("llama", model__name="large", train__length=16, model__add_tokens=10)
+    plan, build = planned("llama", model__name="large", train__length=16, model__new_head=True)
     lora = plan.with_value("adapter.kind", "lora")
     needed = choose(lora, outline(build, lora.adapter), 1, 16, CPU, 1)[0]["total"]
     monkeypatch.setattr(counting, "memory", lambda device: needed)

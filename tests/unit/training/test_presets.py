@@ -1,4 +1,4 @@
-"""Presets against the figures in the papers, and defaults."""
+"""Settings of a training on task text against the papers' figures, and defaults."""
 
 import dataclasses
 import math
@@ -13,11 +13,9 @@ from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.plan import AdaptPlan, TrainPlan
 from corpusfit.training.presets import (
     PASSES,
-    PRESETS,
     TASK_PASSES,
     Size,
     length_of,
-    preset,
     resolve_training,
     task_phase,
 )
@@ -27,67 +25,27 @@ HERE = Size(
 )
 
 
-def plan_of(name=None, data="out", settings=(), **words):
+def plan_of(data="out", settings=(), **words):
     words = words if "init" in words else {"model": "m", **words}
-    return build_plan(ADAPT, None, settings, words, preset=name, data=data)
-
-
-@pytest.mark.parametrize(("weights", "steps"), [("off", 50_000), ("lambda", 100_000)])
-def test_tadpole(weights, steps):
-    """Section 4: "learning rate of 0.0001, batch size 256 and warm-up ratio 0.01 … 50,000 steps in
-    case of discrete λ case and 100,000 steps in case of continuous λ case"; masked words and the
-    next sentence, "pre-trained with sum of two objectives"."""
-    plan = plan_of("tadpole", weights=weights)
-    train = plan.train
-    assert (train.max_steps, train.learning_rate, train.batch, train.warmup_steps) == (
-        steps,
-        1e-4,
-        256,
-        0.01,
-    )
-    assert plan.objective.name == "mlm+nsp"
-
-
-def test_mdapt():
-    """Section 3.3: "effective batch size of 2048 via gradient accumulation, a sequence length of
-    128, and a learning rate of 5e-5. We train all models for 25,000 steps"; masked words."""
-    plan = plan_of("mdapt")
-    train = plan.train
-    assert (train.batch, train.length, train.learning_rate, train.max_steps) == (
-        2_048,
-        128,
-        5e-5,
-        25_000,
-    )
-    assert (plan.objective.name, plan.adapter.kind) == ("mlm", "")
-
-
-def test_mdapt_with_an_adapter():
-    """Section 3.3: "We train each adapter for 1.5M steps", of the kind in appendix D."""
-    plan = plan_of("mdapt-adapter")
-    assert (plan.adapter.kind, plan.train.max_steps, plan.train.length) == (
-        "pfeiffer",
-        1_500_000,
-        128,
-    )
+    return build_plan(ADAPT, None, settings, words, data=data)
 
 
 def test_the_tasks_own_text():
     """TADPOLE, section 4.1, of Gururangan et al.: "we do 100 epochs, save the model after every 10
     epoch and pick the best one"; here after every epoch, as the best may be any."""
-    plan = plan_of("tapt", data="task")
+    plan = plan_of("task")
     train = plan.train
     assert (train.epochs, train.max_steps, train.keep) == (100, None, "best")
     assert train.evaluations == 100
     assert (train.batch, train.texts, train.length) == (None, 256, 128)
-    assert plan_of(data="task") == plan
+    assert plan.train.max_steps is None
     assert plan_of(data="elsewhere").train == TrainPlan()
 
 
 def test_the_second_phase_has_the_settings_of_tapt():
     """Except the length, which is that of the first phase, and how often it measures."""
     plan = plan_of(then_task=True, weights="lambda", settings=["train.warmup_steps=0.2"])
-    second, tapt = task_phase(plan, 128), plan_of("tapt").train
+    second, tapt = task_phase(plan, 128), plan_of("task").train
     assert (second.weights.policy, second.then_task.on) == ("off", False)
     train = second.train
     assert (train.learning_rate, train.texts, train.length) == (
@@ -110,10 +68,10 @@ def test_the_second_phase_has_the_settings_of_tapt():
 def test_a_step_over_the_tasks_text_is_256_texts(rows, texts, batch):
     """Section 4: "batch size 256", whether texts are packed, as here four to a row, or not."""
     size = dataclasses.replace(HERE, rows=rows, texts=texts)
-    found = resolve_training(plan_of("tapt"), size)[0]
+    found = resolve_training(plan_of("task"), size)[0]
     assert (found.batch, found.max_steps) == (batch, math.ceil(100 * rows / batch))
     assert resolve_training(task_phase(plan_of(then_task=True), 64), size)[0].batch == batch
-    assert resolve_training(plan_of("tapt", batch=9), size)[0].batch == 9
+    assert resolve_training(plan_of("task", batch=9), size)[0].batch == 9
 
 
 @pytest.mark.parametrize(
@@ -125,40 +83,12 @@ def test_the_second_phase_is_bounded_as_the_first(rows, device, steps):
     second = task_phase(plan_of(then_task=True), 128)
     size = dataclasses.replace(HERE, rows=rows, texts=4 * rows, device=device)
     assert resolve_training(second, size, TASK_PASSES)[0].max_steps == steps
-    plan = plan_of(then_task=True, settings=["then_task.epochs=100"])
-    asked = resolve_training(task_phase(plan, 128), size, TASK_PASSES)[0]
-    assert asked.max_steps == math.ceil(rows * 100 / 64)
 
 
 def test_a_second_phase_is_part_of_a_plans_identity():
     assert plan_of().decisive()["then_task"]["on"] is False
     assert plan_of(then_task=True).decisive()["then_task"]["on"] is True
     assert AdaptPlan.from_dict(plan_of(then_task=True).as_dict()).then_task.on
-
-
-def test_options_override_a_preset():
-    plan = plan_of(
-        "tadpole", max_steps=7, batch=3, settings=["train.warmup_steps=0.2"], objective="mlm"
-    )
-    assert (plan.train.max_steps, plan.train.batch, plan.train.warmup_steps) == (7, 3, 0.2)
-    assert plan.objective.name == "mlm"
-    assert plan.train.learning_rate == 1e-4
-    assert plan_of("tapt", max_steps=9).train.epochs is None
-    epochs = plan_of("mdapt", epochs=2.5).train
-    assert (epochs.max_steps, epochs.epochs) == (None, 2.5)
-    by_set = plan_of("mdapt", settings=["train.epochs=3"]).train
-    assert (by_set.max_steps, by_set.epochs) == (None, 3)
-    assert plan_of("tadpole", settings=["weights.policy=lambda"]).train.max_steps == 100_000
-
-
-def test_a_plan_excludes_a_preset():
-    with pytest.raises(UsageError, match=r"^`preset` must .*'mdapt'"):
-        build_plan(ADAPT, plan_of(), (), {}, preset="mdapt", data="out")
-
-
-def test_no_such_preset():
-    with pytest.raises(UsageError, match=r"^`preset` must .*tadpole, mdapt, .*'bert'"):
-        preset("bert", "off")
 
 
 @pytest.mark.parametrize(
@@ -185,20 +115,6 @@ def test_a_sequence_longer_than_the_model_takes():
     plan = AdaptPlan().with_value("train.length", 513)
     with pytest.raises(UsageError, match=r"^`train\.length` must .*512.*513"):
         length_of(plan, 512, "cpu")
-
-
-@pytest.mark.parametrize("weights", ["resample", "mask+lambda"])
-def test_tadpole_takes_the_steps_of_the_discrete_case_otherwise(weights):
-    assert plan_of("tadpole", weights=weights).train.max_steps == 50_000
-
-
-def test_every_preset_can_be_resolved():
-    for name in PRESETS:
-        plan = plan_of(name)
-        train, words = resolve_training(plan, HERE)
-        assert None not in (train.length, train.batch, train.learning_rate)
-        assert train.max_steps is not None
-        assert words.startswith(plan.objective.name)
 
 
 def test_an_untrained_model_has_a_higher_learning_rate():
@@ -228,3 +144,9 @@ def test_a_training_that_reads_little_of_a_selection_says_how_much_to_select():
     assert "choose" not in words(400, PASSES, selected)
     assert "choose" not in words(100, PASSES)
     assert "choose" not in words(100, TASK_PASSES, selected)
+
+
+def test_options_override_the_settings_of_a_training_on_task_text():
+    plan = plan_of("task", max_steps=9, settings=["train.evaluations=2"])
+    assert (plan.train.epochs, plan.train.max_steps, plan.train.evaluations) == (None, 9, 2)
+    assert plan_of("task", epochs=2.5).train.epochs == 2.5

@@ -102,7 +102,6 @@ def test_a_model_without_the_named_layers_is_refused(monkeypatch):
     ("group", "name", "value"),
     [
         ("objective", "name", "tsdae"),
-        ("adapter", "kind", "pfeiffer"),
         ("train", "precision", "fp16"),
     ],
 )

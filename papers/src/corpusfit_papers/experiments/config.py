@@ -14,7 +14,7 @@ from corpusfit.contracts import UsageError, bad_setting
 from corpusfit.core.manifest import versions
 from corpusfit.core.settings import one_of, positive
 from corpusfit.evaluation.plan import check_metric
-from corpusfit.training.plan import ADAPTERS, TASK, WEIGHTS
+from corpusfit.training.plan import TASK, WEIGHTS, AdapterPlan
 from corpusfit_papers.augmenting import BACKTRANSLATE, TFIDF
 
 BASE, GENERAL, RANDOM, ORACLE, COMPOSE = "base", "general", "random", "oracle", "compose"
@@ -138,11 +138,12 @@ class Selector:
                 raise bad_setting("fractions", "in (0, 1]", share, "For a tenth, use 0.1.")
         for setting, allowed in (
             ("weights", WEIGHTS),
-            ("adapters", ("", *ADAPTERS)),
             ("augment", ("", TFIDF, BACKTRANSLATE)),
         ):
             for value in getattr(self, setting):
                 one_of(setting, value, allowed)
+        for kind in self.adapters:
+            AdapterPlan(kind).check()
         for setting in ("fractions", "weights", "adapters", "augment"):
             _require_distinct(f"{setting} of {self.name}", getattr(self, setting))
         train = self.adapt.train

@@ -122,7 +122,7 @@ def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
         }
     whole = settled(plan, kind, adapter=adapter, max_length=_ANY_LENGTH)
     new = plan.model
-    size = {"pfeiffer": new.reduction, "lora": new.rank}.get(new.adapter)
+    size = new.rank if new.adapter else None
     return {
         "tune": dataclasses.asdict(whole.finetune) | {"device": kind_of(whole.finetune.device)},
         "metric": whole.task.metric,

@@ -182,7 +182,7 @@ def tune_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask) 
     """
     plan, sizes = task_plan(recipe, task), selector.adapt.adapter
     adapter = cell.adapter if selector.strategy == BASE else ""
-    model = HeadPlan(adapter=adapter, reduction=sizes.reduction, rank=sizes.rank)
+    model = HeadPlan(adapter=adapter, rank=sizes.rank)
     return dataclasses.replace(plan, model=model)
 
 

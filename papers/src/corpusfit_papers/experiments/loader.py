@@ -17,7 +17,7 @@ from corpusfit.scoring.names import names as method_names
 from corpusfit.scoring.names import require
 from corpusfit.text import located
 from corpusfit.training.plan import TASK, AdapterPlan, WeightsPlan
-from corpusfit.training.presets import preset
+from corpusfit.training.presets import TAPT
 from corpusfit_papers.experiments.config import (
     WITHOUT_SELECTION,
     Recipe,
@@ -51,7 +51,6 @@ _ELSEWHERE: dict[str, dict[str, str]] = {
     "evaluate": {
         "model.name": "models",
         "model.adapter": "adapters",
-        "model.reduction": "adapt.adapter.reduction",
         "model.rank": "adapt.adapter.rank",
         "task.metric": "tasks.metric",
         "seed": "seed",
@@ -318,7 +317,7 @@ def _adapting(name: str, shared: Mapping[str, Any], own_adapt: Mapping[str, Any]
     """The plan of an adaptation; that of `task` starts from TAPT (Gururangan et al., 2020)."""
     plan = AdaptPlan()
     if name == TASK:
-        for path, value in preset("tapt", "off").items():
+        for path, value in TAPT.items():
             plan = plan.with_value(path, value)
     for selector, values in (("", shared), (name, own_adapt)):
         train = values.get("train", {})

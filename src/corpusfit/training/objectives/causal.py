@@ -26,7 +26,7 @@ class Causal(RowObjective):
     auto = "AutoModelForCausalLM"
     language_model = True
     causal = True
-    takes = ("objective.loss_on", "adapter.kind", "train.shard", "train.compile")
+    takes = ("objective.loss_on", "adapter.kind", "train.shard")
     sizes = SIZES
 
     def __post_init__(self) -> None:

@@ -30,7 +30,7 @@ class MaskedLM(RowObjective):
     language_model = True
     takes: ClassVar[tuple[str, ...]] = (
         *("objective.mask", "objective.whole_word", "model.add_tokens", "adapter.kind"),
-        *("train.shard", "train.compile"),
+        "train.shard",
     )
     sizes = SIZES
 

@@ -26,7 +26,7 @@ class MaskedPairs(MaskedLM):
 
     auto = "AutoModelForPreTraining"
     instead = "mlm"
-    takes = tuple(s for s in MaskedLM.takes if s not in ("train.shard", "train.compile"))
+    takes = tuple(s for s in MaskedLM.takes if s != "train.shard")
     packs = False
     specials = 2
 

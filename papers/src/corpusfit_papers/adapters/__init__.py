@@ -1,0 +1,1 @@
+"""One file per adapter, named like the adapter."""

@@ -1,0 +1,223 @@
+"""LoRA: low-rank matrices beside the linear layers, in peft's form."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import warnings
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from corpusfit.core.artifacts import write_bytes
+from corpusfit.core.errors import MissingDependencyError, ModelError
+from corpusfit.core.hub import HubName
+from corpusfit.embed.hardware import multiplied_in, seeded
+from corpusfit.training.adapter import Adapter, Base
+
+if TYPE_CHECKING:
+    import torch
+
+_PEFT_NAME = "default"  # peft's name for an unnamed adapter
+
+
+@dataclass(frozen=True)
+class LoRA(Adapter):
+    """Matrices A and B beside every linear layer; B starts at zero.
+
+    Reference: Hu et al. (2021), LoRA, section 4.1.
+    """
+
+    rank: int = 8
+    alpha: int = 16
+    prefix: str = field(default="", compare=False)  # of the names in peft's file
+
+    file: ClassVar[str] = "adapter_model.safetensors"
+    merges: ClassVar[bool] = True
+    divides: ClassVar[bool] = True
+    narrow: ClassVar[bool] = True
+
+    def insert(self, model: Any, seed: int, stored: Collection[str] = ()) -> None:
+        """See `Adapter.insert`."""
+        # Expert matrices (mixture of experts) are not linear layers and get none.
+        try:
+            from peft import inject_adapter_in_model
+            from peft.tuners.lora import Linear, LoraLayer
+            from torch import nn
+        except ImportError as e:
+            raise MissingDependencyError("`adapter=lora`", "train") from e
+        base, end = model.base_model, ".lora_A.weight"
+        layers = set(linear_layers(base))
+        if stored:
+            layers &= {n.removeprefix(self.prefix).removesuffix(end) for n in stored if end in n}
+        why = "it has no linear layers to adapt"
+        try:
+            with seeded(seed), warnings.catch_warnings():
+                # names that do not fit are checked below, so the warning is noise
+                warnings.simplefilter("ignore", RuntimeWarning)
+                if layers:
+                    inject_adapter_in_model(self._config(base, layers), base)
+                    why = "peft adapts other layers than named"
+        except ValueError as e:
+            why = str(e).rstrip(".")
+        adapted = {name for name, module in base.named_modules() if isinstance(module, LoraLayer)}
+        if not layers or adapted != layers:
+            raise ModelError(
+                f"`adapter` must be left out for this model; got 'lora', and {type(base).__name__} "
+                f"cannot be adapted with LoRA: {why}. Train all weights, or name another model."
+            )
+        multiplied = set[int]()
+        for module in base.modules():
+            if isinstance(module, Linear) and type(module.base_layer) is nn.Linear:
+                module.forward = partial(_forward, module)
+                multiplied.add(id(module.base_layer.weight))
+        # of a base in half precision, only what `_forward` multiplies may stay so
+        for p in model.parameters():
+            p.data = p.data if id(p) in multiplied else p.data.float()
+
+    def weights(self, model: Any) -> dict[str, torch.nn.Parameter]:
+        """See `Adapter.weights`; A and B of every layer as peft names them."""
+        end = f".{_PEFT_NAME}.weight"
+        return {
+            f"{self.prefix}{name.removesuffix(end)}.weight": parameter
+            for name, parameter in model.base_model.named_parameters()
+            if ".lora_" in name
+        }
+
+    def under(self, model: Any) -> LoRA:
+        """See `Adapter.under`."""
+        # The file of a masked model is for `AutoModel`, where fine-tuning starts; that of a
+        # causal model is for `AutoModelForCausalLM`, as inference servers read it.
+        before = f"{model.base_model_prefix}." if _is_causal(model) else ""
+        return dataclasses.replace(self, prefix=f"base_model.model.{before}")
+
+    def write(self, model: Any, base: Base, folder: Path) -> None:
+        """See `Adapter.write`; the configuration with which peft opens the folder."""
+        hub_name = None if Path(base.name).is_dir() else HubName.parsed(base.name)
+        settings = self._config(
+            model.base_model,
+            linear_layers(model.base_model),
+            task_type="CAUSAL_LM" if _is_causal(model) else "FEATURE_EXTRACTION",
+            base_model_name_or_path=hub_name.repository if hub_name else base.name,
+            revision=(hub_name.revision or None) if hub_name else None,
+            inference_mode=True,
+        )
+        text = json.dumps(settings.to_dict(), default=sorted, indent=2, sort_keys=True)
+        write_bytes(folder / "adapter_config.json", text.encode())
+
+    def merged(self, model: Any) -> dict[str, torch.Tensor]:
+        """See `Adapter.merged`."""
+        from peft.tuners.lora import LoraLayer
+
+        state = {
+            n.replace(".base_layer.", "."): tensor
+            for n, tensor in model.state_dict().items()
+            if ".lora_" not in n
+        }
+        for n, module in model.named_modules():
+            if isinstance(module, LoraLayer):
+                delta = module.get_delta_weight(_PEFT_NAME).detach()
+                state[f"{n}.weight"] = module.get_base_layer().weight.detach() + delta
+        return state
+
+    def _config(self, base: Any, names: Collection[str], **more: Any) -> Any:
+        from peft import LoraConfig
+        from torch import nn
+
+        modules = [base.get_submodule(name) for name in names]
+        plain = [isinstance(getattr(m, "base_layer", m), nn.Linear) for m in modules]
+        # the names with any prefix and any layer number, as a regular expression: peft would
+        # shorten a list of names to suffixes, which match more layers in a model with a head
+        kinds = sorted({re.sub(r"(?<=\.)\d+(?=\\?\.)", r"\\d+", re.escape(name)) for name in names})
+        return LoraConfig(
+            r=self.rank,
+            lora_alpha=self.alpha,
+            target_modules=rf"(.*\.)?({'|'.join(kinds)})",
+            fan_in_fan_out=not all(plain),  # GPT-2's matrices are transposed
+            **more,
+        )
+
+
+def _is_causal(model: Any) -> bool:
+    """Whether a model is a causal one, with its head."""
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+
+    name = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.get(model.config.model_type)
+    return bool(type(model).__name__ == name)
+
+
+def linear_layers(base: Any) -> list[str]:
+    """Names of a transformer's linear layers, including those with an adapter."""
+    from torch import nn
+    from transformers.pytorch_utils import Conv1D
+
+    kinds = (nn.Linear, Conv1D)
+    modules = {name: module for name, module in base.named_modules() if "lora_" not in name}
+    return [
+        name
+        for name, module in modules.items()
+        if not name.endswith(".base_layer")
+        and isinstance(getattr(module, "base_layer", module), kinds)
+    ]
+
+
+def _forward(module: Any, x: torch.Tensor) -> torch.Tensor:
+    """What peft computes for a layer with one adapter and no dropout, as one operation."""
+    # peft's own casts the input to fp32, where autocast casts it back, keeps it so for the backward
+    # pass, and scales and adds in the width of the output.
+    if module.merged or module.disable_adapters:
+        return type(module).forward(module, x)  # type: ignore[no-any-return]
+    a, b = (part[_PEFT_NAME].weight for part in (module.lora_A, module.lora_B))
+    layer, scale = module.base_layer, module.scaling[_PEFT_NAME]
+    return _low_rank().apply(x, layer.weight, layer.bias, a, b, scale)  # type: ignore[no-any-return]
+
+
+@cache
+def _low_rank() -> Any:
+    """The autograd function; torch is imported on first use."""
+    import torch
+
+    class LowRank(torch.autograd.Function):
+        @staticmethod
+        def forward(
+            ctx: Any,
+            x: torch.Tensor,
+            weight: torch.Tensor,
+            bias: torch.Tensor | None,
+            a: torch.Tensor,
+            b: torch.Tensor,
+            scale: float,
+        ) -> torch.Tensor:
+            device, dtype = x.device.type, multiplied_in(x)
+            ctx.scale, ctx.dtype = scale, x.dtype
+            rows = x.flatten(0, -2).to(dtype)
+            with torch.autocast(device, enabled=False):
+                weight, a, b = (matrix.to(dtype) for matrix in (weight, a, b))
+                low = (rows @ a.T).mul_(scale)
+                # what is returned is no view, as some models change it in place
+                out = rows.new_empty(*x.shape[:-1], len(weight))
+                flat = out.view(len(rows), -1)
+                if bias is None:
+                    torch.mm(rows, weight.T, out=flat)
+                else:
+                    torch.addmm(bias.to(dtype), rows, weight.T, out=flat)
+                flat.addmm_(low, b.T)
+            ctx.save_for_backward(rows, low, weight, a, b)
+            return out
+
+        @staticmethod
+        def backward(ctx: Any, *upstream: torch.Tensor) -> tuple[Any, ...]:
+            rows, low, weight, a, b = ctx.saved_tensors
+            g = upstream[0].flatten(0, -2).to(rows.dtype)
+            of_low = (g @ b).mul_(ctx.scale)
+            of_x = None
+            if ctx.needs_input_grad[0]:
+                of_x = (g @ weight).addmm_(of_low, a)
+                of_x = of_x.view(*upstream[0].shape[:-1], -1).to(ctx.dtype)
+            of_a, of_b = (of_low.T @ rows).float(), (g.T @ low).float()
+            return of_x, None, None, of_a, of_b, None
+
+    return LowRank
