@@ -73,7 +73,7 @@ def outliers(result: Outliers) -> None:
     ]
     columns = ["domain", "taken for", "texts", "example"]
     words = ["taken for", "example"]
-    table("Texts in a cluster of another domain", columns, pairs, words=words, keys=2)
+    table("Texts in a cluster of another domain", columns, pairs, words=words)
 
 
 def _traits(traits: Traits) -> list[str]:
