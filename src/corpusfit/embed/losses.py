@@ -33,11 +33,9 @@ def cross_entropies(
     return losses
 
 
-def weighted_sum(
-    logits: torch.Tensor, labels: torch.Tensor, scale: torch.Tensor, smoothing: float = 0.0
-) -> torch.Tensor:
+def weighted_sum(logits: torch.Tensor, labels: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     """Weighted sum of the cross-entropies [m], in nats, in float32."""
-    return (cross_entropies(logits, labels, smoothing) * scale).sum()
+    return (cross_entropies(logits, labels) * scale).sum()
 
 
 def _pieces(logits: torch.Tensor) -> Iterator[tuple[slice, torch.Tensor]]:

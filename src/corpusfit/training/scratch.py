@@ -110,12 +110,12 @@ def word_pieces(texts: Sequence[str], vocabulary: int) -> Any:
     )
 
 
-def trained_bpe(texts: Sequence[str], vocabulary: int, special: list[str], *, spaced: bool) -> Any:
-    """A byte-level BPE of texts; `spaced`: a text begins as after a space."""
+def trained_bpe(texts: Sequence[str], vocabulary: int, special: list[str]) -> Any:
+    """A byte-level BPE of texts."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     pairs = Tokenizer(models.BPE())
-    pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=spaced)
+    pairs.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
         vocab_size=vocabulary,
         min_frequency=2,

@@ -45,7 +45,7 @@ class Causal(RowObjective):
         from tokenizers import decoders, processors
 
         layers, width, vocabulary = size
-        pairs = trained_bpe(texts, vocabulary, [END], spaced=False)
+        pairs = trained_bpe(texts, vocabulary, [END])
         pairs.decoder = decoders.ByteLevel()
         pairs.post_processor = processors.ByteLevel(trim_offsets=False)
         ends = dict.fromkeys(("bos_token", "eos_token", "unk_token"), END)
