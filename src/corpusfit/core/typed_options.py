@@ -60,6 +60,7 @@ class AdaptOptions(MachineOptions, total=False):
     model: str | Path | None
     init: Literal["tiny", "mini", "small", "base"] | None
     new_head: bool | None
+    add_tokens: int | None
     then_task: bool | None
     replay_share: float | None
     objective: str | None
