@@ -12,7 +12,12 @@ from corpusfit import EvaluatePlan
 from corpusfit.cli.app import app
 from corpusfit.contracts import InputError, UsageError, read_task
 from corpusfit_papers import augment
-from corpusfit_papers.augmenting import Augmentation, replacement_model, with_augmented
+from corpusfit_papers.augmenting import (
+    Augmentation,
+    replacement_model,
+    split_words,
+    with_augmented,
+)
 
 TEXTS = [
     "the drug binds the receptor with high affinity",
@@ -185,6 +190,12 @@ def test_spaces_punctuation_and_markers_stay(augmented):
             assert [c for c in new if not c.isalnum() and c != "-"] == [
                 c for c in text if not c.isalnum() and c != "-"
             ]
+
+
+def test_signs_and_accents_belong_to_their_word():
+    text = "हिन्दी தமிழ் cafe\u0301 test-tube it's"
+    assert split_words(text)[1::2] == text.split()
+    assert "".join(split_words(text)) == text
 
 
 @pytest.mark.parametrize(

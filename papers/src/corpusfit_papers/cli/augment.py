@@ -20,14 +20,13 @@ def augment(done: Augmented, out: str) -> None:
       corpusfit evaluate --task augmented/ --model adapted/ --base bert-base-uncased --out scores/
 
     Adds copies of the training examples with the same labels: with uninformative words replaced
-    by others of train (tfidf), or translated to another language and back (backtranslate).
-    Dev and test stay. Look at some of the new examples if your task is about relations:
-    translation may lose entity marks.
+    by others of train (tfidf), or as a back-translation (backtranslate). Dev and test stay. Look
+    at some of the new examples if your task is about relations: translation may lose entity marks.
 
     Options:
         --task INPUT: Labeled task: a folder with train, dev and test, a file, or hub:NAME
         --out FOLDER: New or empty folder for the task
-        --method NAME: tfidf or backtranslate (default: tfidf)
+        --method NAME: Augmentation: tfidf or backtranslate (default: tfidf)
         --copies N: Number of copies of each training example (default: 1)
         --share X: Mean share of a text's words that tfidf replaces (default: 0.3)
         --mt MODEL: Model that translates to another language, for backtranslate: a folder or a
