@@ -23,7 +23,7 @@ _TERMINAL = None if sys.stderr.isatty() else False
 STDERR = Console(stderr=True, highlight=False, soft_wrap=True, force_terminal=_TERMINAL)
 STDOUT = Console(highlight=False)
 _GAP = 2
-_LONG = 20
+_LONG = 24
 """Letters of a word that is folded where a table has no room."""
 
 _NAME = re.compile(r"`([a-z_][a-z0-9_]*(?:\.[a-z0-9_]+)*)(?:=([^`]*))?`")
