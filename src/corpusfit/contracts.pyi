@@ -4,7 +4,6 @@
 # Scoring methods: settings in the constructor, data in `fit`, a scorer out
 from .scoring.contract import Method as Method  # fitted once, then scores each text alone
 from .scoring.contract import CorpusMethod as CorpusMethod  # reads the whole corpus in one worker
-from .scoring.rounds import RoundMethod as RoundMethod  # takes the corpus in rounds
 from .scoring.contract import LabelMethod as LabelMethod  # scores a row by its label
 from .scoring.contract import Scorer as Scorer  # a fitted method: arrays, numbers and names
 from .scoring.contract import Effect as Effect  # of one n-gram on a text's score
@@ -41,10 +40,8 @@ from .selection.samples import random_texts as random_texts  # of inputs, as a m
 from .text.pairs import read_pairs as read_pairs  # every pair of an aligned input
 
 # Data
-from .core.types import Corpus as Corpus  # every shard's number with its units
 from .core.types import Paired as Paired  # units as texts and as embeddings
 from .core.types import Texts as Texts  # texts as one Arrow array
-from .core.types import Vectors as Vectors  # embeddings, float32 [n, d]
 from .core.types import as_texts as as_texts  # any strings as `Texts`
 
 # Errors: messages for the user, which end with a cure
@@ -66,10 +63,8 @@ from .selection.embedding import open_encoder as open_encoder  # that a plan nam
 from .evaluation.reading import read_task as read_task  # a labeled task, as `evaluate` reads it
 
 # Significance: what holds for another test set and another seed
-from .evaluation.significance import Comparison as Comparison  # of two models
 from .evaluation.significance import bootstrap_scores as bootstrap_scores  # of texts drawn anew
 from .evaluation.significance import compare as compare  # two models on the same examples
-from .evaluation.significance import finding as finding  # a comparison in words
 from .evaluation.significance import holm as holm  # p-values of several comparisons
 
 # Words
@@ -87,7 +82,6 @@ from .scoring.language_model import PredictableScorer as PredictableScorer  # of
 from .kernels.scores import balanced as balanced  # weights with which both classes weigh the same
 from .kernels.scores import logistic as logistic  # logistic regression, the same in any release
 from .kernels.scores import platt as platt  # from scores to log odds
-from .scoring.classifiers import least_similar as least_similar  # negatives, by cosine
 from .domains.mixture import fit_cluster_model as fit_cluster_model  # a mixture of Gaussians
 
 # Methods that contain others
@@ -98,7 +92,6 @@ from .scoring.registry import unpack_scorer as unpack_scorer  # the scorer of th
 # Networks: models of transformers, whose weights are safetensors and whose code is its own
 from .embed.folders import ModelSetting as ModelSetting  # how messages name a model's setting
 from .embed.folders import find as find  # the folder of a model, from the hub too
-from .embed.folders import is_static as is_static  # whether a folder's model has no network
 from .embed.folders import model_files as model_files  # that decide what a model computes
 from .embed.folders import transformer_folder as transformer_folder  # checked before it is opened
 from .embed.claims import require_own_code as require_own_code  # of a stored configuration

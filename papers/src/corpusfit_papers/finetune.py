@@ -20,7 +20,6 @@ from corpusfit.contracts import (
     TransformerEncoder,
     bad_setting,
     find,
-    is_static,
     load_transformer,
     resolve,
     seeded,
@@ -213,9 +212,7 @@ def write_folder(tuned: Tuned, folder: Path) -> None:
 
 def encoder_folder(embedder: str) -> Path:
     """The folder of a transformer that can be fine-tuned; a hub id is downloaded."""
-    static = embedder.partition(":")[0] == "static"
-    folder = Path() if static else find(embedder, once=True, setting=EMBEDDER)
-    if static or is_static(folder):
+    if embedder.partition(":")[0] == "static":
         cure = "A static embedder has no network to fine-tune; use `method.embedder=minilm`."
         raise bad_setting(EMBEDDER.name, EMBEDDER.allowed, embedder, cure)
-    return transformer_folder(folder, EMBEDDER)
+    return transformer_folder(find(embedder, once=True, setting=EMBEDDER), EMBEDDER)

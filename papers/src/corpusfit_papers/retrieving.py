@@ -17,14 +17,11 @@ from tqdm import tqdm
 
 import corpusfit
 from corpusfit.contracts import (
-    Comparison,
     EmbedPlan,
     InputError,
-    Vectors,
     bad_setting,
     bootstrap_scores,
     compare,
-    finding,
     holm,
     normalized,
     open_encoder,
@@ -108,13 +105,13 @@ def deduplicate(texts: Sequence[str]) -> UniqueSentences:
 
 
 def nearest(
-    queries: Vectors,
-    others: Vectors,
+    queries: NDArray[np.float32],
+    others: NDArray[np.float32],
     block: int = _BLOCK,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """The nearest neighbor of each query by cosine, and its margin; exact search."""
 
-    def of_unit_length(vectors: Vectors) -> NDArray[np.float64]:
+    def of_unit_length(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         wide = vectors.astype(np.float64)
         lengths = np.linalg.norm(wide, axis=1, keepdims=True)
         wide /= np.where(lengths > 0, lengths, 1)  # zero vectors stay zero
@@ -138,8 +135,8 @@ def nearest(
 def retrieved(
     source: UniqueSentences,
     target: UniqueSentences,
-    queries: Vectors,
-    others: Vectors,
+    queries: NDArray[np.float32],
+    others: NDArray[np.float32],
 ) -> NDArray[np.bool_]:
     """Whether the nearest sentence of the other side is the translation; bool [n].
 
@@ -177,8 +174,8 @@ class Retrieved:
     low: float  # lower end of its 95 % bootstrap interval over sentences
     high: float  # upper end of the interval
     chance: float  # P@1 of a random guess: 1 / number of different sentences that are searched
-    # with the first model, on the same sentences; None for the first model
-    comparison: Comparison | None = None
+    # of `compare` with the first model, on the same sentences; None for the first model
+    comparison: Any = None
     # p-value after Holm's correction for all comparisons of the command
     adjusted: float | None = None
     verdict: str = ""  # what the comparison shows, in words
@@ -288,7 +285,7 @@ def retrieval(
             )
             if answers is not by_model[0]:
                 comparison, p = next(adjusted)
-                verdict = finding(comparison, comparison.p if p is None else p)
+                verdict = comparison.finding(comparison.p if p is None else p)
                 result = dataclasses.replace(
                     result, comparison=comparison, adjusted=p, verdict=verdict
                 )
@@ -307,7 +304,7 @@ def listed(setting: str, given: str | PathLike[str] | Sequence[str]) -> list[str
     return values
 
 
-def encoded(encoder: Any, texts: list[str]) -> Vectors:
+def encoded(encoder: Any, texts: list[str]) -> NDArray[np.float32]:
     """The vectors of sentences, in batches that show progress on a terminal."""
     starts = range(0, len(texts), _BATCH)
     bar = tqdm(starts, f"encode by {encoder.name}", disable=None, leave=False)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.contracts import Corpus, Vectors, plain_rows
+from corpusfit.contracts import plain_rows
 from corpusfit_papers.neighbors import (
     ONE,
     fixed_point,
@@ -41,7 +42,9 @@ class Graph:
     pairs: int  # most linked pairs in the whole graph, the most similar ones; 0 for all
     tolerance: float  # mean change of a rank at which the iteration stops
 
-    def ranked(self, corpus: Corpus, joined: Vectors) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    def ranked(
+        self, corpus: Iterable[tuple[int, Any]], joined: NDArray[np.float32]
+    ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Rank the corpus: the logarithm of n times each unit's rank; 0 is the average."""
         parts = {shard: fixed_point(plain_rows(vectors)) for shard, vectors in corpus}
         counts = {shard: len(part) for shard, part in parts.items()}

@@ -104,6 +104,25 @@ class Comparison:
     # true difference that such an evaluation shows in 8 of 10 cases; 0 if it is not known
     detectable: float = 0.0
 
+    def finding(self, adjusted: float, *, unit: str = POINTS) -> str:
+        """The result in words, with its interval and what could have been shown."""
+        scale, digits = (100, 1) if unit == POINTS else (1, 4)
+        mean = scale * self.difference
+        size = f"{mean:+.{digits}f}"
+        if unit == POINTS and abs(mean) < 0.05:
+            size = f"{mean:+.2f}"
+        ends = " to ".join(f"{scale * e:+.{digits}f}" for e in (self.low, self.high))
+        p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.{2 if adjusted >= 0.1 else 3}f}"
+        descriptions = {
+            "*": f"better by {size[1:]} {unit} (95 % interval {ends}, {p})",
+            "†": f"worse by {size[1:]} {unit} (95 % interval {ends}, {p})",
+            "": f"no difference shown ({size} {unit}, 95 % interval {ends}, {p})",
+        }
+        text = descriptions[mark(self, adjusted)]
+        if self.detectable and not mark(self, adjusted):
+            text += f"; {scale * self.detectable:.{digits}f} would have been seen"
+        return text
+
 
 def spread(values: Sequence[float]) -> tuple[float, float | None]:
     """Mean and standard deviation (n - 1); the latter is None for one value."""
@@ -256,29 +275,9 @@ def mark(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> Ma
     return "*" if comparison.difference > 0 else "†"
 
 
-def finding(comparison: Comparison, adjusted: float, *, unit: str = POINTS) -> str:
-    """The result of a comparison in words, with its interval and what could have been shown."""
-    scale, digits = (100, 1) if unit == POINTS else (1, 4)
-    mean = scale * comparison.difference
-    size = f"{mean:+.{digits}f}"
-    if unit == POINTS and abs(mean) < 0.05:
-        size = f"{mean:+.2f}"
-    ends = " to ".join(f"{scale * e:+.{digits}f}" for e in (comparison.low, comparison.high))
-    p = "p < 0.001" if adjusted < 0.001 else f"p = {adjusted:.{2 if adjusted >= 0.1 else 3}f}"
-    descriptions = {
-        "*": f"better by {size[1:]} {unit} (95 % interval {ends}, {p})",
-        "†": f"worse by {size[1:]} {unit} (95 % interval {ends}, {p})",
-        "": f"no difference shown ({size} {unit}, 95 % interval {ends}, {p})",
-    }
-    text = descriptions[mark(comparison, adjusted)]
-    if comparison.detectable and not mark(comparison, adjusted):
-        text += f"; {scale * comparison.detectable:.{digits}f} would have been seen"
-    return text
-
-
 def verdict(comparison: Comparison, adjusted: float, *, unit: str = POINTS) -> str:
-    """`finding` for fine-tunings, with a warning if there is only one seed."""
-    text = finding(comparison, adjusted, unit=unit)
+    """`Comparison.finding` for fine-tunings, with a warning if there is only one seed."""
+    text = comparison.finding(adjusted, unit=unit)
     if comparison.p_seeds is None:
         text += "; one seed only, variation over seeds unknown"
     return text

@@ -34,7 +34,6 @@ from corpusfit.contracts import (
     Paired,
     Scorer,
     Texts,
-    Vectors,
     balanced,
     lengths,
     logistic,
@@ -134,7 +133,7 @@ class Betr(Method[Paired]):
 
 
 def best_ranks(
-    target: Vectors, background: Vectors, count: int
+    target: NDArray[np.float32], background: NDArray[np.float32], count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The best rank of background units over the target units that rank them by cosine.
 
@@ -157,7 +156,7 @@ def best_ranks(
 
 
 def _ranks(
-    near: Vectors, far: Vectors, depth: int
+    near: NDArray[np.float32], far: NDArray[np.float32], depth: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """As `best_ranks`, of at least the first `depth` units of every target unit."""
     rank, highest = np.full(len(far), len(far)), np.full(len(far), -np.inf, np.float32)

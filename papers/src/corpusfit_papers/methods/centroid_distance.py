@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from corpusfit.contracts import (
     Method,
     Scorer,
-    Vectors,
     blockwise,
     plain_rows,
     squared_distances,
@@ -28,15 +27,15 @@ from corpusfit.contracts import (
 
 
 @dataclass(frozen=True)
-class CentroidDistanceScorer(Scorer[Vectors]):
+class CentroidDistanceScorer(Scorer[NDArray[np.float32]]):
     """The means of target and background, float32 [2, d]."""
 
-    means: Vectors
+    means: NDArray[np.float32]
 
-    def score(self, batch: Vectors) -> NDArray[np.float32]:
+    def score(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         """Score float32 [n, d]: distance to the second mean minus the first, float32 [n]."""
 
-        def block(x: Vectors) -> NDArray[np.float32]:
+        def block(x: NDArray[np.float32]) -> NDArray[np.float32]:
             distance = np.sqrt(squared_distances(x, self.means))
             return np.asarray(distance[:, 1] - distance[:, 0])
 
@@ -44,7 +43,7 @@ class CentroidDistanceScorer(Scorer[Vectors]):
 
 
 @dataclass(frozen=True)
-class CentroidDistance(Method[Vectors]):
+class CentroidDistance(Method[NDArray[np.float32]]):
     """Distance to the corpus's mean minus distance to the target's mean."""
 
     reads = "embedding"
@@ -52,7 +51,9 @@ class CentroidDistance(Method[Vectors]):
     scorer: ClassVar[type] = CentroidDistanceScorer
     cost: ClassVar[str] = "9,800,000/s"
 
-    def fit(self, target: Vectors, background: Vectors, *, seed: int) -> CentroidDistanceScorer:
+    def fit(
+        self, target: NDArray[np.float32], background: NDArray[np.float32], *, seed: int
+    ) -> CentroidDistanceScorer:
         """Average target and background; the seed is not used."""
         means = [part.mean(axis=0, dtype=np.float64) for part in (target, background)]
         return CentroidDistanceScorer(plain_rows(np.stack(means)))

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from corpusfit.contracts import (
     Method,
     Scorer,
-    Vectors,
     bad_setting,
     blockwise,
     lengths,
@@ -43,10 +42,10 @@ _STEPS = 15
 
 
 @dataclass(frozen=True)
-class ClusterRatioScorer(Scorer[Vectors]):
+class ClusterRatioScorer(Scorer[NDArray[np.float32]]):
     """Clusters of all clusterings, concatenated."""
 
-    centroids: Vectors  # [k, d], of length 1
+    centroids: NDArray[np.float32]  # [k, d], of length 1
     # [k], log of the target's share over the corpus's share, both smoothed
     ratio: NDArray[np.float32]
     corpus: NDArray[np.float64]  # [k], the corpus's share, smoothed
@@ -63,7 +62,7 @@ class ClusterRatioScorer(Scorer[Vectors]):
             len(self.sizes) == len(self.temperatures) == len(self.added),
         )
 
-    def for_target(self, target: Vectors) -> ClusterRatioScorer:
+    def for_target(self, target: NDArray[np.float32]) -> ClusterRatioScorer:
         """The same clusters with the ratios of another target, float32 [n, d]; n above 0."""
         near = plain_rows(target) / lengths(plain_rows(target))
         ends, ratios = np.cumsum(self.sizes), []
@@ -74,14 +73,14 @@ class ClusterRatioScorer(Scorer[Vectors]):
             ratios.append(np.log(p / self.corpus[part]).astype(np.float32))
         return dataclasses.replace(self, ratio=np.concatenate(ratios))
 
-    def score(self, batch: Vectors) -> NDArray[np.float32]:
+    def score(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         """Score float32 [n, d]: a mean of log ratios, float32 [n]; 0 is the corpus's average.
 
         Clusters are weighted by memberships, clusterings equally.
         """
         ends = np.cumsum(self.sizes)
 
-        def block(x: Vectors) -> NDArray[np.float32]:
+        def block(x: NDArray[np.float32]) -> NDArray[np.float32]:
             cosines = products(x, self.centroids) / lengths(x)
             total = np.zeros(len(x), np.float32)
             for end, size, temperature in zip(ends, self.sizes, self.temperatures, strict=True):
@@ -106,7 +105,7 @@ def memberships(cosines: NDArray[np.float32], temperature: float) -> NDArray[np.
 
 
 @dataclass(frozen=True)
-class ClusterRatio(Method[Vectors]):
+class ClusterRatio(Method[NDArray[np.float32]]):
     """Log ratio of the target's to the corpus's share of a text's clusters.
 
     Attributes:
@@ -135,7 +134,9 @@ class ClusterRatio(Method[Vectors]):
             allowed = "whole numbers above 0, separated by commas"
             raise bad_setting("`method.clusters`", allowed, self.clusters)
 
-    def fit(self, target: Vectors, background: Vectors, *, seed: int) -> ClusterRatioScorer:
+    def fit(
+        self, target: NDArray[np.float32], background: NDArray[np.float32], *, seed: int
+    ) -> ClusterRatioScorer:
         """Cluster the background's directions, then count both sets in the clusters."""
         far = plain_rows(background) / lengths(plain_rows(background))
         centroids, shares, added, temperatures = [], [], [], []
@@ -159,12 +160,14 @@ class ClusterRatio(Method[Vectors]):
         ).for_target(target)
 
 
-def _spread(x: Vectors, centroids: Vectors) -> float:
+def _spread(x: NDArray[np.float32], centroids: NDArray[np.float32]) -> float:
     each = [part.std(axis=1, dtype=np.float64) for part in _cosines(x, centroids)]
     return float(np.concatenate(each).mean())
 
 
-def _shares(x: Vectors, centroids: Vectors, temperature: float) -> NDArray[np.float64]:
+def _shares(
+    x: NDArray[np.float32], centroids: NDArray[np.float32], temperature: float
+) -> NDArray[np.float64]:
     """Each cluster's share of the rows by membership, float64 [k]."""
     each = (
         memberships(part, temperature).sum(axis=0, dtype=np.float64)
@@ -173,7 +176,7 @@ def _shares(x: Vectors, centroids: Vectors, temperature: float) -> NDArray[np.fl
     return np.asarray(sum(each) / len(x))
 
 
-def _cosines(x: Vectors, centroids: Vectors) -> list[NDArray[np.float32]]:
+def _cosines(x: NDArray[np.float32], centroids: NDArray[np.float32]) -> list[NDArray[np.float32]]:
     """Cosines to the centroids, block by block."""
     return [products(x[i : i + _ROWS], centroids) for i in range(0, len(x), _ROWS)]
 

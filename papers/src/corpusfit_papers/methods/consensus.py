@@ -34,7 +34,6 @@ from corpusfit.contracts import (
     Method,
     Paired,
     Scorer,
-    Vectors,
     balanced,
     blockwise,
     lengths,
@@ -72,11 +71,11 @@ _LEAST = 10
 
 
 @dataclass(frozen=True)
-class ConsensusScorer(Scorer[Vectors]):
+class ConsensusScorer(Scorer[NDArray[np.float32]]):
     """A linear function of a text's direction and one of its clusters, with the positives."""
 
-    mean: Vectors  # [1, d], mean of the background, subtracted first
-    weights: Vectors  # [1, d]
+    mean: NDArray[np.float32]  # [1, d], mean of the background, subtracted first
+    weights: NDArray[np.float32]  # [1, d]
     clusters: NDArray[np.uint8]  # a stored scorer of `cluster_ratio`
     bias: float  # added to both
     share: float  # the estimated share of the domain among the corpus's units
@@ -84,18 +83,18 @@ class ConsensusScorer(Scorer[Vectors]):
     positives: int
 
     @cached_property
-    def ratio(self) -> Scorer[Vectors]:
+    def ratio(self) -> Scorer[NDArray[np.float32]]:
         """The scorer by clusters, opened once per process."""
         return unpack_scorer(self.clusters)
 
-    def score(self, batch: Vectors) -> NDArray[np.float32]:
+    def score(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         """Score float32 [n, d]: log odds that a text is of the domain, float32 [n].
 
         1 / (1 + exp(-score)) is the probability for a unit of the corpus if the estimated share is
         right. It is somewhat overconfident, because it is calibrated on its own training units.
         """
 
-        def block(x: Vectors) -> NDArray[np.float64]:
+        def block(x: NDArray[np.float32]) -> NDArray[np.float64]:
             placed = x - self.mean
             along = (products(placed, self.weights) / lengths(placed))[:, 0]
             return np.asarray(along.astype(np.float64) + self.ratio.score(x) + self.bias)

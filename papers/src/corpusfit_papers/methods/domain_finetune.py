@@ -34,9 +34,9 @@ from corpusfit.contracts import (
     Texts,
     TransformerEncoder,
     as_texts,
-    least_similar,
     load_transformer,
     model_files,
+    plain_rows,
     products,
     setting,
 )
@@ -129,7 +129,10 @@ class DomainFinetune(Method[Texts]):
         if self.preranked:
             encoder = load_transformer(folder, EmbedPlan(embedder=self.embedder), self.embedder)
             inside, outside = (encoder.encode(t) for t in (target, background))
-            places = least_similar(inside, outside)
+            # the two thirds that are least like the target's mean (the paper, section 4.1)
+            mean = plain_rows(inside.mean(axis=0, keepdims=True, dtype=np.float64))
+            order = np.argsort(products(outside, mean)[:, 0], kind="stable")
+            places = order[: -(-2 * len(order) // 3)]
         count = max(1, round(self.negatives * len(target)))
         rng = np.random.default_rng(seed)
         drawn = np.sort(rng.permutation(places)[:count])

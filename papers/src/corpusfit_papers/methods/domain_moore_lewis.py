@@ -27,7 +27,6 @@ from corpusfit.contracts import (
     Method,
     Paired,
     Scorer,
-    Vectors,
     pack_scorer,
     unit_method,
     unpack_scorer,
@@ -47,7 +46,7 @@ class DomainMooreLewisScorer(Scorer[Paired]):
     words: NDArray[np.uint8]  # a stored scorer of `moore_lewis`
 
     @cached_property
-    def by_domain(self) -> Scorer[Vectors]:
+    def by_domain(self) -> Scorer[NDArray[np.float32]]:
         """The scorer by domain, opened once per process."""
         return unpack_scorer(self.domain)
 

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from corpusfit.contracts import (
     Method,
     Scorer,
-    Vectors,
     blockwise,
     plain_rows,
     require_fit,
@@ -41,10 +40,10 @@ def _nearest(squared: NDArray[np.float32], k: int) -> tuple[NDArray[np.float64],
 
 
 @dataclass(frozen=True)
-class LofScorer(Scorer[Vectors]):
+class LofScorer(Scorer[NDArray[np.float32]]):
     """The target and its densities."""
 
-    target: Vectors  # [m, d], without repeats
+    target: NDArray[np.float32]  # [m, d], without repeats
     reach: NDArray[np.float64]  # [m], distance to the k-th nearest other target text
     density: NDArray[np.float64]  # [m], local reachability density
     k: int
@@ -54,10 +53,10 @@ class LofScorer(Scorer[Vectors]):
         require_fit(self.target.ndim == 2, self.reach.shape == self.density.shape == (m,))
         require_fit(1 <= self.k <= m)
 
-    def score(self, batch: Vectors) -> NDArray[np.float32]:
+    def score(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         """Score float32 [n, d]: the negated factor, float32 [n] <= 0; near -1 inside the target."""
 
-        def block(x: Vectors) -> NDArray[np.float64]:
+        def block(x: NDArray[np.float32]) -> NDArray[np.float64]:
             near, nearest = _nearest(squared_distances(x, self.target), self.k)
             reached = np.maximum(near, self.reach[nearest]).mean(axis=1) + _TINY
             return np.asarray(-self.density[nearest].mean(axis=1) * reached)
@@ -66,7 +65,7 @@ class LofScorer(Scorer[Vectors]):
 
 
 @dataclass(frozen=True)
-class Lof(Method[Vectors]):
+class Lof(Method[NDArray[np.float32]]):
     """Local outlier factor among the target's texts, negated.
 
     Attributes:
@@ -80,7 +79,9 @@ class Lof(Method[Vectors]):
 
     neighbors: int = setting(20, minimum=1)
 
-    def fit(self, target: Vectors, background: Vectors, *, seed: int) -> LofScorer:
+    def fit(
+        self, target: NDArray[np.float32], background: NDArray[np.float32], *, seed: int
+    ) -> LofScorer:
         """Measure the target's densities; background and seed are not used.
 
         With one distinct target text there is no density: the score is the negated distance.

@@ -17,14 +17,14 @@ based on N-gram Coverage, section 3 (there for all orders up to n at once); Hiwa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.contracts import Corpus, CorpusMethod, Texts, setting
+from corpusfit.contracts import CorpusMethod, Texts, setting
 from corpusfit_papers.coverage import greedy_order, listed_in
 from corpusfit_papers.words import Listed, found_in, most_frequent
 
@@ -50,7 +50,7 @@ class NgramCoverageUnseen(CorpusMethod):
     adaptive: bool = True
 
     def score_corpus(
-        self, corpus: Corpus, target: Texts, background: Texts, *, seed: int
+        self, corpus: Iterable[tuple[int, Any]], target: Texts, background: Texts, *, seed: int
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Score every unit by its position in the greedy order; `seed` is unused."""
         texts, role = (target, "target") if self.adaptive else (background, "corpus")
@@ -70,7 +70,7 @@ class NgramCoverageUnseen(CorpusMethod):
         return 2 * 4 / 6 * text_mb + 60 * units / 1e6
 
     def _read(
-        self, corpus: Corpus, listed: Listed
+        self, corpus: Iterable[tuple[int, Any]], listed: Listed
     ) -> tuple[list[tuple[int, int]], NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
         shards: list[tuple[int, int]] = []
         parts = []

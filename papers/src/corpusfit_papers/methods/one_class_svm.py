@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from corpusfit.contracts import (
     Method,
     Scorer,
-    Vectors,
     blockwise,
     plain_rows,
     products,
@@ -28,18 +27,18 @@ from corpusfit.contracts import (
 
 
 @dataclass(frozen=True)
-class OneClassSvmScorer(Scorer[Vectors]):
+class OneClassSvmScorer(Scorer[NDArray[np.float32]]):
     """The support vectors."""
 
-    support: Vectors  # [m, d]
+    support: NDArray[np.float32]  # [m, d]
     weight: NDArray[np.float32]  # [1, m], the dual coefficients
     gamma: float  # parameter of the kernel exp(-gamma |x - y|²)
     offset: float  # added to the weighted sum
 
-    def score(self, batch: Vectors) -> NDArray[np.float32]:
+    def score(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         """Score float32 [n, d]: the decision function, float32 [n]; above 0 is inside."""
 
-        def block(x: Vectors) -> NDArray[np.float64]:
+        def block(x: NDArray[np.float32]) -> NDArray[np.float64]:
             kernel = np.exp(np.float32(-self.gamma) * squared_distances(x, self.support))
             total = products(kernel, self.weight)[:, 0]
             return np.asarray(total.astype(np.float64) + self.offset)
@@ -48,7 +47,7 @@ class OneClassSvmScorer(Scorer[Vectors]):
 
 
 @dataclass(frozen=True)
-class OneClassSvm(Method[Vectors]):
+class OneClassSvm(Method[NDArray[np.float32]]):
     """Decision function of a one-class SVM around the target.
 
     Attributes:
@@ -63,7 +62,9 @@ class OneClassSvm(Method[Vectors]):
 
     nu: float = setting(0.5, above=0, maximum=1)
 
-    def fit(self, target: Vectors, background: Vectors, *, seed: int) -> OneClassSvmScorer:
+    def fit(
+        self, target: NDArray[np.float32], background: NDArray[np.float32], *, seed: int
+    ) -> OneClassSvmScorer:
         """Fit the boundary on the target; background and seed are not used.
 
         gamma is 1 / (d var), scikit-learn's "scale", or 1 for a target without variance.

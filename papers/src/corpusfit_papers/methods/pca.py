@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from corpusfit.contracts import (
     Method,
     Scorer,
-    Vectors,
     blockwise,
     plain_rows,
     products,
@@ -33,19 +32,19 @@ from corpusfit.contracts import (
 
 
 @dataclass(frozen=True)
-class PcaScorer(Scorer[Vectors]):
+class PcaScorer(Scorer[NDArray[np.float32]]):
     """The target's subspace."""
 
-    mean: Vectors  # [1, d]
-    components: Vectors  # [c, d], orthonormal rows; c may be 0
+    mean: NDArray[np.float32]  # [1, d]
+    components: NDArray[np.float32]  # [c, d], orthonormal rows; c may be 0
 
-    def score(self, batch: Vectors) -> NDArray[np.float32]:
+    def score(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         """Score float32 [n, d]: the negated length of the reconstruction error; float32 [n]."""
         width = self.mean.shape[1]
         origin = np.zeros((1, width), np.float32)
         back = np.ascontiguousarray(self.components.T)
 
-        def block(x: Vectors) -> NDArray[np.float32]:
+        def block(x: NDArray[np.float32]) -> NDArray[np.float32]:
             centered = x - self.mean
             if len(self.components):
                 centered -= products(products(centered, self.components), back)
@@ -55,7 +54,7 @@ class PcaScorer(Scorer[Vectors]):
 
 
 @dataclass(frozen=True)
-class Pca(Method[Vectors]):
+class Pca(Method[NDArray[np.float32]]):
     """Reconstruction error from the target's principal components, negated.
 
     Attributes:
@@ -70,7 +69,9 @@ class Pca(Method[Vectors]):
 
     variance: float = setting(0.95, above=0, below=1)
 
-    def fit(self, target: Vectors, background: Vectors, *, seed: int) -> PcaScorer:
+    def fit(
+        self, target: NDArray[np.float32], background: NDArray[np.float32], *, seed: int
+    ) -> PcaScorer:
         """Find the target's components; background and seed are not used.
 
         A target without variance has none: the score is the distance to it, negated.

@@ -35,7 +35,6 @@ from corpusfit.contracts import (
     Method,
     Scorer,
     UsageError,
-    Vectors,
     bad_setting,
     blockwise,
     plain_rows,
@@ -66,7 +65,7 @@ def _lacking(name: str, error: ImportError) -> UsageError:
     )
 
 
-def _train(name: str, parameters: str, target: Vectors, seed: int) -> Any:
+def _train(name: str, parameters: str, target: NDArray[np.float32], seed: int) -> Any:
     """Fit a detector, without PyOD's warnings about its internals."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # PyOD prints missing dependencies
@@ -103,10 +102,10 @@ def _train(name: str, parameters: str, target: Vectors, seed: int) -> Any:
 
 
 @dataclass(frozen=True)
-class PyodScorer(Scorer[Vectors]):
+class PyodScorer(Scorer[NDArray[np.float32]]):
     """The inputs for fitting the detector again."""
 
-    target: Vectors  # [m, d]
+    target: NDArray[np.float32]  # [m, d]
     detector: str
     parameters: str
     seed: int
@@ -117,12 +116,12 @@ class PyodScorer(Scorer[Vectors]):
     def _fitted(self) -> Any:
         return _train(self.detector, self.parameters, self.target, self.seed)
 
-    def score(self, batch: Vectors) -> NDArray[np.float32]:
+    def score(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         """Score float32 [n, d]: PyOD's decision function, negated, float32 [n]."""
         rows = 1 if self.alone else _BLOCK
         return blockwise(batch, self.target.shape[1], self._block, rows)
 
-    def _block(self, x: Vectors) -> NDArray[np.float64]:
+    def _block(self, x: NDArray[np.float32]) -> NDArray[np.float64]:
         size = 1 if self.alone else _BLOCK
         padded = np.concatenate([x, np.repeat(x[:1], size - len(x), axis=0)])
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -131,7 +130,7 @@ class PyodScorer(Scorer[Vectors]):
         return np.where(np.isfinite(raw), raw, self.lowest)
 
 
-def _same_in_any_block(scorer: PyodScorer, sample: Vectors) -> bool:
+def _same_in_any_block(scorer: PyodScorer, sample: NDArray[np.float32]) -> bool:
     """Whether texts get the same bits in a block, in reverse order, and among their copies."""
     x = sample[np.arange(_BLOCK) % len(sample)]
     together = scorer._block(x)
@@ -141,7 +140,7 @@ def _same_in_any_block(scorer: PyodScorer, sample: Vectors) -> bool:
 
 
 @dataclass(frozen=True)
-class Pyod(Method[Vectors]):
+class Pyod(Method[NDArray[np.float32]]):
     """Anomaly score of a PyOD detector fitted on the target, negated.
 
     Attributes:
@@ -172,7 +171,9 @@ class Pyod(Method[Vectors]):
         if not isinstance(settings, dict):
             raise bad_setting("`method.parameters`", "a JSON object", self.parameters)
 
-    def fit(self, target: Vectors, background: Vectors, *, seed: int) -> PyodScorer:
+    def fit(
+        self, target: NDArray[np.float32], background: NDArray[np.float32], *, seed: int
+    ) -> PyodScorer:
         """Fit on the target, and test on up to 64 texts whether scores depend on the batch."""
         x = plain_rows(target)
         probe = PyodScorer(x, self.detector, self.parameters, seed, alone=False, lowest=-np.inf)

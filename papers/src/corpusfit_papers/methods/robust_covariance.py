@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from corpusfit.contracts import (
     Method,
     Scorer,
-    Vectors,
     blockwise,
     plain_rows,
     products,
@@ -36,17 +35,17 @@ Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class RobustCovarianceScorer(Scorer[Vectors]):
+class RobustCovarianceScorer(Scorer[NDArray[np.float32]]):
     """The map to a space in which the target is a unit sphere."""
 
-    mean: Vectors  # [1, d], mean of the target, subtracted first to keep precision
-    whiten: Vectors  # [c, d], one row per new coordinate; [0, d] keeps the space
-    middle: Vectors  # [1, c] (or [1, d]), the robust center in the new coordinates
+    mean: NDArray[np.float32]  # [1, d], mean of the target, subtracted first to keep precision
+    whiten: NDArray[np.float32]  # [c, d], one row per new coordinate; [0, d] keeps the space
+    middle: NDArray[np.float32]  # [1, c] (or [1, d]), the robust center in the new coordinates
 
-    def score(self, batch: Vectors) -> NDArray[np.float32]:
+    def score(self, batch: NDArray[np.float32]) -> NDArray[np.float32]:
         """Score float32 [n, d]: the Mahalanobis distance, negated, float32 [n] <= 0."""
 
-        def block(x: Vectors) -> NDArray[np.float32]:
+        def block(x: NDArray[np.float32]) -> NDArray[np.float32]:
             placed = x - self.mean
             if len(self.whiten):
                 placed = products(placed, self.whiten)
@@ -56,7 +55,7 @@ class RobustCovarianceScorer(Scorer[Vectors]):
 
 
 @dataclass(frozen=True)
-class RobustCovariance(Method[Vectors]):
+class RobustCovariance(Method[NDArray[np.float32]]):
     """Mahalanobis distance to the target's robust mean, negated.
 
     Attributes:
@@ -71,7 +70,9 @@ class RobustCovariance(Method[Vectors]):
 
     components: int = setting(50, minimum=1)
 
-    def fit(self, target: Vectors, background: Vectors, *, seed: int) -> RobustCovarianceScorer:
+    def fit(
+        self, target: NDArray[np.float32], background: NDArray[np.float32], *, seed: int
+    ) -> RobustCovarianceScorer:
         """Fit mean and covariance on the distinct target texts, in components of both sets."""
         x = np.unique(plain_rows(target), axis=0).astype(np.float64)
         mean = x.mean(axis=0, keepdims=True)

@@ -18,14 +18,14 @@ Reference: Hiwarkhedkar et al. (2024), TextGram, section 5 and Algorithm 1.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.contracts import Corpus, CorpusMethod, Paired, Texts, setting
+from corpusfit.contracts import CorpusMethod, Paired, Texts, setting
 from corpusfit_papers.coverage import coverage
 from corpusfit_papers.similarity import Graph
 from corpusfit_papers.words import OWN, check_words, found_in, in_words, most_frequent
@@ -69,7 +69,7 @@ class TextGram(CorpusMethod):
         check_words(self.words)
 
     def score_corpus(
-        self, corpus: Corpus, target: Paired, background: Paired, *, seed: int
+        self, corpus: Iterable[tuple[int, Any]], target: Paired, background: Paired, *, seed: int
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Rank every unit of the corpus; background and seed are not used."""
         typical = target.vectors[self._typical(target.texts)]

@@ -13,14 +13,14 @@ Reference: Hiwarkhedkar et al. (2024), TextGram, section 4.3, equation 11; Mihal
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.contracts import Corpus, CorpusMethod, Vectors, setting
+from corpusfit.contracts import CorpusMethod, setting
 from corpusfit_papers.similarity import Graph
 
 
@@ -45,7 +45,12 @@ class TextRank(CorpusMethod):
     tolerance: float = setting(1e-6, above=0)
 
     def score_corpus(
-        self, corpus: Corpus, target: Vectors, background: Vectors, *, seed: int
+        self,
+        corpus: Iterable[tuple[int, Any]],
+        target: NDArray[np.float32],
+        background: NDArray[np.float32],
+        *,
+        seed: int,
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Rank every unit of the corpus; target, background and seed are not used."""
         yield from self._graph().ranked(corpus, target[:0])
