@@ -18,6 +18,7 @@ from corpusfit.core.artifacts import remove
 from corpusfit.core.engine import WarningCollector, report
 from corpusfit.core.errors import ChangedInputError, StorageError, WorkerError, machine_fault
 from corpusfit.core.manifest import commit, versions
+from corpusfit.core.plan import PAIR
 from corpusfit.evaluation.augment import write_augmented_examples
 from corpusfit.evaluation.finetune import FineTuning, fine_tune
 from corpusfit.evaluation.plan import AugmentPlan
@@ -140,6 +141,9 @@ class Adapt(Step):
     def run(self, folder: RecipeFolder, machine: Machine) -> dict[str, Any]:
         out = folder.models / self.key
         inputs: dict[str, Any] = {"task": self.task, "guard": self.guard, "machine": machine}
+        # the field is that of pairs alone: a guard has rows with a text
+        if self.plan.objective.name == "translation" and self.plan.read.text_field == PAIR[1]:
+            inputs["guard_field"] = PAIR[0]
         # overwriting is safe, because the folder is named by a digest of all inputs
         try:
             manifest = adapt(self.plan, self.data, out, overwrite=True, **inputs).manifest
