@@ -57,5 +57,5 @@ def test_auto_is_refused_in_python_in_a_file_and_by_fit(inputs, tmp_path):
         corpusfit.fit(
             model="m", task=inputs["target"], corpus=inputs["corpus"], out="o", method="auto"
         )
-    with pytest.raises(UsageError, match=r"`choose\.fraction` must be a number"):
+    with pytest.raises(UsageError, match=r"`choose\.fraction=auto` is no longer"):
         corpusfit.select(**words, fraction="auto")

@@ -86,7 +86,7 @@ def test_a_translation_task_is_both_its_sides(tmp_path, tiny_lm):
             (tmp_path / f"{split}.en").write_text("\n".join(f"{word} {r}" for r in rows) + "\n")
         own = Selector("base", Plan(), AdaptPlan(), (0.1,), ("off",), ("",), ("",))
         task = RecipeTask("a", str(tmp_path))
-        evaluate = EvaluatePlan(task=TaskPlan(kind="translation", direction="de-en"))
+        evaluate = EvaluatePlan(task=TaskPlan(kind="translation", options={"direction": "de-en"}))
         asked = Recipe("t", (str(tiny_lm),), (task,), (own,), evaluate=evaluate)
         machine = Machine(cache=tmp_path / "cache", progress=Listening())
         inputs = load_inputs(asked, RecipeFolder(tmp_path / "out"), machine, store=False)

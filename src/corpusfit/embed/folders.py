@@ -182,6 +182,11 @@ def transformer_folder(folder: Path, setting: ModelSetting = EMBEDDER) -> Path:
     # The folder is checked by its files, not by loading it. Only safetensors are accepted, because
     # other weights are pickles, which can run code.
     # Reference: the sentence-transformers folder layout (`modules.json`).
+    if is_static(folder):
+        raise ModelError(
+            f"{setting.name} must name a model with a network; {folder} holds static vectors. For "
+            f"instance `{setting.name.strip('`')}=minilm`."
+        )
     for kind, below in modules_of(folder, setting)[:1]:
         if not kind.endswith("Transformer"):
             raise ModelError(

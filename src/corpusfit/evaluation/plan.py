@@ -193,7 +193,8 @@ class TaskPlan(Group, group="task"):
 
     def _check_together(self) -> None:
         """Raise `UsageError` for a metric that no kind, or not this kind, of task has."""
-        _ = self.own
+        if self.options:
+            _ = self.own
         for name in ("separator", "quote", "escape"):
             check_mark(f"`task.{name}`", getattr(self, name))
         check_metric("`task.metric`", self.metric, self.kind)

@@ -197,7 +197,8 @@ class ObjectivePlan(Group, group="objective"):
 
     def _check_together(self) -> None:
         """Raise `UsageError` for a setting that the objective does not have."""
-        _ = self.own
+        if self.options:
+            _ = self.own
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ def augment(done: Augmented, out: str) -> None:
 
     Example:
       corpusfit augment --task chemprot/ --out augmented/
-      corpusfit evaluate --task augmented/ --model adapted/ --base bert-base-uncased --out scores/
 
     Adds copies of the training examples with the same labels: with uninformative words replaced
     by others of train (tfidf), or as a back-translation (backtranslate). Dev and test stay. Look

@@ -18,7 +18,6 @@ def baselines(result: Baselines) -> None:
     """Compare the clusters of a corpus with baselines.
 
     Example:
-      corpusfit clusters --corpus corpus/ --unit sentence --k 5,10,15 --out domains/
       corpusfit baselines domains/
 
     Clusters the same units at random, by LDA topics and by averaged vectors of word2vec, both

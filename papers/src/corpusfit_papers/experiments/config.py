@@ -144,6 +144,7 @@ class Selector:
                 one_of(setting, value, allowed)
         for kind in self.adapters:
             AdapterPlan(kind).check()
+        self.adapt.objective.check()
         for setting in ("fractions", "weights", "adapters", "augment"):
             _require_distinct(f"{setting} of {self.name}", getattr(self, setting))
         train = self.adapt.train
@@ -224,6 +225,8 @@ class Recipe:
         entries: list[RecipeTask | Selector] = [*self.tasks, *self.selectors]
         for entry in entries:
             entry.check()
+        for task in self.tasks:
+            self.evaluate.with_values(task.evaluate).task.check()
         self._check_columns_of_tasks()
         self._check_names()
         self._check_untrained()

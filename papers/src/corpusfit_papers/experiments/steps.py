@@ -157,6 +157,8 @@ class Adapt(Step):
     def run(self, folder: RecipeFolder, machine: Machine) -> dict[str, Any]:
         out = folder.models / self.key
         inputs: dict[str, Any] = {"task": self.task, "guard": self.guard, "machine": machine}
+        if self.plan.objective.kind.columns == 2:  # whichever text of a pair is read first
+            inputs["guard_field"] = "text"
         # overwriting is safe, because the folder is named by a digest of all inputs
         try:
             manifest = adapt(self.plan, self.data, out, overwrite=True, **inputs).manifest

@@ -7,7 +7,7 @@ import json
 import re
 import warnings
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -31,9 +31,9 @@ class LoRA(Adapter):
     Reference: Hu et al. (2021), LoRA, section 4.1.
     """
 
-    rank: int = 8
-    alpha: int = 16
-    prefix: str = field(default="", compare=False)  # of the names in peft's file
+    rank: int
+    alpha: int
+    prefix: str = ""  # of the names in peft's file
 
     file: ClassVar[str] = "adapter_model.safetensors"
     merges: ClassVar[bool] = True
