@@ -315,24 +315,12 @@ def as_json(manifest: Mapping[str, Any]) -> bytes:
     text = json.dumps(
         {**manifest, **{name: [] for name in long}}, indent=2, ensure_ascii=False, default=str
     )
+    encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
     for name, items in long.items():
-        lines = _lines(items)
+        lines = ",\n    ".join(map(encode, items))
         key = f"\n  {json.dumps(name)}: ["
         text = text.replace(f"{key}]", key + "\n    " + lines + "\n  ]", 1)
     return text.encode(errors="backslashreplace")
-
-
-def _lines(items: list[Any]) -> str:
-    """Each item as JSON on a line."""
-    import orjson
-
-    # sources have only text and numbers, which orjson writes in a tenth of the time
-    if isinstance(items[0], dict) and items[0].keys() == set(_SOURCE_FIELDS):
-        with contextlib.suppress(TypeError):  # a name that is no Unicode
-            lines = orjson.dumps(items)[1:-1].decode()
-            if lines.count("},{") == len(items) - 1:  # no name has that in it
-                return lines.replace("},{", "},\n    {")
-    return ",\n    ".join(map(json.JSONEncoder(ensure_ascii=False, default=str).encode, items))
 
 
 _LONG = 1000
