@@ -150,13 +150,13 @@ class OutsideWork(Work):
         yield dataclasses.replace(self.machine, progress=self._stages)
         self.count(name, time.perf_counter() - began)
 
-    def scheduled(self, seconds: float) -> tuple[Schedule, bool]:
+    def scheduled(self, seconds: float) -> Schedule:
         """The schedule, which a time does not change."""
-        return Schedule(**read_object(self.folder.schedule)["schedule"]), True
+        return Schedule(**read_object(self.folder.schedule)["schedule"])
 
-    def store(self, schedule: Schedule, seconds: float, *, decided: bool) -> None:
+    def store(self, schedule: Schedule, seconds: float) -> None:
         """Store the schedule."""
-        super().store(schedule, 0.0, decided=True)
+        super().store(schedule, 0.0)
 
     def facts(self) -> dict[str, Any]:
         """What was run, and what came of it."""
