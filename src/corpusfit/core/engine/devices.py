@@ -13,7 +13,6 @@ from multiprocessing.managers import BaseManager
 from typing import Any
 
 from corpusfit.core.engine.contract import Job
-from corpusfit.core.engine.usage import Usage, add_usage
 from corpusfit.core.engine.worker import opened, packed
 from corpusfit.core.errors import WorkerError, raise_machine_fault
 
@@ -30,15 +29,13 @@ class Device:
         """In a worker: run a job on a piece there; see `worker.on_device`."""
         # a worker waits for its answer, so a device never has more pieces than there are workers
         try:
-            result, used = _connected(self).run(*packed(job), piece)
+            return _connected(self).run(*packed(job), piece)
         except (EOFError, ConnectionError) as e:
             raise WorkerError(
                 f"The process that computes on the device {self.name} died, most likely because it "
                 "ran out of memory. Run the same command again with fewer `workers`, as each sends "
                 "it texts; finished shards are kept."
             ) from e
-        add_usage(used)
-        return result
 
 
 class Devices:
@@ -92,19 +89,17 @@ class _Runner:
         # receive the next pieces meanwhile, and send the last results
         self._thread = ThreadPoolExecutor(1)
 
-    def run(self, name: str, data: bytes, piece: Any) -> tuple[Any, Usage]:
-        """The result of a job on a piece, and what it used."""
+    def run(self, name: str, data: bytes, piece: Any) -> Any:
+        """The result of a job on a piece."""
         return self._thread.submit(self._run, name, data, piece).result()
 
-    def _run(self, name: str, data: bytes, piece: Any) -> tuple[Any, Usage]:
-        before = Usage.so_far()
+    def _run(self, name: str, data: bytes, piece: Any) -> Any:
         try:
-            result = opened(name, lambda: data)(piece)
+            return opened(name, lambda: data)(piece)
         except Exception as e:  # some libraries' errors cannot be pickled
             raise_machine_fault(e)
             e.add_note(traceback.format_exc())
             raise
-        return result, Usage.so_far() - before
 
 
 @functools.cache
