@@ -111,8 +111,8 @@ def test_texts_encoded_on_devices_are_those_of_one_worker(engine, tiny_encoder, 
     texts = [" ".join(["word"] * (i % 40)) for i in range(600)]
     pieces = [(i, texts[i : i + 25]) for i in range(0, len(texts), 25)]
     with InlineEngine() as one:
-        expected = dict(one.map(EmbedTexts(plan, tmp_path), pieces))
-    answers = list(engine.map(CountedEmbed(plan, tmp_path), pieces))
+        expected = dict(one.map(EmbedTexts(plan), pieces))
+    answers = list(engine.map(CountedEmbed(plan, notes=tmp_path / "loaded"), pieces))
     for _, number, vectors in answers:
         np.testing.assert_array_equal(vectors, expected[number])
     loaded = list(map(int, (tmp_path / "loaded").read_text().split()))

@@ -116,9 +116,9 @@ def loaded(monkeypatch):
     """The names by which workers load embedders."""
     names = []
 
-    def load(plan, cache, load=embedding.load):
+    def load(plan, load=embedding.load):
         names.append(plan.embedder)
-        return load(plan, cache)
+        return load(plan)
 
     monkeypatch.setattr(embedding, "load", load)
     return names

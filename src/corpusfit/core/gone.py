@@ -83,6 +83,9 @@ SETTINGS = {
         ),
         _AUGMENT,
     ),
+    "embed.embedder=static:MODEL": "Name a static model's folder or hub id, such as "
+    "`minishlab/potion-multilingual-128M`; model2vec distils others: "
+    "from model2vec.distill import distill; distill('MODEL').save_pretrained('static/')",
     "fit.shares": "Give files whose numbers of texts have these shares.",
     "mix.task_heldout": "Leave it out: a tenth of the task's texts is held out.",
     "then_task.epochs": "Set `then_task.max_steps`.",

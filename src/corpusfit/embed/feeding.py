@@ -30,14 +30,13 @@ class Encode(Job[Tokens | None, Any]):
     """On a device: embeddings of tokenised texts; for None the encoder without its model."""
 
     embed: EmbedPlan
-    cache: Path
 
     def start(self) -> Callable[[Tokens | None], Any]:
         """Load the encoder."""
         from corpusfit.embed import load  # which imports this module
 
         use(device_name())
-        encoder = load(self.embed, self.cache)
+        encoder = load(self.embed)
         assert isinstance(encoder, TransformerEncoder)  # noqa: S101
 
         def work(tokens: Tokens | None) -> Any:
@@ -66,9 +65,9 @@ class FedEncoder(TransformerEncoder):
         return vectors
 
 
-def load_fed(folder: Path, plan: EmbedPlan, cache: Path) -> FedEncoder:
+def load_fed(folder: Path, plan: EmbedPlan) -> FedEncoder:
     """In a worker that feeds a device: the tokenizer of an encoder that the device loads."""
-    job = Encode(plan, cache)
+    job = Encode(plan)
     about: TransformerEncoder = _ask(job, None)
     what = f"`embed.embedder`: the model in {folder}"
     with loading(what):

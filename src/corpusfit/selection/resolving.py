@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -274,10 +274,9 @@ def prepared(run: Run, resolved: Resolved) -> Run:
         run.engine.require_shared(run.cache, "`cache`")
         with run.stage("prepare encoder"):
             encoder = prepare_encoder(run, plan.embed)
-            job = Call(partial(precision_of, cache=run.cache), encodes=True)
-            (precision,) = run.engine.map(job, [plan.embed])
+            (precision,) = run.engine.map(Call(precision_of, encodes=True), [plan.embed])
             is_external = plan.embed.embedder not in EMBEDDERS
-            if is_external and run.one(partial(reads_whole, cache=run.cache), plan.embed):
+            if is_external and run.one(reads_whole, plan.embed):
                 run.warn(
                     f"The tokenizer of {plan.embed.embedder} does not cut texts at words as "
                     "BERT's does, so it reads every text whole: embedding takes up to ten times "

@@ -84,7 +84,7 @@ R = TypeVar("R")
 
 
 def default_cache() -> Path:
-    """Folder for embeddings and distilled models: $CORPUSFIT_CACHE, or the user's cache."""
+    """Folder for embeddings and token ids: $CORPUSFIT_CACHE, or the user's cache."""
     folder = os.environ.get("CORPUSFIT_CACHE")
     if folder:
         return require_plain(folder_path(folder, "CORPUSFIT_CACHE"), "CORPUSFIT_CACHE")
@@ -103,7 +103,7 @@ class Machine:
     Attributes:
         engine: `local`, `inline` (this process, for small inputs) or `ray`.
         workers: number of worker processes; None for one per core, or per CPU of a Ray cluster.
-        cache: folder or URL for embeddings and distilled models; None for the user's cache.
+        cache: folder or URL for embeddings and token ids; None for the user's cache.
         progress: shows progress and warnings.
         verify: read input files again, whatever the cache knows of them.
     """
