@@ -130,9 +130,6 @@ def fit(
         with work.showing():
             work.whole.plan(schedule.seconds(work.costs))
             work.select(schedule)
-            if fixed is None and not work.trained:
-                schedule = work.shortened(schedule)
-                work.whole.plan(schedule.seconds(work.costs) - work.costs.select)
             selected = _selected_by(folder.selection)
             machine.progress.note(selected)
             at_most = seconds if fixed is None else math.inf

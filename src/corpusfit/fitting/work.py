@@ -65,8 +65,6 @@ MEASURED = {
         "train.keep=last",  # the control is what its training gives, even a worse model
     ]
 }
-_ANY_TOKENS = 1e15
-"""Tokens of a corpus that do not limit a schedule."""
 _CHANGED = 0.1
 """Share of the test texts that two models answer differently, about, before it is known."""
 _HELD_OUT = 0.2
@@ -238,18 +236,6 @@ class Work:
             model=model, base=model, seeds=1, machine=machine, **options, **self._evaluation
         )
         return float(facts["seconds"]) / 2
-
-    def shortened(self, schedule: Schedule) -> Schedule:
-        """The schedule by what selecting took, before a training decides on its steps."""
-        self.costs = dataclasses.replace(self.costs, select=self._seconds["select"])
-        seconds = read_object(self.folder.schedule)["seconds"]
-        left = max(1.0, seconds - self._seconds.get("measure", 0.0))
-        shape = {"batch": schedule.batch, "length": schedule.length}
-        now = first_schedule(self.costs, left, _ANY_TOKENS, **shape)
-        if now.max_steps < schedule.max_steps:
-            schedule = dataclasses.replace(now, tokens=schedule.tokens)
-            self.store(schedule, seconds)
-        return schedule
 
     def revised(self, schedule: Schedule, seconds: float) -> Schedule:
         """The schedule by what the replicates took: more or fewer, and all that are done."""
