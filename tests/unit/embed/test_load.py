@@ -129,8 +129,3 @@ def test_the_default_is_static_where_minilm_cannot_run(missing, monkeypatch):
 def test_loading_says_nothing(tiny_encoder, capfd):
     load(EmbedPlan(embedder=str(tiny_encoder))).encode(["a"])
     assert capfd.readouterr() == ("", "")
-
-
-def test_another_model_is_distilled_by_model2vec():
-    with pytest.raises(UsageError, match="model2vec"):
-        prepare(EmbedPlan("static:minilm"))
