@@ -1,7 +1,6 @@
 """Words in scripts without spaces, identification of languages."""
 
 import errno
-from pathlib import Path
 from zipfile import BadZipFile
 
 import pytest
@@ -9,8 +8,6 @@ import pytest
 from corpusfit.core import languages
 from corpusfit.core.errors import StorageError
 from corpusfit.core.languages import count_words, identifier, word_pattern
-
-TATOEBA = Path(__file__).parents[4] / "shared" / "data" / "parallel" / "tatoeba"
 
 
 @pytest.mark.parametrize(
@@ -37,21 +34,6 @@ def test_identification_by_hand():
     assert identify("今日は良い天気ですから、公園へ散歩に行きましょう。") == "ja"
     assert identify("") == ""
     assert identify("1, 2, 3 …") == ""
-
-
-@pytest.mark.skipif(not TATOEBA.is_dir(), reason="needs ../shared")
-@pytest.mark.parametrize(
-    ("language", "code"),
-    [("deu", "de"), ("fra", "fr"), ("spa", "es"), ("jpn", "ja"), ("rus", "ru"), ("ron", "ro"),
-     ("tur", "tr")],
-)  # fmt: skip
-def test_identification_against_tatoeba(language, code):
-    """Ten sentences together, whose language is known from the file's name."""
-    pytest.importorskip("py3langid")
-    lines = (TATOEBA / f"tatoeba.{language}-eng.{language}").read_text("utf-8").splitlines()
-    identify = identifier()
-    texts = ["\n".join(lines[i : i + 10]) for i in range(0, 200, 10)]
-    assert sum(identify(text) == code for text in texts) >= 19
 
 
 @pytest.mark.parametrize("error", [BadZipFile("File is not a zip file"), OSError(5, "I/O error")])
