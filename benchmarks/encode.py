@@ -18,7 +18,6 @@ import os
 import random
 import sys
 import sysconfig
-import tempfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -61,7 +60,7 @@ def mean_cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(((a * b).sum(1) / lengths).mean())
 
 
-def against_sentence_transformers(texts: dict[str, list[str]], cache: Path, threads: int) -> None:
+def against_sentence_transformers(texts: dict[str, list[str]], threads: int) -> None:
     """MiniLM in each precision, on each set of texts."""
     from sentence_transformers import SentenceTransformer
 
@@ -73,7 +72,7 @@ def against_sentence_transformers(texts: dict[str, list[str]], cache: Path, thre
     whole = SentenceTransformer(str(minilm_folder()), device="cpu")
     whole.max_seq_length = 512  # as corpusfit; the peer's default of 256 tokens is less work
     for precision in ("auto", "fp32"):
-        ours = load(EmbedPlan(device="cpu", precision=precision), cache)
+        ours = load(EmbedPlan(device="cpu", precision=precision))
         for name, some in texts.items():
             paired(
                 f"encode_minilm_{name}_{precision}_{threads}t",
@@ -93,7 +92,7 @@ def against_sentence_transformers(texts: dict[str, list[str]], cache: Path, thre
             )
 
 
-def in_bf16(texts: dict[str, list[str]], cache: Path) -> None:
+def in_bf16(texts: dict[str, list[str]]) -> None:
     """MiniLM in bf16 on both sides, processor seconds of one thread, the peer's fastest batches."""
     import torch
     from sentence_transformers import SentenceTransformer
@@ -105,7 +104,7 @@ def in_bf16(texts: dict[str, list[str]], cache: Path) -> None:
     kwargs = {"dtype": torch.bfloat16}
     peer = SentenceTransformer(str(minilm_folder()), device="cpu", model_kwargs=kwargs)
     peer.max_seq_length = 512
-    ours = load(EmbedPlan(device="cpu", precision="bf16"), cache)
+    ours = load(EmbedPlan(device="cpu", precision="bf16"))
     for name, some in texts.items():
         taken = {
             size: seconds(partial(peer.encode, some, batch_size=size))
@@ -125,7 +124,7 @@ def in_bf16(texts: dict[str, list[str]], cache: Path) -> None:
         )
 
 
-def on_gpu(texts: list[str], cache: Path) -> None:
+def on_gpu(texts: list[str]) -> None:
     """MiniLM in bf16 on a CUDA device, both sides at their best."""
     import torch
     from sentence_transformers import SentenceTransformer
@@ -137,7 +136,7 @@ def on_gpu(texts: list[str], cache: Path) -> None:
     kwargs = {"dtype": torch.bfloat16}
     peer = SentenceTransformer(str(minilm_folder()), device="cuda", model_kwargs=kwargs)
     peer.max_seq_length = 512
-    ours = load(EmbedPlan(device="cuda", precision="bf16"), cache)
+    ours = load(EmbedPlan(device="cuda", precision="bf16"))
     sets = {"docstrings": (texts * 2)[:20_000], "windows": windows(texts, 2_000)}
     for name, some in sets.items():
         paired(
@@ -153,7 +152,7 @@ def on_gpu(texts: list[str], cache: Path) -> None:
         )
 
 
-def as_run(texts: dict[str, list[str]], cache: Path) -> None:
+def as_run(texts: dict[str, list[str]]) -> None:
     """Encoding as in a run, in single-threaded workers, and the peer with all threads."""
     from sentence_transformers import SentenceTransformer
 
@@ -166,7 +165,7 @@ def as_run(texts: dict[str, list[str]], cache: Path) -> None:
     with LocalEngine() as engine:
         for name, some in texts.items():
             shares = [some[i :: engine.workers] for i in range(engine.workers)]
-            job = EmbedTexts(EmbedPlan(device="cpu"), cache)
+            job = EmbedTexts(EmbedPlan(device="cpu"))
             paired(
                 f"encode_minilm_{name}_as_run",
                 lambda job=job, shares=shares: list(engine.map(job, list(enumerate(shares)))),
@@ -179,16 +178,17 @@ def as_run(texts: dict[str, list[str]], cache: Path) -> None:
             )
 
 
-def against_model2vec(texts: list[str], cache: Path, threads: int) -> None:
-    """A static model distilled from MiniLM, in 32 bits; our table of words starts empty."""
+def against_model2vec(texts: list[str], threads: int) -> None:
+    """The packaged static model; our table of words starts empty."""
     from model2vec import StaticModel
 
     from corpusfit.core.plan import EmbedPlan
     from corpusfit.embed import load
+    from corpusfit.embed.static import PACKAGED
     from corpusfit.embed.wordpiece import WordTokens
 
-    ours = load(EmbedPlan(embedder="static:minilm"), cache)
-    peer = StaticModel.from_pretrained(next(cache.glob("static-*")))
+    ours = load(EmbedPlan(embedder="static"))
+    peer = StaticModel.from_pretrained(PACKAGED)
     paired(
         f"encode_static_{threads}t",
         lambda: replace(ours, words=WordTokens(ours.words.tokenizer)).encode(texts),
@@ -196,7 +196,7 @@ def against_model2vec(texts: list[str], cache: Path, threads: int) -> None:
         runs=9,
         work=len(texts),
         unit="texts",
-        note=f"static model distilled from MiniLM, {len(texts)} docstrings, "
+        note=f"the packaged static model, {len(texts)} docstrings, "
         f"tokenizer threads a side: {threads}",
         extra={"largest_difference": float(np.abs(ours.encode(texts) - peer.encode(texts)).max())},
     )
@@ -207,21 +207,19 @@ def main() -> None:
     import torch
 
     if sys.argv[1:] == ["cuda"]:
-        with tempfile.TemporaryDirectory() as folder:
-            on_gpu(docstrings(), Path(folder))
+        on_gpu(docstrings())
         return
     if len(sys.argv) > 1:
         torch.set_num_threads(int(sys.argv[1]))
     threads = torch.get_num_threads()
     os.environ["TOKENIZERS_PARALLELISM"] = "false" if threads == 1 else "true"
     texts = docstrings()
-    with tempfile.TemporaryDirectory() as folder:
-        sets = {"docstrings": texts[:TEXTS], "windows": windows(texts[TEXTS:])}
-        against_sentence_transformers(sets, Path(folder), threads)
-        if threads == 1:
-            in_bf16(sets, Path(folder))
-        as_run(sets, Path(folder))
-        against_model2vec(texts, Path(folder), threads)
+    sets = {"docstrings": texts[:TEXTS], "windows": windows(texts[TEXTS:])}
+    against_sentence_transformers(sets, threads)
+    if threads == 1:
+        in_bf16(sets)
+    as_run(sets)
+    against_model2vec(texts, threads)
 
 
 if __name__ == "__main__":

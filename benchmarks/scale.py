@@ -1,11 +1,11 @@
 """What `select` and `choose` cost the driver and the workers: by message, by shard and by GB.
 
 A corpus is selected from as it is and repeated (other texts of the same words) to three times its
-size, and parts of it are in thousands of tiny shards. What the manifest's `usage` counts is summed
-over stages. Of workers it is taken as a constant, an amount for each GB of text and one for each
-shard, of the driver as a constant, an amount for each message and one for each shard; none is below
-0, and they fit these runs best (least squares, relative). The tables follow from these for shards
-of 4 MiB and the messages that `RunContext.map` sends: nothing of their size was run.
+size, and parts of it are in thousands of tiny shards. Processor seconds, bytes and messages are
+counted (`metering`). Of workers it is taken as a constant, an amount for each GB of text and one
+for each shard, of the driver as a constant, an amount for each message and one for each shard; none
+is below 0, and they fit these runs best (least squares, relative). The tables follow from these for
+shards of 4 MiB and the messages that `RunContext.map` sends: nothing of their size was run.
 
 As `cynical` runs its rounds on a sample of a large corpus, it does so here (`SAMPLE`); what rounds
 on all text cost is measured on the largest corpus, and added for the default size of a sample.
@@ -25,6 +25,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ from corpusfit.core.artifacts import remove
 from corpusfit.selection import folder
 from corpusfit.text import context
 from harness import machine
+from metering import Meter, used_so_far
 
 RESULTS = Path(__file__).parent / "results" / "scale.json"
 BYTES = 120_000_000  # of text in the smaller corpora, JSON included
@@ -57,13 +59,13 @@ STEPS = 4
 SAMPLE = 0.03
 """GB of text that the rounds of `cynical` are on; by default `ROUNDS`."""
 ROUNDS = 8
-COUNTED = {
-    "driver, s of a core": lambda of: of["driver"]["cpu"],
-    "driver, MB read and written": lambda of: _megabytes(of["driver"]),
-    "messages": lambda of: of["workers"]["messages"],
-    "workers, s of a core": lambda of: of["workers"]["cpu"],
-    "workers, MB read": lambda of: of["workers"]["read"] / 1e6,
-    "workers, MB written": lambda of: of["workers"]["written"] / 1e6,
+COUNTED: dict[str, Callable[[Counter[str], Counter[str]], float]] = {
+    "driver, s of a core": lambda driver, _: driver["cpu"],
+    "driver, MB read and written": lambda driver, _: (driver["read"] + driver["written"]) / 1e6,
+    "messages": lambda _, workers: workers["messages"],
+    "workers, s of a core": lambda _, workers: workers["cpu"],
+    "workers, MB read": lambda _, workers: workers["read"] / 1e6,
+    "workers, MB written": lambda _, workers: workers["written"] / 1e6,
 }
 _WORD = re.compile(rb'[a-z]{4,}(?!"\s*:)')  # but no name of a field
 
@@ -113,33 +115,35 @@ def measure(
         remove(work)
         size = write(lines[: int(share * len(lines))], work / "corpus", form, times)
         settings = [f"read.shard_mb={shard}", f"cut.pieces={pieces}"]
-        options = {"workers": 2, "cache": work / "cache", "settings": settings}
-        # kernels are compiled, and the survey of the files is in the cache
-        whole = corpusfit.select(
-            target, work / "corpus", out=work / "first", method=method, **options
-        )
+        out, meter = work / "out", Meter()
+        on = corpusfit.Machine(workers=2, cache=work / "cache", progress=meter)
+        inputs = {"target": target, "corpus": work / "corpus", "method": method, "machine": on}
+        # then kernels are compiled, and the survey of the files is in the cache
+        with meter.counting():
+            corpusfit.select(out=work / "first", settings=settings, **inputs)
         if method == "cynical":
-            options["settings"].append(f"method.rounds_gb={SAMPLE}")
+            settings.append(f"method.rounds_gb={SAMPLE}")
             if times > 1:
-                found["rounds"] = [{"gb": size / 1e9, **counted(whole, "take")}]
-        out = work / "out"
-        done = corpusfit.select(target, work / "corpus", out=out, method=method, **options)
-        again = corpusfit.choose(out, fraction=0.1, workers=2, cache=work / "cache")
-        shards = len(list((out / "scores").glob("part-*")))
-        for command, stages in (("select", None), ("choose", ("choose", "write", "merge"))):
+                found["rounds"] = [{"gb": size / 1e9, **counts(*meter.stages["take"])}]
+        for command, run in (
+            ("select", partial(corpusfit.select, out=out, settings=settings, **inputs)),
+            ("choose", partial(corpusfit.choose, out, fraction=0.1, machine=on)),
+        ):
+            here, workers = used_so_far(), meter.workers.copy()
+            with meter.counting():
+                done = run()
             assert not done.manifest["warnings"], done.manifest["warnings"]
-            of = done if stages is None else again
-            counts = counted(of, *(stages or of.manifest["usage"]))
-            found[command].append({"gb": size / 1e9, "shards": shards, **counts})
+            counted = counts(used_so_far() - here, meter.workers - workers)
+            shards = len(list((out / "scores").glob("part-*")))
+            found[command].append({"gb": size / 1e9, "shards": shards, **counted})
             print(form, method, command, found[command][-1], flush=True)
     remove(work)
     return found
 
 
-def counted(result: Any, *stages: str) -> Counter[str]:
-    """What the stages counted, added up."""
-    usage = [result.manifest["usage"][stage] for stage in stages]
-    return Counter({name: sum(count(of) for of in usage) for name, count in COUNTED.items()})
+def counts(driver: Counter[str], workers: Counter[str]) -> dict[str, float]:
+    """What was counted, as it is stored."""
+    return {name: count(driver, workers) for name, count in COUNTED.items()}
 
 
 def write(lines: list[bytes], folder: Path, form: str, times: int) -> int:
@@ -174,10 +178,6 @@ WRITERS: dict[str, Callable[[Path, list[bytes]], Any]] = {
     "jsonl.zst": lambda path, lines: path.write_bytes(zstandard.compress(b"".join(lines), 3)),
     "parquet": _parquet,
 }
-
-
-def _megabytes(of: dict[str, Any]) -> float:
-    return float(of["read"] + of["written"]) / 1e6
 
 
 def messages(shards: float, workers: int, command: str) -> float:

@@ -119,14 +119,6 @@ class Stuck(Job):
         return work
 
 
-class UnpicklableError(Exception):
-    """An error with what no process can send."""
-
-    def __init__(self):
-        super().__init__("no process can send this")
-        self.lock = threading.Lock()
-
-
 @dataclass(frozen=True)
 class Feeding(Job):
     """Feeds two pretended devices, which note when they open `Fed`; says who did what and when."""
@@ -143,7 +135,7 @@ class Feeding(Job):
             if piece == "worker dies":
                 os.kill(os.getpid(), signal.SIGKILL)
             sent = time.monotonic_ns()
-            answer = on_device()(Fed(self.notes), piece, report)
+            answer = on_device()(Fed(self.notes), piece)
             return os.getpid(), answer, (sent, time.monotonic_ns())
 
         return work
@@ -165,8 +157,6 @@ class Fed(Job):
                     raise MemoryError
                 case "no answer":
                     raise NoAnswerError(code=503)
-                case "unpicklable":
-                    raise UnpicklableError
                 case "die":
                     os.kill(os.getpid(), signal.SIGKILL)
                 case Path():  # die unless somebody did
@@ -174,7 +164,6 @@ class Fed(Job):
                         piece.write_bytes(b"")
                         os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(0.01)
-            report(0.5)
             return os.getpid(), piece
 
         return work

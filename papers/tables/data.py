@@ -179,9 +179,9 @@ def vectors_file(texts: list[str], embedder: str) -> Path:
 
 @functools.cache
 def _fingerprint(embedder: str) -> str:
-    return prepare(EmbedPlan(embedder=embedder), default_cache())
+    return prepare(EmbedPlan(embedder=embedder))
 
 
 @functools.cache
 def _encoder(embedder: str) -> Any:
-    return load(EmbedPlan(embedder=embedder), default_cache())
+    return load(EmbedPlan(embedder=embedder))

@@ -40,14 +40,13 @@ TABLES = {
     "selectors": "Which method finds the domain",
     "rare": "Which method finds a rare domain",
     "shift": "Which method finds a domain of another style",
-    "static": "What 8 bits cost the embedder static",
     "table5": "Unsupervised Domain Clusters, Table 5: pre-ranking",
     "table7": "Unsupervised Domain Clusters, Table 7: precision and recall of the selection",
     "moore_lewis": "Unsupervised Domain Clusters, appendix A.5: Moore-Lewis as published",
     "textgram": "TextGram, Algorithm 1: sentences that join once or for each bigram",
 }
 ROOT = Path(__file__).parents[2]
-OURS = ("selectors", "rare", "shift", "static")
+OURS = ("selectors", "rare", "shift")
 """Tables of no paper, which stand in docs/results; those of the papers in papers/results."""
 
 

@@ -186,7 +186,7 @@ def background(
 
 def encoded(context: RunContext, embed: EmbedPlan, texts: Sequence[str]) -> NDArray[np.float32]:
     """The vectors of n texts, float32 [n, d]; those of networks are kept in the cache."""
-    job = EmbedTexts(embed, context.cache, kept=has_network(embed.embedder))
+    job = EmbedTexts(embed, context.cache if has_network(embed.embedder) else None)
     pieces = [(i, list(texts[i : i + BATCH])) for i in range(0, len(texts), BATCH)]
     vectors = dict(context.map(job, pieces))
     return np.concatenate(

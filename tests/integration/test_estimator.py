@@ -99,7 +99,7 @@ def test_scores_are_those_of_score(method, settings, jsonl, tmp_path, inline, ti
     if method in ("knn", "isolation_forest"):
         with pytest.raises(TypeError, match=r"not texts.*Scorer\.load"):
             own.score(TARGET)
-        few = load(EmbedPlan(embedder), tmp_path).encode(few).astype(np.float16).astype(np.float32)
+        few = load(EmbedPlan(embedder)).encode(few).astype(np.float16).astype(np.float32)
     if method != "blend":
         np.testing.assert_array_equal(scorer.score_samples(short), own.score(few))
 

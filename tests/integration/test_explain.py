@@ -220,7 +220,7 @@ def test_a_folder_without_scores_is_refused(cli, tmp_path):
 
 def test_another_model_under_the_name_is_noticed(run, inline, monkeypatch, tiny_static):
     done = run("domain_cosine", embedder=str(tiny_static))
-    monkeypatch.setattr("corpusfit.selection.fit.prepare", lambda plan, cache: "another")
+    monkeypatch.setattr("corpusfit.selection.fit.prepare", lambda plan: "another")
     with pytest.raises(ModelError, match="model"):
         corpusfit.explain(done.path, text="x", machine=inline)
 

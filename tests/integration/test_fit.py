@@ -2,7 +2,6 @@
 
 import json
 import math
-import types
 
 import pytest
 import zstandard
@@ -176,28 +175,6 @@ def test_replicates_that_do_not_fit_in_the_time_are_dropped(fit, few, monkeypatc
     assert any("3 replicates." in note for note in heard.notes)
     assert any("At this speed" in note for note in heard.notes)
     assert fit().manifest["schedule"]["replicates"] == 3  # as it was decided
-
-
-def test_a_slow_selection_shortens_the_trainings_that_follow(tmp_path, monkeypatch):
-    for name, steps in (("FEWEST_STEPS", 50), ("ENOUGH_STEPS", 200), ("MOST_STEPS", 2_000)):
-        monkeypatch.setattr(schedule, name, steps)
-    costs = schedule.Costs(select=60, random=20, step=0.2, around=10, probe=15, finetune=0)
-    planned = schedule.first_schedule(costs, 600, 1e9, batch=16, length=128)
-    folder = types.SimpleNamespace(schedule=tmp_path / "schedule.json")
-    folder.schedule.write_text('{"seconds": 600}')
-    stored = []
-    for took in (60, 160):
-        parts = types.SimpleNamespace(
-            costs=costs,
-            folder=folder,
-            _seconds={"select": took},
-            store=lambda found, *_, **__: stored.append(found),
-        )
-        found = work.Work.shortened(parts, planned)
-        assert found.fits(parts.costs, 600)
-        assert found.tokens == planned.tokens
-    assert stored == [found]
-    assert found.max_steps < planned.max_steps
 
 
 def test_the_share_is_the_time_that_has_passed_of_all_by_the_work_left(monkeypatch):

@@ -116,9 +116,9 @@ def loaded(monkeypatch):
     """The names by which workers load embedders."""
     names = []
 
-    def load(plan, cache, load=embedding.load):
+    def load(plan, load=embedding.load):
         names.append(plan.embedder)
-        return load(plan, cache)
+        return load(plan)
 
     monkeypatch.setattr(embedding, "load", load)
     return names
@@ -149,8 +149,8 @@ def test_clusters_divide_by_the_commit_that_found_them(model, texts, tmp_path, i
     assert set(loaded) == {f"{NAME}@{works}"}
 
 
-def test_an_encoder_is_opened_at_the_commit_that_was_prepared(model, inline, loaded):
-    encoder = open_encoder(EmbedPlan(embedder=f"{NAME}@v1"), inline)
+def test_an_encoder_is_opened_at_the_commit_that_was_prepared(model, loaded):
+    encoder = open_encoder(EmbedPlan(embedder=f"{NAME}@v1"))
     assert set(loaded) == {f"{NAME}@{commit(model['revisions']['v1'])}"}
     assert encoder.encode(["kinase"]).shape == (1, encoder.dim)
 

@@ -137,11 +137,10 @@ def test_a_language_model_reads_either_text(run, pairs, tmp_path, inline):
 
 
 def test_which_encoders_know_only_english():
-    known = ["static", "static:minilm", "distilbert-base-uncased", "google-bert/bert-base-cased"]
+    known = ["static", "minilm", "distilbert-base-uncased", "google-bert/bert-base-cased"]
     unknown = [
         "./static",
         "bert-base-multilingual-cased",
-        "static:e5",
         "",
         "bert-base-german-cased",
     ]

@@ -406,7 +406,7 @@ def test_a_model_that_changed_under_its_name_is_noticed(run, tiny_static, tmp_pa
 
     model = tmp_path / "model"
     shutil.copytree(tiny_static, model)
-    words = {"method": "domain_cosine", "embedder": f"static:{model}"}
+    words = {"method": "domain_cosine", "embedder": str(model)}
     run(**words)
     weights = load_file(model / "model.safetensors")
     save_file({n: w[:, ::-1].copy() for n, w in weights.items()}, model / "model.safetensors")

@@ -212,7 +212,7 @@ def write_folder(tuned: Tuned, folder: Path) -> None:
 
 def encoder_folder(embedder: str) -> Path:
     """The folder of a transformer that can be fine-tuned; a hub id is downloaded."""
-    if embedder.partition(":")[0] == "static":
+    if embedder == "static":
         cure = "A static embedder has no network to fine-tune; use `method.embedder=minilm`."
         raise bad_setting(EMBEDDER.name, EMBEDDER.allowed, embedder, cure)
     return transformer_folder(find(embedder, once=True, setting=EMBEDDER), EMBEDDER)

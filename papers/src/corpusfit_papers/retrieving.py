@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-import corpusfit
 from corpusfit.contracts import (
     EmbedPlan,
     InputError,
@@ -204,7 +203,6 @@ def retrieval(
     pairs: str | PathLike[str] | Sequence[str],
     pooling: str = "mean",
     seed: int = 0,
-    machine: corpusfit.Machine | None = None,
 ) -> Retrieval:
     """Measure bitext retrieval by cosine, in both directions; trains nothing.
 
@@ -220,7 +218,6 @@ def retrieval(
             file of two columns, or `pair:…` as for `corpus` of `select`.
         pooling: how a model's outputs become one vector: `mean` or `cls`.
         seed: of the bootstrap.
-        machine: its cache has distilled models.
 
     Returns:
         P@1 of each model, test set and direction, with intervals and comparisons.
@@ -244,7 +241,7 @@ def retrieval(
     hits: dict[tuple[int, int], list[NDArray[np.bool_]]] = {}
     encoders: dict[str, str] = {}
     for name in models:
-        encoder = open_encoder(EmbedPlan(embedder=name, pooling=pooling), machine)
+        encoder = open_encoder(EmbedPlan(embedder=name, pooling=pooling))
         encoders[name] = encoder.fingerprint
         for nth, test in enumerate(tests):
             vectors = [encoded(encoder, side.texts) for side in test.sides]

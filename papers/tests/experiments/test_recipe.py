@@ -155,14 +155,14 @@ def test_files_of_methods_are_relative_to_the_recipe(recipe, tmp_path):
     (tmp_path / "encoder").mkdir()
     text = PLAIN.replace('"cynical"]', '"moore_lewis", "blend"]') + (
         '[selector.moore_lewis.method]\narpa_general = "general.arpa"\n'
-        '[selector.blend]\nembed.embedder = "static:encoder"\n'
+        '[selector.blend]\nembed.embedder = "encoder"\n'
         'method.embedder = "encoder"\n'
     )
     found = {s.name: s.select for s in recipe(text).selectors}
     lewis, tuned = found["moore_lewis"], found["blend"]
     assert lewis.method.options == {"arpa_general": str(tmp_path / "general.arpa")}
     assert tuned.method.options == {"embedder": str(tmp_path / "encoder")}
-    assert tuned.embed.embedder == f"static:{tmp_path / 'encoder'}"
+    assert tuned.embed.embedder == str(tmp_path / "encoder")
 
 
 CONTROL = """

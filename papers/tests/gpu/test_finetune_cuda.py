@@ -41,5 +41,5 @@ def test_two_topics_are_told_apart_and_the_result_travels(tiny_encoder, tmp_path
     plan = EmbedPlan(
         embedder=str(tmp_path / "tuned"), device="cpu", precision="fp32", unit_length=False
     )
-    here = load(plan, tmp_path).encode(texts) @ tuned.head[:-1] + tuned.head[-1]
+    here = load(plan).encode(texts) @ tuned.head[:-1] + tuned.head[-1]
     assert np.corrcoef(here, logits)[0, 1] > 0.999

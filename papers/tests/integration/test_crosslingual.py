@@ -24,19 +24,17 @@ def pairs(tmp_path):
     return tmp_path / "set"
 
 
-def test_retrieval_is_the_search_over_the_encoders_own_vectors(
-    pairs, tiny_encoder, tiny_static, inline, tmp_path
-):
+def test_retrieval_is_the_search_over_the_encoders_own_vectors(pairs, tiny_encoder, tiny_static):
     from sklearn.neighbors import NearestNeighbors
 
     models = [str(tiny_encoder), str(tiny_static)]
-    found = corpusfit_papers.retrieval(model=models, pairs=pairs, machine=inline)
+    found = corpusfit_papers.retrieval(model=models, pairs=pairs)
     sides = [Path(f"{pairs}.{x}").read_text("utf-8").splitlines() for x in ("en", "xx")]
     named = [(r.source, r.target, r.model) for r in found.results]
     assert named == [(a, b, m) for a, b in (("en", "xx"), ("xx", "en")) for m in models]
     hits = {}
     for model in models:
-        encoder = load(EmbedPlan(embedder=model, device="cpu", precision="fp32"), tmp_path)
+        encoder = load(EmbedPlan(embedder=model, device="cpu", precision="fp32"))
         vectors = [encoder.encode(side) for side in sides]
         for own, name in ((0, "en"), (1, "xx")):
             search = NearestNeighbors(n_neighbors=1, metric="cosine", algorithm="brute")
@@ -69,23 +67,21 @@ def test_the_test_is_the_sign_test_where_one_model_is_never_ahead():
     assert p == pytest.approx(0.25, abs=0.01)
 
 
-def test_the_same_for_any_other_test_set_beside_it(pairs, tiny_encoder, inline, tmp_path):
-    alone = corpusfit_papers.retrieval(model=tiny_encoder, pairs=pairs, machine=inline)
+def test_the_same_for_any_other_test_set_beside_it(pairs, tiny_encoder, tmp_path):
+    alone = corpusfit_papers.retrieval(model=tiny_encoder, pairs=pairs)
     lines = [f"{a}\t{b}" for a, b in zip(prose("market", 9), prose("kitchen", 9), strict=True)]
     (tmp_path / "two.tsv").write_text("\n".join(lines), "utf-8")
-    both = corpusfit_papers.retrieval(
-        model=[tiny_encoder], pairs=[tmp_path / "two.tsv", pairs], machine=inline
-    )
+    both = corpusfit_papers.retrieval(model=[tiny_encoder], pairs=[tmp_path / "two.tsv", pairs])
     assert both.results[2:] == alone.results
     assert [r.pairs for r in both.results] == ["two"] * 2 + ["set"] * 2
 
 
-def test_sets_of_one_name_go_by_their_path(pairs, tiny_static, inline, tmp_path):
+def test_sets_of_one_name_go_by_their_path(pairs, tiny_static, tmp_path):
     (tmp_path / "other").mkdir()
     for side in ("en", "xx"):
         (tmp_path / "other" / f"set.{side}").write_text("a cell\nthe oven\n", "utf-8")
     given = [str(pairs), f"pair:{tmp_path}/other/set.en,{tmp_path}/other/set.xx"]
-    found = corpusfit_papers.retrieval(model=tiny_static, pairs=given, machine=inline)
+    found = corpusfit_papers.retrieval(model=tiny_static, pairs=given)
     assert [r.pairs for r in found.results] == [given[0]] * 2 + [given[1]] * 2
     assert found.blank == dict.fromkeys(given, 0)
 
@@ -101,14 +97,14 @@ def test_retrieval_on_the_command_line(cli, pairs, tiny_static):
     assert plain["blank"] == {"set": 0}
 
 
-def test_what_cannot_be_looked_for(pairs, tiny_static, inline, tmp_path):
+def test_what_cannot_be_looked_for(pairs, tiny_static, tmp_path):
     with pytest.raises(UsageError, match=r"model.*twice"):
-        corpusfit_papers.retrieval(model=[tiny_static] * 2, pairs=pairs, machine=inline)
+        corpusfit_papers.retrieval(model=[tiny_static] * 2, pairs=pairs)
     with pytest.raises(UsageError, match=r"pairs.*twice"):
-        corpusfit_papers.retrieval(model=tiny_static, pairs=[pairs, pairs], machine=inline)
+        corpusfit_papers.retrieval(model=tiny_static, pairs=[pairs, pairs])
     (tmp_path / "one.tsv").write_text("a\tb\na\tc\n", "utf-8")
     with pytest.raises(InputError, match=r"\b1\b"):
-        corpusfit_papers.retrieval(model=tiny_static, pairs=tmp_path / "one.tsv", machine=inline)
+        corpusfit_papers.retrieval(model=tiny_static, pairs=tmp_path / "one.tsv")
 
 
 def test_gaps_between_tokenizers_on_two_kinds_of_text(cli, jsonl, tmp_path, word_pieces):

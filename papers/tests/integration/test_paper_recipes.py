@@ -264,7 +264,7 @@ def at_hand(data, stand_in, tmp_path, monkeypatch):
         if '"nltk"' in text:
             pytest.importorskip("nltk", reason="the extra nltk is not installed")
         text = HUB.sub(lambda name: f'"{stand_in(name[1])}"', text)
-        return tmp_path / recipe.name, text.replace("static:minilm", "static")
+        return tmp_path / recipe.name, text
 
     return write
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from corpusfit.cli.options import EVERYWHERE, command
@@ -12,11 +11,7 @@ if TYPE_CHECKING:
     from corpusfit.domains.clustering import Clustered
 
 
-def _facts(result: Clustered, _: Mapping[str, Any]) -> dict[str, Any]:
-    return {"path": str(result.path), **result.manifest}
-
-
-@command(machine=EVERYWHERE, facts=_facts)
+@command(machine=EVERYWHERE)
 def clusters(result: Clustered) -> None:
     """Find the domains of a corpus, without labels.
 

@@ -101,7 +101,7 @@ def cache(
       corpusfit cache
       corpusfit cache clear
 
-    The cache keeps what later commands can reuse: embeddings, token ids, static models and rows
+    The cache keeps what later commands can reuse: embeddings, token ids and rows
     passed in memory. Entries that the file system shows as used within the last hour are
     not removed, because a running command may need them.
 

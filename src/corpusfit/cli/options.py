@@ -304,7 +304,7 @@ class Command:
         elif self.facts:
             as_json(self.facts(result, values))
         elif hasattr(result, "manifest"):
-            as_json({"out": values["out"], **result.manifest})
+            as_json({"out": str(result.path), **result.manifest})
         else:
             as_json(dataclasses.asdict(result))
         if self.report and not no_report:

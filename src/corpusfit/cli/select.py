@@ -58,11 +58,7 @@ def select(run: Selection) -> None:
     show_run(run.path, run.manifest)
 
 
-def _facts(run: Selection, _: Mapping[str, Any]) -> dict[str, Any]:
-    return {"out": str(run.path), **run.manifest}
-
-
-@command(machine=EVERYWHERE, facts=_facts, report=True)
+@command(machine=EVERYWHERE, report=True)
 def choose(run: Selection) -> None:
     """Select again from the scores of an earlier run.
 

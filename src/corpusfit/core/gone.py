@@ -40,6 +40,8 @@ GONE = {
     "clusters --no-report": "It writes no page: leave the option out, and read clusters.csv.",
     "run --no-report": "It writes no page: leave the option out, and read table.md or table.csv.",
     "rank --seeds": "It compares by held-out bits: leave the option out.",
+    "adapt --time": "Run it with `--dry-run`, which says how long a step takes, then with "
+    "`--max-steps`.",
     "evaluate --time": "Run it with `--dry-run`, which says how long it takes, then with fewer "
     "`--seeds`.",
     "report DIR DIR": "A page shows one run: run `corpusfit report` for each folder.",
@@ -81,6 +83,9 @@ SETTINGS = {
         ),
         _AUGMENT,
     ),
+    "embed.embedder=static:MODEL": "Name a static model's folder or hub id, such as "
+    "`minishlab/potion-multilingual-128M`; model2vec distils others: "
+    "from model2vec.distill import distill; distill('MODEL').save_pretrained('static/')",
     "fit.shares": "Give files whose numbers of texts have these shares.",
     "mix.task_heldout": "Leave it out: a tenth of the task's texts is held out.",
     "then_task.epochs": "Set `then_task.max_steps`.",

@@ -1,4 +1,4 @@
-"""Languages: normalize codes, count words."""
+"""Languages: identify them, count words."""
 
 from __future__ import annotations
 
@@ -10,78 +10,24 @@ from importlib.util import find_spec
 from typing import Any
 from zipfile import BadZipFile
 
-from corpusfit.core.errors import (
-    StorageError,
-    UsageError,
-    bad_setting,
-    importing,
-    machine_cure,
-)
+from corpusfit.core.errors import StorageError, importing, machine_cure
 
 EXTRA = "languages"
 """The extra that identifies languages."""
 
 _CHARACTERS = 1000
-_TAG = re.compile(r"(?:__|>>|<2)?([A-Za-z]{2,3})(?:[-_.@][A-Za-z0-9-]{1,8})*(?:__|<<|>)?")
-# tags of Wikipedia whose first part is a family or another language
-_WHOLE = {"zh-min-nan": "nan", "zh-classical": "lzh", "roa-rup": "rup", "bat-smg": "sgs",
-          "fiu-vro": "vro", "map-bms": "jv", "be-x-old": "be"}  # fmt: skip
-_EXTENDED = re.compile(r"(?:zh|ar|ms|sgn)[-_]([a-z]{3})(?![A-Za-z0-9])")
-_NO_LANGUAGE = frozenset(("und", "mis", "mul", "zxx"))
-_TWO_LETTERS = {"in": "id", "iw": "he", "ji": "yi", "jw": "jv", "mo": "ro", "nb": "no", "sh": "sr",
-                "tl": "fil", "tw": "ak", "tgl": "fil", "bih": "bho", "bh": "bho"}  # fmt: skip
-_THREE_LETTERS = """
-aaraa abkab adpdz afraf akaak albsq alssq amham araar arbar argan armhy asmas avaav aveae
-aymay ayray azeaz azjaz bakba bambm baqeu belbe benbn bisbi bodbo bosbs brebr bulbg burmy
-catca cescs chach chece chizh chucu chvcv cmnzh cnrsr corkw cosco crecr cwdcr cymcy czecs
-danda deude divdv drhmn drwfa dutnl dzodz ekket ellel engen epoeo eskik estet euseu eweee
-faofo fasfa fatak fijfj finfi frafr frefr fryfy fucff fulff gazom geoka gerde glagd glega
-glggl glvgv greel grngn guggn gujgu hatht hauha hbssr hebhe herhz hinhi hmoho hrvhr hunhu
-hyehy iboig iceis idoio iiiii ikeiu ikuiu ileie inaia indid ipkik islis itait javjv jpnja
-kalkl kankn kasks katka kaukr kazkk khkmn khmkm kikki kinrw kirky kmrku knckr kngkg komkv
-konkg korko kpvkv kuakj kurku laolo latla lavlv limli linln litlt ltzlb lublu luglg lvslv
-macmk mahmh malml maomi marmr mayms mkdmk mlgmg mltmt molro monmn mrimi msams myamy nauna
-navnv nblnr ndend ndong nepne nldnl nnonn nobno norno npine nyany ocioc ojgoj ojioj orior
-ormom oryor ossos panpa pbups perfa pesfa plipi pltmg polpl porpt prsfa pusps quequ quzqu
-rohrm ronro rumro runrn rusru sagsg sansa sccsr scrhr sinsi slksk slosk slvsl smese smosm
-snasn sndsd somso sotst spaes sqisq srcsc srdsc srpsr sswss sunsu swasw swcsw swesv swhsw
-tahty tamta tattt telte tgktg thath tibbo tirti tnffa tonto tsntn tsots tuktk turtr twiak
-uigug ukruk urdur uzbuz uznuz venve vievi volvo welcy wlnwa wolwo xhoxh yddyi yidyi yoryo
-zhaza zhozh zsmms zulzu zybza
+_NO_LANGUAGE = "zxx"
+
+_CODES = """
+aa ab ae af ak am an ar as av ay az ba be bg bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de
+dv dz ee el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia
+id ie ig ii ik io is it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo
+lt lu lv mg mh mi mk ml mn mr ms mt my na nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps
+pt qu rm rn ro ru rw sa sc sd se sg si sk sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tn
+to tr ts tt ty ug uk ur uz ve vi vo wa wo xh yi yo za zh zu
 """
-# other codes of a language: those with three letters, former ones, a macrolanguage's usual one
-_SHORTEST = {pair[:3]: pair[3:] for pair in _THREE_LETTERS.split()} | _TWO_LETTERS
-
-_KNOWN = frozenset(_SHORTEST.values())
-LANGUAGES = frozenset(code for code in _KNOWN if len(code) == 2)
+LANGUAGES = frozenset(_CODES.split())
 """The codes of ISO 639-1."""
-
-
-@cache
-def code_of(tag: str, setting: str = "language") -> str:
-    """The shortest ISO 639 code of a language.
-
-    Bokmål counts as Norwegian, and Mandarin as Chinese. Script, region and variants are left out;
-    an extended language, as in zh-yue, is the language.
-
-    Reference: ISO 639-1, 639-2 and 639-3; RFC 5646 for the shortest code and the parts of a tag;
-    CLDR for macrolanguages.
-    """
-    match = _TAG.fullmatch(tag.strip())
-    code = match[1].lower() if match else ""
-    if extended := _EXTENDED.match(tag.strip()):
-        code = extended[1]  # as zh-yue
-    code = _WHOLE.get(tag.strip().lower().replace("_", "-"), code)
-    code = _SHORTEST.get(code, code)
-    exists = code in _KNOWN or (len(code) == 3 and code not in _NO_LANGUAGE)
-    if exists and code not in _KNOWN and find_spec("langcodes"):
-        import langcodes
-
-        exists = langcodes.tag_is_valid(code)
-    if not exists:
-        cure = "For instance de or deu for German, en or en-GB for English, zh-Hans for Chinese."
-        raise bad_setting(setting, "an ISO 639-1 or ISO 639-3 code of a language", tag, cure)
-    return code
 
 
 def can_identify() -> bool:
@@ -90,7 +36,7 @@ def can_identify() -> bool:
 
 
 def identifier() -> Callable[[str], str]:
-    """A function from a text to the code of its language, or `""` for a text without one.
+    """A function from a text to the ISO 639 code of its language, or `""` for a text without one.
 
     It uses only the first 1,000 characters, and knows about 140 languages. A few words are too
     short for a reliable answer.
@@ -103,10 +49,8 @@ def identifier() -> Callable[[str], str]:
         beginning = text[:_CHARACTERS]
         if not any(map(str.isalpha, beginning)):
             return ""
-        try:
-            return code_of(model.classify(beginning)[0])
-        except UsageError:  # zxx: no language
-            return ""
+        code: str = model.classify(beginning)[0]
+        return "" if code == _NO_LANGUAGE else code
 
     return identify
 

@@ -221,21 +221,6 @@ class OutFolder:
             self._clear()
         self._write_identity(identity)
 
-    def decided(self, by: Any, decide: Callable[[], int]) -> int:
-        """A number that measured speed decides once, so that a resumed run keeps it.
-
-        Args:
-            by: the time that the user gave, and all else that the number depends on but the speed.
-            decide: measures, and returns the number.
-        """
-        path, key = self.work / "time.json", digest(by)
-        stored = read_object(path) if path.exists() else {}
-        if key not in stored:
-            stored[key] = decide()
-            self.claim()
-            write_bytes(path, json.dumps(stored).encode())
-        return int(stored[key])
-
     def differs(self, identity: Mapping[str, Any], *, overwrite: bool) -> bool:
         """Whether `begin` would delete an earlier run; raises as `begin` does, writes nothing."""
         if not (self.work / "run.json").exists():
@@ -330,24 +315,12 @@ def as_json(manifest: Mapping[str, Any]) -> bytes:
     text = json.dumps(
         {**manifest, **{name: [] for name in long}}, indent=2, ensure_ascii=False, default=str
     )
+    encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
     for name, items in long.items():
-        lines = _lines(items)
+        lines = ",\n    ".join(map(encode, items))
         key = f"\n  {json.dumps(name)}: ["
         text = text.replace(f"{key}]", key + "\n    " + lines + "\n  ]", 1)
     return text.encode(errors="backslashreplace")
-
-
-def _lines(items: list[Any]) -> str:
-    """Each item as JSON on a line."""
-    import orjson
-
-    # sources have only text and numbers, which orjson writes in a tenth of the time
-    if isinstance(items[0], dict) and items[0].keys() == set(_SOURCE_FIELDS):
-        with contextlib.suppress(TypeError):  # a name that is no Unicode
-            lines = orjson.dumps(items)[1:-1].decode()
-            if lines.count("},{") == len(items) - 1:  # no name has that in it
-                return lines.replace("},{", "},\n    {")
-    return ",\n    ".join(map(json.JSONEncoder(ensure_ascii=False, default=str).encode, items))
 
 
 _LONG = 1000

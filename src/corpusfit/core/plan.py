@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
 from corpusfit.core.errors import UsageError, bad_setting
+from corpusfit.core.gone import gone
 from corpusfit.core.options import Option
 from corpusfit.core.settings import SEED, Group, Settings
 from corpusfit.core.where import parsed
@@ -247,10 +248,9 @@ class EmbedPlan(Group, group="embed"):
     embedder: Annotated[
         str,
         Option(
-            "Model for embeddings: `minilm`, `static` (fast, included in the package), "
-            "`static:MODEL` (distilled from MODEL), a model folder, a Hugging Face hub id "
-            "(`OWNER/NAME[@REVISION]`), or `auto`: minilm if installed, but static for a large "
-            "corpus",
+            "Model for embeddings: `minilm`, `static` (fast, included in the package), a model "
+            "folder, a Hugging Face hub id (`OWNER/NAME[@REVISION]`), or `auto`: minilm if "
+            "installed, but static for a large corpus",
             "embedder",
             metavar="MODEL",
         ),
@@ -285,6 +285,10 @@ class EmbedPlan(Group, group="embed"):
             minimum=0,
         ),
     ] = 0
+
+    def _check_together(self) -> None:
+        if self.embedder.startswith("static:"):
+            raise UsageError(gone("embed.embedder=static:MODEL"))
 
     @property
     def needs_gpu(self) -> bool:

@@ -18,10 +18,9 @@ from corpusfit.embed.folders import (
     default_embedder,
     find,
     is_static,
-    minilm_folder,
 )
 from corpusfit.embed.hardware import resolve, to_feed
-from corpusfit.embed.static import PACKAGED, distilled_folder, load_static, static_fingerprint
+from corpusfit.embed.static import PACKAGED, load_static, static_fingerprint
 from corpusfit.embed.transformer import fingerprint, load_transformer
 
 __all__ = [
@@ -38,49 +37,48 @@ __all__ = [
 ]
 
 
-def prepare(plan: EmbedPlan, cache: Path) -> str:
+def prepare(plan: EmbedPlan) -> str:
     """Make the planned encoder ready to load, once, before the first worker starts."""
     plan.check()
     if on_device() is not None and has_network(plan.embedder):
         # to look at a GPU would take some of its memory in each worker
-        return load(plan, cache).fingerprint
-    folder, static = _folder(plan.embedder, cache, check_hub=True)
+        return load(plan).fingerprint
+    folder, static = _folder(plan.embedder, check_hub=True)
     return static_fingerprint(folder) if static else fingerprint(folder, plan)
 
 
-def load(plan: EmbedPlan, cache: Path) -> Encoder:
+def load(plan: EmbedPlan) -> Encoder:
     """Load the planned encoder; steps that `prepare` has not done are done now."""
-    folder, static = _folder(plan.embedder, cache, check_hub=False)
+    folder, static = _folder(plan.embedder, check_hub=False)
     if static:
         return load_static(folder, plan.embedder)
     if on_device() is not None:
-        return load_fed(folder, plan, cache)
+        return load_fed(folder, plan)
     return load_transformer(folder, plan, plan.embedder)
 
 
-def precision_of(plan: EmbedPlan, cache: Path) -> str:
+def precision_of(plan: EmbedPlan) -> str:
     """What a prepared transformer computes in on this machine; empty for a static encoder."""
-    static = _folder(plan.embedder, cache, check_hub=False)[1]
+    static = _folder(plan.embedder, check_hub=False)[1]
     return "" if static else resolve(plan).precision
 
 
 def commit(embedder: str) -> str:
     """The commit of an embedder of the hub that `prepare` has downloaded; empty if unknown."""
-    model = embedder.removeprefix("static:")
-    return commit_of(model, find(model, check_hub=False))
+    return commit_of(embedder, find(embedder, check_hub=False))
 
 
 def is_of_hub(embedder: str) -> bool:
-    """Whether an embedder, or what a static one is distilled from, is named by a hub id."""
-    model = embedder.removeprefix("static:")
-    built_in = model in (MINILM, "static", AUTO)
-    return not built_in and HubName.parsed(model) is not None and not user_path(model).is_dir()
+    """Whether an embedder is named by a hub id."""
+    if embedder in (MINILM, "static", AUTO):
+        return False
+    return HubName.parsed(embedder) is not None and not user_path(embedder).is_dir()
 
 
-def reads_whole(plan: EmbedPlan, cache: Path) -> bool:
+def reads_whole(plan: EmbedPlan) -> bool:
     """Whether a static encoder's tokenizer reads every text whole, some ten times slower."""
     # needed where a text's tokens may differ from those of its words
-    folder, static = _folder(plan.embedder, cache, check_hub=False)
+    folder, static = _folder(plan.embedder, check_hub=False)
     return static and load_static(folder, plan.embedder).words is None
 
 
@@ -97,24 +95,14 @@ def feeds(plan: EmbedPlan) -> Callable[[], tuple[str, ...]] | None:
 def has_network(embedder: str) -> bool:
     """Whether an embedder is a transformer, not static, by its name or folder (unopened)."""
     named = user_path(embedder)
-    static = embedder.partition(":")[0] == "static" or (named.is_dir() and is_static(named))
+    static = embedder == "static" or (named.is_dir() and is_static(named))
     return not static
 
 
-def _named(embedder: str, *, check_hub: bool = True, once: bool = False) -> Path:
-    if embedder in ("minilm", AUTO):
-        return minilm_folder()
-    return find(embedder, check_hub=check_hub, once=once)
-
-
-def _folder(embedder: str, cache: Path, *, check_hub: bool) -> tuple[Path, bool]:
+def _folder(embedder: str, *, check_hub: bool) -> tuple[Path, bool]:
     """Folder of the model to load, and whether the model is static."""
     embedder = default_embedder() if embedder == AUTO else embedder
     if embedder == "static":
         return PACKAGED, True
-    word, _, model = embedder.partition(":")
-    if word != "static":
-        folder = _named(embedder, check_hub=check_hub)
-        return folder, is_static(folder)
-    source = _named(model, check_hub=check_hub)
-    return (source if is_static(source) else distilled_folder(source, cache)), True
+    folder = find(embedder, check_hub=check_hub)
+    return folder, is_static(folder)

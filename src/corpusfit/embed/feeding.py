@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.engine import Job, counting
+from corpusfit.core.engine import Job
 from corpusfit.core.engine.devices import device_name
 from corpusfit.core.engine.worker import on_device
 from corpusfit.core.plan import EmbedPlan
@@ -30,14 +30,13 @@ class Encode(Job[Tokens | None, Any]):
     """On a device: embeddings of tokenised texts; for None the encoder without its model."""
 
     embed: EmbedPlan
-    cache: Path
 
     def start(self) -> Callable[[Tokens | None], Any]:
         """Load the encoder."""
         from corpusfit.embed import load  # which imports this module
 
         use(device_name())
-        encoder = load(self.embed, self.cache)
+        encoder = load(self.embed)
         assert isinstance(encoder, TransformerEncoder)  # noqa: S101
 
         def work(tokens: Tokens | None) -> Any:
@@ -45,7 +44,7 @@ class Encode(Job[Tokens | None, Any]):
                 return replace(encoder, model=None, tokenizer=None)
             flat, lengths = tokens
             ids = np.split(flat, np.cumsum(lengths)[:-1])
-            return encoder.encode_ids(ids, counting(len(ids)))
+            return encoder.encode_ids(ids)
 
         return work
 
@@ -60,30 +59,23 @@ class FedEncoder(TransformerEncoder):
         """One embedding per list of token ids; see `TransformerEncoder.encode_ids`."""
         lengths = np.fromiter(map(len, ids), np.int64, len(ids))
         flat = np.fromiter(chain.from_iterable(ids), np.int32, int(lengths.sum()))
-        reported = 0
-
-        def on_share(share: float) -> None:
-            nonlocal reported
-            if on_progress is not None:
-                on_progress(int(len(ids) * share) - reported)
-                reported = int(len(ids) * share)
-
-        vectors: Vectors = _ask(self.job, (flat, lengths), on_share)
-        on_share(1.0)
+        vectors: Vectors = _ask(self.job, (flat, lengths))
+        if on_progress is not None:
+            on_progress(len(ids))
         return vectors
 
 
-def load_fed(folder: Path, plan: EmbedPlan, cache: Path) -> FedEncoder:
+def load_fed(folder: Path, plan: EmbedPlan) -> FedEncoder:
     """In a worker that feeds a device: the tokenizer of an encoder that the device loads."""
-    job = Encode(plan, cache)
-    about: TransformerEncoder = _ask(job, None, lambda _: None)
+    job = Encode(plan)
+    about: TransformerEncoder = _ask(job, None)
     what = f"`embed.embedder`: the model in {folder}"
     with loading(what):
         tokenizer = load_tokenizer(transformer_folder(folder), what)
     return FedEncoder(**vars(about) | {"tokenizer": tokenizer, "job": job})
 
 
-def _ask(job: Encode, piece: Tokens | None, on_share: Callable[[float], None]) -> Any:
+def _ask(job: Encode, piece: Tokens | None) -> Any:
     device = on_device()
     assert device is not None  # noqa: S101  a job that loads this encoder feeds a device
-    return device(job, piece, on_share)
+    return device(job, piece)

@@ -53,7 +53,7 @@ class ModelSetting(NamedTuple):
 
 EMBEDDER = ModelSetting(
     name="`embed.embedder`",
-    allowed="minilm, static, static:MODEL, a model folder or a Hugging Face hub id",
+    allowed="minilm, static, a model folder or a Hugging Face hub id",
     otherwise="use `embed.embedder=static`",
     extra="models",
     lighter="A static model (model2vec) needs only pip install 'corpusfit[hub]'.",

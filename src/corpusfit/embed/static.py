@@ -1,10 +1,8 @@
-"""Static embeddings: the mean of a text's token vectors; and their distillation."""
+"""Static embeddings: the mean of a text's token vectors."""
 
 from __future__ import annotations
 
 import json
-import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -14,22 +12,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
-from corpusfit.core.artifacts import is_local, user_cache, write_bytes
 from corpusfit.core.errors import (
     CorpusfitError,
     ModelError,
-    StorageError,
     importing,
     raise_machine_fault,
     tokenizing,
 )
-from corpusfit.core.plan import EmbedPlan
 from corpusfit.core.types import Texts, Vectors, buffers, take_texts, text_array
 from corpusfit.embed.contract import Encoder, Progress, digest, file_digest
-from corpusfit.embed.folders import file_digests, transformer_folder
-from corpusfit.embed.transformer import load_transformer
 from corpusfit.embed.wordpiece import BLOCK, WordPiece, WordTokens
 from corpusfit.kernels.pieces import means
 
@@ -228,113 +220,3 @@ def _huggingface_tokenizer(settings: Mapping[str, Any], folder: Path) -> TokenId
         return ids, spans
 
     return token_ids
-
-
-DIMENSIONS = 256
-# the parameter `a` of Arora et al., with the value of model2vec
-SIF = 1e-4
-RECIPE = "distil 1"
-# The last bits of LAPACK's results depend on the number of threads, so it is the same everywhere.
-_THREADS = 2
-_FILES = (
-    "model.safetensors",
-    "tokenizer.json",
-    "config.json",
-)  # in the order of writing: the last one marks the folder as complete
-UNUSED = re.compile(r"\[unused\d+\]")
-
-
-def distilled_folder(source: Path, cache: Path) -> Path:
-    """The cached static model of a transformer folder; distilled on first use."""
-    # The recipe is model2vec's: each token of the vocabulary alone through the model, the mean of
-    # its states, PCA to 256 dimensions, and weights that fall with the token's frequency (Zipf by
-    # rank, then SIF). model2vec's own code would need another package and the hub. Last bits
-    # differ between kinds of machines, so the fingerprint is computed from the distilled files.
-    # Reference: model2vec (https://github.com/MinishLab/model2vec); Arora et al. 2017 (SIF).
-    files = file_digests(transformer_folder(source))
-    key = digest({"recipe": RECIPE, "dimensions": DIMENSIONS, "files": files})
-    cached = cache / f"static-{key[:32]}"
-    local = cached
-    if not is_local(cache):  # keep a local copy of a remote model
-        local = user_cache() / f"{cached.name}-{digest({'of': str(cached)})}"
-    if local.is_dir():
-        return local
-    if local != cached and not (cached / _FILES[-1]).exists():
-        _distil(source, cached)
-    try:
-        # write to a temporary folder and rename it, so that no process sees half a model
-        local.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=local.parent, prefix=".distilling-") as temporary:
-            complete = Path(temporary) / "model"
-            if local == cached:
-                _distil(source, complete)
-            else:
-                for name in _FILES:
-                    write_bytes(complete / name, (cached / name).read_bytes())
-            try:
-                complete.rename(local)
-            except OSError:
-                # if it exists now, another process was faster, and its content is the same
-                if not local.is_dir():
-                    raise
-    except OSError as e:
-        raise StorageError(
-            f"Cannot write the static model to {local.parent}: {e.strerror or e}. Free disk space "
-            "or allow writing, then run the same command again."
-        ) from e
-    return local
-
-
-def _distil(source: Path, folder: Path) -> None:
-    """Distil a transformer, and write the three files of a model2vec model."""
-    from safetensors.numpy import save
-
-    encoder = load_transformer(source, EmbedPlan(precision="fp32", unit_length=False), str(source))
-    tokenizer = encoder.tokenizer
-    tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    if [i for _, i in tokens] != list(range(len(tokens))):
-        raise ModelError(
-            f"`embed.embedder`: the tokenizer of {encoder.name} skips token ids, so the "
-            "model cannot be distilled. Name it without static:, or name another model."
-        )
-    special = set(tokenizer.all_special_ids)
-    used = np.array([i for t, i in tokens if i not in special and not UNUSED.fullmatch(t)])
-    # embed each token as a text of its own, between the tokenizer's special tokens
-    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
-    whole = tokenizer("a")["input_ids"]
-    starts = range(len(whole) - len(bare) + 1)
-    at = next((i for i in starts if whole[i : i + len(bare)] == bare), None)
-    before, after = ([], []) if at is None else (whole[:at], whole[at + len(bare) :])
-    vectors = encoder.encode_ids([[*before, int(i), *after] for i in used])
-    reduced = principal_components(vectors, DIMENSIONS)
-    # special and unused tokens have zero vectors
-    table = np.zeros((len(tokens), reduced.shape[1]), dtype=np.float32)
-    table[used] = reduced * sif_weights(len(used))[:, None]
-    config = (
-        '{"model_type": "model2vec", "architectures": ["StaticModel"], "normalize": true, '
-        f'"hidden_dim": {table.shape[1]}, "max_length": 512}}\n'
-    )
-    text = tokenizer.backend_tokenizer.to_str().encode()
-    contents = (save({"embeddings": table}), text, config.encode())
-    for name, data in zip(_FILES, contents, strict=True):
-        write_bytes(folder / name, data)
-
-
-def principal_components(vectors: NDArray[np.float32], dimensions: int) -> NDArray[np.float32]:
-    """Project vectors onto their leading principal components, centered."""
-    centered = vectors - vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
-    with threadpool_limits(_THREADS, user_api="blas"):
-        _, axes = np.linalg.eigh((centered.T @ centered).astype(np.float64))
-        leading = axes[:, ::-1][:, : min(dimensions, *vectors.shape)]
-        projected: NDArray[np.float32] = centered @ leading.astype(np.float32)
-    # the sign of an eigenvector is arbitrary: make the largest entry of each component positive
-    largest = np.abs(projected).argmax(axis=0)
-    projected *= np.where(projected[largest, np.arange(projected.shape[1])] < 0, -1, 1)
-    return projected
-
-
-def sif_weights(n: int) -> NDArray[np.float32]:
-    """SIF weights of n tokens in order of frequency, estimated by Zipf's law; float32 [n]."""
-    share = 1 / np.arange(2, n + 2)
-    weights: NDArray[np.float32] = (SIF / (SIF + share / share.sum())).astype(np.float32)
-    return weights

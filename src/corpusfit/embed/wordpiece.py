@@ -13,18 +13,16 @@ import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.types import buffers, text_array
-from corpusfit.kernels.normal_form import Form, normalized
+from corpusfit.kernels.normal_form import normalized
 from corpusfit.kernels.pieces import Pieces, cut_words, index_pieces, piece_ids
 
-_FORMS: tuple[Form, ...] = get_args(Form)
-_OTHERS = ("BertNormalizer", "Lowercase", "StripAccents")
 _CHINESE = (
     (0x3400, 0x4DBF),
     (0x4E00, 0x9FFF),
@@ -55,7 +53,7 @@ class WordPiece:
         self.special_tokens = [one["content"] for one in settings["added_tokens"]]
         longest_first = sorted(self.special_tokens, key=len, reverse=True)
         self._special = re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
-        self._changes = _changes(_steps(settings))
+        self._changes = _changes(settings["normalizer"])
         self.pieces = _pieces(settings)
 
     @staticmethod
@@ -66,7 +64,7 @@ class WordPiece:
         return (
             settings["model"]["type"] == "WordPiece"
             and (settings["pre_tokenizer"] or {}).get("type") == "BertPreTokenizer"
-            and all(step["type"] in (*_FORMS, *_OTHERS) for step in _steps(settings))
+            and (settings["normalizer"] or {}).get("type") == "BertNormalizer"
             and not any(one[flag] for one in added for flag in flags)
             and all(
                 len(t) > 1 and t.isascii() and t[0] in string.punctuation for t in special_tokens
@@ -105,41 +103,16 @@ class _Each(dict[int, str]):
         return text.translate(self)
 
 
-def _steps(settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What a tokenizer's normalizer does, step by step."""
-    normalizer = settings["normalizer"]
-    if normalizer is None:
-        return []
-    return normalizer["normalizers"] if normalizer["type"] == "Sequence" else [normalizer]
-
-
-def _changes(steps: Sequence[Mapping[str, Any]]) -> list[Change]:
+def _changes(normalizer: Mapping[str, Any]) -> list[Change]:
     """The changes from a text to its words, whole texts in turn."""
-    forms: dict[str, Change] = {form: partial(normalized, form=form) for form in _FORMS}
+    lower = normalizer["lowercase"]
+    each = [_clean] * normalizer["clean_text"]
+    each += [_space_chinese] * normalizer["handle_chinese_chars"]
     whole: list[Change] = []
-    each: list[Change] = []
-    for change in [change for step in steps for change in _named(step)]:
-        if change in forms:
-            whole += [_Each(*each), forms[change]]
-            each = []
-        else:
-            each.append(_OF_EACH[change])
-    return [*whole, _Each(*each, _cut)]
-
-
-def _named(step: Mapping[str, Any]) -> list[str]:
-    """The changes of a step of a normalizer, by name."""
-    if step["type"] != "BertNormalizer":
-        return [step["type"]]
-    lower = step["lowercase"]
-    strips = lower if step["strip_accents"] is None else step["strip_accents"]
-    cleans, spaces = step["clean_text"], step["handle_chinese_chars"]
-    return [
-        *["clean"] * cleans,
-        *["space Chinese"] * spaces,
-        *["NFD", "strip marks"] * strips,
-        *["Lowercase"] * lower,
-    ]
+    if lower if normalizer["strip_accents"] is None else normalizer["strip_accents"]:
+        whole = [_Each(*each), partial(normalized, form="NFD")]
+        each = [_strip_mark]
+    return [*whole, _Each(*each, *[str.lower] * lower, _cut)]
 
 
 def _clean(character: str) -> str:
@@ -156,13 +129,8 @@ def _space_chinese(character: str) -> str:
     return f" {character} " if chinese else character
 
 
-_OF_EACH: dict[str, Change] = {
-    "clean": _clean,
-    "space Chinese": _space_chinese,
-    "strip marks": lambda character: "" if category(character) == "Mn" else character,
-    "StripAccents": lambda character: "" if category(character)[0] == "M" else character,
-    "Lowercase": str.lower,
-}
+def _strip_mark(character: str) -> str:
+    return "" if category(character) == "Mn" else character
 
 
 def _cut(character: str) -> str:
@@ -186,7 +154,7 @@ def _pieces(settings: Mapping[str, Any]) -> Pieces:
         index_pieces(*buffers(text_array(list(some))), np.array(list(some.values()), np.int32))
         for some in (first, later)
     ]
-    fold = any("Lowercase" in _named(step) for step in _steps(settings))
+    fold = settings["normalizer"]["lowercase"]
     max_characters = int(np.int64(model["max_input_chars_per_word"]))
     unknown = model["vocab"][model["unk_token"]]
     return *tables[0], *tables[1], max_characters, unknown, fold

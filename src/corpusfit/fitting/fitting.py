@@ -123,20 +123,17 @@ def fit(
         # another command may have begun the fit while this one measured
         if planned is not None and (fixed is not None or not folder.schedule.exists()):
             schedule, work.costs, work.learning_rate = planned
-            work.store(schedule, seconds, decided=fixed is not None)
+            work.store(schedule, seconds)
             work.count("measure", time.perf_counter() - began)
-        schedule, decided = work.scheduled(seconds)
+        schedule = work.scheduled(seconds)
         machine.progress.note(work.described(schedule))
         with work.showing():
             work.whole.plan(schedule.seconds(work.costs))
             work.select(schedule)
-            if fixed is None and not decided:
-                schedule = work.shortened(schedule)
-                work.whole.plan(schedule.seconds(work.costs) - work.costs.select)
             selected = _selected_by(folder.selection)
             machine.progress.note(selected)
             at_most = seconds if fixed is None else math.inf
-            schedule = _replicated(work, schedule, at_most, decided=decided)
+            schedule = _replicated(work, schedule, at_most)
             measures = work.measures(schedule)
         facts = _facts(work, schedule, measures)
         facts |= {"repeat": _repeated(request, seconds), "selected": selected}
@@ -144,18 +141,17 @@ def fit(
     return Fitted(out, facts)
 
 
-def _replicated(work: Work, schedule: Schedule, seconds: float, *, decided: bool) -> Schedule:
+def _replicated(work: Work, schedule: Schedule, seconds: float) -> Schedule:
     """Train all replicates; returns the schedule, which in a time follows what they take."""
     progress = work.machine.progress
     number, late = 0, False
     while number < schedule.replicates:
         was_there = work.replicate(schedule, number)
         number += 1
-        if math.isinf(seconds) or (was_there and decided):
+        if math.isinf(seconds) or was_there:
             continue
-        # what it took shows how many fit; after the first there may also be more
+        # what it took shows how many fit
         before, schedule = schedule, work.revised(schedule, seconds)
-        decided = True
         if schedule != before:
             tuned = schedule.finetunings
             more = f", {tuned} of them with fine-tuning" if tuned else ""

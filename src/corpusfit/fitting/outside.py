@@ -51,7 +51,6 @@ from corpusfit.training.api import ADAPT, build_plan
 from corpusfit.training.models import MODEL, fingerprint
 from corpusfit.training.objectives import load as load_objective
 from corpusfit.training.plan import ALL, TASK
-from corpusfit.training.trainer import TrainerCallback
 
 _MORE = 1.25
 """Random text to draw for a program, per word piece of the selection: words have fewer pieces
@@ -78,6 +77,17 @@ def _length(plan: EvaluatePlan) -> int:
     return size_for(resolve_device("auto", "train"), sizes)[1]
 
 
+def _ending_when_measured() -> Any:
+    """A callback that ends a training when the losses are measured with which it begins."""
+    from transformers import TrainerCallback
+
+    class Ending(TrainerCallback):  # type: ignore[misc]
+        def on_evaluate(self, *_: Any, metrics: Mapping[str, float], **__: Any) -> None:
+            raise _MeasuredError(metrics[f"eval_{TASK}_loss"])
+
+    return Ending()
+
+
 def _free_gpu() -> None:
     """Give the memory of measured models back: a program may train on the same GPU."""
     import torch
@@ -96,18 +106,7 @@ class _Stages(WarningCollector):
 
 
 class _MeasuredError(Exception):
-    """Raised to end a training before its first step, when its losses are measured."""
-
-
-class _LossOfTask(TrainerCallback):
-    """Keeps the loss on the task's text with which a training begins."""
-
-    loss = math.nan
-
-    def record(self, record: Mapping[str, Any]) -> None:
-        """Keep the loss, and end the training."""
-        self.loss = record["heldout"][TASK]
-        raise _MeasuredError
+    """Raised to end a training before its first step, with the loss on the task's text."""
 
 
 class OutsideWork(Work):
@@ -150,13 +149,13 @@ class OutsideWork(Work):
         yield dataclasses.replace(self.machine, progress=self._stages)
         self.count(name, time.perf_counter() - began)
 
-    def scheduled(self, seconds: float) -> tuple[Schedule, bool]:
+    def scheduled(self, seconds: float) -> Schedule:
         """The schedule, which a time does not change."""
-        return Schedule(**read_object(self.folder.schedule)["schedule"]), True
+        return Schedule(**read_object(self.folder.schedule)["schedule"])
 
-    def store(self, schedule: Schedule, seconds: float, *, decided: bool) -> None:
+    def store(self, schedule: Schedule, seconds: float) -> None:
         """Store the schedule."""
-        super().store(schedule, 0.0, decided=True)
+        super().store(schedule, 0.0)
 
     def facts(self) -> dict[str, Any]:
         """What was run, and what came of it."""
@@ -294,25 +293,27 @@ class OutsideWork(Work):
             "seed": seed,
         }
         # an adapter that changes nothing yet: then no memory is needed to train all weights
-        settings = [*MEASURED["settings"], "adapter.kind=lora"]
+        settings = [*MEASURED["settings"], "mix.heldout=1", "adapter.kind=lora"]
         plan = build_plan(ADAPT, None, settings, options)
-        measured = _LossOfTask()
         quiet = dataclasses.replace(self.machine, progress=Progress())
+        loss = math.nan
         with (
             self.machine.progress.showing("measure the loss", 0),
             self.machine.scratch() as scratch,
-            contextlib.suppress(_MeasuredError),
         ):
-            adapting.adapt(
-                plan,
-                [str(self.target)],
-                scratch / "measured",
-                task=[str(self.heldout)],
-                machine=quiet,
-                measuring=measured,
-            )
+            try:
+                adapting.adapt(
+                    plan,
+                    [str(self.target)],
+                    scratch / "measured",
+                    task=[str(self.heldout)],
+                    machine=quiet,
+                    callbacks=[_ending_when_measured()],
+                )
+            except _MeasuredError as e:
+                (loss,) = e.args
         _free_gpu()
-        return measured.loss
+        return loss
 
     def _losses_of(self, name: str, number: int) -> tuple[float, float, int]:
         seed = self.plan.seed + number

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
-import string
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +34,7 @@ from corpusfit.evaluation.decontamination.finder import ContaminationFinder, Hel
 TRAIN_WITH = "`train_with`"
 _EXAMPLE = "python train.py {model} {data} {out}"
 _PLACES = ("model", "data", "out", "seed")
+_PLACE = re.compile(r"\{(\w+)\}")
 _NEEDED = ("data", "out")
 _SHOWN = 40
 """Most characters of a command in the line of its progress."""
@@ -61,13 +62,17 @@ class Program:
         """Divide a command into arguments, as a shell does, and check its places."""
         try:
             words = tuple(shlex.split(text))
-            places = {name for word in words for name in _places(word)}
         except ValueError as e:
             raise _unfit(text, str(e)) from e
+        places = _PLACE.findall(text)
+        for name in places:
+            if name not in _PLACES:
+                known = ", ".join(f"{{{place}}}" for place in _PLACES)
+                raise _unfit(text, f"{{{name}}} is none of {known}")
         missing = [f"{{{name}}}" for name in _NEEDED if name not in places]
         if missing:
             raise _unfit(text, f"{' and '.join(missing)} is missing")
-        if _places(words[0]) or shutil.which(words[0]) is None:
+        if shutil.which(words[0]) is None:
             found = "Name it by its path, or install it; a script also has to be executable."
             raise bad_setting(TRAIN_WITH, "a command whose program is found", words[0], found)
         return cls(text, words)
@@ -80,19 +85,7 @@ class Program:
 
     def arguments(self, **places: str | Path | int) -> list[str]:
         """The arguments with a value at each place."""
-        return [word.format(**places) for word in self.words]
-
-
-def _places(word: str) -> list[str]:
-    """The names in braces in an argument; raises `ValueError` for others than `_PLACES`."""
-    names = []
-    for _, name, form, conversion in string.Formatter().parse(word):
-        if name is None:
-            continue
-        if name not in _PLACES or form or conversion:
-            raise ValueError(f"{{{name}}} is none of {', '.join(f'{{{p}}}' for p in _PLACES)}")
-        names.append(name)
-    return names
+        return [_PLACE.sub(lambda place: str(places[place[1]]), word) for word in self.words]
 
 
 def _unfit(text: str, why: str) -> Exception:
@@ -100,7 +93,7 @@ def _unfit(text: str, why: str) -> Exception:
         TRAIN_WITH,
         f"a command with {{data}} and {{out}}, such as '{_EXAMPLE}'",
         text,
-        f"In it {why}. A brace that is no place is written twice: {{{{ and }}}}.",
+        f"In it {why}.",
     )
 
 

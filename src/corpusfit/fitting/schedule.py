@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from corpusfit.core.engine.pace import SAFE_SHARE
 
@@ -20,8 +20,8 @@ _OF_SIX = 0.6
 """Share of the time that six replicates may fill with trainings of more than `LONG_STEPS`."""
 _PASSES = 3
 """Most passes over the selection."""
-_LATEST = 0.95
-"""Share of the time that a fit which has begun may fill."""
+LATEST = 0.95
+"""Share of the time that a fit may fill whose costs are known."""
 _RESERVE = 1.05
 """Factor of a time that is asked for."""
 _MOST_OF_CORPUS = 0.25
@@ -124,11 +124,13 @@ def first_schedule(
     return with_replicates(shortest, costs, seconds)
 
 
-def with_replicates(schedule: Schedule, costs: Costs, seconds: float) -> Schedule:
-    """As many replicates and fine-tunings as the time allows, and never fewer than before."""
+def with_replicates(
+    schedule: Schedule, costs: Costs, seconds: float, share: float = SAFE_SHARE
+) -> Schedule:
+    """As many replicates and fine-tunings as a share of the time allows, and none fewer."""
     # Six replicates of the cheap measures come first, then fine-tuning of at least three of them,
     # then more of both.
-    usable = SAFE_SHARE * seconds - costs.select - costs.probe
+    usable = share * seconds - costs.select - costs.probe
     each, tuned = costs.replicate(schedule.max_steps), 3 * costs.finetune
     replicates = max(schedule.replicates, min(2 * FEWEST, MOST, int(usable / each)))
     finetunings = 0
@@ -147,31 +149,3 @@ def with_replicates(schedule: Schedule, costs: Costs, seconds: float) -> Schedul
         replicates,
         max(finetunings, schedule.finetunings),
     )
-
-
-def with_fewer(
-    schedule: Schedule, costs: Costs, seconds: float, done: int, tuned: int = 0
-) -> Schedule:
-    """What of a schedule fits in the time by costs that are now known.
-
-    Args:
-        schedule: what is planned.
-        costs: the costs.
-        seconds: the time.
-        done: replicates that are trained.
-        tuned: replicates that are fine-tuned.
-    """
-    # what would be added last is dropped first; a verdict needs `FEWEST` replicates
-    while schedule.seconds(costs) > _LATEST * seconds:
-        replicates, finetunings = schedule.replicates, schedule.finetunings
-        if replicates > max(2 * FEWEST, done):
-            replicates -= 1
-        elif finetunings > tuned:
-            finetunings = finetunings - 1 if finetunings > max(FEWEST, tuned) else tuned
-        elif replicates > max(FEWEST, done):
-            replicates -= 1
-        else:
-            break
-        finetunings = min(finetunings, replicates)
-        schedule = replace(schedule, replicates=replicates, finetunings=finetunings)
-    return schedule

@@ -36,10 +36,10 @@ from corpusfit.fitting.folder import FitFolder
 from corpusfit.fitting.program import Program
 from corpusfit.fitting.schedule import (
     FEWEST,
+    LATEST,
     Costs,
     Schedule,
     first_schedule,
-    with_fewer,
     with_replicates,
 )
 from corpusfit.fitting.verdict import POWER, Measure
@@ -65,8 +65,6 @@ MEASURED = {
         "train.keep=last",  # the control is what its training gives, even a worse model
     ]
 }
-_ANY_TOKENS = 1e15
-"""Tokens of a corpus that do not limit a schedule."""
 _CHANGED = 0.1
 """Share of the test texts that two models answer differently, about, before it is known."""
 _HELD_OUT = 0.2
@@ -155,15 +153,19 @@ class Work:
         """Whether models are fine-tuned, or answer as they are, for a score of their own."""
         return self.task.kind != PLAIN or load_objective(self.objective).causal
 
-    def scheduled(self, seconds: float) -> tuple[Schedule, bool]:
-        """The stored schedule, with what more time adds, and whether its replicates are decided."""
+    @property
+    def trained(self) -> int:
+        """How many replicates are trained."""
+        return sum(name.startswith("adapt-random-") for name in self._seconds)
+
+    def scheduled(self, seconds: float) -> Schedule:
+        """The stored schedule, with what more time adds."""
         stored = read_object(self.folder.schedule)
         self.costs = self._planned = Costs(**stored["costs"])
         self.learning_rate = stored["learning_rate"]
         schedule = Schedule(**stored["schedule"])
-        if stored["decided"] and seconds > stored["seconds"]:
-            return self.revised(schedule, seconds, more=True), True
-        return schedule, stored["decided"]
+        more = self.trained and seconds > stored["seconds"]
+        return self.revised(schedule, seconds) if more else schedule
 
     def measured(self, seconds: float) -> Schedule:
         """A schedule by measured costs."""
@@ -235,20 +237,8 @@ class Work:
         )
         return float(facts["seconds"]) / 2
 
-    def shortened(self, schedule: Schedule) -> Schedule:
-        """The schedule by what selecting took, before a training decides on its steps."""
-        self.costs = dataclasses.replace(self.costs, select=self._seconds["select"])
-        seconds = read_object(self.folder.schedule)["seconds"]
-        left = max(1.0, seconds - self._seconds.get("measure", 0.0))
-        shape = {"batch": schedule.batch, "length": schedule.length}
-        now = first_schedule(self.costs, left, _ANY_TOKENS, **shape)
-        if now.max_steps < schedule.max_steps:
-            schedule = dataclasses.replace(now, tokens=schedule.tokens)
-            self.store(schedule, seconds, decided=False)
-        return schedule
-
-    def revised(self, schedule: Schedule, seconds: float, *, more: bool = False) -> Schedule:
-        """The schedule by what the replicates took; once decided it grows only with `more` time."""
+    def revised(self, schedule: Schedule, seconds: float) -> Schedule:
+        """The schedule by what the replicates took: more or fewer, and all that are done."""
         took = {n: s for n, s in self._seconds.items() if n.startswith("adapt-")}
         drawn = [s for name, s in self._seconds.items() if name.startswith("random-")]
         # the first may have been repeated at another rate, which takes its time from the others
@@ -269,28 +259,21 @@ class Work:
             random=float(np.mean(drawn)),
             around=max(1.0, usual - schedule.max_steps * self.costs.step),
         )
-        stored = read_object(self.folder.schedule)
-        seconds = max(seconds, stored["seconds"])
+        seconds = max(seconds, read_object(self.folder.schedule)["seconds"])
         left = seconds - self._seconds.get("measure", 0.0)
-        done = sum(name.startswith("adapt-random-") for name in self._seconds)
-        if not stored["decided"]:
-            least = dataclasses.replace(schedule, replicates=max(FEWEST, done), finetunings=0)
-            schedule = with_replicates(least, self.costs, left)
-        elif more:
-            schedule = with_replicates(schedule, self.costs, left)
-        else:
-            schedule = with_fewer(schedule, self.costs, left, done, max(map(int, tuned), default=0))
-        self.store(schedule, seconds, decided=True)
+        done, finetuned = max(FEWEST, self.trained), max(map(int, tuned), default=0)
+        least = dataclasses.replace(schedule, replicates=done, finetunings=finetuned)
+        schedule = with_replicates(least, self.costs, left, LATEST)
+        self.store(schedule, seconds)
         return schedule
 
-    def store(self, schedule: Schedule, seconds: float, *, decided: bool) -> None:
+    def store(self, schedule: Schedule, seconds: float) -> None:
         """Store the schedule, so that a resumed fit keeps it."""
         stored = {
             "seconds": seconds,
             "schedule": dataclasses.asdict(schedule),
             "costs": dataclasses.asdict(self.costs),
             "learning_rate": self.learning_rate,
-            "decided": decided,
         }
         write_bytes(self.folder.schedule, json.dumps(stored).encode())
 
@@ -467,8 +450,7 @@ class Work:
             if isinstance(machine.progress, Part):
                 machine.progress.begin_again()
             remove(out)
-            stored = read_object(self.folder.schedule)
-            self.store(schedule, stored["seconds"], decided=stored["decided"])
+            self.store(schedule, read_object(self.folder.schedule)["seconds"])
 
     def measures(self, schedule: Schedule) -> list[Measure]:
         """Every measure, from the cheapest to the one that counts most."""

@@ -237,7 +237,6 @@ def _manifest(
         "counts": counts,
         "warnings": run.all_warnings(),
         "seconds": run.seconds,
-        "usage": run.usage_by_stage(),
     }
 
 
@@ -266,7 +265,6 @@ def _finish(
         "selected": selected,
         "warnings": list(dict.fromkeys([*manifest["warnings"], *run.all_warnings()])),
         "seconds": {**manifest["seconds"], **run.seconds},
-        "usage": {**manifest.get("usage", {}), **run.usage_by_stage()},
         "workers": run.engine.workers,
     }
     write_selection_card(folder.path, finished)

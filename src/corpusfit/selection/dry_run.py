@@ -31,8 +31,7 @@ def estimate(
     plan: Plan, target: Sequence[str], corpus_inputs: Sequence[str], *, machine: Machine
 ) -> dict[str, Any]:
     """Measure the beginning of the corpus and project."""
-    # The estimate is wrong for a corpus whose files differ much. Nothing is written but a distilled
-    # model, which the run needs anyway.
+    # The estimate is wrong for a corpus whose files differ much. Nothing is written.
     plan = checked(plan, corpus_inputs)
     with (
         TemporaryDirectory(prefix="corpusfit-") as scratch,
@@ -109,7 +108,7 @@ def _encoding_rate(run: Run, embed: EmbedPlan, texts: list[str]) -> tuple[float,
     """Units per second in all, the dimensions of a vector, and the number of GPUs that encode."""
     prepare_encoder(run, embed)
     commits = commits_of(run.engine, [embed.embedder])
-    job = EmbedTexts(at_commit(embed, commits), run.cache)
+    job = EmbedTexts(at_commit(embed, commits))
     list(run.engine.map(job, [(i, texts[:4]) for i in range(2 * run.engine.workers)]))
     pieces = [(i, texts[i : i + _UNITS]) for i in range(0, len(texts), _UNITS)]
     # the faster of two rounds: a worker that starts late loads the model and kernels in the first

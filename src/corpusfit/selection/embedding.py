@@ -31,7 +31,7 @@ from corpusfit.embed import (
 )
 from corpusfit.embed.store import VectorStore
 from corpusfit.selection.fit import Sample
-from corpusfit.text.context import Machine, Run, at_commit, machine_of
+from corpusfit.text.context import Run, at_commit
 from corpusfit.text.reading import Reasons, Tally, read_units
 
 RECIPE = 4
@@ -39,18 +39,12 @@ RECIPE = 4
 _BATCH = 128
 
 
-def open_encoder(plan: EmbedPlan, machine: Machine | None = None) -> Encoder:
-    """The encoder of a plan in this process; a model of the hub is downloaded, another distilled.
-
-    Args:
-        plan: names it, and says how it embeds.
-        machine: its cache has what was distilled.
-    """
-    cache = machine_of(machine, {}).cache_folder()
-    prepare(plan, cache)
+def open_encoder(plan: EmbedPlan) -> Encoder:
+    """The encoder of a plan in this process; a model of the hub is downloaded."""
+    prepare(plan)
     if is_of_hub(plan.embedder):
         plan = at_commit(plan, {plan.embedder: commit(plan.embedder)})
-    return load(plan, cache)
+    return load(plan)
 
 
 def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path, list[int]]:
@@ -76,7 +70,7 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
     if not states.exists() or states.read_text("utf-8") != now:
         remove(folder)
         write_bytes(states, now.encode())
-    job = EmbedShards(run.plan.read, run.plan.cut, run.pinned(embed), run.cache, folder, run.names)
+    job = EmbedShards(run.plan.read, run.plan.cut, run.pinned(embed), folder, run.names)
     rejected, units = Reasons(), {}
     try:
         for shard, tally in run.over_shards("embed", job, store.finished().__contains__):
@@ -107,7 +101,7 @@ def add_vectors(run: Run, sample: Sample, embed: EmbedPlan | None = None) -> Non
     texts = sample.read_texts()
     pieces = [(i, texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)]
     embed = run.pinned(embed or run.plan.embed)
-    job = EmbedTexts(embed, run.cache, kept=has_network(embed.embedder))
+    job = EmbedTexts(embed, run.cache if has_network(embed.embedder) else None)
     vectors_of = dict(run.over(f"embed {sample.name}", job, pieces))
     vectors = np.concatenate([vectors_of[i] for i, _ in pieces])
     write_arrays(sample.vectors, {"vectors": vectors}, {})
@@ -136,7 +130,6 @@ class EmbedShards(Job[Shard, tuple[int, Tally]]):
     read: ReadPlan
     cut: CutPlan
     embed: EmbedPlan
-    cache: Path
     store: Path
     names: tuple[str, ...]
 
@@ -149,7 +142,7 @@ class EmbedShards(Job[Shard, tuple[int, Tally]]):
         return feeds(self.embed)
 
     def start(self) -> Callable[[Shard], tuple[int, Tally]]:
-        encoder, store = load(self.embed, self.cache), VectorStore(self.store)
+        encoder, store = load(self.embed), VectorStore(self.store)
 
         def work(shard: Shard) -> tuple[int, Tally]:
             units, texts, tally = read_units(shard, self.read, self.cut, self.names)
@@ -165,10 +158,8 @@ class EmbedTexts(Job[tuple[int, list[str]], tuple[int, Vectors]]):
     """Encode numbered batches of texts."""
 
     embed: EmbedPlan
-    cache: Path
-    # whether the cache keeps each batch, by its texts, for commands to come and for this one if it
-    # is killed
-    kept: bool = False
+    # where each batch is kept, by its texts, for commands to come and for this one if it is killed
+    cache: Path | None = None
 
     @property
     def encodes(self) -> bool:
@@ -179,15 +170,15 @@ class EmbedTexts(Job[tuple[int, list[str]], tuple[int, Vectors]]):
         return feeds(self.embed)
 
     def start(self) -> Callable[[tuple[int, list[str]]], tuple[int, Vectors]]:
-        encoder = functools.cache(lambda: load(self.embed, self.cache))
-        fingerprint = prepare(self.embed, self.cache) if self.kept else ""
+        encoder = functools.cache(lambda: load(self.embed))
+        fingerprint = prepare(self.embed) if self.cache is not None else ""
 
         def encoded(texts: list[str]) -> Vectors:
             return encoder().encode(texts, counting(len(texts)))
 
         def work(piece: tuple[int, list[str]]) -> tuple[int, Vectors]:
             number, texts = piece
-            if not self.kept:
+            if self.cache is None:
                 return number, encoded(texts)
             path = self.cache / "samples" / f"{digest([fingerprint, texts])}.safetensors"
             if not path.exists():

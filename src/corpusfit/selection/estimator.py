@@ -220,11 +220,10 @@ class Scorer:
             ModelError: the folder does not hold a saved Scorer.
             UsageError: the run's method cannot score a single text.
         """
-        used = machine_of(machine, {})
-        cache, path = used.cache_folder(), folder_path(folder, "folder")
+        path = folder_path(folder, "folder")
         run = SelectionFolder(path)
         is_run = run.scored_so_far() is not None
-        fitted, request = Fitted.of_run(run, cache) if is_run else Fitted.load(path, cache)
+        fitted, request = Fitted.of_run(run) if is_run else Fitted.load(path)
         scorer = cls(**request, machine=machine)
         scorer.fitted_ = fitted
         return scorer
@@ -350,7 +349,6 @@ class Fitted:
     method: MethodPlan
     embed: EmbedPlan
     encoder: str | None  # its fingerprint; None for a method on words
-    cache: Path
     cut: CutPlan
 
     def score(self, texts: Texts) -> NDArray[np.float32]:
@@ -367,7 +365,7 @@ class Fitted:
 
     @cached_property
     def _encoder(self) -> Encoder:
-        encoder = load(self.embed, self.cache)
+        encoder = load(self.embed)
         if encoder.fingerprint != self.encoder:
             raise ModelError(
                 f"The embedder {self.embed.embedder} is not the one that the scorer was fitted "
@@ -391,7 +389,7 @@ class Fitted:
         write_bytes(folder / _ABOUT, json.dumps(about, indent=1).encode())
 
     @classmethod
-    def load(cls, folder: Path, cache: Path) -> tuple[Fitted, dict[str, Any]]:
+    def load(cls, folder: Path) -> tuple[Fitted, dict[str, Any]]:
         """Read the files of `save`, with the requested parameters."""
         try:
             about = json.loads((folder / _ABOUT).read_bytes())
@@ -403,7 +401,7 @@ class Fitted:
             method, embed = MethodPlan(**about["method"]), EmbedPlan(**about["embed"])
             scorer = restore(folder / _ARRAYS, registry.scorer_class)
             cut = CutPlan(**about["cut"])
-            fitted = cls(scorer, method, embed, about["encoder"], cache, cut)
+            fitted = cls(scorer, method, embed, about["encoder"], cut)
             request = about["asked"]
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
             raise ModelError(f"{folder} does not hold a scorer that was saved: {e}.") from e
@@ -411,7 +409,7 @@ class Fitted:
         return fitted, request
 
     @classmethod
-    def of_run(cls, folder: SelectionFolder, cache: Path) -> tuple[Fitted, dict[str, Any]]:
+    def of_run(cls, folder: SelectionFolder) -> tuple[Fitted, dict[str, Any]]:
         """The method that a run of `select` fitted, with the requested parameters."""
         manifest = folder.require_scored()
         with undamaged(folder.path):
@@ -428,7 +426,7 @@ class Fitted:
         if encoder:
             request["embedder"] = embed.embedder
         embed = at_commit(embed, manifest.get("commits", {}))
-        fitted = cls(scorer, method, embed, encoder, cache, plan.cut)
+        fitted = cls(scorer, method, embed, encoder, plan.cut)
         fitted._require_tokens(manifest, folder.path)
         return fitted, request
 
@@ -461,4 +459,4 @@ def fit(plan: Plan, target: Texts, background: Texts, *, machine: Machine) -> Fi
         scorer = restore(folder.fit / _ARRAYS, registry.scorer_class)
         plan = run.plan
         embed = run.pinned(plan.embed)
-        return Fitted(scorer, plan.method, embed, run.encoder, run.cache, plan.cut)
+        return Fitted(scorer, plan.method, embed, run.encoder, plan.cut)

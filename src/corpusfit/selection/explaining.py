@@ -154,7 +154,7 @@ def explain(
                     "Restore the model, or score again with another `out`."
                 )
             target = Sample(folder.fit, "target")
-            job = partial(_why, plan.method, folder.scorer, target, embed, run.cache, top)
+            job = partial(_why, plan.method, folder.scorer, target, embed, top)
             why = run.one(job, units)
         selected = (folder.finished() or {}).get("selected")
         threshold = selected and selected["threshold"]
@@ -253,7 +253,6 @@ def _why(
     scorer_path: Path,
     target: Sample,  # the target's texts and, for a method on embeddings, its vectors
     embed: EmbedPlan,
-    cache: Path,
     top: int,
     units: list[str],
 ) -> dict[str, Any]:
@@ -262,7 +261,7 @@ def _why(
     batch: Any = text_array(units)
     nearest: list[Neighbor] = []
     if method.encodes:
-        encoded = Paired(batch, load(embed, cache).encode(batch))
+        encoded = Paired(batch, load(embed).encode(batch))
         similarity = registry.unit_method("domain_cosine", {"centered": False})
         known = target.batch("embedding")
         cosines = similarity.fit(encoded.vectors, known, seed=0).score(known)

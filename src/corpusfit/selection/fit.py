@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +78,9 @@ class Sample:
 
 
 def prepare_encoder(context: RunContext, plan: EmbedPlan) -> str:
-    """Download, verify or distil an encoder in a worker; returns its fingerprint."""
+    """Download or verify an encoder in a worker; returns its fingerprint."""
     # the fingerprint depends on the hardware that encodes
-    job = Call(partial(prepare, cache=context.cache), encodes=True)
-    (fingerprint,) = context.engine.map(job, [plan])
+    (fingerprint,) = context.engine.map(Call(prepare, encodes=True), [plan])
     return fingerprint
 
 

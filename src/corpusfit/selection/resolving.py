@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from typing import Any
 
@@ -41,7 +41,7 @@ from corpusfit.selection.fit import commits_of, prepare_encoder
 from corpusfit.selection.labels import different_shards
 from corpusfit.selection.samples import require_target
 from corpusfit.text import rejects
-from corpusfit.text.context import Run, RunContext, UsageByStage, noting
+from corpusfit.text.context import Run, RunContext, noting
 from corpusfit.text.fields import Row, is_conversation
 from corpusfit.text.pairs import is_english_only, warn_english_only
 from corpusfit.text.reading import cut_units
@@ -102,8 +102,8 @@ def open_run(
 ) -> Run:
     """Find the inputs of a plan."""
     context.engine.needs_gpu = plan.embed.needs_gpu
-    seconds, usage = dict[str, float](), UsageByStage()
-    with noting("find inputs", context.engine, seconds, usage):
+    seconds: dict[str, float] = {}
+    with noting("find inputs", seconds):
         targets = context.find(target, plan.target_read, "target")
         sources = context.find(corpus_inputs, plan.read, "corpus")
     filtered = parsed(plan.read.where).fields if plan.read.where else ()
@@ -113,7 +113,7 @@ def open_run(
     require_fields(sources, plan.read, [group] if group else [], "choose.balance")
     require_groups(sources, plan.read, group)
     require_kept(sources, plan)
-    run = Run.of(context, plan, targets, sources, seconds=seconds, usage=usage)
+    run = Run.of(context, plan, targets, sources, seconds=seconds)
     require_target(run)
     return run
 
@@ -274,10 +274,9 @@ def prepared(run: Run, resolved: Resolved) -> Run:
         run.engine.require_shared(run.cache, "`cache`")
         with run.stage("prepare encoder"):
             encoder = prepare_encoder(run, plan.embed)
-            job = Call(partial(precision_of, cache=run.cache), encodes=True)
-            (precision,) = run.engine.map(job, [plan.embed])
+            (precision,) = run.engine.map(Call(precision_of, encodes=True), [plan.embed])
             is_external = plan.embed.embedder not in EMBEDDERS
-            if is_external and run.one(partial(reads_whole, cache=run.cache), plan.embed):
+            if is_external and run.one(reads_whole, plan.embed):
                 run.warn(
                     f"The tokenizer of {plan.embed.embedder} does not cut texts at words as "
                     "BERT's does, so it reads every text whole: embedding takes up to ten times "

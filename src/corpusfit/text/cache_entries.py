@@ -26,9 +26,8 @@ _DIGEST = re.compile(r"[0-9a-f]{32}")
 _REMOVED = ".removed-"
 # entries of the cache itself, by their names; other files may be the user's
 _NAMES = {
-    re.compile(r"static-[0-9a-f]{32}"): "static models",
     re.compile(COMPILED): "compiled models",
-    re.compile(r"(scratch-|\.removed-)[0-9a-f]{32}|\.distilling-\w+"): "temporary files",
+    re.compile(r"(scratch-|\.removed-)[0-9a-f]{32}"): "temporary files",
 }
 # seconds since its last use in which a command may still need an entry
 _IN_USE = 3600.0

@@ -44,7 +44,6 @@ from corpusfit.core.engine import (
 )
 from corpusfit.core.engine.contract import as_job
 from corpusfit.core.engine.logged import new_progress
-from corpusfit.core.engine.usage import Usage
 from corpusfit.core.engine.worker import on_compile, run_each
 from corpusfit.core.errors import (
     ChangedInputError,
@@ -85,7 +84,7 @@ R = TypeVar("R")
 
 
 def default_cache() -> Path:
-    """Folder for embeddings and distilled models: $CORPUSFIT_CACHE, or the user's cache."""
+    """Folder for embeddings and token ids: $CORPUSFIT_CACHE, or the user's cache."""
     folder = os.environ.get("CORPUSFIT_CACHE")
     if folder:
         return require_plain(folder_path(folder, "CORPUSFIT_CACHE"), "CORPUSFIT_CACHE")
@@ -104,7 +103,7 @@ class Machine:
     Attributes:
         engine: `local`, `inline` (this process, for small inputs) or `ray`.
         workers: number of worker processes; None for one per core, or per CPU of a Ray cluster.
-        cache: folder or URL for embeddings and distilled models; None for the user's cache.
+        cache: folder or URL for embeddings and token ids; None for the user's cache.
         progress: shows progress and warnings.
         verify: read input files again, whatever the cache knows of them.
     """
@@ -370,24 +369,12 @@ def at_commit(embed: EmbedPlan, commits: Mapping[str, str]) -> EmbedPlan:
     return dataclasses.replace(embed, embedder=pinned(embed.embedder, commit))
 
 
-UsageByStage = dict[str, tuple[Usage, Usage]]
-"""What stages used: this process, and the workers."""
-
-
 @contextlib.contextmanager
-def noting(
-    stage: str, engine: Engine, seconds: dict[str, float], usage: UsageByStage
-) -> Iterator[None]:
-    """Add the time and the usage of a stage to those of earlier ones of its name."""
-    started, here, workers = time.perf_counter(), Usage.so_far(), engine.usage
+def noting(stage: str, seconds: dict[str, float]) -> Iterator[None]:
+    """Add the time of a stage to that of earlier ones of its name."""
+    started = time.perf_counter()
     yield
     seconds[stage] = round(seconds.get(stage, 0.0) + time.perf_counter() - started, 3)
-    by_workers = engine.usage - workers
-    used = Usage.so_far() - here
-    if isinstance(engine, InlineEngine):
-        used -= by_workers
-    before = usage.get(stage, (Usage(), Usage()))
-    usage[stage] = before[0] + used, before[1] + by_workers
 
 
 @dataclass
@@ -399,7 +386,6 @@ class Run(RunContext):
     sources: list[Source]
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
-    usage: UsageByStage = field(default_factory=dict)
     shard_count: int = 0
     # documents and segments of each shard, once they are counted
     counted: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -453,13 +439,6 @@ class Run(RunContext):
         if changed := corpus.changed((*self.target, *self.sources)):
             raise changed_input(changed.name, "`overwrite`")
 
-    def usage_by_stage(self) -> dict[str, dict[str, dict[str, Any]]]:
-        """What each stage used, for the manifest."""
-        return {
-            name: {"driver": driver.as_dict(), "workers": workers.as_dict()}
-            for name, (driver, workers) in self.usage.items()
-        }
-
     def warn(self, message: str) -> None:
         """Show a warning once, and store it for the manifest."""
         message = public_text(message)
@@ -483,11 +462,8 @@ class Run(RunContext):
 
     @contextlib.contextmanager
     def stage(self, name: str, total: float = 0) -> Iterator[None]:
-        """Note a stage's time and usage, and show its progress."""
-        with (
-            self.progress.showing(name, total),
-            noting(name, self.engine, self.seconds, self.usage),
-        ):
+        """Note a stage's time, and show its progress."""
+        with self.progress.showing(name, total), noting(name, self.seconds):
             yield
 
     def over_shards(

@@ -83,8 +83,8 @@ _MIN_ROWS = 20
 
 
 def is_english_only(embedder: str) -> bool:
-    """Whether an encoder, or the one that a static model is distilled from, reads only English."""
-    return bool(_ENGLISH_ONLY.fullmatch(embedder.removeprefix("static:").partition("@")[0]))
+    """Whether an encoder reads only English."""
+    return bool(_ENGLISH_ONLY.fullmatch(embedder.partition("@")[0]))
 
 
 def warn_english_only(
@@ -104,8 +104,7 @@ def warn_english_only(
         warn(
             f"{share:.0f} % of a sample of {setting} is in other languages than English "
             f"({', '.join(code for code, _ in others.most_common(3))}), and the encoder {embedder} "
-            "is trained on English only. Take a multilingual one with `embed.embedder=MODEL`, or a "
-            "fast static model distilled from it with `embed.embedder=static:MODEL`."
+            "is trained on English only. Take a multilingual one with `embed.embedder=MODEL`."
         )
 
 

@@ -290,8 +290,6 @@ class PhaseRunner:
     progress: Progress
     track: str  # experiment tracker, or ""
     out: Path  # the adapted model's folder, where trackers and callbacks write
-    # ends the training at its first measurement, which is of the loss on the task alone
-    measuring: TrainerCallback | None = None
     callbacks: Sequence[Any] = ()  # of transformers
 
     def run(self, ready: Ready, folder: AdaptFolder) -> dict[str, Any]:
@@ -340,19 +338,14 @@ class PhaseRunner:
     ) -> dict[str, Any]:
         """Train a phase and write its model, and the losses after those of an earlier phase."""
         done = earlier[-1]["step"] if earlier else 0
-        if self.measuring is not None:  # other held-out losses would only cost time
-            heldout = {TASK: ready.text.heldout[TASK]}
-            text = dataclasses.replace(ready.text, heldout=heldout)
-            ready = dataclasses.replace(ready, text=text)
         training, facts = assemble_training(
             ready, folder, self.hardware, self.accelerator, self.progress
         )
         training = dataclasses.replace(
             training, out=self.out, callbacks=self.callbacks, track=self.track
         )
-        if self.measuring is None:
-            needed = model_bytes(facts, training.plan.checkpoints)
-            warn_if_disk_is_small(folder, needed, self.progress)
+        needed = model_bytes(facts, training.plan.checkpoints)
+        warn_if_disk_is_small(folder, needed, self.progress)
         main = self.accelerator.is_main_process
         _check_settled(folder, facts, main=main)
         steps = training.plan.max_steps or 0
@@ -360,8 +353,7 @@ class PhaseRunner:
         work = steps + measurement * (1 + len(evaluations(training.plan)))
         with self.progress.showing("adapt", work, "tokens"):
             shown = TrainingProgress(self.progress, steps, measurement)
-            callback = self.measuring or shown
-            history = train(training, callback)
+            history = train(training, shown)
         # outside the identity, as `seconds`; of this process's steps if the training was resumed
         facts["waiting"] = shown.waiting
         # compare the first measurement with that of the weights that are kept

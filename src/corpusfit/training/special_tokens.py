@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import ModelError
-from corpusfit.embed.static import UNUSED
 
+_UNUSED = re.compile(r"\[unused\d+\]")
 _STARTS = {"ByteLevel": ("Ġ", "Ċ", "ĉ"), "▁": ("▁",)}
 """How a word's first token begins (space, new line, tab), by the pre-tokenizer that marks it."""
 
@@ -46,7 +47,7 @@ def special_tokens_of(tokenizer: Any, name: str, rows: int) -> SpecialTokens:
             f"embedding matrix {rows:,}. Name a folder with a model and its own tokenizer."
         )
     ordinary = np.zeros(vocabulary, dtype=np.bool_)
-    ordinary[[i for token, i in tokens.items() if not UNUSED.fullmatch(token)]] = True
+    ordinary[[i for token, i in tokens.items() if not _UNUSED.fullmatch(token)]] = True
     added = backend.get_added_tokens_decoder()
     ordinary[[i for i, token in added.items() if token.special]] = False
     ordinary[[i for i in tokenizer.all_special_ids if i < vocabulary]] = False

@@ -29,7 +29,7 @@ def test_what_to_do_instead_exists(name):
     assert {*public} <= {*corpusfit.__all__}
 
 
-@pytest.mark.parametrize("typed", ["clusters --no-report", "report DIR DIR"])
+@pytest.mark.parametrize("typed", ["clusters --no-report", "report DIR DIR", "adapt --time"])
 def test_what_a_command_no_longer_takes_is_refused(typed):
     done = CliRunner().invoke(app, typed.split())
     assert done.exit_code == 2

@@ -19,6 +19,7 @@ PLANS = {
     "task": EvaluatePlan,
     "likelihood": EvaluatePlan,
     "adapter": AdaptPlan,
+    "embed": Plan,
     "finetune": EvaluatePlan,
     "mix": AdaptPlan,
     "decode": EvaluatePlan,

@@ -42,7 +42,7 @@ KERNELS = [
 def test_code_of_the_hub_is_refused(folder, values):
     changed(folder / "config.json", **values)
     with pytest.raises(ModelError, match=r"config\.json"):
-        load(EmbedPlan(embedder=str(folder)), folder)
+        load(EmbedPlan(embedder=str(folder)))
 
 
 def test_the_usual_implementations_are_taken(folder):
@@ -111,7 +111,7 @@ def test_with_the_package_kernels_the_hub_is_not_asked(folder, tmp_path):
     ours = (
         "from corpusfit.core.plan import EmbedPlan\nfrom corpusfit.embed import load\n"
         "from pathlib import Path\n"
-        f"load(EmbedPlan(embedder={str(folder)!r}), Path({str(tmp_path)!r}))"
+        f"load(EmbedPlan(embedder={str(folder)!r}))"
     )
     theirs = (
         f"from transformers import AutoModel\n"

@@ -55,8 +55,8 @@ def test_the_mean_of_a_family_is_that_of_a_plain_loop(family, tiny_encoder, text
     config = config_class(**{"vocab_size": len(tokenizer), **ids, **settings})
     transformers.AutoModel.from_config(config).save_pretrained(model_folder)
     plan = EmbedPlan(str(model_folder), precision="fp32", device="cpu", unit_length=False)
-    encoder = load(plan, tmp_path)
-    rough = load(dataclasses.replace(plan, precision="bf16"), tmp_path)
+    encoder = load(plan)
+    rough = load(dataclasses.replace(plan, precision="bf16"))
     assert encoder.max_length == most
     model = transformers.AutoModel.from_pretrained(model_folder).eval()
     model = model.get_encoder() if config.is_encoder_decoder else model

@@ -34,10 +34,10 @@ def of_hub(hub, tiny_encoder, monkeypatch):
     return hub[name]
 
 
-def test_without_its_wheel_it_is_of_the_hub_at_its_commit(of_hub, tmp_path, monkeypatch):
+def test_without_its_wheel_it_is_of_the_hub_at_its_commit(of_hub, monkeypatch):
     assert default_embedder() == "static"
 
-    encoder = load(EmbedPlan("minilm", precision="fp32", device="cpu"), tmp_path)
+    encoder = load(EmbedPlan("minilm", precision="fp32", device="cpu"))
 
     assert encoder.dim == 32
     assert default_embedder() == "minilm"
@@ -68,7 +68,7 @@ def test_other_weights_are_refused(tmp_path, monkeypatch):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "model.safetensors").write_bytes(b"something else")
     with pytest.raises(ModelError, match=r"53aa51172d.* [0-9a-f]{64}"):
-        prepare(EmbedPlan(), tmp_path)
+        prepare(EmbedPlan())
 
 
 @pytest.fixture(scope="module")
@@ -77,22 +77,22 @@ def wheel():
     return minilm_folder()
 
 
-def test_agrees_with_sentence_transformers(wheel, tmp_path):
+def test_agrees_with_sentence_transformers(wheel):
     from sentence_transformers import SentenceTransformer
 
     texts = [" ".join(str(i) for i in range(n)) for n in (1, 3, 9, 30, 80)]
     texts += ["", "Aspirin inhibits cyclooxygenase.", "Ein naïver Satz über Ångström."]
     expected = SentenceTransformer(str(wheel), device="cpu").encode(texts)
-    one = load(FP32, tmp_path)
+    one = load(FP32)
     vectors = one.encode(texts)
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
     assert one.max_length == 512
-    assert one.fingerprint == prepare(FP32, tmp_path)
+    assert one.fingerprint == prepare(FP32)
 
 
-def test_bf16_keeps_cosines(wheel, tmp_path):
+def test_bf16_keeps_cosines(wheel):
     texts = [" ".join(str(i * n) for i in range(n)) for n in range(1, 40, 3)]
-    exact = load(FP32, tmp_path).encode(texts)
-    rough = load(EmbedPlan(precision="bf16", device="cpu"), tmp_path).encode(texts)
+    exact = load(FP32).encode(texts)
+    rough = load(EmbedPlan(precision="bf16", device="cpu")).encode(texts)
     cosine = (exact * rough).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rough, axis=1)
     assert cosine.mean() > 0.999

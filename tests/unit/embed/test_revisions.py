@@ -120,18 +120,17 @@ def test_a_command_asks_once_for_the_model_of_a_method(model, inline):
         assert config(NAME, once=True) == b"[]"
 
 
-@pytest.mark.parametrize("prefix", ["", "static:"])
-def test_an_embedder_by_its_revision(prefix, tiny_encoder, hub, tmp_path):
+def test_an_embedder_by_its_revision(tiny_encoder, hub, tmp_path):
     files = {p.name: p.read_bytes() for p in tiny_encoder.iterdir() if p.is_file()}
     other = {**files, "config.json": b"no JSON"}
     hub[NAME] = {"kind": "model", "private": False, "files": other, "revisions": {"v1": files}}
     copy = shutil.copytree(tiny_encoder, tmp_path / "copy")
-    name = f"{prefix}{NAME}@v1"
+    name = f"{NAME}@v1"
 
-    encoder = prepare(EmbedPlan(name, precision="fp32"), tmp_path)
+    encoder = prepare(EmbedPlan(name, precision="fp32"))
 
-    assert encoder == prepare(EmbedPlan(f"{prefix}{copy}", precision="fp32"), tmp_path)
-    assert pinned(name, commit(name)) == f"{prefix}{NAME}@{commit_of_files(files)}"
+    assert encoder == prepare(EmbedPlan(str(copy), precision="fp32"))
+    assert pinned(name, commit(name)) == f"{NAME}@{commit_of_files(files)}"
 
 
 def test_a_revision_changes_no_language():

@@ -20,8 +20,8 @@ from corpusfit.embed.transformer import TransformerEncoder, fingerprint
 FP32 = EmbedPlan(precision="fp32", device="cpu", unit_length=False)
 
 
-def encoder(folder, tmp_path, **changes):
-    return load(dataclasses.replace(FP32, embedder=str(folder), **changes), tmp_path)
+def encoder(folder, **changes):
+    return load(dataclasses.replace(FP32, embedder=str(folder), **changes))
 
 
 @pytest.fixture(params=["tiny_encoder", "tiny_gpt2"])
@@ -41,8 +41,8 @@ def by_hand(folder, text):
         return model(**ids).last_hidden_state[0].numpy()
 
 
-def test_mean_is_that_of_the_model_called_by_hand(folder, texts, tmp_path):
-    vectors = encoder(folder, tmp_path).encode(texts)
+def test_mean_is_that_of_the_model_called_by_hand(folder, texts):
+    vectors = encoder(folder).encode(texts)
     assert vectors.dtype == np.float32
     for text, vector in zip(texts, vectors, strict=True):
         if text:
@@ -50,9 +50,9 @@ def test_mean_is_that_of_the_model_called_by_hand(folder, texts, tmp_path):
 
 
 @pytest.mark.parametrize(("which", "position"), [("tiny_encoder", 0), ("tiny_gpt2", -1)])
-def test_cls_is_the_first_state_and_a_decoders_last(which, position, request, texts, tmp_path):
+def test_cls_is_the_first_state_and_a_decoders_last(which, position, request, texts):
     folder = request.getfixturevalue(which)
-    vectors = encoder(folder, tmp_path, pooling="cls").encode(texts)
+    vectors = encoder(folder, pooling="cls").encode(texts)
     for text, vector in zip(texts, vectors, strict=True):
         if text:
             np.testing.assert_allclose(vector, by_hand(folder, text)[position], atol=1e-5)
@@ -71,40 +71,40 @@ def test_mean_agrees_with_sentence_transformers(tiny_encoder, texts, tmp_path):
     peer.save_pretrained(str(saved))
     expected = peer.encode(texts, convert_to_numpy=True)
     for folder in (tiny_encoder, saved):
-        vectors = encoder(folder, tmp_path).encode(texts)
+        vectors = encoder(folder).encode(texts)
         np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
-def test_order_neighbors_and_budget_change_nothing_but_last_bits(folder, texts, tmp_path):
-    one = encoder(folder, tmp_path)
+def test_order_neighbors_and_budget_change_nothing_but_last_bits(folder, texts):
+    one = encoder(folder)
     vectors = one.encode(texts)
     alone = np.concatenate([one.encode([text]) for text in texts])
     np.testing.assert_allclose(vectors, alone, atol=1e-5)
     np.testing.assert_allclose(one.encode(texts[::-1])[::-1], vectors, atol=1e-5)
-    small = encoder(folder, tmp_path, batch_tokens=7)
+    small = encoder(folder, batch_tokens=7)
     np.testing.assert_allclose(small.encode(texts), vectors, atol=1e-5)
     assert one.encode(texts).tobytes() == vectors.tobytes()
 
 
-def test_no_texts_and_an_empty_text(folder, tmp_path):
-    one = encoder(folder, tmp_path)
+def test_no_texts_and_an_empty_text(folder):
+    one = encoder(folder)
     assert one.encode([]).shape == (0, one.dim) == (0, 32)
     assert np.isfinite(one.encode([""])).all()
 
 
-def test_no_ids_have_no_embeddings(tiny_encoder, tmp_path):
-    assert encoder(tiny_encoder, tmp_path).encode_ids([]).shape == (0, 32)
+def test_no_ids_have_no_embeddings(tiny_encoder):
+    assert encoder(tiny_encoder).encode_ids([]).shape == (0, 32)
 
 
-def test_long_texts_are_cut_at_the_models_limit(folder, tmp_path):
-    one = encoder(folder, tmp_path)
+def test_long_texts_are_cut_at_the_models_limit(folder):
+    one = encoder(folder)
     assert one.max_length == 64
     words = "the kinase binds " * 5_000
     np.testing.assert_allclose(one.encode([words]), one.encode([words + "more"]), atol=1e-6)
 
 
-def test_the_model_never_sees_more_than_the_budget(tiny_encoder, texts, tmp_path):
-    one = encoder(tiny_encoder, tmp_path, batch_tokens=80)
+def test_the_model_never_sees_more_than_the_budget(tiny_encoder, texts):
+    one = encoder(tiny_encoder, batch_tokens=80)
     seen = []
     one.model.register_forward_pre_hook(
         lambda _, args, kwargs: seen.append(kwargs["input_ids"].numel()), with_kwargs=True
@@ -114,19 +114,19 @@ def test_the_model_never_sees_more_than_the_budget(tiny_encoder, texts, tmp_path
     assert max(seen) <= 80
 
 
-def test_progress_adds_up(folder, texts, tmp_path):
+def test_progress_adds_up(folder, texts):
     told = []
-    encoder(folder, tmp_path).encode(texts, told.append)
+    encoder(folder).encode(texts, told.append)
     assert sum(told) == len(texts)
 
 
 def test_fingerprint_is_identity_of_content(tiny_encoder, tmp_path):
     def of(folder, **changes):
-        return prepare(dataclasses.replace(FP32, embedder=str(folder), **changes), tmp_path)
+        return prepare(dataclasses.replace(FP32, embedder=str(folder), **changes))
 
     copy = shutil.copytree(tiny_encoder, tmp_path / "elsewhere")
     first = of(tiny_encoder)
-    assert encoder(tiny_encoder, tmp_path).fingerprint == first == of(copy)
+    assert encoder(tiny_encoder).fingerprint == first == of(copy)
     assert int(first, 16) >= 0
     others = {first, of(copy, pooling="cls"), of(copy, precision="bf16"), of(copy, batch_tokens=9)}
     weights = copy / "model.safetensors"
@@ -141,7 +141,7 @@ def test_an_encoder_decoder_gives_its_encoder(tiny_encoder, texts, tmp_path):
     folder = shutil.copytree(tiny_encoder, tmp_path / "t5")
     sizes = {"d_model": 16, "d_kv": 4, "d_ff": 24, "num_layers": 1, "num_heads": 2}
     T5Model(T5Config(vocab_size=200, **sizes)).save_pretrained(folder)
-    vectors = encoder(folder, tmp_path).encode(texts)
+    vectors = encoder(folder).encode(texts)
     assert vectors.shape == (len(texts), 16)
     assert np.isfinite(vectors).all()
 
@@ -155,7 +155,7 @@ def test_robertas_positions_begin_late(tiny_encoder, tmp_path):
         vocab_size=200, max_position_embeddings=34, intermediate_size=24, pad_token_id=1, **sizes
     )
     RobertaModel(config).save_pretrained(folder)
-    one = encoder(folder, tmp_path)
+    one = encoder(folder)
     assert one.max_length == 32
     assert np.isfinite(one.encode(["the kinase binds " * 100])).all()
 
@@ -164,35 +164,35 @@ def test_other_weights_are_refused(tiny_encoder, tmp_path):
     folder = shutil.copytree(tiny_encoder, tmp_path / "bin")
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     with pytest.raises(ModelError, match=r"safetensors.*pytorch_model\.bin.*save_pretrained"):
-        prepare(EmbedPlan(embedder=str(folder)), tmp_path)
+        prepare(EmbedPlan(embedder=str(folder)))
 
 
 def test_broken_folders_are_named(tiny_encoder, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(ModelError, match=r"config\.json"):
-        prepare(EmbedPlan(embedder=str(empty)), tmp_path)
+        prepare(EmbedPlan(embedder=str(empty)))
     (empty / ".corpusfit").mkdir()
     (empty / ".corpusfit/run.json").write_text('{"command": "adapt"}')
     with pytest.raises(ModelError, match="unfinished `corpusfit adapt`"):
-        prepare(EmbedPlan(embedder=str(empty)), tmp_path)
+        prepare(EmbedPlan(embedder=str(empty)))
     (empty / "manifest.json").write_text(json.dumps({"command": "select"}))
     with pytest.raises(ModelError, match="First: corpusfit adapt"):
-        prepare(EmbedPlan(embedder=str(empty)), tmp_path)
+        prepare(EmbedPlan(embedder=str(empty)))
     (empty / "manifest.json").write_text("[]")
     with pytest.raises(ModelError, match="JSON dict"):
-        prepare(EmbedPlan(embedder=str(empty)), tmp_path)
+        prepare(EmbedPlan(embedder=str(empty)))
     broken = shutil.copytree(tiny_encoder, tmp_path / "broken")
     (broken / "model.safetensors").write_bytes(b"no weights at all")
     with pytest.raises(ModelError, match=r"^`embed\.embedder`: "):
-        encoder(broken, tmp_path)
+        encoder(broken)
     (broken / "config.json").write_text("{")
     with pytest.raises(ModelError, match=r"config\.json|modules\.json"):
-        prepare(EmbedPlan(embedder=str(broken)), tmp_path)
+        prepare(EmbedPlan(embedder=str(broken)))
     (broken / "config.json").write_text("{}")
     (broken / "modules.json").write_text('[{"type": "sentence_transformers.models.BoW"}]')
     with pytest.raises(ModelError, match="BoW"):
-        prepare(EmbedPlan(embedder=str(broken)), tmp_path)
+        prepare(EmbedPlan(embedder=str(broken)))
 
 
 @pytest.mark.parametrize("path", ["..", "../bert", "/", "a/../../bert"])
@@ -200,20 +200,20 @@ def test_a_model_does_not_lead_out_of_its_folder(tmp_path, path):
     modules = [{"type": "sentence_transformers.models.Transformer", "path": path}]
     (tmp_path / "modules.json").write_text(json.dumps(modules))
     with pytest.raises(ModelError, match="in its folder"):
-        prepare(EmbedPlan(embedder=str(tmp_path)), tmp_path)
+        prepare(EmbedPlan(embedder=str(tmp_path)))
 
 
 def test_a_model_with_an_adapter_beside_it_is_refused(tiny_encoder, tmp_path):
     folder = shutil.copytree(tiny_encoder, tmp_path / "both")
     (folder / ADAPTER).write_text("{}")
     with pytest.raises(ModelError, match="also holds an adapter"):
-        prepare(EmbedPlan(embedder=str(folder)), tmp_path)
+        prepare(EmbedPlan(embedder=str(folder)))
 
 
-def test_cuda_where_there_is_none(tiny_encoder, tmp_path, monkeypatch):
+def test_cuda_where_there_is_none(tiny_encoder, monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with pytest.raises(UsageError, match=r"embed\.device"):
-        prepare(EmbedPlan(embedder=str(tiny_encoder), device="cuda"), tmp_path)
+        prepare(EmbedPlan(embedder=str(tiny_encoder), device="cuda"))
 
 
 def test_bf16_is_read_from_the_processors_flags(tmp_path):
@@ -225,16 +225,16 @@ def test_bf16_is_read_from_the_processors_flags(tmp_path):
     assert cpu_has_bf16(info)
 
 
-def test_bf16_stays_close(tiny_encoder, texts, tmp_path):
-    exact = encoder(tiny_encoder, tmp_path).encode(texts)
-    rough = encoder(tiny_encoder, tmp_path, precision="bf16").encode(texts)
+def test_bf16_stays_close(tiny_encoder, texts):
+    exact = encoder(tiny_encoder).encode(texts)
+    rough = encoder(tiny_encoder, precision="bf16").encode(texts)
     cosine = (exact * rough).sum(1) / np.linalg.norm(exact, axis=1) / np.linalg.norm(rough, axis=1)
     assert cosine.min() > 0.995
 
 
-def test_by_default_only_the_length_of_a_vector_is_lost(tiny_encoder, texts, tmp_path):
-    raw = encoder(tiny_encoder, tmp_path).encode(texts)
-    unit = encoder(tiny_encoder, tmp_path, unit_length=True).encode(texts)
+def test_by_default_only_the_length_of_a_vector_is_lost(tiny_encoder, texts):
+    raw = encoder(tiny_encoder).encode(texts)
+    unit = encoder(tiny_encoder, unit_length=True).encode(texts)
     lengths = np.linalg.norm(raw, axis=1, keepdims=True)
     np.testing.assert_allclose(unit, raw / lengths, atol=1e-6)
     assert EmbedPlan().unit_length
@@ -252,11 +252,11 @@ def test_missing_weights_are_refused(tiny_encoder, tmp_path, change):
         weights = {name: w for name, w in weights.items() if ".layer.1." not in name}
     save_file(weights, file, {"format": "pt"})
     with pytest.raises(ModelError, match="lacks weights"):
-        load(EmbedPlan(str(folder)), tmp_path)
+        load(EmbedPlan(str(folder)))
 
 
-def test_fp16_stays_close_and_says_where_it_does_not(tiny_encoder, texts, tmp_path):
-    whole = encoder(tiny_encoder, tmp_path)
+def test_fp16_stays_close_and_says_where_it_does_not(tiny_encoder, texts):
+    whole = encoder(tiny_encoder)
     half = dataclasses.replace(whole, precision="fp16")
     expected, vectors = whole.encode(texts), half.encode(texts)
     assert vectors.dtype == np.float32
@@ -268,13 +268,13 @@ def test_fp16_stays_close_and_says_where_it_does_not(tiny_encoder, texts, tmp_pa
         half.encode(texts)
 
 
-def test_a_batch_without_memory_names_half_of_it(tiny_encoder, texts, tmp_path, monkeypatch):
+def test_a_batch_without_memory_names_half_of_it(tiny_encoder, texts, monkeypatch):
     def full(*_):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
     monkeypatch.setattr(TransformerEncoder, "pooled", full)
     with pytest.raises(ModelError, match=r"1,024 tokens.*`embed\.batch_tokens=512`"):
-        encoder(tiny_encoder, tmp_path).encode(texts)
+        encoder(tiny_encoder).encode(texts)
 
 
 def test_fp32_on_cuda_is_told_from_that_of_versions_without_tf32(tiny_encoder, monkeypatch):

@@ -33,8 +33,8 @@ def test_places_are_filled_within_arguments_and_nothing_is_given_to_a_shell():
     ]
 
 
-def test_braces_of_json_are_written_twice():
-    text = sys.executable + """ '{{"lr": {{"a": 1}}, "data": "{data}"}}' {out}"""
+def test_other_braces_stay():
+    text = sys.executable + """ '{"lr": {"a": 1}, "data": "{data}"}' {out}"""
     assert json.loads(words_of(text)[1]) == {"lr": {"a": 1}, "data": "/d.jsonl"}
 
 
@@ -45,12 +45,7 @@ def test_braces_of_json_are_written_twice():
         ("{out} {model}", "{data} is missing"),
         ("", "{data} and {out} is missing"),
         ("{data} {out} {dataset}", "{dataset}"),
-        ("{data} {out} {}", "{}"),
-        ("{data} {out} {model.__class__}", "{model.__class__}"),
-        ("{data!r} {out}", "{data}"),
-        ("{data:>9} {out}", "{data}"),
-        ('{data} {out} {"lr": 1}', '"lr"'),
-        ("{data} {out} }", "brace"),
+        ("{data!r} {out}", "{data} is missing"),
         ("{data} {out} 'open", "quotation"),
     ],
 )

@@ -12,11 +12,11 @@ from corpusfit.fitting.schedule import (
     ENOUGH_STEPS,
     FEWEST,
     FEWEST_STEPS,
+    LATEST,
     LONG_STEPS,
     MOST,
     Costs,
     first_schedule,
-    with_fewer,
     with_replicates,
 )
 
@@ -65,14 +65,17 @@ def test_what_does_not_fit_any_more_is_dropped_but_not_what_is_done():
     """Fine-tuning goes before the sixth replicate, and three replicates stay."""
     begun = schedule(4 * 3600)
     assert begun.replicates > 2 * FEWEST
-    assert with_fewer(begun, LAPTOP, 4 * 3600, 1) == begun
     slow = dataclasses.replace(LAPTOP, probe=60, around=20)
-    found = [with_fewer(begun, slow, seconds, 2) for seconds in (14_000, 8_000, 5_000, 60)]
+
+    def revised(seconds, done=FEWEST, tuned=0):
+        least = dataclasses.replace(begun, replicates=done, finetunings=tuned)
+        return with_replicates(least, slow, seconds, LATEST)
+
+    found = [revised(seconds) for seconds in (14_000, 8_000, 5_000, 60)]
     amounts = [(each.replicates, each.finetunings) for each in found]
     assert amounts == sorted(amounts, reverse=True)
     assert amounts[-1] == (FEWEST, 0)
-    assert with_fewer(begun, slow, 60, 5).replicates == 5
-    kept = with_fewer(begun, slow, 60, 5, 4)
+    kept = revised(60, done=5, tuned=4)
     assert (kept.replicates, kept.finetunings) == (5, 4)
     assert all(
         each.seconds(slow) <= seconds

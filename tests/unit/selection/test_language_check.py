@@ -81,7 +81,6 @@ def test_nothing_to_warn_of(warnings, target, pile, method):
         ("domain_cosine", "static", False, True),
         ("domain_cosine", "some/folder", False, False),
         ("blend", "some/folder", True, False),
-        ("domain_cosine", "static:minilm", False, True),
         ("domain_cosine", "distilbert/distilbert-base-cased", False, True),
         ("domain_cosine", "distilbert-base-multilingual-cased", False, False),
         ("domain_cosine", "bert-base-german-cased", False, False),

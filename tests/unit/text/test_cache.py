@@ -15,15 +15,14 @@ SIZES = {  # by age in days
     "tokens/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb": (20, 300_000),
     "samples/cccccccccccccccccccccccccccccccc.safetensors": (10, 50_000),
     "surveys/dddddddddddddddddddddddddddddddd.json": (2, 1_000),
-    "static-eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee": (1, 49_000),
     "compiled": (0.5, 500),
     "scratch-ffffffffffffffffffffffffffffffff": (0, 10_000),
     "mine/notes": (100, 5),
     "data/my-corpus": (100, 5),
-    "static-websites": (100, 5),
+    "scratch-paper": (100, 5),
 }
 
-MINE = ("mine/notes", "data/my-corpus", "static-websites")
+MINE = ("mine/notes", "data/my-corpus", "scratch-paper")
 OURS = [name for name in SIZES if name not in MINE]
 
 
@@ -46,7 +45,7 @@ def test_the_list_has_what_commands_keep_and_nothing_else(machine):
     assert names(found, machine) == OURS
     assert [entry.size for entry in found] == [SIZES[n][1] for n in names(found, machine)]
     ages = [round((time.time() - e.used) / DAY, 1) for e in found]
-    assert ages == [40, 20, 10, 2, 1, 0.5, 0]
+    assert ages == [40, 20, 10, 2, 0.5, 0]
     assert len({entry.kind for entry in found}) == len(found)
 
 

@@ -128,7 +128,7 @@ def load_inputs(
             names = corpus.sides(sources)
     plans = [s.select for s in recipe.selectors if s.selects and s.strategy != ORACLE]
     encoders = {
-        embed: prepare(embed, machine.cache_folder())
+        embed: prepare(embed)
         for embed in dict.fromkeys(e for plan in plans for e in encoders_of(plan))
     }
     files = {

@@ -132,8 +132,6 @@ def _models(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _model(value: str, home: Path) -> str:
     """The path of a model's folder or file, if it exists; else a hub id or an embedder."""
-    if value.startswith("static:"):
-        return f"static:{_model(value.removeprefix('static:'), home)}"
     return located(value, home) if value and (home / user_path(value)).exists() else value
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit.contracts import MissingDependencyError, bad_setting
-from corpusfit.core.languages import EXTRA, code_of
+from corpusfit.core.languages import EXTRA
 from corpusfit.core.options import typed
 from corpusfit.core.plan import TXT, ReadPlan
 from corpusfit.core.settings import one_of, unknown
 from corpusfit.text import located
 from corpusfit_papers.experiments.values import recipe_values
+from corpusfit_papers.mixing.languages import code_of
 
 # Compositions of mDAPT, section 3: English specific text; multilingual specific text, then English
 # specific text; multilingual specific text, up-sampled with general text.
@@ -167,7 +168,7 @@ class CompositionPlan:
 
     def with_codes(self) -> CompositionPlan:
         """The recipe with normalized codes, and by default the languages of its sources."""
-        if not all(map(find_spec, ("py3langid", "sentencex"))):
+        if not all(map(find_spec, ("langcodes", "py3langid", "sentencex"))):
             raise MissingDependencyError("A composition", EXTRA)
         sources = tuple(
             dataclasses.replace(s, language=code_of(s.language, f"source {s.name!r}: language"))

@@ -22,7 +22,7 @@ from corpusfit.contracts import EmbedPlan, UsageError, normalized, place_keys, w
 from corpusfit.core.artifacts import is_local, names_in, read_arrays, remove, write_arrays
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import EmptyInputError
-from corpusfit.core.languages import code_of, identifier
+from corpusfit.core.languages import identifier
 from corpusfit.core.manifest import OutFolder, digest, source_identity, versions
 from corpusfit.core.plan import CutPlan, MethodPlan
 from corpusfit.core.types import FILE_BITS, Document, Shard, Source, file_of
@@ -35,6 +35,7 @@ from corpusfit.text.reading import Reasons
 from corpusfit.text.same_text import FORM, exact_key
 from corpusfit_papers.mixing.amounts import Pool, quantiles
 from corpusfit_papers.mixing.clean import Sentences, clean, without_markup
+from corpusfit_papers.mixing.languages import code_of
 from corpusfit_papers.mixing.plan import RANDOM, SENTENCES, CompositionPlan, TextSource
 
 _BEGINNING = 4000  # characters to remove markup from, for the language identifier
@@ -232,9 +233,12 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
                     unread.update([label[:_LABEL]] if label.strip() else ())
         assert identify is not None  # noqa: S101
         counts["identified"] = len(documents) - len(stated)
-        return [
-            stated.get(d.row) or identify(without_markup(d.text[:_BEGINNING])) for d in documents
-        ]
+
+        def identified(document: Document) -> str:
+            code = identify(without_markup(document.text[:_BEGINNING]))
+            return code_of(code) if code else ""
+
+        return [stated.get(d.row) or identified(d) for d in documents]
 
 
 def surveyed(context: ComposeContext) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from corpusfit.core.engine.logged import new_progress
-from corpusfit.core.engine.usage import Usage
 from corpusfit.core.errors import bad_setting
 
 Piece = TypeVar("Piece")
@@ -71,39 +70,6 @@ def as_job(work: Work[Piece, Result]) -> Job[Piece, Result]:
     return work if isinstance(work, Job) else Call(work)
 
 
-@dataclass(frozen=True)
-class _Metered(Job[Piece, tuple[Result, Usage]]):
-    """A job that also returns what each piece used."""
-
-    job: Job[Piece, Result]
-
-    @property
-    def encodes(self) -> bool:
-        """As the job."""
-        return self.job.encodes
-
-    @property
-    def devices(self) -> Callable[[], tuple[str, ...]] | None:
-        """As the job."""
-        return self.job.devices
-
-    def start(self) -> Callable[[Piece], tuple[Result, Usage]]:
-        """Start the job; the first piece bears the cost."""
-        before = Usage.so_far()
-        work = self.job.start()
-        opening = Usage.so_far() - before
-
-        def run(piece: Piece) -> tuple[Result, Usage]:
-            nonlocal opening
-            before = Usage.so_far()
-            result = work(piece)
-            used = Usage.so_far() - before + opening + Usage(messages=1)
-            opening = Usage()
-            return result, used
-
-        return run
-
-
 class Engine(ABC):
     """Runs jobs over pieces; a context manager that owns its workers.
 
@@ -111,7 +77,6 @@ class Engine(ABC):
         workers: number of pieces in parallel (default: one per core that this process may use).
 
     Attributes:
-        usage: what workers used for pieces so far.
         fed: how many GPUs the last job fed.
         on_compile: called when a worker compiles kernels, as far as the engine knows.
         on_wait: called with a sentence, once, when there was no worker for long.
@@ -125,7 +90,6 @@ class Engine(ABC):
         if workers is not None and workers < 1:
             raise bad_setting("`workers`", "1 or more", workers)
         self.workers = workers or _cores()
-        self.usage = Usage()
         self.fed = 0
         self.on_compile: Callable[[], None] = lambda: None
         self.on_wait: Callable[[str], None] = lambda message: new_progress().warn(message)
@@ -153,10 +117,8 @@ class Engine(ABC):
         Raises:
             WorkerError: a worker died.
         """
-        with contextlib.closing(self._map(_Metered(as_job(work)), pieces, on_share)) as results:
-            for result, used in results:
-                self.usage += used
-                yield result
+        with contextlib.closing(self._map(as_job(work), pieces, on_share)) as results:
+            yield from results
 
     @abstractmethod
     def _map(

@@ -25,7 +25,7 @@ from threadpoolctl import ThreadpoolController
 
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.engine.contract import Engine, Job, OnShare, Piece, Result
-from corpusfit.core.engine.devices import Device, Devices, serve
+from corpusfit.core.engine.devices import Device, Devices
 from corpusfit.core.engine.worker import (
     ENVIRONMENT,
     feed,
@@ -163,9 +163,9 @@ class LocalEngine(Engine):
         if not names:
             return []
         if self._devices is None:
-            self._devices = Devices(names, self._jobs, _serve)
+            self._devices = Devices(names)
             with starting_processes():
-                self._devices.start()
+                self._devices.start(_prepare_worker, self._jobs, None, None)
         return self._devices.places
 
     def _stop_devices(self) -> None:
@@ -248,12 +248,6 @@ def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
             os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
-
-
-def _serve(jobs: Path, *arguments: Any) -> None:
-    """In the process of a device: as a worker that others send their pieces."""
-    _prepare_worker(jobs, None, None)
-    serve(*arguments)
 
 
 @contextlib.contextmanager

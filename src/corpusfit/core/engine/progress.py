@@ -36,16 +36,12 @@ _TITLES = {
 }
 _DOING = {
     "adapt": "Adapting models",
-    "count": "Counting",
     "embed": "Embedding the",
-    "encode": "Encoding with",
-    "evaluate": "Evaluating",
     "find": "Finding",
     "look": "Looking",
     "measure": "Measuring",
     "read": "Reading",
     "score": "Scoring",
-    "search": "Searching",
     "tokenise": "Tokenizing",
     "train": "Training",
     "translate": "Translating",

@@ -399,7 +399,7 @@ class RayEngine(Engine):
 def _do(order: _Order, piece: tuple[int, Any], actor: Any = None) -> tuple[int, Any]:
     """In a worker: run a numbered piece, which may leave what is for a GPU to an actor."""
 
-    def on_actor(job: Job[Any, Any], part: Any, _: Callable[[float], None]) -> Any:
+    def on_actor(job: Job[Any, Any], part: Any) -> Any:
         import ray
 
         return _outcome(ray, actor.run.remote(order, *packed(job), part))

@@ -34,8 +34,8 @@ _share: Callable[[float], None] = lambda _: None  # noqa: E731  what hears of th
 _before, _width = 0.0, 1.0  # the share of this worker's piece that `report` is a share of
 _open: tuple[str, Callable[[Any], Any]] | None = None
 
-OnDevice = Callable[[Job[Any, Any], Any, Callable[[float], None]], Any]
-"""Runs a job on a piece in the process of a device, and calls back with the share done."""
+OnDevice = Callable[[Job[Any, Any], Any], Any]
+"""Runs a job on a piece in the process of a device."""
 
 _device: OnDevice | None = None  # the one that this worker's piece feeds
 
