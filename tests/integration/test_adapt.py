@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+import zstandard
 from journeys import killed, prose, stamps, write_rows
 
 import corpusfit
@@ -21,7 +22,7 @@ from corpusfit.core.errors import (
     TrainingError,
     UsageError,
 )
-from corpusfit.training import adapting, tokenising
+from corpusfit.training import adapting
 from corpusfit.training.objectives.mlm import MaskedLM
 from corpusfit.training.schedule import no_room_error
 from corpusfit.training.tokenising import TokeniseTexts
@@ -298,19 +299,17 @@ def test_a_selections_texts_are_tokenised_once(adapt, inline, selections, monkey
     assert again.manifest["weights"] == first.manifest["weights"]
 
 
-def test_a_part_of_a_selection_in_ranges_gives_the_same_weights(
-    adapt, inline, selections, monkeypatch, tmp_path
-):
-    words = {"data": selections / "continuous", "weights": "lambda"}
-    whole = adapt("whole", machine=type(inline)(cache=tmp_path / "cache"), **words)
-    monkeypatch.setattr(tokenising, "_RANGES", 50)
-    monkeypatch.setattr(tokenising, "_SHORTEST", 1)
-    machine = type(inline)(cache=tmp_path / "another")
-    ranges = adapt("ranges", machine=machine, **words)
-    assert len(list(tmp_path.glob("another/tokens/*/part-*"))) > 50
-    assert len(list(tmp_path.glob("cache/tokens/*/part-*"))) < 10
-    assert ranges.manifest["weights"] == whole.manifest["weights"]
-    assert ranges.history() == whole.history()
+@pytest.mark.parametrize("damage", ["a line less", "cut off"])
+def test_a_selection_that_lost_texts_is_refused(adapt, selections, tmp_path, damage):
+    folder = shutil.copytree(selections / "top", tmp_path / "top")
+    part = folder / "selected/part-00000.jsonl.zst"
+    data = part.read_bytes()[:-20]
+    if damage == "a line less":
+        lines = zstandard.ZstdDecompressor().decompress(part.read_bytes()).splitlines(keepends=True)
+        data = zstandard.ZstdCompressor().compress(b"".join(lines[1:]))
+    part.write_bytes(data)
+    with pytest.raises(InputError, match=re.escape(str(folder / "selected"))):
+        adapt(data=folder)
 
 
 @pytest.mark.slow

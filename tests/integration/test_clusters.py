@@ -235,7 +235,7 @@ def test_the_loss_weighs_texts_as_the_balanced_selection_does(find, select, tmp_
         texts = find_training_inputs([str(run.path)], [], [], ReadPlan(), context)
         tokenizer = tiny_encoder / "tokenizer.json"
         tokenising = Tokenising(texts.read, tokenizer, tmp_path / "ids", None, context)
-        tokens, _ = tokenising.selected("data", texts.data)
+        tokens, _ = tokenising.corpus("data", texts.data)
         weights = weights_of(policy, tokens, texts)
         plain = {**run.manifest["plan"]["choose"], "balance": ""}
         manifest = {**run.manifest, "plan": {**run.manifest["plan"], "choose": plain}}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -12,18 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import is_local
-from corpusfit.core.errors import EmptyInputError, bad_setting
+from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
+from corpusfit.core.types import Source
 from corpusfit.kernels.chance import uniform, value_keys
 from corpusfit.scoring import table
 from corpusfit.selection.choosing import moments, relevance
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
+from corpusfit.selection.result import read_selected
 from corpusfit.text.context import RunContext
 from corpusfit.training.chats import Chats
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.plan import TASK, AdaptPlan
-from corpusfit.training.tokenising import PairTokens, Range, Tokenising, Tokens, read_selected
+from corpusfit.training.tokenising import PairTokens, Tokenising, Tokens
 
 _TEXT, _CHUNK = range(2)  # streams of random numbers
 _OF_TASK = 0.1  # share of the task's texts to hold out where they are trained on
@@ -154,8 +158,9 @@ def training_text(
         share, name = _OF_TASK, TASK
         max_heldout = plan.mix.task_sequences or plan.mix.heldout
     else:
-        tokenise = tokenising.selected if texts.selection else tokenising.corpus
-        data, figures["data"] = tokenise("data", texts.data)
+        data, figures["data"] = tokenising.corpus("data", texts.data)
+        if texts.selection is not None and texts.folder is not None:
+            require_all_selected(data, texts.selection, texts.folder)
         share, name = 0.05, "data"
         max_heldout = plan.mix.heldout
     chunks = chunks_of(data, length, weights_of(plan, data, texts))
@@ -284,6 +289,22 @@ def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
         raise bad_setting("`weights.policy`", allowed, policy, cure)
 
 
+def require_all_selected(tokens: Tokens, manifest: dict[str, Any], folder: Path) -> None:
+    """Raise `InputError` unless a finished selection has all of its texts."""
+    selected = manifest["selected"]["rows"]
+    if len(tokens) != selected:
+        raise InputError(
+            f"{folder / 'selected'} has {len(tokens):,} of the {selected:,} texts that "
+            "`corpusfit select` wrote. Run the selection again, with another `out`."
+        )
+
+
+def selected_numbers(parts: Sequence[Source], name: str) -> NDArray[np.float32]:
+    """float32 [n]: the score or the weight of each text of a selection, from its files."""
+    texts = itertools.chain.from_iterable(read_selected(Path(part.url)) for part in parts)
+    return np.array([text[name] for text in texts], np.float32)
+
+
 def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArray[np.float32]:
     """float32 [n]: the relevance weight of each text, 1 with --weights off."""
     # Reference: TADPOLE, section 3.2 (lambda) and appendix E.
@@ -291,22 +312,23 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
         return np.ones(len(tokens), np.float32)
     assert texts.folder is not None  # noqa: S101  checked by `require_suitable`
     c, alpha = sharpness(plan, texts)
+    own_scores = selected_numbers(texts.data, "score")
     if plan.weights.policy == "mask+lambda":
         # over the corpus, the best of its segments would all have nearly the same lambda
-        over = moments([tokens.scores])
+        over = moments([own_scores])
     else:
         paths = (path for _, path in table.parts(SelectionFolder(texts.folder).scores))
         columns = (table.read_columns(p, "score", "copy") for p in paths)
         over = moments(np.asarray(scores, np.float32)[copy == 0] for scores, copy in columns)
-    weights = relevance(tokens.scores, over, c=c, alpha=alpha)
+    weights = relevance(own_scores, over, c=c, alpha=alpha)
     chosen = cluster_weighted(texts)
     if not chosen:
         return weights
     # The selection stored lambda times a factor for the text's clusters. `c` and `alpha` may differ
     # here, so divide by the stored lambda to recover the factor.
-    stored = [read_selected(Range(Path(part.url)), (), "weight")[2] for part in texts.data]
-    lambdas = relevance(tokens.scores, over, c=chosen["c"], alpha=chosen["alpha"])
-    factors = np.concatenate(stored) / np.maximum(lambdas, np.finfo(np.float32).tiny)
+    stored = selected_numbers(texts.data, "weight")
+    lambdas = relevance(own_scores, over, c=chosen["c"], alpha=chosen["alpha"])
+    factors = stored / np.maximum(lambdas, np.finfo(np.float32).tiny)
     return (weights * factors).astype(np.float32)
 
 

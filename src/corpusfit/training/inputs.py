@@ -38,6 +38,7 @@ from corpusfit.training.plan import ALL, COMPLETION, TASK, AdaptPlan
 _OVERSAMPLING = 3
 _AMOUNTS = ("fraction", "fraction_of", "segments", "tokens", "threshold")
 _FIRST_ROWS = 1_000
+_LARGER = 4  # times a row of the corpus, as a line of a selection may be
 _FIELD = re.compile(r"\{([^{}]+)\}")
 
 
@@ -106,9 +107,10 @@ def find_training_inputs(
             task_read = Plan.from_dict(manifest["plan"]).target_read
             tasks = _targets(manifest, task_read, context)
     chosen = find([str(run.path / "selected")], "data")
+    plain = read_of_selected(manifest)
     # of pairs the other text may be read
-    aligned = bool(manifest["selected"].get("aligned"))
-    plain = ReadPlan(text_field=PAIR[aligned and read.text_field == PAIR[1]])
+    if manifest["selected"].get("aligned") and read.text_field == PAIR[1]:
+        plain = dataclasses.replace(plain, text_field=PAIR[1])
     return TrainingInputs(chosen, tasks, general, manifest, run.path, plain, task_read, own_task)
 
 
@@ -172,6 +174,11 @@ def finished_selection(run: SelectionFolder, role: str) -> dict[str, Any]:
             f"{shlex.quote(str(run.path))} --fraction 0.2`."
         )
     return manifest
+
+
+def read_of_selected(manifest: dict[str, Any]) -> ReadPlan:
+    """How the lines of a selection are read: they hold a text and the fields that it is made of."""
+    return ReadPlan(max_row_mb=_LARGER * manifest["plan"]["read"]["max_row_mb"])
 
 
 def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> list[Source]:
