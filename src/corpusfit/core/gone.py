@@ -86,6 +86,11 @@ SETTINGS = {
     "then_task.epochs": "Set `then_task.max_steps`.",
     "train.compile": "Leave it out: the weights are the same but for rounding.",
     "finetune.max_grad_norm": "Leave it out: gradients are scaled down to a norm of 1.",
+    **dict.fromkeys(
+        ("weights.c", "weights.alpha"),
+        "Set `choose.c` and `choose.alpha` where the weights are given: for instance `corpusfit "
+        "choose OUT --weights continuous --set choose.c=5 --out SHARP`, and train on SHARP.",
+    ),
     "preset": "Pass the file of the paper's settings, such as `--plan papers/plans/tadpole.toml`; "
     "`--data task` alone sets those of TAPT.",
     "shots": "Leave it out; only `few_shot` had it.",

@@ -35,12 +35,7 @@ from corpusfit.training import adapters
 from corpusfit.training.adapter import require_adaptable
 from corpusfit.training.chats import Chats
 from corpusfit.training.contract import Objective
-from corpusfit.training.data import (
-    cluster_weighted,
-    require_suitable,
-    sharpness,
-    training_text,
-)
+from corpusfit.training.data import require_suitable, sharpness, training_text
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import (
     TrainingInputs,
@@ -288,7 +283,6 @@ def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> di
         **{role: source_identity(getattr(texts, role)) for role in ROLES},
         **({} if decides else {"task": {}}),
         "lambda": list(sharpness(plan, texts)),
-        **({"clusters": 1} if plan.weights.policy != "off" and cluster_weighted(texts) else {}),
         "base": opened.fingerprint,
         "versions": {"corpusfit": versions()["corpusfit"]},
     }

@@ -86,8 +86,8 @@ class Passes:
             )
         if not chunks.weight.any():
             raise InputError(
-                "All relevance weights of the data are 0, so nothing would be learned. Set a lower "
-                "`weights.alpha`, or train with `weights.policy=off`."
+                "All relevance weights of the data are 0, so nothing would be learned. Select with "
+                "a lower `choose.alpha`, or train with `weights.policy=off`."
             )
         self._own, self._draw, self._pack, self._arrange = len(chunks), draw, pack, arrange
         self.length, self._batch, self._seed = length, batch, seed

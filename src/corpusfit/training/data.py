@@ -17,7 +17,6 @@ from corpusfit.core.artifacts import is_local
 from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.core.types import Source
 from corpusfit.kernels.chance import uniform, value_keys
-from corpusfit.scoring import table
 from corpusfit.selection.choosing import moments, relevance
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
@@ -310,38 +309,17 @@ def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArra
     # Reference: TADPOLE, section 3.2 (lambda) and appendix E.
     if plan.weights.policy == "off":
         return np.ones(len(tokens), np.float32)
-    assert texts.folder is not None  # noqa: S101  checked by `require_suitable`
+    if plan.weights.policy != "mask+lambda":  # the selection stored lambda
+        return selected_numbers(texts.data, "weight")
+    # over the corpus, the best of its segments would all have nearly the same lambda
+    scores = selected_numbers(texts.data, "score")
     c, alpha = sharpness(plan, texts)
-    own_scores = selected_numbers(texts.data, "score")
-    if plan.weights.policy == "mask+lambda":
-        # over the corpus, the best of its segments would all have nearly the same lambda
-        over = moments([own_scores])
-    else:
-        paths = (path for _, path in table.parts(SelectionFolder(texts.folder).scores))
-        columns = (table.read_columns(p, "score", "copy") for p in paths)
-        over = moments(np.asarray(scores, np.float32)[copy == 0] for scores, copy in columns)
-    weights = relevance(own_scores, over, c=c, alpha=alpha)
-    chosen = cluster_weighted(texts)
-    if not chosen:
-        return weights
-    # The selection stored lambda times a factor for the text's clusters. `c` and `alpha` may differ
-    # here, so divide by the stored lambda to recover the factor.
-    stored = selected_numbers(texts.data, "weight")
-    lambdas = relevance(own_scores, over, c=chosen["c"], alpha=chosen["alpha"])
-    factors = stored / np.maximum(lambdas, np.finfo(np.float32).tiny)
-    return (weights * factors).astype(np.float32)
-
-
-def cluster_weighted(texts: TrainingInputs) -> dict[str, Any]:
-    """Settings of a continuous selection whose weights are balanced by cluster; else empty."""
-    chosen: dict[str, Any] = texts.selection["plan"]["choose"] if texts.selection else {}
-    return chosen if chosen.get("balance") and chosen["policy"] == "continuous" else {}
+    return relevance(scores, moments([scores]), c=c, alpha=alpha)
 
 
 def sharpness(plan: AdaptPlan, texts: TrainingInputs) -> tuple[float, float]:
-    """C and alpha of lambda, from the plan or else the selection; zeros without weights."""
+    """C and alpha of the selection's lambda; zeros without weights."""
     if plan.weights.policy == "off" or texts.selection is None:
         return 0.0, 0.0
     chosen = texts.selection["plan"]["choose"]
-    c = chosen["c"] if plan.weights.c is None else plan.weights.c
-    return c, chosen["alpha"] if plan.weights.alpha is None else plan.weights.alpha
+    return chosen["c"], chosen["alpha"]

@@ -216,20 +216,6 @@ class WeightsPlan(Group, group="weights"):
             allowed=WEIGHTS,
         ),
     ] = "off"
-    c: Annotated[
-        float | None, Option("Steepness C of lambda", default="same as in the selection", minimum=0)
-    ] = None
-    alpha: Annotated[
-        float | None,
-        Option("Midpoint of lambda, in standard deviations", default="same as in the selection"),
-    ] = None
-
-    def _check_together(self) -> None:
-        for name, value in (("c", self.c), ("alpha", self.alpha)):
-            if value is not None and self.policy == "off":
-                cure = "For example `weights.policy=lambda`."
-                allowed = "left out with `weights.policy=off`"
-                raise bad_setting(f"`weights.{name}`", allowed, value, cure)
 
 
 @dataclass(frozen=True)
