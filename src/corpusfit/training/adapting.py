@@ -462,7 +462,6 @@ def estimate_adaptation(
                 machine,
                 measured=(measured, texts.task_read),
                 chats=chats,
-                selected=texts.selected,
             )
 
         # measure each phase as a training of its own
@@ -494,7 +493,6 @@ def _projected(
     *,
     measured: tuple[list[Source], ReadPlan],
     chats: bool,
-    selected: tuple[str, int] | None,
 ) -> dict[str, Any]:
     """Project one phase from a few measured steps; `measured` are the task's texts."""
     pairs = plan.objective.kind.columns == 2
@@ -530,7 +528,7 @@ def _projected(
     tokens, rows, chunks = (round(n / share) for n in sampled)
     parameters, length = manifest["parameters"], manifest["training"]["length"]
     size = Size(tokens, rows, chunks, parameters, length, manifest["device"])
-    train, summary = resolve_training(plan, size, passes, selected)
+    train, summary = resolve_training(plan, size, passes)
     steps, step_s = train.max_steps or 0, clock.step()
     # Each text gives at most one held-out sequence; of the data one in twenty gives one.
     sequences = min(plan.mix.heldout, counts["texts"] / share / 20)

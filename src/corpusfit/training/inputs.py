@@ -24,7 +24,7 @@ from corpusfit.core.errors import (
     bad_setting,
 )
 from corpusfit.core.manifest import OutFolder, undamaged
-from corpusfit.core.plan import OF_A_TEXT, PAIR, ChoosePlan, Plan, ReadPlan
+from corpusfit.core.plan import OF_A_TEXT, PAIR, Plan, ReadPlan
 from corpusfit.core.types import Document, Parts, Source, file_of
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.chance import keys_at, uniform
@@ -36,7 +36,6 @@ from corpusfit.training.models import LoadedModel
 from corpusfit.training.plan import ALL, COMPLETION, TASK, AdaptPlan
 
 _OVERSAMPLING = 3
-_AMOUNTS = ("fraction", "fraction_of", "segments", "tokens", "threshold")
 _FIRST_ROWS = 1_000
 _LARGER = 4  # times a row of the corpus, as a line of a selection may be
 _FIELD = re.compile(r"\{([^{}]+)\}")
@@ -55,24 +54,6 @@ class TrainingInputs:
     # how the task's rows become texts; a selection's own setting for its target
     task_read: ReadPlan = field(default_factory=ReadPlan)
     own_task: bool = False  # whether the task is the selection's target
-
-    @property
-    def selected(self) -> tuple[str, int] | None:
-        """The command that selects again, without an amount, and the selected word pieces."""
-        if self.selection is None or self.folder is None:
-            return None
-        # `choose` takes all its settings anew. A plan of another version may have others, which
-        # must not keep the text that it selected from being read.
-        known = dataclasses.asdict(ChoosePlan())
-        stored = self.selection["plan"]["choose"]
-        same = {k: v for k, v in stored.items() if k in known and k not in _AMOUNTS}
-        words = ["corpusfit", "choose", str(self.folder), "--out", f"{self.folder}-smaller"]
-        words += [
-            word
-            for setting in Plan().with_values({"choose": same}).overrides()
-            for word in ("--set", setting)
-        ]
-        return shlex.join(words), int(self.selection["selected"]["tokens"])
 
     @property
     def on_task(self) -> bool:

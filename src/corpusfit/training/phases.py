@@ -117,7 +117,7 @@ def assemble_training(
         max_length=opened.max_length,
         device=hardware.kind,
     )
-    settings, summary = resolve_training(plan, size, ready.passes, ready.texts.selected)
+    settings, summary = resolve_training(plan, size, ready.passes)
     # Reference: Kish (1965), Survey Sampling, section 11.7 (the effective sample size).
     w = text.train.weight.astype(np.float64)
     effective = float(w.sum()) ** 2 / float(w @ w)

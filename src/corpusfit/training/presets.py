@@ -29,8 +29,6 @@ PASSES = 3
 """Passes over the data that the default number of steps makes, within its limits."""
 TASK_PASSES = 100
 """Passes over the task's texts, for the second phase of `--then-task` (as `TAPT`)."""
-_MUCH_UNREAD = 0.5
-"""Share of a selection up to which a training is said to read only that much."""
 _MAX_STEPS = {"cpu": 2_000, "gpu": 50_000}
 _MIN_STEPS = 50
 _SMALL_MODEL = 50_000_000
@@ -72,16 +70,13 @@ def task_phase(plan: AdaptPlan, length: int) -> AdaptPlan:
     return dataclasses.replace(plan, weights=WeightsPlan(), train=train, then_task=ThenTaskPlan())
 
 
-def resolve_training(
-    plan: AdaptPlan, size: Size, passes: int = PASSES, selected: tuple[str, int] | None = None
-) -> tuple[TrainPlan, str]:
+def resolve_training(plan: AdaptPlan, size: Size, passes: int = PASSES) -> tuple[TrainPlan, str]:
     """The training plan with all defaults filled in, and its description.
 
     Args:
         plan: the plan.
         size: facts that defaults depend on.
         passes: passes over the data of the default number of steps.
-        selected: of a selection, the command that selects again and the selected word pieces.
     """
     train, kind = plan.train, plan.objective.kind
     length = length_of(plan, size.max_length, size.device)
@@ -115,11 +110,4 @@ def resolve_training(
         f"learning rate {rate:g} "
         f"({train.lr_scheduler_type}), {size.parameters:,} parameters on {size.device}."
     )
-    if selected is not None and passes_made < _MUCH_UNREAD and passes == PASSES:
-        command, tokens = selected
-        amount = max(1, int(float(f"{tokens * passes_made:.2g}")))
-        summary += (
-            f" Reads {100 * passes_made:.2g} % of the selection; `{command} --tokens {amount}` "
-            "writes a selection of as much as this training reads."
-        )
     return whole, summary

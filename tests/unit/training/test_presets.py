@@ -2,17 +2,13 @@
 
 import dataclasses
 import math
-import shlex
 
 import pytest
 
 from corpusfit.core.errors import UsageError
-from corpusfit.core.plan import ChoosePlan
 from corpusfit.training.api import ADAPT, build_plan
-from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.plan import AdaptPlan, TrainPlan
 from corpusfit.training.presets import (
-    PASSES,
     TASK_PASSES,
     Size,
     length_of,
@@ -119,31 +115,6 @@ def test_a_sequence_longer_than_the_model_takes():
 
 def test_an_untrained_model_has_a_higher_learning_rate():
     assert resolve_training(plan_of(init="tiny"), HERE)[0].learning_rate == 1e-3
-
-
-def test_the_command_that_selects_again_leaves_the_selection_and_reads_any_plan(tmp_path):
-    """Of a plan of another version, what this one knows of the choice is repeated."""
-    choose = dataclasses.asdict(ChoosePlan()) | {"dedup": "near", "tokens": 9, "later": True}
-    selection = {"plan": {"choose": choose, "new": {"a": 1}}, "selected": {"tokens": 7}}
-    command, tokens = TrainingInputs([], [], [], selection, tmp_path / "out").selected
-    words = ["corpusfit", "choose", f"{tmp_path}/out", "--out", f"{tmp_path}/out-smaller"]
-    assert (shlex.split(command), tokens) == ([*words, "--set", 'choose.dedup="near"'], 7)
-
-
-def test_a_training_that_reads_little_of_a_selection_says_how_much_to_select():
-    """100 steps of 16 are 0.16 of 10,000 rows, so 0.16 of the word pieces are enough."""
-    size = dataclasses.replace(HERE, rows=10_000)
-    selected = ("corpusfit choose out", 1_234_567)
-
-    def words(steps, *rest):
-        return resolve_training(plan_of(max_steps=steps, batch=16), size, *rest)[1]
-
-    few = words(100, PASSES, selected)
-    assert "16 % of the selection" in few
-    assert "`corpusfit choose out --tokens 200000`" in few
-    assert "choose" not in words(400, PASSES, selected)
-    assert "choose" not in words(100, PASSES)
-    assert "choose" not in words(100, TASK_PASSES, selected)
 
 
 def test_options_override_the_settings_of_a_training_on_task_text():
