@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -227,7 +225,6 @@ class Feed:
 
 
 PADDING = -1
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -423,23 +420,3 @@ def lay_pairs(
         token_rows.kind[r, len(one) : end] = 1
         token_rows.scale[r] = chunk_tokens.scale[chunk]
     return replace(token_rows, follows=follows)
-
-
-class Prefetch(Generic[T]):
-    """Step numbers and batches; a thread makes each batch while the previous one is trained on."""
-
-    def __init__(self, make: Callable[[int], T], first: int, last: int) -> None:
-        self._make, self._first, self._last = make, first, last
-        self.waited = 0.0  # seconds in which no batch was ready
-
-    def __iter__(self) -> Iterator[tuple[int, T]]:
-        with ThreadPoolExecutor(1, "batches") as pool:
-            waiting = pool.submit(self._make, self._first) if self._first < self._last else None
-            for step in range(self._first, self._last):
-                assert waiting is not None  # noqa: S101
-                began = perf_counter()
-                batch = waiting.result()
-                self.waited += perf_counter() - began
-                more = step + 1 < self._last
-                waiting = pool.submit(self._make, step + 1) if more else None
-                yield step, batch

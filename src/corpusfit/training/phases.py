@@ -52,7 +52,6 @@ ROSE = "The held-out loss on"
 """How the warning of a loss that rose begins; `fit` leaves it out, as it lowers the rate itself."""
 _OF_A_PHASE = ("training", "words", "chunks", "rows", "tokens", "heldout", "losses", "weights")
 _CHECKPOINT_BYTES = 12  # per trained parameter: the weight and AdamW's two moments
-_NOTED_WAIT = 0.05  # share of the time of steps
 _MICRO_TOKENS = {"cpu": 4_096, "gpu": 16_384}
 
 
@@ -236,7 +235,6 @@ class TrainingProgress(TrainerCallback):
         self._measurement = measurement  # cost of measuring held-out losses, in steps
         self._recent: list[float] = []  # losses since the last held-out one
         self._before: Mapping[str, float] = {}
-        self.waiting: float | None = None  # share of the time of steps
 
     def step(self, steps: int, tokens: int) -> None:
         """Move the bar."""
@@ -269,12 +267,6 @@ class TrainingProgress(TrainerCallback):
         self._recent.clear()
         text = f"Step {record['step']:,} of {self._steps:,}: {mean}held-out loss "
         self._progress.note(text + ", ".join(parts))
-
-    def waited(self, share: float) -> None:
-        """Note the share of the time in which steps waited for rows."""
-        self.waiting = round(share, 4)
-        if share >= _NOTED_WAIT:
-            self._progress.note(f"Steps waited for rows of text in {share:.0%} of their time.")
 
     def warn(self, message: str) -> None:
         """Pass the warning on."""
@@ -360,10 +352,7 @@ class PhaseRunner:
         work = steps + measurement * (1 + len(evaluations(training.plan)))
         with self.progress.showing("adapt", work, "tokens"):
             shown = TrainingProgress(self.progress, steps, measurement)
-            callback = self.measuring or shown
-            history = train(training, callback)
-        # outside the identity, as `seconds`; of this process's steps if the training was resumed
-        facts["waiting"] = shown.waiting
+            history = train(training, self.measuring or shown)
         # compare the first measurement with that of the weights that are kept
         measured = [r for r in history if "heldout" in r] or [{"step": 0, "heldout": {}}]
         kept, last = kept_measurement(history, training.keep), measured[-1]

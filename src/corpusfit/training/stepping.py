@@ -14,14 +14,16 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from corpusfit.training.batches import Feed, Prefetch
+from corpusfit.training.batches import Feed
 from corpusfit.training.folder import State
 from corpusfit.training.schedule import rate_at
 
@@ -30,19 +32,26 @@ if TYPE_CHECKING:
 
 
 class Steps:
-    """The steps that are left with their rows, as Trainer reads a data loader."""
+    """The steps that are left with their rows, as Trainer reads a data loader.
+
+    A thread makes the rows of a step while the step before is computed.
+    """
 
     def __init__(self, loop: TrainingLoop, at: State) -> None:
-        self._loop, self._at = loop, at
-        feed = Feed(loop.work.passes, at.at)
-        self.batches = Prefetch(lambda step: loop.batch(feed, step), at.step, loop.steps)
+        self._loop, self._left = loop, range(at.step, loop.steps)
+        self._feed = Feed(loop.work.passes, at.at)
 
     def __len__(self) -> int:
-        return self._loop.steps - self._at.step
+        return len(self._left)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        for step, batch in self.batches:
-            yield {"step": step, "batch": batch}
+        with ThreadPoolExecutor(1, "batches") as pool:
+            made = (pool.submit(self._loop.batch, self._feed, step) for step in self._left)
+            ahead = list(islice(made, 1))
+            for step in self._left:
+                batch = ahead.pop().result()
+                ahead += islice(made, 1)
+                yield {"step": step, "batch": batch}
 
 
 class Position(TrainerCallback):  # type: ignore[misc]
@@ -66,7 +75,7 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
         self._asked_to_stop = False  # by a callback, after a step has ended
         work = loop.work
         optimizer = loop.updates.optimizer
-        self.steps = Steps(loop, at)
+        self._steps = Steps(loop, at)
         self._pass = len(work.passes.rows(0)) / (work.plan.batch or 1)  # in steps
         model = work.network.predictor.model
         if work.plan.shard:
@@ -104,7 +113,7 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
 
     def get_train_dataloader(self) -> Any:
         """See `Trainer`; each process makes its own rows."""
-        return self.steps
+        return self._steps
 
     def floating_point_ops(self, inputs: Any) -> int:
         """Not counted."""

@@ -20,7 +20,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -205,9 +204,6 @@ class TrainerCallback:
     def record(self, record: Mapping[str, Any]) -> None:
         """Called with a record of a training loss or of held-out losses."""
 
-    def waited(self, share: float) -> None:
-        """Called at the end, with the share of the time of steps in which no rows were ready."""
-
     def warn(self, message: str) -> None:
         """Called with a warning for the user."""
 
@@ -325,7 +321,6 @@ class TrainingLoop:
         self._skipped = 0
         self._at = (0, 0)  # the feed's position after the last step
         self._evaluated = evaluations(work.plan)
-        self._updating = 0.0  # seconds
         self._kept: int | None = None  # step of the last checkpoint
         self.writer = ThreadPoolExecutor(1, "checkpoints")
         self._writing: Future[None] | None = None  # the checkpoint that is being written
@@ -343,9 +338,6 @@ class TrainingLoop:
             work.network.predictor.model.train()
             self.callback.begin()
             self._trainer.train()
-            if self._updating:
-                waited = self._trainer.steps.batches.waited
-                self.callback.waited(waited / (waited + self._updating))
         finally:
             self._trainer = None  # it holds this loop, too: both would stay in memory
         if work.plan.shard:
@@ -359,7 +351,6 @@ class TrainingLoop:
 
     def make(self, model: Any, accelerator: Any, step: int, batch: Batch) -> torch.Tensor:
         """Compute the gradient of a step, of the model as Trainer prepared it; returns the loss."""
-        began = perf_counter()
         work = self.work
         self.network = dataclasses.replace(work.network, call=model)
         self.accelerator = accelerator
@@ -369,7 +360,6 @@ class TrainingLoop:
         self._made.append((step, batch.rows))
         self._at = batch.after
         self.callback.step(1, batch.tokens * self.world)
-        self._updating += perf_counter() - began
         return loss
 
     def after(self, done: int) -> bool:

@@ -863,21 +863,6 @@ def test_only_matrices_decay(tmp_path):
         torch.testing.assert_close(weight, before[name] * factor, rtol=1e-5, atol=1e-8)
 
 
-def test_the_share_of_waiting_for_rows_is_told(tmp_path, monkeypatch):
-    """Clocks by which each of three steps waits for a second and works for three."""
-    for module, each in (("batches", 1.0), ("trainer", 3.0)):
-        clock = partial(next, itertools.count(0.0, each))
-        monkeypatch.setattr(f"corpusfit.training.{module}.perf_counter", clock)
-    told = []
-
-    class Told(TrainerCallback):
-        def waited(self, share):
-            told.append(share)
-
-    train(training_of(tmp_path, max_steps=3), Told())
-    assert told == [0.25]
-
-
 def test_rows_for_a_gpu_are_pinned_where_they_are_made(tmp_path, monkeypatch):
     """By an imitation: there is no GPU here."""
     work = training_of(tmp_path, max_steps=3)
