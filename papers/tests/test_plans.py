@@ -60,7 +60,7 @@ def test_domain_clusters_trains_as_its_figure_5():
     100 tokens, and early stopping after 10 checkpoints."""
     plan = plan_of("domain_clusters")
     train = plan.train
-    assert (plan.objective.name, plan.objective.smoothing) == ("translation", 0.1)
+    assert (plan.objective.name, plan.objective.own.smoothing) == ("translation", 0.1)
     assert (train.adam_beta2, train.max_grad_norm, train.weight_decay, plan.model.dropout) == (
         0.98,
         1.0,
@@ -68,8 +68,8 @@ def test_domain_clusters_trains_as_its_figure_5():
         0.2,
     )
     assert (train.learning_rate, train.lr_scheduler_type) == (5e-4, "inverse_sqrt")
-    assert (train.warmup_steps, train.warmup_from) == (4_000, 1e-7)
-    assert (train.pair_tokens, train.batch, train.length) == (4_096, 5, 100)
+    assert train.warmup_steps == 4_000  # from 0, and not from 1e-7
+    assert (plan.objective.own.pair_tokens, train.batch, train.length) == (4_096, 5, 100)
     assert (train.epochs, train.evaluations, train.patience, train.keep) == (200, 200, 10, "best")
     whole, words = resolve_training(plan, Size(10_000, 30, 900, 10**6, 512, "cpu"))
     assert whole.max_steps == 30 * 200 / 5

@@ -85,6 +85,7 @@ SETTINGS = {
     "mix.task_heldout": "Leave it out: a tenth of the task's texts is held out.",
     "then_task.epochs": "Set `then_task.max_steps`.",
     "train.compile": "Leave it out: the weights are the same but for rounding.",
+    "train.warmup_from": "Leave it out: the learning rate rises from 0.",
     "finetune.max_grad_norm": "Leave it out: gradients are scaled down to a norm of 1.",
     **dict.fromkeys(
         ("weights.c", "weights.alpha"),

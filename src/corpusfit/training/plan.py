@@ -304,7 +304,6 @@ class TrainPlan(Group, group="train"):
         ),
     ] = None
     warmup_steps: Annotated[float, Option(WARMUP, minimum=0)] = 0.01
-    warmup_from: Annotated[float, Option("Learning rate before the warm-up", minimum=0)] = 0.0
     lr_scheduler_type: Annotated[
         str,
         Option(

@@ -25,7 +25,6 @@ from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArgu
 
 from corpusfit.training.batches import Feed
 from corpusfit.training.folder import State
-from corpusfit.training.schedule import rate_at
 
 if TYPE_CHECKING:
     from corpusfit.training.trainer import TrainingLoop
@@ -74,7 +73,7 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
         self._loop, self._at, self._seen = loop, at, at.step
         self._asked_to_stop = False  # by a callback, after a step has ended
         work = loop.work
-        optimizer = loop.updates.optimizer
+        optimizer, schedule = loop.updates.optimizer, loop.updates.schedule
         self._steps = Steps(loop, at)
         self._pass = len(work.passes.rows(0)) / (work.plan.batch or 1)  # in steps
         model = work.network.predictor.model
@@ -82,12 +81,12 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
             model._is_accelerate_prepared = True  # it is divided already (`sharding.py`)
         arguments = _arguments(loop, at, math.ceil(loop.steps / self._pass))
         for group in optimizer.param_groups:
-            group["initial_lr"] = 1.0
             group["betas"] = (arguments.adam_beta1, work.plan.adam_beta2)
             group["eps"] = arguments.adam_epsilon
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: rate_at(min(step, loop.steps - 1), work.plan), at.step - 1
-        )
+        if at.step:
+            made = {"last_epoch": at.step - 1, "_step_count": at.step}
+            schedule.load_state_dict(schedule.state_dict() | made)
+            schedule.step()
         with _unchanged(model):
             super().__init__(
                 model,

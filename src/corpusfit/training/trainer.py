@@ -44,7 +44,6 @@ from corpusfit.training.schedule import (
     naming_memory_errors,
     out_of_memory_error,
     out_of_patience,
-    rate_at,
     release_memory,
 )
 
@@ -563,7 +562,7 @@ class TrainingLoop:
         self._require_finite()
         mean = self._summed(torch.stack(self._losses)).mean()
         self._losses.clear()
-        rate = rate_at(step - 1, self.work.plan)
+        rate = self.updates.rate(step - 1)
         record = {"step": step, "loss": round(float(mean), 6), "learning_rate": rate}
         self._record(record | ({"skipped": self._skipped} if self._skipped else {}))
         self._skipped = 0

@@ -22,7 +22,7 @@ from corpusfit.training.batches import Feed
 from corpusfit.training.folder import Checkpoints, State, copied, save_weights
 from corpusfit.training.objectives.mlm import MaskedLM
 from corpusfit.training.plan import TrainPlan
-from corpusfit.training.schedule import out_of_patience, rate_at
+from corpusfit.training.schedule import Updates, out_of_patience
 from corpusfit.training.trainer import TrainerCallback, TrainingLoop, train
 
 torch = pytest.importorskip("torch")
@@ -47,14 +47,14 @@ def test_rates_are_those_of_transformers(schedule, warmup, tmp_path):
     from transformers import TrainingArguments, get_scheduler
 
     named = {"learning_rate": 2e-4, "warmup_steps": warmup, "lr_scheduler_type": schedule}
-    plan = TrainPlan(max_steps=90, **named)
     arguments = TrainingArguments(tmp_path, max_steps=90, **named)
     weight = torch.nn.Parameter(torch.zeros(1))
+    updates = Updates({"weight": weight}, TrainPlan(max_steps=90, **named))
     optimizer = torch.optim.SGD([weight], lr=arguments.learning_rate)
     warm = arguments.get_warmup_steps(90)
     peer = get_scheduler(arguments.lr_scheduler_type, optimizer, warm, 90)
     for step in range(90):
-        assert rate_at(step, plan) == pytest.approx(peer.get_last_lr()[0], rel=1e-12, abs=1e-18)
+        assert updates.rate(step) == peer.get_last_lr()[0]
         optimizer.step()
         peer.step()
 
@@ -330,7 +330,8 @@ def test_it_learns_and_the_history_says_so(tmp_path):
         assert after < 0.6 * math.log(35)
     steps = [r for r in history if "loss" in r]
     assert [r["step"] for r in steps] == list(range(1, 121))
-    assert [r["learning_rate"] for r in steps] == [rate_at(s, work.plan) for s in range(120)]
+    rates = Updates(dict(work.network.predictor.model.named_parameters()), work.plan).rate
+    assert [r["learning_rate"] for r in steps] == list(map(rates, range(120)))
     assert steps[-1]["loss"] < 0.6 * steps[0]["loss"]
 
 
@@ -930,26 +931,6 @@ def test_patience_counts_measurements_since_the_lowest():
     assert not out_of_patience(records, 3)
     assert not out_of_patience(records, 0)
     assert not out_of_patience([{"loss": 1.0}], 1)
-
-
-def test_inverse_square_root_is_that_of_transformers_and_fairseq():
-    """transformers' schedule; fairseq's, whose rate begins above 0, in closed form."""
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=5e-4)
-    transformers = pytest.importorskip("transformers")
-    peer = transformers.get_inverse_sqrt_schedule(optimizer, num_warmup_steps=40)
-    plan = TrainPlan(
-        max_steps=200, learning_rate=5e-4, lr_scheduler_type="inverse_sqrt", warmup_steps=40
-    )
-    paper = dataclasses.replace(plan, warmup_from=1e-7)
-    for step in range(200):
-        assert rate_at(step, plan) == pytest.approx(peer.get_last_lr()[0], rel=1e-12, abs=1e-18)
-        after = 5e-4 * 40**0.5 * step**-0.5 if step else 0
-        rising = 1e-7 + step * (5e-4 - 1e-7) / 40
-        assert rate_at(step, paper) == pytest.approx(rising if step < 40 else after, rel=1e-12)
-        optimizer.step()
-        peer.step()
-    without = dataclasses.replace(plan, warmup_steps=0.0)
-    assert rate_at(30_000, without) == pytest.approx(5e-4 * 0.5)  # a timescale of 10,000 steps
 
 
 def test_beta2_reaches_the_optimizer(tmp_path):
