@@ -23,7 +23,7 @@ from corpusfit.core.errors import (
     InputError,
     bad_setting,
 )
-from corpusfit.core.manifest import OutFolder, undamaged
+from corpusfit.core.manifest import undamaged
 from corpusfit.core.plan import OF_A_TEXT, PAIR, Plan, ReadPlan
 from corpusfit.core.types import Document, Parts, Source, file_of
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
@@ -79,7 +79,7 @@ def find_training_inputs(
         return TrainingInputs([], tasks, general, read=read, task_read=read)
     run = _selection(data)
     if run is None:
-        sources = find([_composed(name) for name in data], "data")
+        sources = find(data, "data")
         return TrainingInputs(sources, tasks, general, read=read, task_read=read)
     manifest = finished_selection(run, "data")
     task_read, own_task = read, not tasks
@@ -124,19 +124,6 @@ def _selection(data: Sequence[str]) -> SelectionFolder | None:
             raise bad_setting("`data`", "a selection on this machine", name, cure)
         return run
     return None
-
-
-def _composed(name: str) -> str:
-    """The text folder of a finished composition; any other input is returned as it is."""
-    run = OutFolder(folder_path(name, "`data`"))
-    if run.command() != "compose":
-        return name
-    if run.finished() is None:
-        raise InputError(
-            f"`data={name}` holds a composition that is not finished. Run the same `corpusfit "
-            "compose` again."
-        )
-    return str(run.path / "composed")
 
 
 def finished_selection(run: SelectionFolder, role: str) -> dict[str, Any]:
