@@ -209,7 +209,7 @@ def training_text(
     if not plan.then_task.on:
         return whole
     then = exclude_keys(then, task.keys, _keys(heldout))
-    _require_task_text(then, plan, measured=TASK in heldout)
+    _require_task_text(then, measured=TASK in heldout)
     second = dataclasses.replace(whole, tokens=(task, *others), train=then)
     return dataclasses.replace(whole, then=second)
 
@@ -228,7 +228,7 @@ def _require_text(tokens: Tokens, figures: dict[str, Any]) -> None:
         )
 
 
-def _require_task_text(chunks: Chunks, plan: AdaptPlan, *, measured: bool) -> None:
+def _require_task_text(chunks: Chunks, *, measured: bool) -> None:
     """Raise `EmptyInputError` without text for the second phase, or to choose its best model."""
     if not len(chunks):
         raise EmptyInputError(
@@ -236,10 +236,10 @@ def _require_task_text(chunks: Chunks, plan: AdaptPlan, *, measured: bool) -> No
             "the task's dev or test split, or equals a held-out text. Name other texts, or leave "
             "out `then_task.on`."
         )
-    if not measured and plan.then_task.keep == "best":
+    if not measured:
         raise EmptyInputError(
             "`task` has only one distinct text, so none can be held out to choose the best model. "
-            "Name more texts, or pass `then_task.keep=last`."
+            "Name more texts."
         )
 
 

@@ -25,7 +25,6 @@ TASK = "task"
 ALL, ASSISTANT, COMPLETION = "all", "assistant", "completion"
 """What the loss of a causal model is on: `objective.loss_on`."""
 WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
-KEEPS = ("auto", "last", "best")
 OF_SOME = (
     *("objective.mask", "objective.whole_word", "objective.delete", "objective.loss_on"),
     *("model.add_tokens", "model.pooling", "adapter.kind", "train.shard"),
@@ -39,7 +38,6 @@ def _left_out(setting: str, where: str, got: object, cure: str) -> UsageError:
 
 WeightDecay = Annotated[float, Option("Weight decay, except on biases and norms", minimum=0)]
 _CHARACTERS = 10_000_000  # a vocabulary hardly changes with more of the same text
-_RATE = "Highest learning rate of AdamW"
 WARMUP = "Steps over which the learning rate rises; below 1, their share of all steps"
 
 
@@ -325,7 +323,7 @@ class TrainPlan(Group, group="train"):
             "Model to keep: `last`, `best` by the loss on held-out texts (those of the task, if "
             "there are any), or `auto`: the last, unless the loss on the task's text has risen; "
             "then the training stops early and the best is kept",
-            allowed=KEEPS,
+            allowed=("auto", "last", "best"),
         ),
     ] = "auto"
     evaluations: Annotated[
@@ -433,26 +431,7 @@ class ThenTaskPlan(Group, group="then_task"):
             above=0,
         ),
     ] = None
-    batch: Annotated[
-        int | None,
-        Option(
-            "Sequences per step, over all devices and micro-batches",
-            default="enough for 256 texts; a long text that is cut into several parts counts as "
-            "several",
-            above=0,
-        ),
-    ] = None
-    learning_rate: Annotated[float, Option(_RATE, above=0)] = 1e-4
-    keep: Annotated[
-        str,
-        Option(
-            "Model to keep: `last`, or `best` by the loss on held-out texts of the task",
-            allowed=KEEPS,
-        ),
-    ] = "best"
-    evaluations: Annotated[
-        int, Option("Number of measurements of the held-out losses", above=0)
-    ] = 20
+    learning_rate: Annotated[float, Option("Highest learning rate of AdamW", above=0)] = 1e-4
 
     def _check_together(self) -> None:
         if not self.on:

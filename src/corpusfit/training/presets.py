@@ -29,6 +29,7 @@ PASSES = 3
 """Passes over the data that the default number of steps makes, within its limits."""
 TASK_PASSES = 100
 """Passes over the task's texts, for the second phase of `--then-task` (as `TAPT`)."""
+_TASK_EVALUATIONS = 20  # of the second phase
 _MAX_STEPS = {"cpu": 2_000, "gpu": 50_000}
 _MIN_STEPS = 50
 _SMALL_MODEL = 50_000_000
@@ -63,10 +64,17 @@ def length_of(plan: AdaptPlan, max_length: int, device: str) -> int:
 def task_phase(plan: AdaptPlan, length: int) -> AdaptPlan:
     """The plan of the second phase of `--then-task`, on the task's texts."""
     # Sequences are as long as in the first phase, so that held-out losses are comparable.
-    settings = dataclasses.asdict(plan.then_task)
-    del settings["on"]
-    settings |= {"length": length, "texts": TASK_TEXTS, "epochs": None}
-    train = dataclasses.replace(plan.train, **settings)
+    train = dataclasses.replace(
+        plan.train,
+        max_steps=plan.then_task.max_steps,
+        epochs=None,
+        batch=None,
+        texts=TASK_TEXTS,
+        length=length,
+        learning_rate=plan.then_task.learning_rate,
+        keep="best",
+        evaluations=_TASK_EVALUATIONS,
+    )
     return dataclasses.replace(plan, weights=WeightsPlan(), train=train, then_task=ThenTaskPlan())
 
 

@@ -50,11 +50,6 @@ def test_the_second_phase_has_the_settings_of_tapt():
         tapt.length,
     )
     assert (train.keep, tapt.epochs, train.warmup_steps) == (tapt.keep, TASK_PASSES, 0.2)
-    changed = plan_of(then_task=True, settings=["then_task.batch=3", "then_task.keep=last"])
-    assert (task_phase(changed, 128).train.batch, task_phase(changed, 128).train.keep) == (
-        3,
-        "last",
-    )
 
 
 @pytest.mark.parametrize(
