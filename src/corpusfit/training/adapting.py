@@ -80,7 +80,6 @@ from corpusfit.training.scratch import new_model
 from corpusfit.training.sharding import launched_sharded, naming_lost_processes
 from corpusfit.training.special_tokens import backend_tokenizer
 from corpusfit.training.trainer import (
-    TrainerCallback,
     opened_callbacks,
     require_batch,
     start_accelerator,
@@ -109,7 +108,6 @@ def adapt(
     track: str = "",
     machine: Machine = HERE,
     overwrite: bool = False,
-    measuring: TrainerCallback | None = None,
     callbacks: Sequence[Any] = (),
 ) -> Adapted:
     """Continue a model's pre-training."""
@@ -149,9 +147,7 @@ def adapt(
             )
         if not isinstance(ready, Ready):
             return Adapted(out, ready)
-        runner = PhaseRunner(
-            hardware, accelerator, machine.progress, track, out, measuring, callbacks
-        )
+        runner = PhaseRunner(hardware, accelerator, machine.progress, track, out, callbacks)
         try:
             with naming_memory_errors(no_room_error(hardware.device)):
                 facts = runner.run(ready, folder)

@@ -282,8 +282,6 @@ class PhaseRunner:
     progress: Progress
     track: str  # experiment tracker, or ""
     out: Path  # the adapted model's folder, where trackers and callbacks write
-    # ends the training at its first measurement, which is of the loss on the task alone
-    measuring: TrainerCallback | None = None
     callbacks: Sequence[Any] = ()  # of transformers
 
     def run(self, ready: Ready, folder: AdaptFolder) -> dict[str, Any]:
@@ -332,27 +330,21 @@ class PhaseRunner:
     ) -> dict[str, Any]:
         """Train a phase and write its model, and the losses after those of an earlier phase."""
         done = earlier[-1]["step"] if earlier else 0
-        if self.measuring is not None:  # other held-out losses would only cost time
-            heldout = {TASK: ready.text.heldout[TASK]}
-            text = dataclasses.replace(ready.text, heldout=heldout)
-            ready = dataclasses.replace(ready, text=text)
         training, facts = assemble_training(
             ready, folder, self.hardware, self.accelerator, self.progress
         )
         training = dataclasses.replace(
             training, out=self.out, callbacks=self.callbacks, track=self.track
         )
-        if self.measuring is None:
-            needed = model_bytes(facts, training.plan.checkpoints)
-            warn_if_disk_is_small(folder, needed, self.progress)
+        needed = model_bytes(facts, training.plan.checkpoints)
+        warn_if_disk_is_small(folder, needed, self.progress)
         main = self.accelerator.is_main_process
         _check_settled(folder, facts, main=main)
         steps = training.plan.max_steps or 0
         measurement = training.measurement
         work = steps + measurement * (1 + len(evaluations(training.plan)))
         with self.progress.showing("adapt", work, "tokens"):
-            shown = TrainingProgress(self.progress, steps, measurement)
-            history = train(training, self.measuring or shown)
+            history = train(training, TrainingProgress(self.progress, steps, measurement))
         # compare the first measurement with that of the weights that are kept
         measured = [r for r in history if "heldout" in r] or [{"step": 0, "heldout": {}}]
         kept, last = kept_measurement(history, training.keep), measured[-1]

@@ -185,12 +185,6 @@ def start_accelerator(device: str, track: str = "") -> Any:
 class TrainerCallback:
     """Callback of a training; every method does nothing."""
 
-    may_stop = False  # whether `stopped` can become true
-    stopped = False  # whether to end the training, with its losses measured
-
-    def begin(self) -> None:
-        """Called before the first step of this process, after `resume` if it resumes."""
-
     def step(self, steps: int, tokens: int) -> None:
         """Called after `steps` steps over `tokens` tokens, padding included."""
 
@@ -335,7 +329,6 @@ class TrainingLoop:
         try:
             self._trainer = AdaptTrainer(self, at)
             work.network.predictor.model.train()
-            self.callback.begin()
             self._trainer.train()
         finally:
             self._trainer = None  # it holds this loop, too: both would stay in memory
@@ -443,11 +436,9 @@ class TrainingLoop:
         """Whether a callback of any process ends the training."""
         import torch
 
-        if not (self.callback.may_stop or self.work.callbacks):
+        if not self.work.callbacks or self._trainer is None:
             return False
-        stops = self.callback.may_stop and self.callback.stopped
-        if self._trainer is not None:
-            stops = stops or self._trainer.asked_to_stop()
+        stops = self._trainer.asked_to_stop()
         return bool(self._summed(torch.tensor([float(stops)])) > 0)
 
     def _resume(self) -> State:
