@@ -22,7 +22,7 @@ from corpusfit.core.artifacts import remove, user_path, write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import Finished, digest, locked, source_identity, versions
-from corpusfit.core.plan import ReadPlan
+from corpusfit.core.plan import PAIR, ReadPlan
 from corpusfit.core.types import Document, Source
 from corpusfit.embed.folders import require_extra
 from corpusfit.embed.hardware import Hardware, resolve
@@ -557,30 +557,27 @@ def _sample(
     sources: list[Source], read: ReadPlan, work: Path, *, pairs: bool, chats: bool
 ) -> tuple[str, float]:
     """Write the first texts of the data; returns the file, and its share of the stored bytes."""
-    texts: list[str] = []
-    others: list[str] = []
-    rows: list[dict[str, Any]] = []  # of conversations and completions
-    first, second = read.sides() if pairs else (read, read)
-    seen = 0
+    plans = read.sides() if pairs else (read,)
+    rows: list[dict[str, Any]] = []
+    seen, characters = 0, 0
     for shard in corpus.shards(sources, read):
         seen = sum(s.size for s in sources[: shard.source]) + shard.position
         if chats:
             documents = [row for row in corpus.rows(shard, read) if isinstance(row, Document)]
-            texts += [document.text for document in documents]
             rows += [document.fields or {read.text_field: document.text} for document in documents]
+            characters += sum(len(document.text) for document in documents)
         else:
-            texts += corpus.documents(shard, first)[0].texts.to_pylist()
-        if pairs:
-            others += corpus.documents(shard, second)[0].texts.to_pylist()
-        if sum(map(len, texts)) >= _SAMPLED:
+            columns = [corpus.documents(shard, plan)[0].texts.to_pylist() for plan in plans]
+            rows += [dict(zip(PAIR, texts, strict=False)) for texts in zip(*columns, strict=True)]
+            characters += sum(map(len, columns[0]))
+        if characters >= _SAMPLED:
             break
     share = min(1.0, seen / max(1, sum(s.size for s in sources)))
     if pairs:
-        for name, side in (("source", texts), ("target", others)):
-            lines = (" ".join(text.splitlines()) + "\n" for text in side)
-            write_bytes(work / f"sample.{name}", "".join(lines).encode())
-        return f"pair:{work / 'sample.source'},{work / 'sample.target'}", share
+        path = work / "sample.tsv"
+        lines = ["\t".join(" ".join(text.split()) for text in row.values()) for row in rows]
+        write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
+        return f"pair:{path}", share
     path = work / "sample.jsonl"
-    rows = rows or [{"text": text} for text in texts]
     write_bytes(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return str(path), share

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import is_local
 from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.core.types import Source
 from corpusfit.kernels.chance import uniform, value_keys
@@ -21,7 +20,7 @@ from corpusfit.selection.choosing import moments, relevance
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.result import read_selected
-from corpusfit.text.context import RunContext
+from corpusfit.text.context import RunContext, local_cache
 from corpusfit.training.chats import Chats
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import TrainingInputs
@@ -144,7 +143,7 @@ def training_text(
     # selection's sample of its corpus: texts of the sample that are trained on are left out,
     # but longer segments that contain one are not found. Both phases of `--then-task` measure
     # the same held-out texts.
-    cache_place = (context.cache if is_local(context.cache) else folder.work) / "tokens"
+    cache_place = local_cache(context.cache) / "tokens"
     pairs = plan.objective.name if plan.objective.kind.columns == 2 else ""
     tokenizer = folder.pair_tokenizer if pairs or chats else folder.tokenizer
     tokenising = Tokenising(texts.read, tokenizer, cache_place, end, context, pairs, length, chats)

@@ -54,7 +54,7 @@ class AdaptFolder(OutFolder):
 
     def free(self) -> None:
         """Delete the files that only a resumed training needs."""
-        remove(self.checkpoints, self.first, self.work / "tokens", self.pair_tokenizer)
+        remove(self.checkpoints, self.first, self.pair_tokenizer)
         remove(self.best, self.tokenizer, self.general, self.guard, self.settled)
 
 

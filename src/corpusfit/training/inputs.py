@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import folder_path, is_local
@@ -25,7 +26,7 @@ from corpusfit.core.errors import (
 )
 from corpusfit.core.manifest import undamaged
 from corpusfit.core.plan import OF_A_TEXT, PAIR, Plan, ReadPlan
-from corpusfit.core.types import Document, Parts, Source, file_of
+from corpusfit.core.types import Document, Shard, Source
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.chance import keys_at, uniform
 from corpusfit.selection.folder import SelectionFolder
@@ -272,31 +273,14 @@ def sample_texts(
     # a heap of negated draws, so that the text with the highest draw is removed first
     sample: list[tuple[float, int, int, str]] = []
     total = 0
-    end = 0
-    # Small files are read together, but drawn as the shards that they are by themselves.
-    for shard in corpus.packed(sources, texts.read):
-        parts = shard.parts
-        begin, end = end, end + (len(parts.sources) if parts else 1)
-        numbers = np.arange(begin, end, dtype=np.uint64)
-        if characters:
-            # Of a large corpus, the first shard and a random part of the others are enough. Texts
-            # are drawn uniformly from those.
-            draw = uniform(keys_at(seed, numbers, np.zeros_like(numbers)))
-            taken = (numbers == 0) | (draw * size < _OVERSAMPLING * characters)
-            numbers = numbers[taken]
-            if parts:
-                parts = Parts._make(list(itertools.compress(each, taken)) for each in parts)
-        if not len(numbers):
+    for shard in corpus.shards(sources, texts.read):
+        # Of a large corpus, the first shard and a random part of the others are enough. Texts are
+        # drawn uniformly from those.
+        draw = uniform(keys_at(seed, *_places(shard, 1)))[0]
+        if characters and shard.index and draw * size >= _OVERSAMPLING * characters:
             continue
-        documents = corpus.documents(dataclasses.replace(shard, parts=parts), texts.read)[0]
-        if parts:
-            source = shard.source + file_of(documents.row)
-            numbers = numbers[np.searchsorted(parts.sources, source)]
-        else:
-            numbers = np.repeat(numbers, len(documents))
-        _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
-        places = np.arange(len(numbers)) - np.repeat(first, counts)
-        draws = uniform(keys_at(seed + 1, numbers, places)).tolist()
+        documents = corpus.documents(shard, texts.read)[0]
+        draws = uniform(keys_at(seed + 1, *_places(shard, len(documents)))).tolist()
         holders = set(finder.find(documents.texts).text.tolist()) if finder else set[int]()
         for i, text in enumerate(documents.texts.to_pylist()):
             if i in holders:
@@ -304,12 +288,17 @@ def sample_texts(
             if not characters:
                 yield text
                 continue
-            heapq.heappush(sample, (-draws[i], begin, i, text[:characters]))
+            heapq.heappush(sample, (-draws[i], shard.index, i, text[:characters]))
             total += len(text[:characters])
             while total - len(sample[0][-1]) >= characters:
                 total -= len(heapq.heappop(sample)[-1])
     for *_, text in sorted(sample, key=lambda each: each[1:3]):
         yield text
+
+
+def _places(shard: Shard, n: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The shard's number [n] and the numbers of its first n texts, by which chance draws."""
+    return np.full(n, shard.index, np.uint64), np.arange(n)
 
 
 def sample_pairs(

@@ -6,7 +6,6 @@ import copy
 import json
 import re
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from corpusfit.core.artifacts import is_local, remove, writing
+from corpusfit.core.artifacts import remove, writing
 from corpusfit.core.errors import (
     CorpusfitError,
     ModelError,
@@ -306,7 +305,7 @@ def save_model(
     """Write a folder that `AutoModel.from_pretrained` and every model setting can open."""
     # Each file is written atomically, `config.json` last, so a folder with `config.json` is
     # complete.
-    aside = folder / "saving" if is_local(folder) else Path(tempfile.mkdtemp(prefix="corpusfit-"))
+    aside = folder / "saving"
     remove(aside)
     try:
         aside.mkdir(parents=True)
