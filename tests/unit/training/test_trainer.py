@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 import shutil
-import threading
 from functools import partial
 from types import SimpleNamespace
 
@@ -19,7 +18,7 @@ from corpusfit.core.artifacts import writing
 from corpusfit.core.errors import ChangedInputError, StorageError, TrainingError, UsageError
 from corpusfit.training import trainer
 from corpusfit.training.batches import Feed
-from corpusfit.training.folder import Checkpoints, State, copied, save_weights
+from corpusfit.training.folder import State, save_weights
 from corpusfit.training.objectives.mlm import MaskedLM
 from corpusfit.training.plan import TrainPlan
 from corpusfit.training.schedule import Updates, out_of_patience
@@ -708,7 +707,6 @@ def test_as_many_checkpoints_are_kept_as_asked_for(tmp_path, minutes):
 
 
 def test_an_unfinished_checkpoint_does_not_count_among_those_kept(tmp_path, minutes):
-    """An unfinished checkpoint is not counted in the number to keep."""
     words = {"checkpoint_minutes": 1.0, "max_steps": 9, "checkpoints": 2}
     with pytest.raises(Stopped):
         train(training_of(tmp_path, **words), Stopping(6))
@@ -718,7 +716,7 @@ def test_an_unfinished_checkpoint_does_not_count_among_those_kept(tmp_path, minu
     work = training_of(tmp_path, **words)
     parameters = dict(work.network.predictor.model.named_parameters())
     optimizer = torch.optim.AdamW(parameters.values())
-    work.checkpoints.write(State(7, (0, 0), [], []), copied(parameters, optimizer))
+    work.checkpoints.write(State(7, (0, 0), [], []), parameters, optimizer)
     assert sorted(p.name for p in folder.iterdir()) == ["step-00000004", "step-00000007"]
 
 
@@ -731,7 +729,7 @@ def test_a_state_comes_back_as_it_was(tmp_path):
         p.grad = torch.ones_like(p)
     optimizer.step()
     state = State(3, (0, 12), history, [0.1, float(np.float32(0.1))])
-    work.checkpoints.write(state, copied(parameters, optimizer))
+    work.checkpoints.write(state, parameters, optimizer)
     found = work.checkpoints.newest(pytest.fail)
     assert found == state
 
@@ -754,29 +752,6 @@ def test_weights_are_written_as_safetensors_writes_them(tmp_path):
 
     assert (tmp_path / "weights").read_bytes() == expected
     assert digest == hashlib.sha256(expected).hexdigest()
-
-
-def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, minutes, monkeypatch):
-    """The second step is made before the first checkpoint is written; the second waits for it."""
-    second, order = threading.Event(), []
-    write = Checkpoints.write
-
-    def slow(checkpoints, state, files):
-        order.append(("begin", state.step, second.wait(30)))
-        write(checkpoints, state, files)
-        order.append(("end", state.step))
-
-    class Steps(TrainerCallback):
-        made = 0
-
-        def step(self, steps, tokens):
-            self.made += steps
-            if self.made == 2:
-                second.set()
-
-    monkeypatch.setattr(Checkpoints, "write", slow)
-    train(training_of(tmp_path, checkpoint_minutes=1.0, max_steps=4), Steps())
-    assert order == [e for step in (1, 2, 3) for e in (("begin", step, True), ("end", step))]
 
 
 @pytest.mark.slow
@@ -811,7 +786,7 @@ def test_a_kill_while_a_checkpoint_is_written_loses_only_that(tmp_path, minutes,
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 4])
 def test_a_full_disk_ends_the_training_with_a_sentence(tmp_path, minutes, after):
-    """The thread that writes finds it; files may not grow, as if the disk were full."""
+    """Files may not grow, as if the disk were full."""
     resource = pytest.importorskip("resource")
     words = {"checkpoint_minutes": 1.0, "max_steps": 9}
     history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
