@@ -90,6 +90,7 @@ SETTINGS = {
         "first, where `train` has all settings.",
     ),
     "train.compile": "Leave it out: the weights are the same but for rounding.",
+    "train.texts": "Set `train.batch`, in sequences; with `data=task` the default has 256 texts.",
     "train.warmup_from": "Leave it out: the learning rate rises from 0.",
     "finetune.max_grad_norm": "Leave it out: gradients are scaled down to a norm of 1.",
     **dict.fromkeys(

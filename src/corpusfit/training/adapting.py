@@ -68,8 +68,6 @@ from corpusfit.training.plan import (
     WeightsPlan,
 )
 from corpusfit.training.presets import (
-    PASSES,
-    TASK_PASSES,
     Size,
     length_of,
     resolve_training,
@@ -261,11 +259,11 @@ def _prepare(
             chats=form,
         )
         text.figures.update({"guard": counts} if guarded else {})
-    ready = Ready(plan, texts, opened, trained_with, text, length)
+    ready = Ready(plan, texts, opened, trained_with, text, length, texts.on_task)
     if text.then is None:
         return ready
     own_plan = task_phase(plan, length)
-    phase = dataclasses.replace(ready, plan=own_plan, text=text.then, passes=TASK_PASSES)
+    phase = dataclasses.replace(ready, plan=own_plan, text=text.then, on_task=True)
     return dataclasses.replace(ready, then=phase)
 
 
@@ -425,7 +423,6 @@ def estimate_adaptation(
     plan = plan.check()
     if plan.then_task.on:
         task, _ = training_splits(data, task, machine.progress)
-    field = guard_field or plan.read.text_field
     with TemporaryDirectory(prefix="corpusfit-") as scratch:
         work = Path(scratch)
         with machine.running(work) as context:
@@ -444,29 +441,21 @@ def estimate_adaptation(
             hardware = resolve(plan.train, "train")
             open_base(plan, hardware, machine.progress.warn, weights=False)
 
-        def phase(plan: AdaptPlan, sources: list[Source], read: ReadPlan, passes: int) -> Any:
-            folder = work / f"{passes} passes"
-            measured = texts.task if sources is texts.data else []
-            return _projected(
-                plan,
-                sources,
-                read,
-                passes,
-                folder,
-                guard,
-                field,
-                machine,
-                measured=(measured, texts.task_read),
-                chats=chats,
-            )
-
         # measure each phase as a training of its own
+        phase = partial(
+            _projected,
+            texts=texts,
+            work=work,
+            guard=guard,
+            guard_field=guard_field or plan.read.text_field,
+            machine=machine,
+            chats=chats,
+        )
         one = dataclasses.replace(plan, then_task=ThenTaskPlan())
-        first = phase(one, texts.data or texts.task, texts.read, PASSES)
+        first = phase(one, on_task=texts.on_task)
         if not plan.then_task.on:
-            return dict(first)
-        second_plan = task_phase(plan, first["length"])
-        second = phase(second_plan, texts.task, texts.task_read, TASK_PASSES)
+            return first
+        second = phase(task_phase(plan, first["length"]), on_task=True)
     summed = ("max_steps", "seconds", "around_s", "disk_mb")
     both = {name: first[name] + second[name] for name in summed}
     both["step_s"] = both["seconds"] / both["max_steps"]
@@ -479,23 +468,27 @@ def estimate_adaptation(
 
 def _projected(
     plan: AdaptPlan,
-    sources: list[Source],
-    read: ReadPlan,
-    passes: int,
+    *,
+    on_task: bool,
+    texts: TrainingInputs,
     work: Path,
     guard: Sequence[str],
     guard_field: str,
     machine: Machine,
-    *,
-    measured: tuple[list[Source], ReadPlan],
     chats: bool,
 ) -> dict[str, Any]:
-    """Project one phase from a few measured steps; `measured` are the task's texts."""
+    """Project one phase from a few measured steps, on the data or on the task's texts."""
+    work = work / ("on task" if on_task else "on data")
     pairs = plan.objective.kind.columns == 2
+    sources, read = (texts.task, texts.task_read) if on_task else (texts.data, texts.read)
     sample, share = _sample(sources, read, work, pairs=pairs, chats=chats)
-    task, task_share = [], 1.0
-    if measured[0] and not (chats or pairs):
-        name, task_share = _sample(*measured, work / TASK, pairs=pairs, chats=False)
+    data, task, task_share = [sample], [], 1.0
+    if on_task:
+        data, task = [TASK], [sample]
+    elif texts.task and not (chats or pairs):
+        name, task_share = _sample(
+            texts.task, texts.task_read, work / TASK, pairs=False, chats=False
+        )
         task = [name]
     short = dataclasses.replace(
         plan.train, max_steps=_STEPS, epochs=None, evaluations=1, keep="last"
@@ -509,7 +502,7 @@ def _projected(
     began = time.perf_counter()
     manifest = adapt(
         small,
-        [sample],
+        data,
         work / "model",
         task=task,
         guard=guard,
@@ -517,18 +510,18 @@ def _projected(
         machine=quiet,
     ).manifest
     around = time.perf_counter() - began - clock.trained
-    counts = manifest["counts"]["data"]
+    counts = manifest["counts"][TASK if on_task else "data"]
     trained = counts["tokens"] - counts.get("first_tokens", 0)
     sampled = (trained, manifest["rows"], manifest["chunks"])
     # extrapolate the sample by its share of the stored bytes
     tokens, rows, chunks = (round(n / share) for n in sampled)
     parameters, length = manifest["parameters"], manifest["training"]["length"]
     size = Size(tokens, rows, chunks, parameters, length, manifest["device"])
-    train, summary = resolve_training(plan, size, passes)
+    train, summary = resolve_training(plan, size, on_task=on_task)
     steps, step_s = train.max_steps or 0, clock.step()
     # Each text gives at most one held-out sequence; of the data one in twenty gives one.
     sequences = min(plan.mix.heldout, counts["texts"] / share / 20)
-    if measured[0]:
+    if texts.task and not on_task:
         most = plan.mix.task_sequences or plan.mix.heldout
         known = manifest["counts"][TASK]["texts"] / task_share if task else most
         sequences += min(most, known)

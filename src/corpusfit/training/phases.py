@@ -40,7 +40,7 @@ from corpusfit.training.models import (
 )
 from corpusfit.training.packing import Packing, find_packing
 from corpusfit.training.plan import TASK, AdaptPlan, ModelPlan
-from corpusfit.training.presets import PASSES, Size, resolve_training
+from corpusfit.training.presets import Size, resolve_training
 from corpusfit.training.schedule import evaluations, kept_measurement
 from corpusfit.training.tokenising import ChatTokens
 from corpusfit.training.trainer import Heldout, TrainerCallback, Training, train
@@ -65,7 +65,7 @@ class Ready:
     objective: Objective
     text: TrainingText  # chunks to train on and to measure on
     length: int  # tokens in a sequence
-    passes: int = PASSES  # passes over the text of the default number of steps
+    on_task: bool = False  # whether these are the task's own texts
     # the second phase, on the task's texts, if any; it trains the model of the first
     then: Ready | None = None
 
@@ -116,7 +116,7 @@ def assemble_training(
         max_length=opened.max_length,
         device=hardware.kind,
     )
-    settings, summary = resolve_training(plan, size, ready.passes)
+    settings, summary = resolve_training(plan, size, on_task=ready.on_task)
     # Reference: Kish (1965), Survey Sampling, section 11.7 (the effective sample size).
     w = text.train.weight.astype(np.float64)
     effective = float(w.sum()) ** 2 / float(w @ w)

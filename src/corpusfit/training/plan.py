@@ -266,16 +266,8 @@ class TrainPlan(Group, group="train"):
         Option(
             "Sequences per step, over all devices and micro-batches",
             "batch",
-            default="16 on a CPU and 256 on a GPU; for a sentence encoder, 16 and 64",
-            above=0,
-        ),
-    ] = None
-    texts: Annotated[
-        int | None,
-        Option(
-            "Texts per training step, in place of `train.batch`; a long text that is cut into "
-            "several parts counts as several",
-            default="none; 256 with `data=task`",
+            default="16 on a CPU and 256 on a GPU; for a sentence encoder, 16 and 64; with "
+            "`data=task`, enough for 256 texts, of which a long one that is cut counts as several",
             above=0,
         ),
     ] = None
@@ -552,8 +544,6 @@ class AdaptPlan(Settings):
         settings["objective"]["options"] = dataclasses.asdict(self.objective.own)
         both = self.objective.kind.columns == 2  # whichever side is read first
         settings["read"] = (self.read.sides()[0] if both else self.read).identity()
-        if self.train.batch is not None:
-            settings["train"]["texts"] = None  # decides nothing
         return settings
 
     def _check_together(self) -> None:

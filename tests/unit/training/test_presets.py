@@ -9,7 +9,6 @@ from corpusfit.core.errors import UsageError
 from corpusfit.training.api import ADAPT, build_plan
 from corpusfit.training.plan import AdaptPlan, TrainPlan
 from corpusfit.training.presets import (
-    TASK_PASSES,
     Size,
     length_of,
     resolve_training,
@@ -33,7 +32,7 @@ def test_the_tasks_own_text():
     train = plan.train
     assert (train.epochs, train.max_steps, train.keep) == (100, None, "best")
     assert train.evaluations == 100
-    assert (train.batch, train.texts, train.length) == (None, 256, 128)
+    assert (train.batch, train.length) == (None, 128)
     assert plan.train.max_steps is None
     assert plan_of(data="elsewhere").train == TrainPlan()
 
@@ -44,12 +43,8 @@ def test_the_second_phase_has_the_settings_of_tapt():
     second, tapt = task_phase(plan, 128), plan_of("task").train
     assert (second.weights.policy, second.then_task.on) == ("off", False)
     train = second.train
-    assert (train.learning_rate, train.texts, train.length) == (
-        tapt.learning_rate,
-        tapt.texts,
-        tapt.length,
-    )
-    assert (train.keep, tapt.epochs, train.warmup_steps) == (tapt.keep, TASK_PASSES, 0.2)
+    assert (train.learning_rate, train.length) == (tapt.learning_rate, tapt.length)
+    assert (train.keep, tapt.epochs, train.warmup_steps) == (tapt.keep, 100, 0.2)
 
 
 @pytest.mark.parametrize(
@@ -59,10 +54,11 @@ def test_the_second_phase_has_the_settings_of_tapt():
 def test_a_step_over_the_tasks_text_is_256_texts(rows, texts, batch):
     """Section 4: "batch size 256", whether texts are packed, as here four to a row, or not."""
     size = dataclasses.replace(HERE, rows=rows, texts=texts)
-    found = resolve_training(plan_of("task"), size)[0]
+    found = resolve_training(plan_of("task"), size, on_task=True)[0]
     assert (found.batch, found.max_steps) == (batch, math.ceil(100 * rows / batch))
-    assert resolve_training(task_phase(plan_of(then_task=True), 64), size)[0].batch == batch
-    assert resolve_training(plan_of("task", batch=9), size)[0].batch == 9
+    second = task_phase(plan_of(then_task=True), 64)
+    assert resolve_training(second, size, on_task=True)[0].batch == batch
+    assert resolve_training(plan_of("task", batch=9), size, on_task=True)[0].batch == 9
 
 
 @pytest.mark.parametrize(
@@ -73,7 +69,7 @@ def test_the_second_phase_is_bounded_as_the_first(rows, device, steps):
     """100 passes in steps of 64, at least 50 and at most what the device's default allows."""
     second = task_phase(plan_of(then_task=True), 128)
     size = dataclasses.replace(HERE, rows=rows, texts=4 * rows, device=device)
-    assert resolve_training(second, size, TASK_PASSES)[0].max_steps == steps
+    assert resolve_training(second, size, on_task=True)[0].max_steps == steps
 
 
 def test_a_second_phase_is_part_of_a_plans_identity():
