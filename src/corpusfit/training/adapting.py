@@ -354,11 +354,6 @@ def _opened(
         f"{len(new.words):,} words join the vocabulary{examples}; the data's words take "
         f"{new.shorter:.1%} fewer tokens."
     )
-    if new.passed:
-        progress.note(
-            f"{len(new.passed):,} frequent words cannot join it, as the tokenizer has them as "
-            f"pieces of other words or cannot read them as one token: {', '.join(new.passed)}."
-        )
     return add_words(base, new, plan.objective.name)
 
 

@@ -464,15 +464,8 @@ _INSTEAD = {
     "save_total_limit": "train.checkpoints",
     "seed": "seed",
     "use_cpu": "train.device",
-    **{
-        name: f"train.{name}"
-        for name in (
-            *("adam_beta2", "learning_rate", "lr_scheduler_type", "max_grad_norm", "max_steps"),
-            *("warmup_steps", "weight_decay"),
-        )
-    },
 }
-"""Settings of `adapt` in place of other arguments of `TrainingArguments`."""
+"""Settings of `adapt` in place of arguments of `TrainingArguments` that have another name."""
 
 
 @dataclass(frozen=True)
@@ -491,8 +484,9 @@ class TrainerPlan(Group, group="trainer"):
         """Raise `UsageError` for an argument that `adapt` does not hand on, or of another type."""
         for name, value in self.options.items():
             setting = f"`trainer.{name}`"
-            if name in _INSTEAD:
-                cure = f"Set `{_INSTEAD[name]}` instead."
+            own = f"train.{name}" if name in vars(TrainPlan()) else ""
+            if instead := _INSTEAD.get(name, own):
+                cure = f"Set `{instead}` instead."
                 raise bad_setting(setting, "left out, as `adapt` decides it", value, cure)
             if name not in _OF_TRAINER:
                 near = difflib.get_close_matches(name, _OF_TRAINER, n=1)
