@@ -106,16 +106,10 @@ class Passes:
         self._taken = self.chunks.length + np.int32(overhead)
         self._last: tuple[int, Rows] | None = None
 
-    def fill(self, number: int) -> float:
-        """Share of a pass that is tokens, special tokens included; the rest is padding."""
-        # Unpacked rows are as long as the longest row of their batch.
-        rows = self.rows(number)
-        taken = self._taken[rows.order]
-        if self._pack:
-            return int(taken.sum()) / (len(rows) * self.length)
-        starts = np.union1d([0], np.arange(self._head(number), len(rows), self._batch))
-        longest = np.maximum.reduceat(taken, starts).astype(np.int64)
-        return int(taken.sum()) / int(longest @ np.diff(starts, append=len(rows)))
+    def fill(self) -> float:
+        """Share of packed rows that is tokens, special tokens included; the rest is padding."""
+        rows = self.rows(0)
+        return int(self._taken[rows.order].sum()) / (len(rows) * self.length)
 
     def rows(self, number: int) -> Rows:
         """The rows of a pass, by its number from 0; the last result is cached."""

@@ -182,7 +182,7 @@ def assemble_training(
         "micro_tokens": rows * ready.length,
         "processes": accelerator.num_processes,
         "packed": bool(packing),
-        "fill": round(passes.fill(0), 4) if packing else None,
+        "fill": round(passes.fill(), 4) if packing else None,
         **{role: [source_as_dict(s) for s in getattr(ready.texts, role)] for role in ROLES},
         "counts": text.figures,
         "chunks": len(text.train),
