@@ -33,7 +33,7 @@ OFTEN = {
     "embed.embedder": "Another encoder, perhaps multilingual, for methods that read embeddings",
     "cut.unit": "`document` scores and selects whole rows, such as conversations",
     "objective.name": "`causal` for a decoder; `tsdae` for a sentence encoder",
-    "train.max_steps": "Train longer or less; `--time 30min` sets it by the clock",
+    "train.max_steps": "Train longer or less; `--dry-run` says how long a step takes",
     "train.learning_rate": "Lower it if the loss on the task's text rises",
     "adapter.kind": "`lora` trains small matrices and leaves the model's weights as they are",
 }

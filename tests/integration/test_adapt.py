@@ -132,39 +132,13 @@ def test_of_a_loss_that_rises_the_best_measured_model_is_kept(adapt, selections,
     assert now.manifest["losses"]["before"] == base.manifest["losses"]["before"]
 
 
-def test_a_time_decides_on_the_steps_once(adapt, data, monkeypatch):
-    """The steps that the first call measured are those of the second, whatever is measured then."""
-    measured = {"step_s": 1.0, "max_steps": 1_000, "around_s": 10.0}
-    monkeypatch.setattr(adapting, "estimate_adaptation", lambda *_, **__: measured)
-    timed = {"max_steps": None, "time": 50}
-    first = adapt(**timed)
-    assert first.manifest["training"]["max_steps"] == int(0.85 * 50 - 10)
-    measured["step_s"] = 9.0
-    assert adapt(**timed).manifest["training"] == first.manifest["training"]
-    measured |= {"step_s": 0.01, "max_steps": 7}
-    assert adapt("few", **timed).manifest["training"]["max_steps"] == 7
-
-
-def test_a_time_counts_every_measurement_of_held_out_losses(monkeypatch, data, tiny_lm, inline):
+def test_a_dry_run_counts_every_measurement_of_held_out_losses(monkeypatch, data, tiny_lm, inline):
     """By hand: of 120 texts 6 are held out, and 5 of the task; 4 measurements, 14 in the trial."""
     monkeypatch.setattr(adapting._StepClock, "measurement", 14e6)
     settings = [*ON_CPU, "mix.heldout=16", "mix.task_sequences=5", "train.evaluations=3"]
     words = {"model": str(tiny_lm), "data": data, "task": data, "batch": 4, "length": 32}
     facts = corpusfit.adapt.dry_run(**words, settings=settings, machine=inline)
     assert facts["around_s"] == pytest.approx(4 * (6 + 5) * 1e6, rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        ({"max_steps": None, "time": 0.01}, "time"),
-        ({"max_steps": 3, "time": "1h"}, r"train\.max_steps"),
-    ],
-)
-def test_a_time_that_cannot_be_kept_is_refused(adapt, words, named, tmp_path):
-    with pytest.raises(UsageError, match=named):
-        adapt(**words)
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_selection_is_all_that_has_to_be_named(adapt, selections, inline, tiny_lm):

@@ -46,8 +46,6 @@ def adapt(run: Adapted, out: str) -> None:
         --replay INPUT: General texts to mix in against forgetting; repeatable (default: none)
         --guard INPUT: Leave out training texts that contain one of these held-out texts:
             {GUARD}
-        --time TIME: About how long the training may take, such as 30min; lowers the default of
-            --max-steps to fit (default: none)
         --track NAME: Log metrics to tensorboard, wandb or mlflow (default: none)
     """
     show_adapted(run.manifest, out)

@@ -40,6 +40,8 @@ GONE = {
     "clusters --no-report": "It writes no page: leave the option out, and read clusters.csv.",
     "run --no-report": "It writes no page: leave the option out, and read table.md or table.csv.",
     "rank --seeds": "It compares by held-out bits: leave the option out.",
+    "adapt --time": "Run it with `--dry-run`, which says how long a step takes, then with "
+    "`--max-steps`.",
     "evaluate --time": "Run it with `--dry-run`, which says how long it takes, then with fewer "
     "`--seeds`.",
     "report DIR DIR": "A page shows one run: run `corpusfit report` for each folder.",

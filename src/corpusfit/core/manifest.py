@@ -221,21 +221,6 @@ class OutFolder:
             self._clear()
         self._write_identity(identity)
 
-    def decided(self, by: Any, decide: Callable[[], int]) -> int:
-        """A number that measured speed decides once, so that a resumed run keeps it.
-
-        Args:
-            by: the time that the user gave, and all else that the number depends on but the speed.
-            decide: measures, and returns the number.
-        """
-        path, key = self.work / "time.json", digest(by)
-        stored = read_object(path) if path.exists() else {}
-        if key not in stored:
-            stored[key] = decide()
-            self.claim()
-            write_bytes(path, json.dumps(stored).encode())
-        return int(stored[key])
-
     def differs(self, identity: Mapping[str, Any], *, overwrite: bool) -> bool:
         """Whether `begin` would delete an earlier run; raises as `begin` does, writes nothing."""
         if not (self.work / "run.json").exists():

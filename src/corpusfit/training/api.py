@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from corpusfit.core.artifacts import local_folder_path
-from corpusfit.core.engine.pace import SAFE_SHARE, format_duration, parse_duration
-from corpusfit.core.errors import bad_setting, require_one_process
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.training.plan import TASK, AdaptPlan
 from corpusfit.training.presets import TAPT
@@ -100,7 +98,6 @@ def adapt(
     guard_field: str = "",
     plan: AdaptPlan | Path | str | None = None,
     settings: Sequence[str] = (),
-    time: str | float = "",
     track: str = "",
     callbacks: Sequence[Any] = (),
     overwrite: bool = False,
@@ -120,8 +117,6 @@ def adapt(
             dev and test splits), or files.
         guard_field: text field of the `guard` files (default: that of `data`).
         plan: a plan, or a TOML file with settings.
-        time: about how long the training may take, such as "30min", or seconds; sets
-            `train.max_steps`, from a measured step, to at most their default.
         track: tracker to log metrics to: tensorboard, wandb or mlflow.
         callbacks: `transformers.TrainerCallback`s, which see the training and may stop it.
         machine: where to tokenize, and where to show progress.
@@ -142,47 +137,14 @@ def adapt(
         **options,
     )
     from corpusfit.training import adapting
-    from corpusfit.training.folder import AdaptFolder
 
     folder = local_folder_path(out, "`out`")
-    if time:
-        for name in ("max_steps", "epochs"):
-            if (value := getattr(built.train, name)) is not None:
-                cure = "The time decides on the steps."
-                raise bad_setting(f"`train.{name}`", "left out with `time`", value, cure)
-        require_one_process("adapt with `time`")
-        seconds = parse_duration("`time`", time)
-        by = seconds, built.as_dict(), texts, others["replay"]
-        steps = AdaptFolder(folder).decided(
-            by, lambda: _steps_within(seconds, built, texts, others)
-        )
-        built = built.with_value("train.max_steps", steps)
     return adapting.adapt(
         built, texts, folder, track=track, callbacks=callbacks, overwrite=overwrite, **others
     )
 
 
-def _steps_within(seconds: float, plan: AdaptPlan, texts: list[str], others: dict[str, Any]) -> int:
-    """The training steps for a time, and never more than the plan's own number."""
-    from corpusfit.training import adapting
-
-    measured = adapting.estimate_adaptation(plan, texts, **others)
-    step, around = measured["step_s"], measured["around_s"]
-    steps = int((SAFE_SHARE * seconds - around) / step)
-    if steps < 1:
-        needed = format_duration((around + step) / SAFE_SHARE)
-        raise bad_setting(
-            "`time`",
-            f"at least {needed}: {format_duration(around)} to open, measure and write, and "
-            f"{format_duration(step)} for a step",
-            format_duration(seconds),
-            "Or set a smaller `train.batch` or `train.length`, or measure less with a smaller "
-            "`mix.heldout` and fewer `train.evaluations`.",
-        )
-    return min(steps, int(measured["max_steps"]))
-
-
-@dry_run(adapt, without=("out", "time", "track", "callbacks", "overwrite"))
+@dry_run(adapt, without=("out", "track", "callbacks", "overwrite"))
 def estimate_adaptation(**options: Any) -> dict[str, Any]:
     """Dry run of `adapt`, measured over a few steps; takes `adapt`'s arguments.
 
