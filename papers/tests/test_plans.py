@@ -71,9 +71,8 @@ def test_domain_clusters_trains_as_its_figure_5():
     assert train.warmup_steps == 4_000  # from 0, and not from 1e-7
     assert (plan.objective.own.pair_tokens, train.batch, train.length) == (4_096, 5, 100)
     assert (train.epochs, train.evaluations, train.patience, train.keep) == (200, 200, 10, "best")
-    whole, words = resolve_training(plan, Size(10_000, 30, 900, 10**6, 512, "cpu"))
+    whole, _ = resolve_training(plan, Size(10_000, 30, 900, 10**6, 512, "cpu"))
     assert whole.max_steps == 30 * 200 / 5
-    assert "5 batches of at most 4,096 tokens" in words
 
 
 @pytest.mark.parametrize("path", sorted(PLANS.glob("*.toml")), ids=lambda path: path.stem)

@@ -242,7 +242,7 @@ def test_unusable_data_is_an_error():
         passes(chunks([0, 0]))
     with pytest.raises(EmptyInputError, match=r"Check `replay`\.$"):
         passes(chunks([5]), chunks([0]), 0.1)
-    with pytest.raises(InputError, match=r"weights\.alpha"):
+    with pytest.raises(InputError, match=r"choose\.alpha"):
         passes(chunks([5, 5], [0, 0]), draw=True)
     for bad in (-0.5, np.nan, np.inf):
         with pytest.raises(InputError, match="weight"):
