@@ -83,10 +83,10 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
         for group in optimizer.param_groups:
             group["betas"] = (arguments.adam_beta1, work.plan.adam_beta2)
             group["eps"] = arguments.adam_epsilon
-        if at.step:
-            made = {"last_epoch": at.step - 1, "_step_count": at.step}
-            schedule.load_state_dict(schedule.state_dict() | made)
-            schedule.step()
+            group["lr"] = loop.updates.rate(at.step)
+        rates = [group["lr"] for group in optimizer.param_groups]
+        made = {"last_epoch": at.step, "_step_count": at.step + 1, "_last_lr": rates}
+        schedule.load_state_dict(schedule.state_dict() | made)
         with _unchanged(model):
             super().__init__(
                 model,
