@@ -25,20 +25,20 @@ import corpusfit
 from harness import machine, put
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
-SHARP = ("weights.c=5.0", "weights.alpha=-1.28")
+SHARP = ("choose.c=5.0", "choose.alpha=-1.28")
 """A lambda that gives weight to about a tenth of the corpus: alpha is its lower edge."""
 
-CELLS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "selected": ("top", "off", ()),
-    "random part": ("random", "off", ()),
-    "whole corpus": ("pile", "off", ()),
-    "lambda": ("pile", "lambda", SHARP),
-    "resample": ("pile", "resample", SHARP),
-    "mask+lambda": ("top", "mask+lambda", ()),
-    "lambda, C = 1": ("pile", "lambda", ()),
-    "resample, C = 1": ("pile", "resample", ()),
+CELLS = {
+    "selected": ("top", "off"),
+    "random part": ("random", "off"),
+    "whole corpus": ("pile", "off"),
+    "lambda": ("sharp", "lambda"),
+    "resample": ("sharp", "resample"),
+    "mask+lambda": ("top", "mask+lambda"),
+    "lambda, C = 1": ("pile", "lambda"),
+    "resample, C = 1": ("pile", "resample"),
 }
-"""By name of a cell: selection, use of the weights, and their settings."""
+"""By name of a cell: selection, and use of the weights."""
 
 LAST = 6
 """Cells from here on run after all seeds of the others."""
@@ -54,7 +54,7 @@ def main() -> None:
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in CELLS}
     for names in (list(CELLS)[:LAST], list(CELLS)[LAST:]):
         for seed, name in itertools.product(range(asked.seeds), names):
-            selection, weights, settings = CELLS[name]
+            selection, weights = CELLS[name]
             cell = name.replace(" ", "_").replace(",", "").replace("=", "")
             run = corpusfit.adapt(
                 model=str(asked.model),
@@ -64,7 +64,7 @@ def main() -> None:
                 weights=weights,
                 max_steps=asked.steps,
                 seed=seed,
-                settings=("train.evaluations=1", *settings),
+                settings=("train.evaluations=1",),
             )
             m = run.manifest
             kept = ("losses", "seconds", "tokens", "chunks", "effective_chunks", "fill")
@@ -85,12 +85,13 @@ def main() -> None:
 def selected(asked: argparse.Namespace) -> dict[str, Path]:
     """The selections that the cells train on; existing ones are reused."""
     given = {"target": asked.task / "train.jsonl.zst", "corpus": asked.pile}
-    out = {name: asked.work / f"select-{name}" for name in ("top", "random", "pile")}
+    out = {name: asked.work / f"select-{name}" for name in ("top", "random", "pile", "sharp")}
     corpusfit.select(**given, out=out["top"], fraction=asked.fraction, embedder="static")
     corpusfit.select(**given, out=out["random"], fraction=asked.fraction, method="random")
-    if not (out["pile"] / "manifest.json").exists():
-        shutil.copytree(out["top"], out["pile"], dirs_exist_ok=True)
-        corpusfit.choose(out["pile"], weights="continuous")
+    for name, settings in (("pile", ()), ("sharp", SHARP)):
+        if not (out[name] / "manifest.json").exists():
+            shutil.copytree(out["top"], out[name], dirs_exist_ok=True)
+            corpusfit.choose(out[name], weights="continuous", settings=settings)
     return out
 
 

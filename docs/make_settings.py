@@ -32,7 +32,7 @@ OFTEN = {
     "method.name": "`corpusfit rank` compares methods",
     "embed.embedder": "Another encoder, perhaps multilingual, for methods that read embeddings",
     "cut.unit": "`document` scores and selects whole rows, such as conversations",
-    "objective.name": "`causal` for a decoder; others for translation and sentence encoders",
+    "objective.name": "`causal` for a decoder; `tsdae` for a sentence encoder",
     "train.max_steps": "Train longer or less; `--dry-run` says how long a step takes",
     "train.learning_rate": "Lower it if the loss on the task's text rises",
     "adapter.kind": "`lora` trains small matrices and leaves the model's weights as they are",

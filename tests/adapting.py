@@ -70,7 +70,7 @@ def stored(folder, texts):
     offsets = np.concatenate([[0], np.cumsum([len(t) for t in texts])]).astype(np.int64)
     ids = np.array([i for text in texts for i in text], np.uint16)
     plain = np.ones(n, np.float32)
-    part = Part(["texts.jsonl"], np.arange(n), ids, offsets, plain, plain)
+    part = Part(["texts.jsonl"], np.arange(n), ids, offsets, plain)
     write_part(folder, 0, part, {"rejects": []})
     return Tokens.open(folder)
 

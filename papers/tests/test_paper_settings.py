@@ -51,7 +51,6 @@ TRANSFORMER = {
     "adapt.train.learning_rate": 5e-4,
     "adapt.train.lr_scheduler_type": "inverse_sqrt",
     "adapt.train.warmup_steps": 4_000,
-    "adapt.train.warmup_from": 1e-7,
     "adapt.train.adam_beta2": 0.98,
     "adapt.train.weight_decay": 0.0,
     "adapt.train.max_steps": None,

@@ -68,7 +68,7 @@ def test_domain_clusters_trains_as_its_figure_5():
         0.2,
     )
     assert (train.learning_rate, train.lr_scheduler_type) == (5e-4, "inverse_sqrt")
-    assert (train.warmup_steps, train.warmup_from) == (4_000, 1e-7)
+    assert train.warmup_steps == 4_000  # from 0, and not from 1e-7
     assert (plan.objective.own.pair_tokens, train.batch, train.length) == (4_096, 5, 100)
     assert (train.epochs, train.evaluations, train.patience, train.keep) == (200, 200, 10, "best")
     whole, _ = resolve_training(plan, Size(10_000, 30, 900, 10**6, 512, "cpu"))

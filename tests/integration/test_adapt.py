@@ -10,6 +10,7 @@ import time
 
 import numpy as np
 import pytest
+import zstandard
 from journeys import killed, prose, stamps, write_rows
 
 import corpusfit
@@ -21,7 +22,7 @@ from corpusfit.core.errors import (
     TrainingError,
     UsageError,
 )
-from corpusfit.training import adapting, tokenising
+from corpusfit.training import adapting
 from corpusfit.training.objectives.mlm import MaskedLM
 from corpusfit.training.schedule import no_room_error
 from corpusfit.training.tokenising import TokeniseTexts
@@ -131,39 +132,13 @@ def test_of_a_loss_that_rises_the_best_measured_model_is_kept(adapt, selections,
     assert now.manifest["losses"]["before"] == base.manifest["losses"]["before"]
 
 
-def test_a_time_decides_on_the_steps_once(adapt, data, monkeypatch):
-    """The steps that the first call measured are those of the second, whatever is measured then."""
-    measured = {"step_s": 1.0, "max_steps": 1_000, "around_s": 10.0}
-    monkeypatch.setattr(adapting, "estimate_adaptation", lambda *_, **__: measured)
-    timed = {"max_steps": None, "time": 50}
-    first = adapt(**timed)
-    assert first.manifest["training"]["max_steps"] == int(0.85 * 50 - 10)
-    measured["step_s"] = 9.0
-    assert adapt(**timed).manifest["training"] == first.manifest["training"]
-    measured |= {"step_s": 0.01, "max_steps": 7}
-    assert adapt("few", **timed).manifest["training"]["max_steps"] == 7
-
-
-def test_a_time_counts_every_measurement_of_held_out_losses(monkeypatch, data, tiny_lm, inline):
+def test_a_dry_run_counts_every_measurement_of_held_out_losses(monkeypatch, data, tiny_lm, inline):
     """By hand: of 120 texts 6 are held out, and 5 of the task; 4 measurements, 14 in the trial."""
     monkeypatch.setattr(adapting._StepClock, "measurement", 14e6)
     settings = [*ON_CPU, "mix.heldout=16", "mix.task_sequences=5", "train.evaluations=3"]
     words = {"model": str(tiny_lm), "data": data, "task": data, "batch": 4, "length": 32}
     facts = corpusfit.adapt.dry_run(**words, settings=settings, machine=inline)
     assert facts["around_s"] == pytest.approx(4 * (6 + 5) * 1e6, rel=1e-3)
-
-
-@pytest.mark.parametrize(
-    ("words", "named"),
-    [
-        ({"max_steps": None, "time": 0.01}, "time"),
-        ({"max_steps": 3, "time": "1h"}, r"train\.max_steps"),
-    ],
-)
-def test_a_time_that_cannot_be_kept_is_refused(adapt, words, named, tmp_path):
-    with pytest.raises(UsageError, match=named):
-        adapt(**words)
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_selection_is_all_that_has_to_be_named(adapt, selections, inline, tiny_lm):
@@ -298,19 +273,17 @@ def test_a_selections_texts_are_tokenised_once(adapt, inline, selections, monkey
     assert again.manifest["weights"] == first.manifest["weights"]
 
 
-def test_a_part_of_a_selection_in_ranges_gives_the_same_weights(
-    adapt, inline, selections, monkeypatch, tmp_path
-):
-    words = {"data": selections / "continuous", "weights": "lambda"}
-    whole = adapt("whole", machine=type(inline)(cache=tmp_path / "cache"), **words)
-    monkeypatch.setattr(tokenising, "_RANGES", 50)
-    monkeypatch.setattr(tokenising, "_SHORTEST", 1)
-    machine = type(inline)(cache=tmp_path / "another")
-    ranges = adapt("ranges", machine=machine, **words)
-    assert len(list(tmp_path.glob("another/tokens/*/part-*"))) > 50
-    assert len(list(tmp_path.glob("cache/tokens/*/part-*"))) < 10
-    assert ranges.manifest["weights"] == whole.manifest["weights"]
-    assert ranges.history() == whole.history()
+@pytest.mark.parametrize("damage", ["a line less", "cut off"])
+def test_a_selection_that_lost_texts_is_refused(adapt, selections, tmp_path, damage):
+    folder = shutil.copytree(selections / "top", tmp_path / "top")
+    part = folder / "selected/part-00000.jsonl.zst"
+    data = part.read_bytes()[:-20]
+    if damage == "a line less":
+        lines = zstandard.ZstdDecompressor().decompress(part.read_bytes()).splitlines(keepends=True)
+        data = zstandard.ZstdCompressor().compress(b"".join(lines[1:]))
+    part.write_bytes(data)
+    with pytest.raises(InputError, match=re.escape(str(folder / "selected"))):
+        adapt(data=folder)
 
 
 @pytest.mark.slow

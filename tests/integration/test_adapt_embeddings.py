@@ -104,8 +104,7 @@ def test_pooling_and_normalization_stay_those_of_the_base(adapt):
 
 def test_a_second_phase_trains_what_the_first_leaves(adapt, jsonl):
     own = jsonl("own.jsonl", prose("task", 40, seed=7, most=20))
-    steps = ["then_task.max_steps=3", "then_task.batch=4", "then_task.evaluations=2"]
-    run = adapt("out", "tsdae", steps, task=own, then_task=True)
+    run = adapt("out", "tsdae", ["then_task.max_steps=3"], task=own, then_task=True)
     assert [phase["phase"] for phase in run.manifest["phases"]] == ["data", "task"]
     assert (run.path / "1_Pooling/config.json").is_file()
 

@@ -9,9 +9,7 @@ from journeys import digests, prose, scores
 import corpusfit
 from corpusfit import text
 from corpusfit.core.errors import ChangedInputError
-from corpusfit.core.plan import ReadPlan
 from corpusfit.scoring import table
-from corpusfit.training.inputs import TrainingInputs, sample_texts
 
 
 @pytest.fixture
@@ -117,16 +115,6 @@ def test_split_and_contamination_are_those_of_each_file_alone(
     assert set(leaks.rows) >= {"2/05.jsonl", "2/08.jsonl"}
     assert leaks.splits == leaks_apart.splits
     assert leaks.examples == leaks_apart.examples
-
-
-def test_a_sample_for_a_tokenizer_is_that_of_each_file_alone(small, tmp_path, monkeypatch):
-    source = text.find([str(small)], ReadPlan(), spool=tmp_path, role="data")
-    given = TrainingInputs(source, [], []), 0, ["words"], 8_000
-    together = list(sample_texts(*given))
-    monkeypatch.setattr(text, "packed", text.shards)
-
-    assert together == list(sample_texts(*given))
-    assert 0 < len(together) < 360
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 pytest.importorskip("accelerate", reason="the extra train is not installed")
 SETTINGS = ["train.device=cpu", "train.precision=fp32", "train.evaluations=2"]
-SECOND = {"max_steps": 5, "batch": 3, "learning_rate": 3e-3, "evaluations": 5}
+SECOND = {"max_steps": 5, "learning_rate": 3e-3}
 THEN = [f"then_task.{name}={value}" for name, value in SECOND.items()]
 OFTEN = "train.checkpoint_minutes=1e-9"
 
@@ -60,9 +60,8 @@ def test_both_phases_are_the_two_commands_run_by_hand(adapt, jsonl, own, words):
     both = adapt("both", [*settings, *THEN], task=own, then_task=True, **words)
     first = adapt("first", settings, task=own, **words)
     by_hand = {"data": "task", "task": own, "model": first.path}
-    second = {k: v for k, v in SECOND.items() if k != "evaluations"}
-    evaluations = f"train.evaluations={SECOND['evaluations']}"
-    after = adapt("second", [*settings, evaluations], **{**words, **by_hand, **second})
+    by_hand |= {"batch": None, **SECOND}
+    after = adapt("second", [*settings, "train.evaluations=20"], **{**words, **by_hand})
     found, phases = both.manifest, both.manifest["phases"]
     assert found["weights"] == after.manifest["weights"]
     assert phases[0]["weights"] == first.manifest["weights"]
@@ -138,7 +137,7 @@ def test_killed_in_both_phases_it_ends_with_the_same_bytes(
     """SIGKILL at a random moment of each phase."""
 
     def command(out):
-        settings = [*SETTINGS, OFTEN, "then_task.max_steps=60", "then_task.batch=4"]
+        settings = [*SETTINGS, OFTEN, "then_task.max_steps=60"]
         return (
             *("adapt", "--model", tiny_lm, "--data", data, "--task", own, "--then-task"),
             *("--out", tmp_path / out, "--max-steps", 60, "--batch", 4, "--length", 32),
@@ -202,8 +201,7 @@ def test_held_out_texts_are_in_neither_phase(adapt, own):
         ({"task": ()}, UsageError, "`task"),
         ({"adapter": "lora"}, UsageError, r"adapter\.save=merged"),
         ({"then_task": None, "settings": ["then_task.max_steps=3"]}, UsageError, "`then_task.on"),
-        ({"settings": ["then_task.keep=worst"]}, UsageError, r"then_task\.keep"),
-        ({"one": True}, EmptyInputError, r"then_task\.keep=last"),
+        ({"one": True}, EmptyInputError, "`task"),
         ({"all": True}, EmptyInputError, "`guard"),
     ],
 )
@@ -218,12 +216,6 @@ def test_what_cannot_be_trained_is_said_before_the_first_phase(
     with pytest.raises(error, match=said):
         adapt(**words)
     assert not (tmp_path / "out/.corpusfit/first").exists()
-
-
-def test_one_text_is_enough_to_keep_the_last_model(adapt, jsonl):
-    one = jsonl("one.jsonl", prose("task", 1, seed=7))
-    run = adapt(settings=[*THEN, "then_task.keep=last"], task=one, then_task=True)
-    assert run.manifest["phases"][1]["losses"]["after"].keys() == {"data"}
 
 
 @pytest.mark.slow

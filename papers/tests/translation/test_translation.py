@@ -44,8 +44,7 @@ def stored_pairs(folder, pairs):
     ids = np.array([i for text in both for i in text], np.uint16)
     keys = np.arange(2 * len(pairs), dtype=np.uint64).reshape(-1, 2)
     begins = np.array([len(a) for a, _ in ended])
-    scores = np.ones(len(pairs), np.float32)
-    part = Part(["pairs.tsv"], np.arange(len(pairs)), ids, offsets, keys, scores, begins)
+    part = Part(["pairs.tsv"], np.arange(len(pairs)), ids, offsets, keys, begins)
     write_part(folder, 0, part, {"rejects": []})
     return PairTokens.open(folder)
 

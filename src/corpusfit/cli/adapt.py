@@ -38,13 +38,12 @@ def adapt(run: Adapted, out: str) -> None:
     launch -m` before the command.
 
     Options:
-        --data INPUT: Texts or aligned pairs to train on: the folder of a selection, `task` (the
-            task's own texts), or {INPUTS}
+        --data INPUT: Texts to train on: the folder of a selection, `task` (the task's own texts),
+            or {INPUTS}
         --out FOLDER: Folder for the model; a stopped training resumes there
         --task INPUT: Task texts for measuring the loss and, with --then-task, for training;
             repeatable (default: the target of the selection in --data)
-        --replay INPUT: General texts or pairs to mix in against forgetting; repeatable (default:
-            none)
+        --replay INPUT: General texts to mix in against forgetting; repeatable (default: none)
         --guard INPUT: Leave out training texts that contain one of these held-out texts:
             {GUARD}
         --track NAME: Log metrics to tensorboard, wandb or mlflow (default: none)

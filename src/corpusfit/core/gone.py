@@ -89,8 +89,20 @@ SETTINGS = {
     "fit.shares": "Give files whose numbers of texts have these shares.",
     "mix.task_heldout": "Leave it out: a tenth of the task's texts is held out.",
     "then_task.epochs": "Set `then_task.max_steps`.",
+    **dict.fromkeys(
+        ("then_task.batch", "then_task.keep", "then_task.evaluations"),
+        "Train in two commands: without `then_task`, then with `data=task` on the model of the "
+        "first, where `train` has all settings.",
+    ),
     "train.compile": "Leave it out: the weights are the same but for rounding.",
+    "train.texts": "Set `train.batch`, in sequences; with `data=task` the default has 256 texts.",
+    "train.warmup_from": "Leave it out: the learning rate rises from 0.",
     "finetune.max_grad_norm": "Leave it out: gradients are scaled down to a norm of 1.",
+    **dict.fromkeys(
+        ("weights.c", "weights.alpha"),
+        "Set `choose.c` and `choose.alpha` where the weights are given: for instance `corpusfit "
+        "choose OUT --weights continuous --set choose.c=5 --out SHARP`, and train on SHARP.",
+    ),
     "preset": "Pass the file of the paper's settings, such as `--plan papers/plans/tadpole.toml`; "
     "`--data task` alone sets those of TAPT.",
     "shots": "Leave it out; only `few_shot` had it.",

@@ -36,7 +36,7 @@ from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training.adapter import trainable_parameters
 from corpusfit.training.plan import TrainPlan
-from corpusfit.training.schedule import Updates, kept_memory, naming_memory_errors, rate_at
+from corpusfit.training.schedule import Updates, kept_memory, naming_memory_errors
 
 if TYPE_CHECKING:
     import torch
@@ -186,7 +186,7 @@ class _FineTuning:
             loss = updates.make(step, key, partial(self._gradient, rows), diverged)
             total += loss * len(rows.targets)
             labeled += len(rows.targets)
-            self.words.decay_factor *= 1.0 - rate_at(step, train_plan) * train_plan.weight_decay
+            self.words.decay_factor *= 1.0 - updates.rate(step) * train_plan.weight_decay
         self.learned += n
         self.spent += time.perf_counter() - began
         return float(total) / max(1, labeled)

@@ -36,7 +36,6 @@ from corpusfit.fitting.schedule import FEWEST, Schedule
 from corpusfit.fitting.work import (
     BATCH,
     BATCH_OF_CHATS,
-    MEASURED,
     SEQUENCES,
     Request,
     Work,
@@ -46,8 +45,7 @@ from corpusfit.selection.result import Selection
 from corpusfit.text.context import Machine
 from corpusfit.text.fields import fields_in
 from corpusfit.text.same_text import text_keys
-from corpusfit.training import adapting
-from corpusfit.training.api import ADAPT, build_plan
+from corpusfit.training.api import adapt
 from corpusfit.training.models import MODEL, fingerprint
 from corpusfit.training.objectives import load as load_objective
 from corpusfit.training.plan import ALL, TASK
@@ -77,17 +75,6 @@ def _length(plan: EvaluatePlan) -> int:
     return size_for(resolve_device("auto", "train"), sizes)[1]
 
 
-def _ending_when_measured() -> Any:
-    """A callback that ends a training when the losses are measured with which it begins."""
-    from transformers import TrainerCallback
-
-    class Ending(TrainerCallback):  # type: ignore[misc]
-        def on_evaluate(self, *_: Any, metrics: Mapping[str, float], **__: Any) -> None:
-            raise _MeasuredError(metrics[f"eval_{TASK}_loss"])
-
-    return Ending()
-
-
 def _free_gpu() -> None:
     """Give the memory of measured models back: a program may train on the same GPU."""
     import torch
@@ -106,7 +93,7 @@ class _Stages(WarningCollector):
 
 
 class _MeasuredError(Exception):
-    """Raised to end a training before its first step, with the loss on the task's text."""
+    """Ends a training before its first step, with the loss on the task's text."""
 
 
 class OutsideWork(Work):
@@ -284,34 +271,37 @@ class OutsideWork(Work):
 
     def _loss(self, model: str, seed: int) -> float:
         """The loss of a model on held-out text of the task, as a training measures it."""
-        options = {
-            "model": model,
-            "objective": self.objective,
-            "length": _length(self.plan),
-            "text_field": self.request.corpus_field,
-            "loss_on": self.plan.task.loss_on or ALL,
-            "seed": seed,
-        }
-        # an adapter that changes nothing yet: then no memory is needed to train all weights
-        settings = [*MEASURED["settings"], "mix.heldout=1", "adapter.kind=lora"]
-        plan = build_plan(ADAPT, None, settings, options)
-        quiet = dataclasses.replace(self.machine, progress=Progress())
+        from transformers import TrainerCallback
+
+        class Measured(TrainerCallback):  # type: ignore[misc]
+            def on_evaluate(self, *_: Any, metrics: Mapping[str, float], **__: Any) -> None:
+                raise _MeasuredError(metrics[f"eval_{TASK}_loss"])
+
+        # other held-out losses would only cost time, and with an adapter, which changes nothing
+        # yet, no memory is needed to train all weights
+        settings = [f"mix.task_sequences={SEQUENCES}", "mix.heldout=1", "adapter.kind=lora"]
         loss = math.nan
         with (
             self.machine.progress.showing("measure the loss", 0),
             self.machine.scratch() as scratch,
         ):
             try:
-                adapting.adapt(
-                    plan,
-                    [str(self.target)],
-                    scratch / "measured",
+                adapt(
+                    model=model,
+                    data=[str(self.target)],
                     task=[str(self.heldout)],
-                    machine=quiet,
-                    callbacks=[_ending_when_measured()],
+                    out=scratch / "measured",
+                    objective=self.objective,
+                    length=_length(self.plan),
+                    text_field=self.request.corpus_field,
+                    loss_on=self.plan.task.loss_on or ALL,
+                    seed=seed,
+                    settings=settings,
+                    callbacks=[Measured()],
+                    machine=dataclasses.replace(self.machine, progress=Progress()),
                 )
-            except _MeasuredError as e:
-                (loss,) = e.args
+            except _MeasuredError as measured:
+                (loss,) = measured.args
         _free_gpu()
         return loss
 

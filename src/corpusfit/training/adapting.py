@@ -22,7 +22,7 @@ from corpusfit.core.artifacts import remove, user_path, write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import Finished, digest, locked, source_identity, versions
-from corpusfit.core.plan import ReadPlan
+from corpusfit.core.plan import PAIR, ReadPlan
 from corpusfit.core.types import Document, Source
 from corpusfit.embed.folders import require_extra
 from corpusfit.embed.hardware import Hardware, resolve
@@ -35,12 +35,7 @@ from corpusfit.training import adapters
 from corpusfit.training.adapter import require_adaptable
 from corpusfit.training.chats import Chats
 from corpusfit.training.contract import Objective
-from corpusfit.training.data import (
-    cluster_weighted,
-    require_suitable,
-    sharpness,
-    training_text,
-)
+from corpusfit.training.data import require_suitable, sharpness, training_text
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import (
     TrainingInputs,
@@ -73,8 +68,6 @@ from corpusfit.training.plan import (
     WeightsPlan,
 )
 from corpusfit.training.presets import (
-    PASSES,
-    TASK_PASSES,
     Size,
     length_of,
     resolve_training,
@@ -266,11 +259,11 @@ def _prepare(
             chats=form,
         )
         text.figures.update({"guard": counts} if guarded else {})
-    ready = Ready(plan, texts, opened, trained_with, text, length)
+    ready = Ready(plan, texts, opened, trained_with, text, length, texts.on_task)
     if text.then is None:
         return ready
     own_plan = task_phase(plan, length)
-    phase = dataclasses.replace(ready, plan=own_plan, text=text.then, passes=TASK_PASSES)
+    phase = dataclasses.replace(ready, plan=own_plan, text=text.then, on_task=True)
     return dataclasses.replace(ready, then=phase)
 
 
@@ -284,7 +277,6 @@ def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> di
         **{role: source_identity(getattr(texts, role)) for role in ROLES},
         **({} if decides else {"task": {}}),
         "lambda": list(sharpness(plan, texts)),
-        **({"clusters": 1} if plan.weights.policy != "off" and cluster_weighted(texts) else {}),
         "base": opened.fingerprint,
         "versions": {"corpusfit": versions()["corpusfit"]},
     }
@@ -362,11 +354,6 @@ def _opened(
         f"{len(new.words):,} words join the vocabulary{examples}; the data's words take "
         f"{new.shorter:.1%} fewer tokens."
     )
-    if new.passed:
-        progress.note(
-            f"{len(new.passed):,} frequent words cannot join it, as the tokenizer has them as "
-            f"pieces of other words or cannot read them as one token: {', '.join(new.passed)}."
-        )
     return add_words(base, new, plan.objective.name)
 
 
@@ -431,7 +418,6 @@ def estimate_adaptation(
     plan = plan.check()
     if plan.then_task.on:
         task, _ = training_splits(data, task, machine.progress)
-    field = guard_field or plan.read.text_field
     with TemporaryDirectory(prefix="corpusfit-") as scratch:
         work = Path(scratch)
         with machine.running(work) as context:
@@ -450,30 +436,21 @@ def estimate_adaptation(
             hardware = resolve(plan.train, "train")
             open_base(plan, hardware, machine.progress.warn, weights=False)
 
-        def phase(plan: AdaptPlan, sources: list[Source], read: ReadPlan, passes: int) -> Any:
-            folder = work / f"{passes} passes"
-            measured = texts.task if sources is texts.data else []
-            return _projected(
-                plan,
-                sources,
-                read,
-                passes,
-                folder,
-                guard,
-                field,
-                machine,
-                measured=(measured, texts.task_read),
-                chats=chats,
-                selected=texts.selected,
-            )
-
         # measure each phase as a training of its own
+        phase = partial(
+            _projected,
+            texts=texts,
+            work=work,
+            guard=guard,
+            guard_field=guard_field or plan.read.text_field,
+            machine=machine,
+            chats=chats,
+        )
         one = dataclasses.replace(plan, then_task=ThenTaskPlan())
-        first = phase(one, texts.data or texts.task, texts.read, PASSES)
+        first = phase(one, on_task=texts.on_task)
         if not plan.then_task.on:
-            return dict(first)
-        second_plan = task_phase(plan, first["length"])
-        second = phase(second_plan, texts.task, texts.task_read, TASK_PASSES)
+            return first
+        second = phase(task_phase(plan, first["length"]), on_task=True)
     summed = ("max_steps", "seconds", "around_s", "disk_mb")
     both = {name: first[name] + second[name] for name in summed}
     both["step_s"] = both["seconds"] / both["max_steps"]
@@ -486,24 +463,27 @@ def estimate_adaptation(
 
 def _projected(
     plan: AdaptPlan,
-    sources: list[Source],
-    read: ReadPlan,
-    passes: int,
+    *,
+    on_task: bool,
+    texts: TrainingInputs,
     work: Path,
     guard: Sequence[str],
     guard_field: str,
     machine: Machine,
-    *,
-    measured: tuple[list[Source], ReadPlan],
     chats: bool,
-    selected: tuple[str, int] | None,
 ) -> dict[str, Any]:
-    """Project one phase from a few measured steps; `measured` are the task's texts."""
+    """Project one phase from a few measured steps, on the data or on the task's texts."""
+    work = work / ("on task" if on_task else "on data")
     pairs = plan.objective.kind.columns == 2
+    sources, read = (texts.task, texts.task_read) if on_task else (texts.data, texts.read)
     sample, share = _sample(sources, read, work, pairs=pairs, chats=chats)
-    task, task_share = [], 1.0
-    if measured[0] and not (chats or pairs):
-        name, task_share = _sample(*measured, work / TASK, pairs=pairs, chats=False)
+    data, task, task_share = [sample], [], 1.0
+    if on_task:
+        data, task = [TASK], [sample]
+    elif texts.task and not (chats or pairs):
+        name, task_share = _sample(
+            texts.task, texts.task_read, work / TASK, pairs=False, chats=False
+        )
         task = [name]
     short = dataclasses.replace(
         plan.train, max_steps=_STEPS, epochs=None, evaluations=1, keep="last"
@@ -517,7 +497,7 @@ def _projected(
     began = time.perf_counter()
     manifest = adapt(
         small,
-        [sample],
+        data,
         work / "model",
         task=task,
         guard=guard,
@@ -525,18 +505,18 @@ def _projected(
         machine=quiet,
     ).manifest
     around = time.perf_counter() - began - clock.trained
-    counts = manifest["counts"]["data"]
+    counts = manifest["counts"][TASK if on_task else "data"]
     trained = counts["tokens"] - counts.get("first_tokens", 0)
     sampled = (trained, manifest["rows"], manifest["chunks"])
     # extrapolate the sample by its share of the stored bytes
     tokens, rows, chunks = (round(n / share) for n in sampled)
     parameters, length = manifest["parameters"], manifest["training"]["length"]
     size = Size(tokens, rows, chunks, parameters, length, manifest["device"])
-    train, summary = resolve_training(plan, size, passes, selected)
+    train, summary = resolve_training(plan, size, on_task=on_task)
     steps, step_s = train.max_steps or 0, clock.step()
     # Each text gives at most one held-out sequence; of the data one in twenty gives one.
     sequences = min(plan.mix.heldout, counts["texts"] / share / 20)
-    if measured[0]:
+    if texts.task and not on_task:
         most = plan.mix.task_sequences or plan.mix.heldout
         known = manifest["counts"][TASK]["texts"] / task_share if task else most
         sequences += min(most, known)
@@ -565,30 +545,27 @@ def _sample(
     sources: list[Source], read: ReadPlan, work: Path, *, pairs: bool, chats: bool
 ) -> tuple[str, float]:
     """Write the first texts of the data; returns the file, and its share of the stored bytes."""
-    texts: list[str] = []
-    others: list[str] = []
-    rows: list[dict[str, Any]] = []  # of conversations and completions
-    first, second = read.sides() if pairs else (read, read)
-    seen = 0
+    plans = read.sides() if pairs else (read,)
+    rows: list[dict[str, Any]] = []
+    seen, characters = 0, 0
     for shard in corpus.shards(sources, read):
         seen = sum(s.size for s in sources[: shard.source]) + shard.position
         if chats:
             documents = [row for row in corpus.rows(shard, read) if isinstance(row, Document)]
-            texts += [document.text for document in documents]
             rows += [document.fields or {read.text_field: document.text} for document in documents]
+            characters += sum(len(document.text) for document in documents)
         else:
-            texts += corpus.documents(shard, first)[0].texts.to_pylist()
-        if pairs:
-            others += corpus.documents(shard, second)[0].texts.to_pylist()
-        if sum(map(len, texts)) >= _SAMPLED:
+            columns = [corpus.documents(shard, plan)[0].texts.to_pylist() for plan in plans]
+            rows += [dict(zip(PAIR, texts, strict=False)) for texts in zip(*columns, strict=True)]
+            characters += sum(map(len, columns[0]))
+        if characters >= _SAMPLED:
             break
     share = min(1.0, seen / max(1, sum(s.size for s in sources)))
     if pairs:
-        for name, side in (("source", texts), ("target", others)):
-            lines = (" ".join(text.splitlines()) + "\n" for text in side)
-            write_bytes(work / f"sample.{name}", "".join(lines).encode())
-        return f"pair:{work / 'sample.source'},{work / 'sample.target'}", share
+        path = work / "sample.tsv"
+        lines = ["\t".join(" ".join(text.split()) for text in row.values()) for row in rows]
+        write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
+        return f"pair:{path}", share
     path = work / "sample.jsonl"
-    rows = rows or [{"text": text} for text in texts]
     write_bytes(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return str(path), share

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,8 +84,8 @@ class Passes:
             )
         if not chunks.weight.any():
             raise InputError(
-                "All relevance weights of the data are 0, so nothing would be learned. Set a lower "
-                "`weights.alpha`, or train with `weights.policy=off`."
+                "All relevance weights of the data are 0, so nothing would be learned. Select with "
+                "a lower `choose.alpha`, or train with `weights.policy=off`."
             )
         self._own, self._draw, self._pack, self._arrange = len(chunks), draw, pack, arrange
         self.length, self._batch, self._seed = length, batch, seed
@@ -108,16 +106,10 @@ class Passes:
         self._taken = self.chunks.length + np.int32(overhead)
         self._last: tuple[int, Rows] | None = None
 
-    def fill(self, number: int) -> float:
-        """Share of a pass that is tokens, special tokens included; the rest is padding."""
-        # Unpacked rows are as long as the longest row of their batch.
-        rows = self.rows(number)
-        taken = self._taken[rows.order]
-        if self._pack:
-            return int(taken.sum()) / (len(rows) * self.length)
-        starts = np.union1d([0], np.arange(self._head(number), len(rows), self._batch))
-        longest = np.maximum.reduceat(taken, starts).astype(np.int64)
-        return int(taken.sum()) / int(longest @ np.diff(starts, append=len(rows)))
+    def fill(self) -> float:
+        """Share of packed rows that is tokens, special tokens included; the rest is padding."""
+        rows = self.rows(0)
+        return int(self._taken[rows.order].sum()) / (len(rows) * self.length)
 
     def rows(self, number: int) -> Rows:
         """The rows of a pass, by its number from 0; the last result is cached."""
@@ -227,7 +219,6 @@ class Feed:
 
 
 PADDING = -1
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -423,23 +414,3 @@ def lay_pairs(
         token_rows.kind[r, len(one) : end] = 1
         token_rows.scale[r] = chunk_tokens.scale[chunk]
     return replace(token_rows, follows=follows)
-
-
-class Prefetch(Generic[T]):
-    """Step numbers and batches; a thread makes each batch while the previous one is trained on."""
-
-    def __init__(self, make: Callable[[int], T], first: int, last: int) -> None:
-        self._make, self._first, self._last = make, first, last
-        self.waited = 0.0  # seconds in which no batch was ready
-
-    def __iter__(self) -> Iterator[tuple[int, T]]:
-        with ThreadPoolExecutor(1, "batches") as pool:
-            waiting = pool.submit(self._make, self._first) if self._first < self._last else None
-            for step in range(self._first, self._last):
-                assert waiting is not None  # noqa: S101
-                began = perf_counter()
-                batch = waiting.result()
-                self.waited += perf_counter() - began
-                more = step + 1 < self._last
-                waiting = pool.submit(self._make, step + 1) if more else None
-                yield step, batch

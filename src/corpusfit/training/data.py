@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -11,19 +13,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import is_local
-from corpusfit.core.errors import EmptyInputError, bad_setting
+from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
+from corpusfit.core.types import Source
 from corpusfit.kernels.chance import uniform, value_keys
-from corpusfit.scoring import table
 from corpusfit.selection.choosing import moments, relevance
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.text.context import RunContext
+from corpusfit.selection.result import read_selected
+from corpusfit.text.context import RunContext, local_cache
 from corpusfit.training.chats import Chats
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.plan import TASK, AdaptPlan
-from corpusfit.training.tokenising import PairTokens, Range, Tokenising, Tokens, read_selected
+from corpusfit.training.tokenising import PairTokens, Tokenising, Tokens
 
 _TEXT, _CHUNK = range(2)  # streams of random numbers
 _OF_TASK = 0.1  # share of the task's texts to hold out where they are trained on
@@ -141,7 +143,7 @@ def training_text(
     # selection's sample of its corpus: texts of the sample that are trained on are left out,
     # but longer segments that contain one are not found. Both phases of `--then-task` measure
     # the same held-out texts.
-    cache_place = (context.cache if is_local(context.cache) else folder.work) / "tokens"
+    cache_place = local_cache(context.cache) / "tokens"
     pairs = plan.objective.name if plan.objective.kind.columns == 2 else ""
     tokenizer = folder.pair_tokenizer if pairs or chats else folder.tokenizer
     tokenising = Tokenising(texts.read, tokenizer, cache_place, end, context, pairs, length, chats)
@@ -154,8 +156,9 @@ def training_text(
         share, name = _OF_TASK, TASK
         max_heldout = plan.mix.task_sequences or plan.mix.heldout
     else:
-        tokenise = tokenising.selected if texts.selection else tokenising.corpus
-        data, figures["data"] = tokenise("data", texts.data)
+        data, figures["data"] = tokenising.corpus("data", texts.data)
+        if texts.selection is not None and texts.folder is not None:
+            require_all_selected(data, texts.selection, texts.folder)
         share, name = 0.05, "data"
         max_heldout = plan.mix.heldout
     chunks = chunks_of(data, length, weights_of(plan, data, texts))
@@ -205,7 +208,7 @@ def training_text(
     if not plan.then_task.on:
         return whole
     then = exclude_keys(then, task.keys, _keys(heldout))
-    _require_task_text(then, plan, measured=TASK in heldout)
+    _require_task_text(then, measured=TASK in heldout)
     second = dataclasses.replace(whole, tokens=(task, *others), train=then)
     return dataclasses.replace(whole, then=second)
 
@@ -224,7 +227,7 @@ def _require_text(tokens: Tokens, figures: dict[str, Any]) -> None:
         )
 
 
-def _require_task_text(chunks: Chunks, plan: AdaptPlan, *, measured: bool) -> None:
+def _require_task_text(chunks: Chunks, *, measured: bool) -> None:
     """Raise `EmptyInputError` without text for the second phase, or to choose its best model."""
     if not len(chunks):
         raise EmptyInputError(
@@ -232,10 +235,10 @@ def _require_task_text(chunks: Chunks, plan: AdaptPlan, *, measured: bool) -> No
             "the task's dev or test split, or equals a held-out text. Name other texts, or leave "
             "out `then_task.on`."
         )
-    if not measured and plan.then_task.keep == "best":
+    if not measured:
         raise EmptyInputError(
             "`task` has only one distinct text, so none can be held out to choose the best model. "
-            "Name more texts, or pass `then_task.keep=last`."
+            "Name more texts."
         )
 
 
@@ -284,42 +287,38 @@ def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
         raise bad_setting("`weights.policy`", allowed, policy, cure)
 
 
+def require_all_selected(tokens: Tokens, manifest: dict[str, Any], folder: Path) -> None:
+    """Raise `InputError` unless a finished selection has all of its texts."""
+    selected = manifest["selected"]["rows"]
+    if len(tokens) != selected:
+        raise InputError(
+            f"{folder / 'selected'} has {len(tokens):,} of the {selected:,} texts that "
+            "`corpusfit select` wrote. Run the selection again, with another `out`."
+        )
+
+
+def selected_numbers(parts: Sequence[Source], name: str) -> NDArray[np.float32]:
+    """float32 [n]: the score or the weight of each text of a selection, from its files."""
+    texts = itertools.chain.from_iterable(read_selected(Path(part.url)) for part in parts)
+    return np.array([text[name] for text in texts], np.float32)
+
+
 def weights_of(plan: AdaptPlan, tokens: Tokens, texts: TrainingInputs) -> NDArray[np.float32]:
     """float32 [n]: the relevance weight of each text, 1 with --weights off."""
     # Reference: TADPOLE, section 3.2 (lambda) and appendix E.
     if plan.weights.policy == "off":
         return np.ones(len(tokens), np.float32)
-    assert texts.folder is not None  # noqa: S101  checked by `require_suitable`
+    if plan.weights.policy != "mask+lambda":  # the selection stored lambda
+        return selected_numbers(texts.data, "weight")
+    # over the corpus, the best of its segments would all have nearly the same lambda
+    scores = selected_numbers(texts.data, "score")
     c, alpha = sharpness(plan, texts)
-    if plan.weights.policy == "mask+lambda":
-        # over the corpus, the best of its segments would all have nearly the same lambda
-        over = moments([tokens.scores])
-    else:
-        paths = (path for _, path in table.parts(SelectionFolder(texts.folder).scores))
-        columns = (table.read_columns(p, "score", "copy") for p in paths)
-        over = moments(np.asarray(scores, np.float32)[copy == 0] for scores, copy in columns)
-    weights = relevance(tokens.scores, over, c=c, alpha=alpha)
-    chosen = cluster_weighted(texts)
-    if not chosen:
-        return weights
-    # The selection stored lambda times a factor for the text's clusters. `c` and `alpha` may differ
-    # here, so divide by the stored lambda to recover the factor.
-    stored = [read_selected(Range(Path(part.url)), (), "weight")[2] for part in texts.data]
-    lambdas = relevance(tokens.scores, over, c=chosen["c"], alpha=chosen["alpha"])
-    factors = np.concatenate(stored) / np.maximum(lambdas, np.finfo(np.float32).tiny)
-    return (weights * factors).astype(np.float32)
-
-
-def cluster_weighted(texts: TrainingInputs) -> dict[str, Any]:
-    """Settings of a continuous selection whose weights are balanced by cluster; else empty."""
-    chosen: dict[str, Any] = texts.selection["plan"]["choose"] if texts.selection else {}
-    return chosen if chosen.get("balance") and chosen["policy"] == "continuous" else {}
+    return relevance(scores, moments([scores]), c=c, alpha=alpha)
 
 
 def sharpness(plan: AdaptPlan, texts: TrainingInputs) -> tuple[float, float]:
-    """C and alpha of lambda, from the plan or else the selection; zeros without weights."""
+    """C and alpha of the selection's lambda; zeros without weights."""
     if plan.weights.policy == "off" or texts.selection is None:
         return 0.0, 0.0
     chosen = texts.selection["plan"]["choose"]
-    c = chosen["c"] if plan.weights.c is None else plan.weights.c
-    return c, chosen["alpha"] if plan.weights.alpha is None else plan.weights.alpha
+    return chosen["c"], chosen["alpha"]

@@ -54,7 +54,7 @@ class AdaptFolder(OutFolder):
 
     def free(self) -> None:
         """Delete the files that only a resumed training needs."""
-        remove(self.checkpoints, self.first, self.work / "tokens", self.pair_tokenizer)
+        remove(self.checkpoints, self.first, self.pair_tokenizer)
         remove(self.best, self.tokenizer, self.general, self.guard, self.settled)
 
 
@@ -83,13 +83,18 @@ class Checkpoints:
     folder: Path  # folder that only this process writes to
     keep: int  # number of checkpoints to keep
 
-    def write(self, state: State, files: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
-        """Write a checkpoint of `copied` files, then remove old, unfinished and newer ones."""
-        mark = self._mark(state.step)
-        digests = {
-            name: save_weights(mark.with_name(name), tensors) for name, tensors in files.items()
+    def write(
+        self, state: State, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any
+    ) -> None:
+        """Write a checkpoint, then remove old, unfinished and newer ones."""
+        moments = {
+            f"{name}/{key}": value
+            for name, parameter in parameters.items()
+            for key, value in optimizer.state[parameter].items()
         }
-        self._finish(state, digests)
+        folder = self._mark(state.step).parent
+        files = {"weights.safetensors": parameters, "moments.safetensors": moments}
+        self._finish(state, {name: save_weights(folder / name, of) for name, of in files.items()})
 
     def shards(self, step: int) -> Path:
         """The folder of a checkpoint that several processes write together."""
@@ -156,22 +161,6 @@ class Checkpoints:
     def _steps(self) -> list[int]:
         matches = map(_STEP.fullmatch, names_in(self.folder))
         return sorted(int(match[1]) for match in matches if match)
-
-
-def copied(
-    parameters: Mapping[str, torch.nn.Parameter], optimizer: Any
-) -> dict[str, dict[str, torch.Tensor]]:
-    """Copies of the tensors of a checkpoint's files in the main memory: the step may go on."""
-    moments = {
-        f"{name}/{key}": value
-        for name, parameter in parameters.items()
-        for key, value in optimizer.state[parameter].items()
-    }
-    files = {"weights.safetensors": parameters, "moments.safetensors": moments}
-    return {
-        file: {name: t.detach().to("cpu", copy=True) for name, t in tensors.items()}
-        for file, tensors in files.items()
-    }
 
 
 def save_weights(path: Path, tensors: Mapping[str, torch.Tensor]) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import folder_path, is_local
@@ -23,9 +24,9 @@ from corpusfit.core.errors import (
     InputError,
     bad_setting,
 )
-from corpusfit.core.manifest import OutFolder, undamaged
-from corpusfit.core.plan import OF_A_TEXT, PAIR, ChoosePlan, Plan, ReadPlan
-from corpusfit.core.types import Document, Parts, Source, file_of
+from corpusfit.core.manifest import undamaged
+from corpusfit.core.plan import OF_A_TEXT, PAIR, Plan, ReadPlan
+from corpusfit.core.types import Document, Shard, Source
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.chance import keys_at, uniform
 from corpusfit.selection.folder import SelectionFolder
@@ -36,8 +37,8 @@ from corpusfit.training.models import LoadedModel
 from corpusfit.training.plan import ALL, COMPLETION, TASK, AdaptPlan
 
 _OVERSAMPLING = 3
-_AMOUNTS = ("fraction", "fraction_of", "segments", "tokens", "threshold")
 _FIRST_ROWS = 1_000
+_LARGER = 4  # times a row of the corpus, as a line of a selection may be
 _FIELD = re.compile(r"\{([^{}]+)\}")
 
 
@@ -54,24 +55,6 @@ class TrainingInputs:
     # how the task's rows become texts; a selection's own setting for its target
     task_read: ReadPlan = field(default_factory=ReadPlan)
     own_task: bool = False  # whether the task is the selection's target
-
-    @property
-    def selected(self) -> tuple[str, int] | None:
-        """The command that selects again, without an amount, and the selected word pieces."""
-        if self.selection is None or self.folder is None:
-            return None
-        # `choose` takes all its settings anew. A plan of another version may have others, which
-        # must not keep the text that it selected from being read.
-        known = dataclasses.asdict(ChoosePlan())
-        stored = self.selection["plan"]["choose"]
-        same = {k: v for k, v in stored.items() if k in known and k not in _AMOUNTS}
-        words = ["corpusfit", "choose", str(self.folder), "--out", f"{self.folder}-smaller"]
-        words += [
-            word
-            for setting in Plan().with_values({"choose": same}).overrides()
-            for word in ("--set", setting)
-        ]
-        return shlex.join(words), int(self.selection["selected"]["tokens"])
 
     @property
     def on_task(self) -> bool:
@@ -97,7 +80,7 @@ def find_training_inputs(
         return TrainingInputs([], tasks, general, read=read, task_read=read)
     run = _selection(data)
     if run is None:
-        sources = find([_composed(name) for name in data], "data")
+        sources = find(data, "data")
         return TrainingInputs(sources, tasks, general, read=read, task_read=read)
     manifest = finished_selection(run, "data")
     task_read, own_task = read, not tasks
@@ -106,9 +89,10 @@ def find_training_inputs(
             task_read = Plan.from_dict(manifest["plan"]).target_read
             tasks = _targets(manifest, task_read, context)
     chosen = find([str(run.path / "selected")], "data")
+    plain = read_of_selected(manifest)
     # of pairs the other text may be read
-    aligned = bool(manifest["selected"].get("aligned"))
-    plain = ReadPlan(text_field=PAIR[aligned and read.text_field == PAIR[1]])
+    if manifest["selected"].get("aligned") and read.text_field == PAIR[1]:
+        plain = dataclasses.replace(plain, text_field=PAIR[1])
     return TrainingInputs(chosen, tasks, general, manifest, run.path, plain, task_read, own_task)
 
 
@@ -143,19 +127,6 @@ def _selection(data: Sequence[str]) -> SelectionFolder | None:
     return None
 
 
-def _composed(name: str) -> str:
-    """The text folder of a finished composition; any other input is returned as it is."""
-    run = OutFolder(folder_path(name, "`data`"))
-    if run.command() != "compose":
-        return name
-    if run.finished() is None:
-        raise InputError(
-            f"`data={name}` holds a composition that is not finished. Run the same `corpusfit "
-            "compose` again."
-        )
-    return str(run.path / "composed")
-
-
 def finished_selection(run: SelectionFolder, role: str) -> dict[str, Any]:
     """The manifest of a finished selection that is not empty; `role` names the argument."""
     manifest = run.finished()
@@ -172,6 +143,11 @@ def finished_selection(run: SelectionFolder, role: str) -> dict[str, Any]:
             f"{shlex.quote(str(run.path))} --fraction 0.2`."
         )
     return manifest
+
+
+def read_of_selected(manifest: dict[str, Any]) -> ReadPlan:
+    """How the lines of a selection are read: they hold a text and the fields that it is made of."""
+    return ReadPlan(max_row_mb=_LARGER * manifest["plan"]["read"]["max_row_mb"])
 
 
 def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> list[Source]:
@@ -297,31 +273,14 @@ def sample_texts(
     # a heap of negated draws, so that the text with the highest draw is removed first
     sample: list[tuple[float, int, int, str]] = []
     total = 0
-    end = 0
-    # Small files are read together, but drawn as the shards that they are by themselves.
-    for shard in corpus.packed(sources, texts.read):
-        parts = shard.parts
-        begin, end = end, end + (len(parts.sources) if parts else 1)
-        numbers = np.arange(begin, end, dtype=np.uint64)
-        if characters:
-            # Of a large corpus, the first shard and a random part of the others are enough. Texts
-            # are drawn uniformly from those.
-            draw = uniform(keys_at(seed, numbers, np.zeros_like(numbers)))
-            taken = (numbers == 0) | (draw * size < _OVERSAMPLING * characters)
-            numbers = numbers[taken]
-            if parts:
-                parts = Parts._make(list(itertools.compress(each, taken)) for each in parts)
-        if not len(numbers):
+    for shard in corpus.shards(sources, texts.read):
+        # Of a large corpus, the first shard and a random part of the others are enough. Texts are
+        # drawn uniformly from those.
+        draw = uniform(keys_at(seed, *_places(shard, 1)))[0]
+        if characters and shard.index and draw * size >= _OVERSAMPLING * characters:
             continue
-        documents = corpus.documents(dataclasses.replace(shard, parts=parts), texts.read)[0]
-        if parts:
-            source = shard.source + file_of(documents.row)
-            numbers = numbers[np.searchsorted(parts.sources, source)]
-        else:
-            numbers = np.repeat(numbers, len(documents))
-        _, first, counts = np.unique(numbers, return_index=True, return_counts=True)
-        places = np.arange(len(numbers)) - np.repeat(first, counts)
-        draws = uniform(keys_at(seed + 1, numbers, places)).tolist()
+        documents = corpus.documents(shard, texts.read)[0]
+        draws = uniform(keys_at(seed + 1, *_places(shard, len(documents)))).tolist()
         holders = set(finder.find(documents.texts).text.tolist()) if finder else set[int]()
         for i, text in enumerate(documents.texts.to_pylist()):
             if i in holders:
@@ -329,12 +288,17 @@ def sample_texts(
             if not characters:
                 yield text
                 continue
-            heapq.heappush(sample, (-draws[i], begin, i, text[:characters]))
+            heapq.heappush(sample, (-draws[i], shard.index, i, text[:characters]))
             total += len(text[:characters])
             while total - len(sample[0][-1]) >= characters:
                 total -= len(heapq.heappop(sample)[-1])
     for *_, text in sorted(sample, key=lambda each: each[1:3]):
         yield text
+
+
+def _places(shard: Shard, n: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The shard's number [n] and the numbers of its first n texts, by which chance draws."""
+    return np.full(n, shard.index, np.uint64), np.arange(n)
 
 
 def sample_pairs(

@@ -6,7 +6,6 @@ import copy
 import json
 import re
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from corpusfit.core.artifacts import is_local, remove, writing
+from corpusfit.core.artifacts import remove, writing
 from corpusfit.core.errors import (
     CorpusfitError,
     ModelError,
@@ -306,7 +305,7 @@ def save_model(
     """Write a folder that `AutoModel.from_pretrained` and every model setting can open."""
     # Each file is written atomically, `config.json` last, so a folder with `config.json` is
     # complete.
-    aside = folder / "saving" if is_local(folder) else Path(tempfile.mkdtemp(prefix="corpusfit-"))
+    aside = folder / "saving"
     remove(aside)
     try:
         aside.mkdir(parents=True)
@@ -338,9 +337,6 @@ class NewWords:
     words: tuple[str, ...]  # in the order of their ids
     pieces: tuple[tuple[int, ...], ...]  # token ids of each word before it is added
     shorter: float  # the share of the texts' word tokens that they save
-    # words that would save as much but that the tokenizer still splits, for instance because
-    # its vocabulary has them as a piece of other words
-    passed: tuple[str, ...] = ()
 
 
 def find_new_words(texts: Iterable[str], opened: LoadedModel, max_words: int) -> NewWords:
@@ -364,7 +360,6 @@ def find_new_words(texts: Iterable[str], opened: LoadedModel, max_words: int) ->
     saves = {word: counts[word] * (len(pieces[word]) - 1) for word in words}
     ranked = iter(sorted((w for w in words if saves[w] > 0), key=lambda w: (-saves[w], w)))
     chosen: list[str] = []
-    passed: list[str] = []
     while more := list(islice(ranked, max_words - len(chosen))):
         candidates = [*chosen, *more]
         # add all candidates to a copy, and keep those that it reads as one token in context
@@ -375,11 +370,10 @@ def find_new_words(texts: Iterable[str], opened: LoadedModel, max_words: int) ->
         sentences = [f"{_BEFORE}{word} b" for word in new]
         ids = zip(new, trial.encode_batch(sentences, add_special_tokens=False), strict=True)
         whole_words = {word for word, coded in ids if trial.token_to_id(word) in coded.ids}
-        passed += [word for word in candidates if word not in whole_words]
         chosen = [word for word in candidates if word in whole_words]
     whole = sum(counts[word] * len(pieces[word]) for word in words)
     shorter = sum(saves[word] for word in chosen) / max(1, whole)
-    return NewWords(tuple(chosen), tuple(pieces[w] for w in chosen), shorter, tuple(passed))
+    return NewWords(tuple(chosen), tuple(pieces[w] for w in chosen), shorter)
 
 
 def _added(backend: Any, words: Sequence[str]) -> list[Any]:

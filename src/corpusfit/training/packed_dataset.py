@@ -19,16 +19,15 @@ import numpy as np
 
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import ChangedInputError, bad_setting, importing
-from corpusfit.core.plan import ReadPlan
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import Machine, local_cache, machine_of
 from corpusfit.training.batches import PADDING, ChunkTokens, Passes, lay_out
-from corpusfit.training.data import chunks_of
-from corpusfit.training.inputs import finished_selection
+from corpusfit.training.data import chunks_of, require_all_selected, selected_numbers
+from corpusfit.training.inputs import finished_selection, read_of_selected
 from corpusfit.training.objectives import objective
 from corpusfit.training.plan import ObjectivePlan
 from corpusfit.training.special_tokens import backend_tokenizer, special_tokens_of
-from corpusfit.training.tokenising import Range, Tokenising, read_selected
+from corpusfit.training.tokenising import Tokenising
 
 with importing("PackedDataset", "models"):
     import torch
@@ -96,18 +95,18 @@ class PackedDataset(IterableDataset[dict[str, torch.Tensor]]):
         folder = SelectionFolder(Path(getattr(selection, "path", selection)))
         manifest = finished_selection(folder, "selection")
         with machine_of(machine, {}).running() as context:
-            sources = context.find([str(folder.selected)], ReadPlan(), "selection")
+            read = read_of_selected(manifest)
+            sources = context.find([str(folder.selected)], read, "selection")
             file = context.work / "tokenizer.json"
             write_bytes(file, backend_tokenizer(tokenizer, name).to_str().encode())
             tokenising = Tokenising(
-                ReadPlan(), file, local_cache(context.cache) / "tokens", self._special.end, context
+                read, file, local_cache(context.cache) / "tokens", self._special.end, context
             )
-            tokens, _ = tokenising.selected("selection", sources)
-        weights = np.ones(len(tokens), np.float32)
+            tokens, _ = tokenising.corpus("selection", sources)
+        require_all_selected(tokens, manifest, folder.path)
         # texts that were drawn by their weight are not weighted again
-        if manifest["plan"]["choose"]["policy"] != "resample":
-            parts = [Range(Path(source.url)) for source in sources]
-            weights = np.concatenate([read_selected(part, (), "weight")[2] for part in parts])
+        drawn = manifest["plan"]["choose"]["policy"] == "resample"
+        weights = None if drawn else selected_numbers(sources, "weight")
         passes = Passes(
             chunks_of(tokens, length - overhead, weights),
             None,

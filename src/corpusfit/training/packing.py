@@ -31,8 +31,7 @@ class Packing:
     # number of each chunk's first position; None: the model takes no positions
     positions: int | None
     # form of the mask: `boolean`, true where a token attends; `additive`, added to the
-    # attention scores; `pairs`, 1 where a token attends, without an axis for heads, as BERT
-    # models take it in transformers 4; `flat`, none, but the lengths of all chunks
+    # attention scores; `flat`, none, but the lengths of all chunks
     form: str
     causal: bool  # a token does not attend to later tokens
     window: int  # attention window of some layers; 0 if all layers attend to the whole chunk
@@ -83,8 +82,6 @@ def block_mask(
             seen = seen & (back < window if causal else back.abs() <= window)
     if form == "boolean":
         return seen
-    if form == "pairs":
-        return seen[:, 0].to(dtype)
     return torch.zeros_like(seen, dtype=dtype).masked_fill_(~seen, torch.finfo(dtype).min)
 
 
@@ -164,8 +161,7 @@ def find_packing(
         reach = getattr(config, "sliding_window", None) or 0
         windows = (0, reach) if slides and reach else (0,)
         # try likely and fast variants first
-        eager = before == "eager"
-        forms = ("additive", "boolean", "pairs") if eager else ("boolean", "additive", "pairs")
+        forms = ("additive", "boolean") if before == "eager" else ("boolean", "additive")
         for form, window, start in product(forms, windows, starts):
             packing = Packing(start, form, causal, window)
             inputs = packing.inputs(row, chunks, torch.float32)

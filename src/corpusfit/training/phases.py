@@ -40,7 +40,7 @@ from corpusfit.training.models import (
 )
 from corpusfit.training.packing import Packing, find_packing
 from corpusfit.training.plan import TASK, AdaptPlan, ModelPlan
-from corpusfit.training.presets import PASSES, Size, resolve_training
+from corpusfit.training.presets import Size, resolve_training
 from corpusfit.training.schedule import evaluations, kept_measurement
 from corpusfit.training.tokenising import ChatTokens
 from corpusfit.training.trainer import Heldout, TrainerCallback, Training, train
@@ -52,7 +52,6 @@ ROSE = "The held-out loss on"
 """How the warning of a loss that rose begins; `fit` leaves it out, as it lowers the rate itself."""
 _OF_A_PHASE = ("training", "words", "chunks", "rows", "tokens", "heldout", "losses", "weights")
 _CHECKPOINT_BYTES = 12  # per trained parameter: the weight and AdamW's two moments
-_NOTED_WAIT = 0.05  # share of the time of steps
 _MICRO_TOKENS = {"cpu": 4_096, "gpu": 16_384}
 
 
@@ -66,7 +65,7 @@ class Ready:
     objective: Objective
     text: TrainingText  # chunks to train on and to measure on
     length: int  # tokens in a sequence
-    passes: int = PASSES  # passes over the text of the default number of steps
+    on_task: bool = False  # whether these are the task's own texts
     # the second phase, on the task's texts, if any; it trains the model of the first
     then: Ready | None = None
 
@@ -117,7 +116,7 @@ def assemble_training(
         max_length=opened.max_length,
         device=hardware.kind,
     )
-    settings, summary = resolve_training(plan, size, ready.passes, ready.texts.selected)
+    settings, summary = resolve_training(plan, size, on_task=ready.on_task)
     # Reference: Kish (1965), Survey Sampling, section 11.7 (the effective sample size).
     w = text.train.weight.astype(np.float64)
     effective = float(w.sum()) ** 2 / float(w @ w)
@@ -183,7 +182,7 @@ def assemble_training(
         "micro_tokens": rows * ready.length,
         "processes": accelerator.num_processes,
         "packed": bool(packing),
-        "fill": round(passes.fill(0), 4) if packing else None,
+        "fill": round(passes.fill(), 4) if packing else None,
         **{role: [source_as_dict(s) for s in getattr(ready.texts, role)] for role in ROLES},
         "counts": text.figures,
         "chunks": len(text.train),
@@ -236,7 +235,6 @@ class TrainingProgress(TrainerCallback):
         self._measurement = measurement  # cost of measuring held-out losses, in steps
         self._recent: list[float] = []  # losses since the last held-out one
         self._before: Mapping[str, float] = {}
-        self.waiting: float | None = None  # share of the time of steps
 
     def step(self, steps: int, tokens: int) -> None:
         """Move the bar."""
@@ -269,12 +267,6 @@ class TrainingProgress(TrainerCallback):
         self._recent.clear()
         text = f"Step {record['step']:,} of {self._steps:,}: {mean}held-out loss "
         self._progress.note(text + ", ".join(parts))
-
-    def waited(self, share: float) -> None:
-        """Note the share of the time in which steps waited for rows."""
-        self.waiting = round(share, 4)
-        if share >= _NOTED_WAIT:
-            self._progress.note(f"Steps waited for rows of text in {share:.0%} of their time.")
 
     def warn(self, message: str) -> None:
         """Pass the warning on."""
@@ -352,10 +344,7 @@ class PhaseRunner:
         measurement = training.measurement
         work = steps + measurement * (1 + len(evaluations(training.plan)))
         with self.progress.showing("adapt", work, "tokens"):
-            shown = TrainingProgress(self.progress, steps, measurement)
-            history = train(training, shown)
-        # outside the identity, as `seconds`; of this process's steps if the training was resumed
-        facts["waiting"] = shown.waiting
+            history = train(training, TrainingProgress(self.progress, steps, measurement))
         # compare the first measurement with that of the weights that are kept
         measured = [r for r in history if "heldout" in r] or [{"step": 0, "heldout": {}}]
         kept, last = kept_measurement(history, training.keep), measured[-1]

@@ -25,7 +25,6 @@ TASK = "task"
 ALL, ASSISTANT, COMPLETION = "all", "assistant", "completion"
 """What the loss of a causal model is on: `objective.loss_on`."""
 WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
-KEEPS = ("auto", "last", "best")
 OF_SOME = (
     *("objective.mask", "objective.whole_word", "objective.delete", "objective.loss_on"),
     *("model.add_tokens", "model.pooling", "adapter.kind", "train.shard"),
@@ -39,7 +38,6 @@ def _left_out(setting: str, where: str, got: object, cure: str) -> UsageError:
 
 WeightDecay = Annotated[float, Option("Weight decay, except on biases and norms", minimum=0)]
 _CHARACTERS = 10_000_000  # a vocabulary hardly changes with more of the same text
-_RATE = "Highest learning rate of AdamW"
 WARMUP = "Steps over which the learning rate rises; below 1, their share of all steps"
 
 
@@ -217,20 +215,6 @@ class WeightsPlan(Group, group="weights"):
             allowed=WEIGHTS,
         ),
     ] = "off"
-    c: Annotated[
-        float | None, Option("Steepness C of lambda", default="same as in the selection", minimum=0)
-    ] = None
-    alpha: Annotated[
-        float | None,
-        Option("Midpoint of lambda, in standard deviations", default="same as in the selection"),
-    ] = None
-
-    def _check_together(self) -> None:
-        for name, value in (("c", self.c), ("alpha", self.alpha)):
-            if value is not None and self.policy == "off":
-                cure = "For example `weights.policy=lambda`."
-                allowed = "left out with `weights.policy=off`"
-                raise bad_setting(f"`weights.{name}`", allowed, value, cure)
 
 
 @dataclass(frozen=True)
@@ -283,16 +267,8 @@ class TrainPlan(Group, group="train"):
         Option(
             "Sequences per step, over all devices and micro-batches",
             "batch",
-            default="16 on a CPU and 256 on a GPU; for a sentence encoder, 16 and 64",
-            above=0,
-        ),
-    ] = None
-    texts: Annotated[
-        int | None,
-        Option(
-            "Texts per training step, in place of `train.batch`; a long text that is cut into "
-            "several parts counts as several",
-            default="none; 256 with `data=task`",
+            default="16 on a CPU and 256 on a GPU; for a sentence encoder, 16 and 64; with "
+            "`data=task`, enough for 256 texts, of which a long one that is cut counts as several",
             above=0,
         ),
     ] = None
@@ -319,7 +295,6 @@ class TrainPlan(Group, group="train"):
         ),
     ] = None
     warmup_steps: Annotated[float, Option(WARMUP, minimum=0)] = 0.01
-    warmup_from: Annotated[float, Option("Learning rate before the warm-up", minimum=0)] = 0.0
     lr_scheduler_type: Annotated[
         str,
         Option(
@@ -341,7 +316,7 @@ class TrainPlan(Group, group="train"):
             "Model to keep: `last`, `best` by the loss on held-out texts (those of the task, if "
             "there are any), or `auto`: the last, unless the loss on the task's text has risen; "
             "then the training stops early and the best is kept",
-            allowed=KEEPS,
+            allowed=("auto", "last", "best"),
         ),
     ] = "auto"
     evaluations: Annotated[
@@ -449,26 +424,7 @@ class ThenTaskPlan(Group, group="then_task"):
             above=0,
         ),
     ] = None
-    batch: Annotated[
-        int | None,
-        Option(
-            "Sequences per step, over all devices and micro-batches",
-            default="enough for 256 texts; a long text that is cut into several parts counts as "
-            "several",
-            above=0,
-        ),
-    ] = None
-    learning_rate: Annotated[float, Option(_RATE, above=0)] = 1e-4
-    keep: Annotated[
-        str,
-        Option(
-            "Model to keep: `last`, or `best` by the loss on held-out texts of the task",
-            allowed=KEEPS,
-        ),
-    ] = "best"
-    evaluations: Annotated[
-        int, Option("Number of measurements of the held-out losses", above=0)
-    ] = 20
+    learning_rate: Annotated[float, Option("Highest learning rate of AdamW", above=0)] = 1e-4
 
     def _check_together(self) -> None:
         if not self.on:
@@ -509,15 +465,8 @@ _INSTEAD = {
     "save_total_limit": "train.checkpoints",
     "seed": "seed",
     "use_cpu": "train.device",
-    **{
-        name: f"train.{name}"
-        for name in (
-            *("adam_beta2", "learning_rate", "lr_scheduler_type", "max_grad_norm", "max_steps"),
-            *("warmup_steps", "weight_decay"),
-        )
-    },
 }
-"""Settings of `adapt` in place of other arguments of `TrainingArguments`."""
+"""Settings of `adapt` in place of arguments of `TrainingArguments` that have another name."""
 
 
 @dataclass(frozen=True)
@@ -536,8 +485,9 @@ class TrainerPlan(Group, group="trainer"):
         """Raise `UsageError` for an argument that `adapt` does not hand on, or of another type."""
         for name, value in self.options.items():
             setting = f"`trainer.{name}`"
-            if name in _INSTEAD:
-                cure = f"Set `{_INSTEAD[name]}` instead."
+            own = f"train.{name}" if name in vars(TrainPlan()) else ""
+            if instead := _INSTEAD.get(name, own):
+                cure = f"Set `{instead}` instead."
                 raise bad_setting(setting, "left out, as `adapt` decides it", value, cure)
             if name not in _OF_TRAINER:
                 near = difflib.get_close_matches(name, _OF_TRAINER, n=1)
@@ -589,8 +539,6 @@ class AdaptPlan(Settings):
         settings["objective"]["options"] = dataclasses.asdict(self.objective.own)
         both = self.objective.kind.columns == 2  # whichever side is read first
         settings["read"] = (self.read.sides()[0] if both else self.read).identity()
-        if self.train.batch is not None:
-            settings["train"]["texts"] = None  # decides nothing
         return settings
 
     def _check_together(self) -> None:

@@ -11,26 +11,20 @@ from corpusfit.core.errors import bad_setting
 from corpusfit.core.plan import size_for
 from corpusfit.training.plan import AdaptPlan, ThenTaskPlan, TrainPlan, WeightsPlan
 
-TASK_TEXTS = 256
-"""Texts per step of training on the task's texts."""
 TAPT: dict[str, Any] = {
     "train.epochs": 100.0,
     "train.evaluations": 100,
     "train.keep": "best",
     "train.learning_rate": 1e-4,
-    "train.texts": TASK_TEXTS,
     "train.length": 128,
 }
 """Settings of a training on the task's own texts; all others are defaults.
 
 Reference: TADPOLE, section 4.1; Gururangan et al. (2020), Don't Stop Pretraining."""
 
-PASSES = 3
-"""Passes over the data that the default number of steps makes, within its limits."""
-TASK_PASSES = 100
-"""Passes over the task's texts, for the second phase of `--then-task` (as `TAPT`)."""
-_MUCH_UNREAD = 0.5
-"""Share of a selection up to which a training is said to read only that much."""
+_PASSES, _TASK_PASSES = 3, 100  # of the default number of steps, within its limits
+_TASK_TEXTS = 256  # per step on the task's texts
+_TASK_EVALUATIONS = 20  # of the second phase
 _MAX_STEPS = {"cpu": 2_000, "gpu": 50_000}
 _MIN_STEPS = 50
 _SMALL_MODEL = 50_000_000
@@ -65,29 +59,34 @@ def length_of(plan: AdaptPlan, max_length: int, device: str) -> int:
 def task_phase(plan: AdaptPlan, length: int) -> AdaptPlan:
     """The plan of the second phase of `--then-task`, on the task's texts."""
     # Sequences are as long as in the first phase, so that held-out losses are comparable.
-    settings = dataclasses.asdict(plan.then_task)
-    del settings["on"]
-    settings |= {"length": length, "texts": TASK_TEXTS, "epochs": None}
-    train = dataclasses.replace(plan.train, **settings)
+    train = dataclasses.replace(
+        plan.train,
+        max_steps=plan.then_task.max_steps,
+        epochs=None,
+        batch=None,
+        length=length,
+        learning_rate=plan.then_task.learning_rate,
+        keep="best",
+        evaluations=_TASK_EVALUATIONS,
+    )
     return dataclasses.replace(plan, weights=WeightsPlan(), train=train, then_task=ThenTaskPlan())
 
 
 def resolve_training(
-    plan: AdaptPlan, size: Size, passes: int = PASSES, selected: tuple[str, int] | None = None
+    plan: AdaptPlan, size: Size, *, on_task: bool = False
 ) -> tuple[TrainPlan, str]:
     """The training plan with all defaults filled in, and its description.
 
     Args:
         plan: the plan.
         size: facts that defaults depend on.
-        passes: passes over the data of the default number of steps.
-        selected: of a selection, the command that selects again and the selected word pieces.
+        on_task: whether the data are the task's own texts.
     """
     train, kind = plan.train, plan.objective.kind
     length = length_of(plan, size.max_length, size.device)
     batch = train.batch or size_for(size.device, kind.batch)
-    if train.batch is None and train.texts is not None:
-        batch = max(1, round(train.texts * size.rows / max(1, size.texts)))
+    if train.batch is None and on_task:
+        batch = max(1, round(_TASK_TEXTS * size.rows / max(1, size.texts)))
     rate = train.learning_rate
     if rate is None:
         trained = kind.learning_rate or _RATES[size.parameters < _SMALL_MODEL]
@@ -96,13 +95,12 @@ def resolve_training(
     if steps is None and train.epochs is not None:
         steps = max(1, math.ceil(size.rows * train.epochs / batch))
     if steps is None:
-        wanted = math.ceil(passes * size.rows / batch)
+        wanted = math.ceil((_TASK_PASSES if on_task else _PASSES) * size.rows / batch)
         steps = min(size_for(size.device, _MAX_STEPS), max(_MIN_STEPS, wanted))
     whole = dataclasses.replace(
         train,
         length=length,
         batch=batch,
-        texts=None,
         learning_rate=rate,
         max_steps=steps,
         epochs=None,
@@ -115,11 +113,4 @@ def resolve_training(
         f"learning rate {rate:g} "
         f"({train.lr_scheduler_type}), {size.parameters:,} parameters on {size.device}."
     )
-    if selected is not None and passes_made < _MUCH_UNREAD and passes == PASSES:
-        command, tokens = selected
-        amount = max(1, int(float(f"{tokens * passes_made:.2g}")))
-        summary += (
-            f" Reads {100 * passes_made:.2g} % of the selection; `{command} --tokens {amount}` "
-            "writes a selection of as much as this training reads."
-        )
     return whole, summary

@@ -20,38 +20,18 @@ if TYPE_CHECKING:
     import torch
 
 
-# Steps; the value of transformers for an inverse square root without a warm-up.
-_TIMESCALE = 10_000
-
-
-def rate_at(step: int, plan: TrainPlan) -> float:
-    """The learning rate of a step, counted from 0, by transformers' schedule of the same name."""
-    # With `warmup_from` the rate rises from there, as in fairseq.
-    assert plan.max_steps is not None and plan.learning_rate is not None  # noqa: S101, PT018
-    warm = int(plan.warmup_steps)
-    if plan.warmup_steps < 1:
-        warm = math.ceil(plan.warmup_steps * plan.max_steps)
-    if step < warm:
-        return plan.warmup_from + (plan.learning_rate - plan.warmup_from) * step / warm
-    if plan.lr_scheduler_type == "constant_with_warmup":
-        return plan.learning_rate
-    if plan.lr_scheduler_type == "inverse_sqrt":
-        timescale = warm or _TIMESCALE
-        return plan.learning_rate * math.sqrt(timescale / (timescale + step - warm))
-    left = (plan.max_steps - step) / max(1, plan.max_steps - warm)
-    if plan.lr_scheduler_type == "linear":
-        return plan.learning_rate * left
-    assert plan.lr_scheduler_type == "cosine"  # noqa: S101
-    return plan.learning_rate * 0.5 * (1 - math.cos(math.pi * left))
-
-
 class Updates:
-    """The updates of some weights: fused AdamW, with decay on matrices, not on biases and norms."""
+    """The updates of some weights: fused AdamW, with decay on matrices, not on biases and norms.
+
+    `schedule` is that of transformers, by which Trainer changes the rate.
+    """
 
     # Reference: Loshchilov and Hutter (2019), AdamW.
     def __init__(self, parameters: Mapping[str, torch.nn.Parameter], plan: TrainPlan) -> None:
         import torch
+        from transformers import get_scheduler
 
+        assert plan.max_steps is not None and plan.learning_rate is not None  # noqa: S101, PT018
         groups = [
             {
                 "params": [p for p in parameters.values() if p.ndim >= 2],
@@ -60,9 +40,23 @@ class Updates:
             {"params": [p for p in parameters.values() if p.ndim < 2], "weight_decay": 0.0},
         ]
         self.optimizer: Any = torch.optim.AdamW(
-            [g for g in groups if g["params"]], lr=0.0, betas=(0.9, plan.adam_beta2), fused=True
+            [g for g in groups if g["params"]],
+            lr=plan.learning_rate,
+            betas=(0.9, plan.adam_beta2),
+            fused=True,
+        )
+        warm = int(plan.warmup_steps)
+        if plan.warmup_steps < 1:
+            warm = math.ceil(plan.warmup_steps * plan.max_steps)
+        self.schedule: Any = get_scheduler(
+            plan.lr_scheduler_type, self.optimizer, warm, plan.max_steps
         )
         self._weights, self._plan = list(parameters.values()), plan
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step, counted from 0."""
+        rate: float = self.schedule.base_lrs[0] * self.schedule.lr_lambdas[0](step)
+        return rate
 
     def make(
         self,
@@ -76,7 +70,7 @@ class Updates:
 
         seed_generators(int(key >> np.uint64(1)))
         for group in self.optimizer.param_groups:
-            group["lr"] = rate_at(step, self._plan)
+            group["lr"] = self.rate(step)
         loss = gradient()
         norm = torch.nn.utils.clip_grad_norm_(self._weights, self._plan.max_grad_norm)
         if not whole(norm).isfinite():

@@ -193,28 +193,19 @@ def gather(model: Any, *, main: bool) -> None:
             part.__class__ = type(part).__mro__[2]  # what it was before `fully_shard`
 
 
-def copied(parameters: Mapping[str, torch.nn.Parameter], optimizer: Any) -> dict[str, Any]:
-    """A copy in the main memory of this process's part of the weights and moments."""
-    from torch.distributed.checkpoint.staging import BlockingAsyncStager
-
-    copy: Any = BlockingAsyncStager().stage(_stored(parameters, optimizer))
-    return dict(copy)
-
-
-def save(folder: Path, parts: dict[str, Any], group: Any, *, main: bool) -> None:
-    """Write what `copied` returned, on all processes at once.
-
-    The processes agree by `group`, which nothing else may use meanwhile.
-    """
+def save(
+    folder: Path, parameters: Mapping[str, torch.nn.Parameter], optimizer: Any, *, main: bool
+) -> None:
+    """Write the weights and moments, each process its part, on all of them at once."""
     from torch.distributed import barrier
     from torch.distributed.checkpoint.api import CheckpointException
     from torch.distributed.checkpoint.state_dict_saver import save as save_parts
 
     if main:
         remove(folder)
-    barrier(group)
+    barrier()
     try:
-        save_parts(parts, checkpoint_id=folder, process_group=group)
+        save_parts(_stored(parameters, optimizer), checkpoint_id=folder)
     except CheckpointException as e:  # on all processes, for a fault of one
         error, _ = next(iter(e.failures.values()))
         message = f"Cannot write {folder}"

@@ -14,35 +14,43 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
-from corpusfit.training.batches import Feed, Prefetch
+from corpusfit.training.batches import Feed
 from corpusfit.training.folder import State
-from corpusfit.training.schedule import rate_at
 
 if TYPE_CHECKING:
     from corpusfit.training.trainer import TrainingLoop
 
 
 class Steps:
-    """The steps that are left with their rows, as Trainer reads a data loader."""
+    """The steps that are left with their rows, as Trainer reads a data loader.
+
+    A thread makes the rows of a step while the step before is computed.
+    """
 
     def __init__(self, loop: TrainingLoop, at: State) -> None:
-        self._loop, self._at = loop, at
-        feed = Feed(loop.work.passes, at.at)
-        self.batches = Prefetch(lambda step: loop.batch(feed, step), at.step, loop.steps)
+        self._loop, self._left = loop, range(at.step, loop.steps)
+        self._feed = Feed(loop.work.passes, at.at)
 
     def __len__(self) -> int:
-        return self._loop.steps - self._at.step
+        return len(self._left)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        for step, batch in self.batches:
-            yield {"step": step, "batch": batch}
+        with ThreadPoolExecutor(1, "batches") as pool:
+            made = (pool.submit(self._loop.batch, self._feed, step) for step in self._left)
+            ahead = list(islice(made, 1))
+            for step in self._left:
+                batch = ahead.pop().result()
+                ahead += islice(made, 1)
+                yield {"step": step, "batch": batch}
 
 
 class Position(TrainerCallback):  # type: ignore[misc]
@@ -65,20 +73,20 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
         self._loop, self._at, self._seen = loop, at, at.step
         self._asked_to_stop = False  # by a callback, after a step has ended
         work = loop.work
-        optimizer = loop.updates.optimizer
-        self.steps = Steps(loop, at)
+        optimizer, schedule = loop.updates.optimizer, loop.updates.schedule
+        self._steps = Steps(loop, at)
         self._pass = len(work.passes.rows(0)) / (work.plan.batch or 1)  # in steps
         model = work.network.predictor.model
         if work.plan.shard:
             model._is_accelerate_prepared = True  # it is divided already (`sharding.py`)
         arguments = _arguments(loop, at, math.ceil(loop.steps / self._pass))
         for group in optimizer.param_groups:
-            group["initial_lr"] = 1.0
             group["betas"] = (arguments.adam_beta1, work.plan.adam_beta2)
             group["eps"] = arguments.adam_epsilon
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimizer, lambda step: rate_at(min(step, loop.steps - 1), work.plan), at.step - 1
-        )
+            group["lr"] = loop.updates.rate(at.step)
+        rates = [group["lr"] for group in optimizer.param_groups]
+        made = {"last_epoch": at.step, "_step_count": at.step + 1, "_last_lr": rates}
+        schedule.load_state_dict(schedule.state_dict() | made)
         with _unchanged(model):
             super().__init__(
                 model,
@@ -104,7 +112,7 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
 
     def get_train_dataloader(self) -> Any:
         """See `Trainer`; each process makes its own rows."""
-        return self.steps
+        return self._steps
 
     def floating_point_ops(self, inputs: Any) -> int:
         """Not counted."""

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import io
 import json
-import math
 import re
 import unicodedata
 from collections import Counter
@@ -17,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 import orjson
-import zstandard
 from numpy.typing import NDArray
 from safetensors import safe_open
 
@@ -26,7 +22,6 @@ from corpusfit.core.artifacts import names_in, read_arrays, remove, write_arrays
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import (
     EmptyInputError,
-    InputError,
     ModelError,
     changed_input,
     importing,
@@ -52,10 +47,6 @@ CHARACTERS_AT_ONCE = 1_000_000  # the library needs about 200 bytes per token
 _NEAR = 4_096  # last characters of a piece, in which to look for a space
 _BETWEEN = re.compile(r"(?<=\S)\s(?=\S)")
 _PAIRS_AT_ONCE = 1_000
-_HEADER = 18  # bytes, of a frame of zstd at most
-_RANGES = 32  # of a selection, if they are neither too short nor too long
-_SHORTEST, _LONGEST = 4 << 20, 32 << 20  # bytes of text of a range
-_AT_ONCE = 1 << 20  # bytes to read
 _COUNTED = (
     *("empty", "characters", "tokens"),
     "first_tokens",  # of pairs
@@ -65,12 +56,11 @@ _COUNTED = (
 
 @dataclass(frozen=True)
 class Read:
-    """The n texts of a shard or of a range of a selection."""
+    """The n texts of a shard."""
 
     names: Sequence[str]  # of their files
     rows: NDArray[np.int64]  # [n]
     sides: Sequence[list[str]]  # the texts; of pairs both sides
-    scores: NDArray[np.float32]  # [n]
     tally: Tally
     documents: Sequence[Document] = ()  # [n], of conversations
 
@@ -117,7 +107,7 @@ def _of_texts(path: Path, end: int | None) -> Tokenise:
             lengths += filled
         counts = read.counts(tokens=len(ids), empty=int((~filled).sum()))
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return Part(read.names, read.rows, ids, offsets, text_keys(texts), read.scores), counts
+        return Part(read.names, read.rows, ids, offsets, text_keys(texts)), counts
 
     return tokenise
 
@@ -147,9 +137,7 @@ def _of_pairs(folder: Path, objective: str) -> Tokenise:
         offsets = np.cumsum([0, *lengths])
         keys = np.stack([text_keys(side) for side in read.sides], 1)
         of_first = np.array(begins, np.int64)
-        part = Part(
-            read.names, read.rows, np.concatenate(ids), offsets, keys, read.scores, of_first
-        )
+        part = Part(read.names, read.rows, np.concatenate(ids), offsets, keys, of_first)
         return part, counts
 
     return tokenise
@@ -177,7 +165,7 @@ def _of_chats(folder: Path, chats: Chats, end: int | None, field: str) -> Tokeni
         )
         offsets = np.cumsum([0, *(len(e.ids) for e in encoded)])
         keys = text_keys(read.sides[0])
-        part = Part(read.names, read.rows, ids, offsets, keys, read.scores)
+        part = Part(read.names, read.rows, ids, offsets, keys)
         if chats.loss_on != ALL:
             part = dataclasses.replace(part, counted=counted)
         return part, counts
@@ -216,67 +204,8 @@ def pieces_of(text: str) -> Iterator[str]:
 
 
 @dataclass(frozen=True)
-class Range:
-    """The lines of a part of `selected/` that begin in a range of its uncompressed bytes."""
-
-    path: Path
-    begin: int = 0
-    end: int | None = None  # None for the end of the part
-
-    @property
-    def name(self) -> str:
-        """The part, for messages."""
-        return f"{self.path.parent.name}/{self.path.name}"
-
-    def lines(self) -> Iterator[tuple[int, bytes]]:
-        """Number and content of each line."""
-        with self.path.open("rb") as file:
-            size = zstandard.frame_content_size(file.read(_HEADER))
-            file.seek(0)
-            end = size if self.end is None else min(self.end, size)
-            text = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file), _AT_ONCE)
-
-            # the line that holds the byte before the range begins before it
-            number, at = 0, 0
-            while at < self.begin - 1 and (data := text.read(min(_AT_ONCE, self.begin - 1 - at))):
-                number += data.count(b"\n")
-                at += len(data)
-            if self.begin:
-                at += len(text.readline())
-                number += 1
-
-            while at < end and (line := text.readline()):
-                at += len(line)
-                yield number, line
-                number += 1
-            if at < end or size < 0:
-                raise ValueError("the file is cut off, or does not state its size")
-
-
-def ranges_of(sources: Sequence[Source]) -> list[Range]:
-    """The parts of a selection in ranges of some MiB, so that workers share a part."""
-    sizes: dict[Path, int] = {}
-    for source in sources:
-        path = Path(source.url)
-        # a worker says what is wrong with a part that is damaged
-        sizes[path] = 0
-        with path.open("rb") as file, contextlib.suppress(zstandard.ZstdError):
-            sizes[path] = max(0, zstandard.frame_content_size(file.read(_HEADER)))
-    # a worker unpacks a part up to the end of its range, so there are no more than workers need
-    length = min(max(sum(sizes.values()) // _RANGES, _SHORTEST), _LONGEST)
-    return [
-        Range(path, begin, begin + length)
-        for path, size in sizes.items()
-        for begin in range(0, max(size, 1), length)
-    ]
-
-
-@dataclass(frozen=True)
-class TokeniseTexts(Job[Shard | tuple[int, Range], int]):
-    """Tokenise a shard of a corpus, or a numbered range of a selection; returns its tokens.
-
-    A text of a selection has its score, and every text of a corpus 0.
-    """
+class TokeniseTexts(Job[Shard, int]):
+    """Tokenise a shard of a corpus; returns its tokens."""
 
     read: ReadPlan
     names: tuple[str, ...]  # of the corpus's files
@@ -286,7 +215,7 @@ class TokeniseTexts(Job[Shard | tuple[int, Range], int]):
     pairs: str = ""  # the objective that encodes aligned pairs
     chats: Chats | None = None
 
-    def start(self) -> Callable[[Shard | tuple[int, Range]], int]:
+    def start(self) -> Callable[[Shard], int]:
         """Open the tokenizer."""
         if self.chats is not None:
             field = self.read.text_field
@@ -296,20 +225,17 @@ class TokeniseTexts(Job[Shard | tuple[int, Range], int]):
         else:
             tokenise = _of_texts(self.tokenizer, self.end)
 
-        def work(piece: Shard | tuple[int, Range]) -> int:
-            if isinstance(piece, Shard):
-                number, read = piece.index, self._shard(piece)
-            else:
-                number, read = piece[0], self._selected(*piece)
+        def work(shard: Shard) -> int:
+            read = self._read(shard)
             part, counts = tokenise(read)
-            if self.read.strict and isinstance(piece, Shard):  # a chat may have been refused
+            if self.read.strict:  # a chat may have been refused
                 require_none_rejected(read.tally, self.names)
-            write_part(self.out, number, part, counts)
+            write_part(self.out, shard.index, part, counts)
             return len(part.ids)
 
         return work
 
-    def _shard(self, shard: Shard) -> Read:
+    def _read(self, shard: Shard) -> Read:
         documents: list[Document] = []
         if self.chats is not None:
             tally = Tally.of(shard)
@@ -326,57 +252,7 @@ class TokeniseTexts(Job[Shard | tuple[int, Range], int]):
             (texts, tally), *others = (read_shard(shard, plan, self.names) for plan in plans)
             rows = texts.row
             sides = [side.texts.to_pylist() for side in (texts, *(other for other, _ in others))]
-        names = tally.sources(self.names)
-        scores = np.zeros(len(rows), np.float32)
-        return Read(names, rows, sides, scores, tally, documents)
-
-    def _selected(self, number: int, part: Range) -> Read:
-        fields = [self.read.text_field]
-        if self.pairs:
-            fields = [plan.text_field for plan in self.read.sides()]
-        elif self.chats is not None:
-            fields = ["text"]
-        rows, columns, scores = read_selected(part, fields, "score")
-        documents = []
-        if self.chats is not None:
-            lines = (orjson.loads(line) for _, line in part.lines() if line != b"\n")
-            documents = [
-                Document(row, 0, text, None, fields=line)
-                for row, text, line in zip(rows.tolist(), columns[0], lines, strict=True)
-            ]
-        # the tally refers to the source by this number
-        tally = Tally(number, len(rows))
-        return Read([part.name], rows, columns, scores, tally, documents)
-
-
-def read_selected(
-    part: Range, fields: Sequence[str], column: str
-) -> tuple[NDArray[np.int64], list[list[str]], NDArray[np.float32]]:
-    """The n line numbers of selected text, its texts by field, and float32 scores or weights."""
-    rows: list[int] = []
-    texts: list[list[str]] = [[] for _ in fields]
-    scores: list[float] = []
-    row = 0
-    try:
-        for row, line in part.lines():
-            if line == b"\n":
-                continue
-            values = orjson.loads(line)
-            for field, column_texts in zip(fields, texts, strict=True):
-                if not isinstance(values[field], str):
-                    raise TypeError(f"{field} is not a string")
-                column_texts.append(values[field])
-            scores.append(float(values[column]))
-            if not math.isfinite(scores[-1]):
-                raise ValueError(f"{column} {scores[-1]:g}")
-            rows.append(row)
-    except (OSError, zstandard.ZstdError, ValueError, KeyError, TypeError) as e:
-        raise_machine_fault(e)
-        raise InputError(
-            f"{part.name}, row {row}: `corpusfit select` did not write this line ({e}). Run the "
-            "selection again, or give the file itself instead of its run folder."
-        ) from e
-    return np.array(rows, np.int64), texts, np.array(scores, np.float32)
+        return Read(tally.sources(self.names), rows, sides, tally, documents)
 
 
 @dataclass(frozen=True)
@@ -393,76 +269,14 @@ class Tokenising:
     chats: Chats | None = None  # if some texts are conversations; then `tokenizer` is a folder
 
     def corpus(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
-        """Token ids of a corpus."""
-        out = self._folder("corpus", sources)
-        job, done = self._job(out, tuple(s.name for s in sources)), finished(out)
-        shards = self.context.shards_of(sources, self.read, corpus.packed)
-        pieces = (shard for shard in shards if shard.index not in done)
-        return self._tokens(kind, sources, out, job, pieces, sum(s.size for s in sources))
-
-    def selected(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
-        """Token ids of a selection, with its scores."""
-        ranges = ranges_of(sources)
-        out = self._folder(f"selected in {len(ranges)}", sources)
-        job, done = self._job(out), finished(out)
-        pieces = [(i, part) for i, part in enumerate(ranges) if i not in done]
-        return self._tokens(kind, sources, out, job, pieces, len(pieces))
-
-    def _job(self, out: Path, names: tuple[str, ...] = ()) -> TokeniseTexts:
-        return TokeniseTexts(
-            self.read,
-            names,
-            self.tokenizer,
-            out,
-            self.end,
-            self.pairs,
-            self.chats,
-        )
-
-    def texts(self, kind: str, texts: list[str], spool: Path) -> tuple[Tokens, dict[str, Any]]:
-        """Token ids of texts in memory, which are written to a file first."""
-        write_bytes(spool, b"".join(orjson.dumps({"text": t}) + b"\n" for t in texts))
-        sources = corpus.find([str(spool)], ReadPlan(), spool=spool.parent, role=kind)
-        return dataclasses.replace(self, read=ReadPlan()).corpus(kind, sources)
-
-    def _folder(self, how: str, sources: list[Source]) -> Path:
-        """The folder of token ids, named by all that decides them."""
-        identity: dict[str, Any] = {
-            "how": f"{how} 3",  # raised when reading changes
-            "keys": [FORM, unicodedata.unidata_version],
-            "sources": source_identity(sources),
-            "read": dataclasses.asdict(self.read),
-            "end": self.end,
-        }
-        if how == "corpus":
-            identity |= corpus.layout(sources, self.read)
-        if self.pairs or self.chats:
-            files = sorted(self.tokenizer.iterdir())
-            identity["tokenizer"] = {p.name: file_digest(p) for p in files}
-        if self.chats:
-            identity["chats"] = dataclasses.asdict(self.chats)
-        elif self.pairs:
-            identity["pairs"] = self.pairs
-        else:
-            identity["tokenizer"] = file_digest(self.tokenizer)
-        return self.place / digest(identity)
-
-    def _tokens(
-        self,
-        kind: str,
-        sources: list[Source],
-        out: Path,
-        job: Any,
-        pieces: Iterable[Any],
-        total: int,
-    ) -> tuple[Tokens, dict[str, Any]]:
-        """The tokens in a folder; a file with the counts marks it as complete."""
-        mark, progress = out / "counts.json", self.context.progress
+        """Token ids of a corpus, and counts; a file with the counts marks them as complete."""
+        out, progress = self._folder(sources), self.context.progress
+        mark = out / "counts.json"
         counts = read_kept(mark, lambda value: value["parts"] == len(finished(out)))
         if counts is None:
             mark.unlink(missing_ok=True)
-            with progress.showing(f"tokenise {kind}", total, "tokens"):
-                for tokens in self.context.map(job, pieces):
+            with progress.showing(f"tokenise {kind}", sum(s.size for s in sources), "tokens"):
+                for tokens in self._missing(sources, out):
                     progress.advance(0, tokens)
             # a source that changed since it was fingerprinted would poison the cache
             if changed := corpus.changed(sources, everywhere=True):
@@ -497,6 +311,40 @@ class Tokenising:
             )
         return tokens, counts | {"too_long": too_long}
 
+    def _missing(self, sources: list[Source], out: Path) -> Iterable[int]:
+        """Tokenise the shards that a folder lacks; the tokens of each."""
+        names = tuple(source.name for source in sources)
+        job = TokeniseTexts(self.read, names, self.tokenizer, out, self.end, self.pairs, self.chats)
+        shards, done = self.context.shards_of(sources, self.read, corpus.packed), finished(out)
+        return self.context.map(job, (shard for shard in shards if shard.index not in done))
+
+    def texts(self, kind: str, texts: list[str], spool: Path) -> tuple[Tokens, dict[str, Any]]:
+        """Token ids of texts in memory, which are written to a file first."""
+        write_bytes(spool, b"".join(orjson.dumps({"text": t}) + b"\n" for t in texts))
+        sources = corpus.find([str(spool)], ReadPlan(), spool=spool.parent, role=kind)
+        return dataclasses.replace(self, read=ReadPlan()).corpus(kind, sources)
+
+    def _folder(self, sources: list[Source]) -> Path:
+        """The folder of token ids, named by all that decides them."""
+        identity: dict[str, Any] = {
+            "how": "corpus 3",  # raised when reading changes
+            "keys": [FORM, unicodedata.unidata_version],
+            "sources": source_identity(sources),
+            "read": dataclasses.asdict(self.read),
+            "end": self.end,
+            **corpus.layout(sources, self.read),
+        }
+        if self.pairs or self.chats:
+            files = sorted(self.tokenizer.iterdir())
+            identity["tokenizer"] = {p.name: file_digest(p) for p in files}
+        if self.chats:
+            identity["chats"] = dataclasses.asdict(self.chats)
+        elif self.pairs:
+            identity["pairs"] = self.pairs
+        else:
+            identity["tokenizer"] = file_digest(self.tokenizer)
+        return self.place / digest(identity)
+
     def _note_refused(self, kind: str, counts: dict[str, Any]) -> None:
         """Say how many conversations are cut or left out, and why."""
         rows, refused = counts["rows"], counts["rejected"]
@@ -520,7 +368,7 @@ class Tokenising:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """The n texts of one shard or selected part, t tokens in all."""
+    """The n texts of one shard, t tokens in all."""
 
     names: Sequence[str]  # names of the files of the texts
     rows: NDArray[np.int64]  # [n], row of each text in the shard
@@ -531,7 +379,6 @@ class Part:
     offsets: NDArray[np.int64]
     # uint64 [n], equal for texts with the same letters and digits; [n, 2] of pairs
     keys: NDArray[np.uint64]
-    scores: NDArray[np.float32]  # [n]
     # int64 [n], tokens of the first text of each pair; None for texts
     begins: NDArray[np.int64] | None = None
     # bool [t], whether the loss is on each token; None for all
@@ -555,7 +402,6 @@ def write_part(folder: Path, number: int, part: Part, tally: dict[str, Any]) -> 
         "ids": part.ids,
         "offsets": part.offsets,
         "keys": part.keys,
-        "scores": part.scores,
         **({} if part.begins is None else {"begins": part.begins}),
         **({} if part.counted is None else {"counted": part.counted}),
         # not in the header, whose size is limited: a shard can have millions of bad rows
@@ -580,10 +426,9 @@ class Tokens:
     # because each numpy memmap holds a file handle and a process has about a thousand of those.
     lengths: NDArray[np.int64]  # [n], tokens of each text
     keys: NDArray[np.uint64]  # [n], or [n, 2] of pairs, as in `Part`
-    scores: NDArray[np.float32]  # [n]
 
     def __init__(self, paths: list[Path]) -> None:
-        read = [read_arrays(path, ["offsets", "keys", "scores"])[0] for path in paths]
+        read = [read_arrays(path, ["offsets", "keys"])[0] for path in paths]
         counts = [len(arrays["keys"]) for arrays in read]
         self._paths = paths
         self._first = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
@@ -591,7 +436,6 @@ class Tokens:
         self._maps: dict[tuple[int, str], Any] = {}
         self.lengths = _joined([np.diff(arrays["offsets"]) for arrays in read], np.int64)
         self.keys = _joined([arrays["keys"] for arrays in read], np.uint64)
-        self.scores = _joined([arrays["scores"] for arrays in read], np.float32)
 
     @classmethod
     def open(cls, folder: Path) -> Self:

@@ -15,12 +15,10 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -34,7 +32,7 @@ from corpusfit.training import sharding
 from corpusfit.training.adapter import trainable_parameters
 from corpusfit.training.batches import ChunkTokens, Feed, MicroBatch, Passes
 from corpusfit.training.contract import Network, Objective
-from corpusfit.training.folder import Checkpoints, State, copied, load_weights, save_weights
+from corpusfit.training.folder import Checkpoints, State, load_weights, save_weights
 from corpusfit.training.plan import TrainPlan
 from corpusfit.training.schedule import (
     Updates,
@@ -45,7 +43,6 @@ from corpusfit.training.schedule import (
     naming_memory_errors,
     out_of_memory_error,
     out_of_patience,
-    rate_at,
     release_memory,
 )
 
@@ -187,12 +184,6 @@ def start_accelerator(device: str, track: str = "") -> Any:
 class TrainerCallback:
     """Callback of a training; every method does nothing."""
 
-    may_stop = False  # whether `stopped` can become true
-    stopped = False  # whether to end the training, with its losses measured
-
-    def begin(self) -> None:
-        """Called before the first step of this process, after `resume` if it resumes."""
-
     def step(self, steps: int, tokens: int) -> None:
         """Called after `steps` steps over `tokens` tokens, padding included."""
 
@@ -204,9 +195,6 @@ class TrainerCallback:
 
     def record(self, record: Mapping[str, Any]) -> None:
         """Called with a record of a training loss or of held-out losses."""
-
-    def waited(self, share: float) -> None:
-        """Called at the end, with the share of the time of steps in which no rows were ready."""
 
     def warn(self, message: str) -> None:
         """Called with a warning for the user."""
@@ -288,8 +276,7 @@ def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
         error = out_of_memory_error(
             work.plan, processes, work.micro_rows, can_recompute=work.can_recompute
         )
-        # whatever ends the training, the checkpoint that is being written is finished
-        with naming_memory_errors(error), loop.writer:
+        with naming_memory_errors(error):
             loop.run()
     return loop.history
 
@@ -307,9 +294,6 @@ class TrainingLoop:
         self.world, self.rank = work.accelerator.num_processes, work.accelerator.process_index
         self.steps = work.plan.max_steps or 0
         self.network, self.accelerator = work.network, work.accelerator
-        if work.plan.shard:
-            # for the thread that writes checkpoints, beside the training's own exchanges
-            self._group = torch.distributed.new_group(backend="gloo")
         self.updates = Updates(self.parameters, work.plan)
         self.keep = work.keep
         # In fp16 small gradients are zero, so the loss is scaled up; a step whose gradients are too
@@ -325,10 +309,7 @@ class TrainingLoop:
         self._skipped = 0
         self._at = (0, 0)  # the feed's position after the last step
         self._evaluated = evaluations(work.plan)
-        self._updating = 0.0  # seconds
         self._kept: int | None = None  # step of the last checkpoint
-        self.writer = ThreadPoolExecutor(1, "checkpoints")
-        self._writing: Future[None] | None = None  # the checkpoint that is being written
         self._saved = time.monotonic()
         self._trainer: AdaptTrainer | None = None
 
@@ -341,25 +322,19 @@ class TrainingLoop:
         try:
             self._trainer = AdaptTrainer(self, at)
             work.network.predictor.model.train()
-            self.callback.begin()
             self._trainer.train()
-            if self._updating:
-                waited = self._trainer.steps.batches.waited
-                self.callback.waited(waited / (waited + self._updating))
         finally:
             self._trainer = None  # it holds this loop, too: both would stay in memory
         if work.plan.shard:
             sharding.gather(work.network.predictor.model, main=self.main)
 
     def finish(self) -> None:
-        """Wait for the last checkpoint, and give the model the weights that are kept."""
-        self._end_checkpoint(wait=True)
+        """Give the model the weights that are kept."""
         if self.keep == "best" or (self.keep == "auto" and has_risen(self.history)):
             load_weights(self.work.best, self.parameters)
 
     def make(self, model: Any, accelerator: Any, step: int, batch: Batch) -> torch.Tensor:
         """Compute the gradient of a step, of the model as Trainer prepared it; returns the loss."""
-        began = perf_counter()
         work = self.work
         self.network = dataclasses.replace(work.network, call=model)
         self.accelerator = accelerator
@@ -369,14 +344,12 @@ class TrainingLoop:
         self._made.append((step, batch.rows))
         self._at = batch.after
         self.callback.step(1, batch.tokens * self.world)
-        self._updating += perf_counter() - began
         return loss
 
     def after(self, done: int) -> bool:
         """Record, measure and save after a step; returns whether the training ends."""
         work = self.work
         every = max(1, self.steps // RECORDS)
-        self._end_checkpoint(wait=False)
         if done % _RELEASE == 0:
             release_memory()
         if done % every == 0 or done == self.steps:
@@ -405,11 +378,8 @@ class TrainingLoop:
         return False
 
     def _save(self, step: int, at: tuple[int, int]) -> None:
-        """Copy the state; a thread writes it as a checkpoint while training goes on."""
-        # One at a time, so that there is never more than one copy. A step changes the weights in
-        # place, so the copy is made before the next.
+        """Write the state as a checkpoint."""
         work = self.work
-        self._end_checkpoint(wait=True)
         self._require_finite()
         self._kept = step
         losses = [float(loss) for loss in self._losses]
@@ -419,20 +389,14 @@ class TrainingLoop:
         state = State(step, at, list(self.history), losses, scaler)
         weights = self.parameters, self.updates.optimizer
         if work.plan.shard:
-            parts = sharding.copied(*weights)
-            self._writing = self.writer.submit(self._write_parts, state, parts)
+            folder = work.checkpoints.shards(step)
+            sharding.save(folder, *weights, main=self.main)
+            if self.main:
+                work.checkpoints.finish(state, sorted(names_in(folder)))
         elif self.main:
-            self._writing = self.writer.submit(work.checkpoints.write, state, copied(*weights))
+            work.checkpoints.write(state, *weights)
         if self._trainer is not None:
             self._trainer.saved()
-
-    def _write_parts(self, state: State, parts: dict[str, Any]) -> None:
-        """Write this process's part of a checkpoint; the main process then marks it as complete."""
-        checkpoints = self.work.checkpoints
-        folder = checkpoints.shards(state.step)
-        sharding.save(folder, parts, self._group, main=self.main)
-        if self.main:
-            checkpoints.finish(state, sorted(names_in(folder)))
 
     def _is_due(self, saved: float) -> bool:
         """Whether the last checkpoint, which was made at a time, is old enough for another."""
@@ -444,21 +408,13 @@ class TrainingLoop:
         # all processes write together, and their clocks differ
         return bool(self._summed(torch.tensor([float(due and self.main)])) > 0)
 
-    def _end_checkpoint(self, *, wait: bool) -> None:
-        """Raise the error of the last checkpoint's writing; of one that goes on, only to `wait`."""
-        if self._writing is not None and (wait or self._writing.done()):
-            writing, self._writing = self._writing, None
-            writing.result()
-
     def _stopped(self) -> bool:
         """Whether a callback of any process ends the training."""
         import torch
 
-        if not (self.callback.may_stop or self.work.callbacks):
+        if not self.work.callbacks or self._trainer is None:
             return False
-        stops = self.callback.may_stop and self.callback.stopped
-        if self._trainer is not None:
-            stops = stops or self._trainer.asked_to_stop()
+        stops = self._trainer.asked_to_stop()
         return bool(self._summed(torch.tensor([float(stops)])) > 0)
 
     def _resume(self) -> State:
@@ -573,7 +529,7 @@ class TrainingLoop:
         self._require_finite()
         mean = self._summed(torch.stack(self._losses)).mean()
         self._losses.clear()
-        rate = rate_at(step - 1, self.work.plan)
+        rate = self.updates.rate(step - 1)
         record = {"step": step, "loss": round(float(mean), 6), "learning_rate": rate}
         self._record(record | ({"skipped": self._skipped} if self._skipped else {}))
         self._skipped = 0

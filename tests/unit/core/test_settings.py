@@ -37,7 +37,6 @@ TOGETHER = [
     ("adapt", ["model.tokenizer_characters=0"], "0"),
     ("adapt", ["model.name=", "model.init=tiny", "model.vocabulary=5"], "5"),
     ("adapt", ["objective.name=causal", "objective.whole_word=true"], "True"),
-    ("adapt", ["weights.c=1.0"], "1.0"),
     ("adapt", ["train.max_steps=5", "train.epochs=2"], "train.max_steps=5"),
     ("adapt", ["model.name=", "model.init=tiny", "adapter.kind=lora"], "lora"),
     ("adapt", ["model.new_head=true", "adapter.kind=lora"], "lora"),

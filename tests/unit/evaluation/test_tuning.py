@@ -282,7 +282,7 @@ def test_out_of_memory_is_an_error_with_a_cure(task, plan, monkeypatch):
     def fail(*_):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
 
-    monkeypatch.setattr(finetuning, "rate_at", fail)
+    monkeypatch.setattr(finetuning.Updates, "rate", fail)
     with pytest.raises(
         TrainingError, match=r" 8 texts .*a smaller `finetune\.batch` or `finetune\.length`\."
     ):

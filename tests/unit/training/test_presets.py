@@ -2,18 +2,13 @@
 
 import dataclasses
 import math
-import shlex
 
 import pytest
 
 from corpusfit.core.errors import UsageError
-from corpusfit.core.plan import ChoosePlan
 from corpusfit.training.api import ADAPT, build_plan
-from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.plan import AdaptPlan, TrainPlan
 from corpusfit.training.presets import (
-    PASSES,
-    TASK_PASSES,
     Size,
     length_of,
     resolve_training,
@@ -37,7 +32,7 @@ def test_the_tasks_own_text():
     train = plan.train
     assert (train.epochs, train.max_steps, train.keep) == (100, None, "best")
     assert train.evaluations == 100
-    assert (train.batch, train.texts, train.length) == (None, 256, 128)
+    assert (train.batch, train.length) == (None, 128)
     assert plan.train.max_steps is None
     assert plan_of(data="elsewhere").train == TrainPlan()
 
@@ -48,17 +43,8 @@ def test_the_second_phase_has_the_settings_of_tapt():
     second, tapt = task_phase(plan, 128), plan_of("task").train
     assert (second.weights.policy, second.then_task.on) == ("off", False)
     train = second.train
-    assert (train.learning_rate, train.texts, train.length) == (
-        tapt.learning_rate,
-        tapt.texts,
-        tapt.length,
-    )
-    assert (train.keep, tapt.epochs, train.warmup_steps) == (tapt.keep, TASK_PASSES, 0.2)
-    changed = plan_of(then_task=True, settings=["then_task.batch=3", "then_task.keep=last"])
-    assert (task_phase(changed, 128).train.batch, task_phase(changed, 128).train.keep) == (
-        3,
-        "last",
-    )
+    assert (train.learning_rate, train.length) == (tapt.learning_rate, tapt.length)
+    assert (train.keep, tapt.epochs, train.warmup_steps) == (tapt.keep, 100, 0.2)
 
 
 @pytest.mark.parametrize(
@@ -68,10 +54,11 @@ def test_the_second_phase_has_the_settings_of_tapt():
 def test_a_step_over_the_tasks_text_is_256_texts(rows, texts, batch):
     """Section 4: "batch size 256", whether texts are packed, as here four to a row, or not."""
     size = dataclasses.replace(HERE, rows=rows, texts=texts)
-    found = resolve_training(plan_of("task"), size)[0]
+    found = resolve_training(plan_of("task"), size, on_task=True)[0]
     assert (found.batch, found.max_steps) == (batch, math.ceil(100 * rows / batch))
-    assert resolve_training(task_phase(plan_of(then_task=True), 64), size)[0].batch == batch
-    assert resolve_training(plan_of("task", batch=9), size)[0].batch == 9
+    second = task_phase(plan_of(then_task=True), 64)
+    assert resolve_training(second, size, on_task=True)[0].batch == batch
+    assert resolve_training(plan_of("task", batch=9), size, on_task=True)[0].batch == 9
 
 
 @pytest.mark.parametrize(
@@ -82,7 +69,7 @@ def test_the_second_phase_is_bounded_as_the_first(rows, device, steps):
     """100 passes in steps of 64, at least 50 and at most what the device's default allows."""
     second = task_phase(plan_of(then_task=True), 128)
     size = dataclasses.replace(HERE, rows=rows, texts=4 * rows, device=device)
-    assert resolve_training(second, size, TASK_PASSES)[0].max_steps == steps
+    assert resolve_training(second, size, on_task=True)[0].max_steps == steps
 
 
 def test_a_second_phase_is_part_of_a_plans_identity():
@@ -119,31 +106,6 @@ def test_a_sequence_longer_than_the_model_takes():
 
 def test_an_untrained_model_has_a_higher_learning_rate():
     assert resolve_training(plan_of(init="tiny"), HERE)[0].learning_rate == 1e-3
-
-
-def test_the_command_that_selects_again_leaves_the_selection_and_reads_any_plan(tmp_path):
-    """Of a plan of another version, what this one knows of the choice is repeated."""
-    choose = dataclasses.asdict(ChoosePlan()) | {"dedup": "near", "tokens": 9, "later": True}
-    selection = {"plan": {"choose": choose, "new": {"a": 1}}, "selected": {"tokens": 7}}
-    command, tokens = TrainingInputs([], [], [], selection, tmp_path / "out").selected
-    words = ["corpusfit", "choose", f"{tmp_path}/out", "--out", f"{tmp_path}/out-smaller"]
-    assert (shlex.split(command), tokens) == ([*words, "--set", 'choose.dedup="near"'], 7)
-
-
-def test_a_training_that_reads_little_of_a_selection_says_how_much_to_select():
-    """100 steps of 16 are 0.16 of 10,000 rows, so 0.16 of the word pieces are enough."""
-    size = dataclasses.replace(HERE, rows=10_000)
-    selected = ("corpusfit choose out", 1_234_567)
-
-    def words(steps, *rest):
-        return resolve_training(plan_of(max_steps=steps, batch=16), size, *rest)[1]
-
-    few = words(100, PASSES, selected)
-    assert "16 % of the selection" in few
-    assert "`corpusfit choose out --tokens 200000`" in few
-    assert "choose" not in words(400, PASSES, selected)
-    assert "choose" not in words(100, PASSES)
-    assert "choose" not in words(100, TASK_PASSES, selected)
 
 
 def test_options_override_the_settings_of_a_training_on_task_text():

@@ -49,13 +49,3 @@ def test_a_resumed_training_without_held_out_text():
     assert listener.done == 3
     (resumed,) = listener.notes
     assert "3 of 20" in resumed
-
-
-def test_the_share_of_waiting_is_noted():
-    listener = Listener()
-    callback = TrainingProgress(listener, 20)
-    callback.waited(0.03125)
-    assert callback.waiting == 0.0312
-    assert not listener.notes
-    callback.waited(0.0625)
-    assert "6%" in listener.notes[0]

@@ -138,7 +138,7 @@ def test_the_end_of_a_text_stands_once_and_only_there(tmp_path):
     ids = np.array([7, 8, 9, 7, 5], np.uint16)  # four letters and the end, as the job writes them
     one = np.ones(1, np.float32)
     key = np.zeros(1, np.uint64)
-    part = Part(["t.jsonl"], np.zeros(1, np.int64), ids, np.array([0, 5]), key, one)
+    part = Part(["t.jsonl"], np.zeros(1, np.int64), ids, np.array([0, 5]), key)
     write_part(tmp_path, 0, part, {"rejects": []})
     tokens = Tokens.open(tmp_path)
     chunks = cut_chunks(tokens.lengths, one, 4 - aim.overhead())

@@ -5,25 +5,20 @@ import os
 import re
 
 import numpy as np
-import orjson
 import pytest
-import zstandard
 
 from corpusfit import text as corpus
-from corpusfit.core.errors import InputError, ModelError, StrictError
+from corpusfit.core.errors import ModelError, StrictError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.embed.folders import minilm_folder
-from corpusfit.selection.merging import selected_path
 from corpusfit.training import tokenising as tokenise
 from corpusfit.training.tokenising import (
     Part,
-    Range,
     TokeniseTexts,
     Tokenising,
     Tokens,
     finished,
-    ranges_of,
     read_tally,
     write_part,
 )
@@ -163,106 +158,6 @@ def test_a_shard_without_a_usable_row_is_an_empty_part(byte_pairs, tmp_path):
     assert (finished(tmp_path), len(tokens), tokens.lengths.dtype) == ({0}, 0, np.int64)
 
 
-def selected(folder, number, lines):
-    path = selected_path(folder, number)
-    path.parent.mkdir(exist_ok=True)
-    data = b"\n".join(map(orjson.dumps, lines)) + b"\n"
-    path.write_bytes(zstandard.ZstdCompressor().compress(data))
-    return path
-
-
-def line(text, weight=1.0, score=0.0):
-    return {"text": text, "source": "s", "row": 3, "score": score, "weight": weight, "id": None}
-
-
-def test_a_selection_keeps_scores_and_places(byte_pairs, tmp_path):
-    lines = {
-        2: [line("one two", 0.25, -1.5), line("three", 0.75, 2.5)],
-        11: [],
-        12: [line(TEXTS[1], 0, 3)],
-    }
-    work = TokeniseTexts(ReadPlan(), (), byte_pairs, tmp_path / "ids", None).start()
-    for number in (12, 2, 11):
-        path = selected(tmp_path / "selected", number, lines[number])
-        work((number, Range(path)))
-        tally = read_tally(tmp_path / "ids", number)
-        assert (tally["source"], tally["documents"]) == (number, len(lines[number]))
-    tokens = Tokens.open(tmp_path / "ids")
-    assert finished(tmp_path / "ids") == {2, 11, 12}
-    assert tokens.scores.tolist() == [-1.5, 2.5, 3]
-    assert tokens.name(1) == "selected/part-00002.jsonl.zst, row 1"
-    assert tokens.name(2) == "selected/part-00012.jsonl.zst, row 0"
-    tokenised(byte_pairs, tmp_path / "plain", ["one two", "three", TEXTS[1]])
-    assert read_back(tokens) == read_back(Tokens.open(tmp_path / "plain"))
-
-
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        ({"text": "no score", "weight": 1}, "row 1: .*score"),
-        (line("none", 1, None), "row 1"),
-        (line(7), "row 1: .*text"),
-        (["no", "object"], "row 1"),
-    ],
-)
-def test_an_invalid_row_of_a_selection_is_named(byte_pairs, tmp_path, bad, message):
-    path = selected(tmp_path / "selected", 0, [line("fine"), bad])
-    work = TokeniseTexts(ReadPlan(), (), byte_pairs, tmp_path / "ids", None).start()
-    with pytest.raises(InputError, match=rf"^selected/part-00000.jsonl.zst, {message}"):
-        work((0, Range(path)))
-    assert finished(tmp_path / "ids") == set()
-
-
-def test_a_selection_that_was_cut_off_is_an_error(byte_pairs, tmp_path):
-    path = selected(tmp_path / "selected", 0, [line(t) for t in TEXTS])
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(InputError, match=r"selected/part-00000.jsonl.zst, row 0"):
-        TokeniseTexts(ReadPlan(), (), byte_pairs, tmp_path / "ids", None).start()((0, Range(path)))
-
-
-def test_a_part_in_ranges_is_the_part(byte_pairs, tmp_path, monkeypatch):
-    """However short a range is against a line; rows are numbered in the part."""
-    lines = [line(text, score=i) for i, text in enumerate([*TEXTS, "", "é" * 300, *TEXTS])]
-    path = selected(tmp_path / "selected", 0, lines)
-    whole = list(Range(path).lines())
-    assert [number for number, _ in whole] == list(range(len(lines)))
-    ends = np.cumsum([len(content) for _, content in whole])
-    size = int(ends[-1])
-    at_ends = {int(end) + by for end in ends for by in (-1, 0, 1)} - {size + 1}
-    for at in {0, *at_ends, *range(1, size, 29)}:
-        before, after = Range(path, 0, at).lines(), Range(path, at, size).lines()
-        assert [*before, *after] == whole
-    sources = corpus.find([str(path)], ReadPlan(), spool=tmp_path, role="data")
-    monkeypatch.setattr(tokenise, "_RANGES", 10**9)
-    for length in (1, 7, 100, 1000, size - 1, size):
-        monkeypatch.setattr(tokenise, "_SHORTEST", length)
-        ranges = ranges_of(sources)
-        assert len(ranges) == -(-size // length)
-        assert [pair for part in ranges for pair in part.lines()] == whole
-    monkeypatch.setattr(tokenise, "_SHORTEST", 1000)
-    stored = {}
-    for name, ranges in (("whole", [Range(path)]), ("ranges", ranges_of(sources))):
-        work = TokeniseTexts(ReadPlan(), (), byte_pairs, tmp_path / name, None).start()
-        for number, part in enumerate(ranges):
-            work((number, part))
-        tokens = Tokens.open(tmp_path / name)
-        stored[name] = [
-            *(read_back(tokens), tokens.scores.tolist(), tokens.keys.tolist()),
-            [tokens.name(text) for text in range(len(tokens))],
-        ]
-    assert len(finished(tmp_path / "ranges")) > 2
-    assert stored["ranges"] == stored["whole"]
-
-
-def test_a_range_of_a_part_that_was_cut_off_is_an_error(tmp_path):
-    path = selected(tmp_path / "selected", 0, [line(f"{i} of many") for i in range(50_000)])
-    size = sum(len(content) for _, content in Range(path).lines())
-    path.write_bytes(path.read_bytes()[:-1000])
-    for begin in (0, size // 2, size - 1):
-        with pytest.raises(ValueError, match="cut off"):
-            list(Range(path, begin, size).lines())
-
-
 def test_an_invalid_tokenizer_is_an_error(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{}")
     for name in ("tokenizer.json", "missing.json"):
@@ -276,7 +171,7 @@ def part(lengths, kind=np.uint16, first=0):
     n = len(lengths)
     ids = (first + np.arange(offsets[-1])).astype(kind)
     floats = np.arange(n, dtype=np.float32)
-    return Part(["s"], np.arange(n) * 10, ids, offsets, floats, -floats)
+    return Part(["s"], np.arange(n) * 10, ids, offsets, floats)
 
 
 def test_ids_take_two_bytes_unless_the_vocabulary_is_large(byte_pairs, tmp_path):

@@ -7,7 +7,6 @@ import itertools
 import json
 import math
 import shutil
-import threading
 from functools import partial
 from types import SimpleNamespace
 
@@ -19,10 +18,10 @@ from corpusfit.core.artifacts import writing
 from corpusfit.core.errors import ChangedInputError, StorageError, TrainingError, UsageError
 from corpusfit.training import trainer
 from corpusfit.training.batches import Feed
-from corpusfit.training.folder import Checkpoints, State, copied, save_weights
+from corpusfit.training.folder import State, save_weights
 from corpusfit.training.objectives.mlm import MaskedLM
 from corpusfit.training.plan import TrainPlan
-from corpusfit.training.schedule import out_of_patience, rate_at
+from corpusfit.training.schedule import Updates, out_of_patience
 from corpusfit.training.trainer import TrainerCallback, TrainingLoop, train
 
 torch = pytest.importorskip("torch")
@@ -47,14 +46,14 @@ def test_rates_are_those_of_transformers(schedule, warmup, tmp_path):
     from transformers import TrainingArguments, get_scheduler
 
     named = {"learning_rate": 2e-4, "warmup_steps": warmup, "lr_scheduler_type": schedule}
-    plan = TrainPlan(max_steps=90, **named)
     arguments = TrainingArguments(tmp_path, max_steps=90, **named)
     weight = torch.nn.Parameter(torch.zeros(1))
+    updates = Updates({"weight": weight}, TrainPlan(max_steps=90, **named))
     optimizer = torch.optim.SGD([weight], lr=arguments.learning_rate)
     warm = arguments.get_warmup_steps(90)
     peer = get_scheduler(arguments.lr_scheduler_type, optimizer, warm, 90)
     for step in range(90):
-        assert rate_at(step, plan) == pytest.approx(peer.get_last_lr()[0], rel=1e-12, abs=1e-18)
+        assert updates.rate(step) == peer.get_last_lr()[0]
         optimizer.step()
         peer.step()
 
@@ -330,7 +329,8 @@ def test_it_learns_and_the_history_says_so(tmp_path):
         assert after < 0.6 * math.log(35)
     steps = [r for r in history if "loss" in r]
     assert [r["step"] for r in steps] == list(range(1, 121))
-    assert [r["learning_rate"] for r in steps] == [rate_at(s, work.plan) for s in range(120)]
+    rates = Updates(dict(work.network.predictor.model.named_parameters()), work.plan).rate
+    assert [r["learning_rate"] for r in steps] == list(map(rates, range(120)))
     assert steps[-1]["loss"] < 0.6 * steps[0]["loss"]
 
 
@@ -707,7 +707,6 @@ def test_as_many_checkpoints_are_kept_as_asked_for(tmp_path, minutes):
 
 
 def test_an_unfinished_checkpoint_does_not_count_among_those_kept(tmp_path, minutes):
-    """An unfinished checkpoint is not counted in the number to keep."""
     words = {"checkpoint_minutes": 1.0, "max_steps": 9, "checkpoints": 2}
     with pytest.raises(Stopped):
         train(training_of(tmp_path, **words), Stopping(6))
@@ -717,7 +716,7 @@ def test_an_unfinished_checkpoint_does_not_count_among_those_kept(tmp_path, minu
     work = training_of(tmp_path, **words)
     parameters = dict(work.network.predictor.model.named_parameters())
     optimizer = torch.optim.AdamW(parameters.values())
-    work.checkpoints.write(State(7, (0, 0), [], []), copied(parameters, optimizer))
+    work.checkpoints.write(State(7, (0, 0), [], []), parameters, optimizer)
     assert sorted(p.name for p in folder.iterdir()) == ["step-00000004", "step-00000007"]
 
 
@@ -730,7 +729,7 @@ def test_a_state_comes_back_as_it_was(tmp_path):
         p.grad = torch.ones_like(p)
     optimizer.step()
     state = State(3, (0, 12), history, [0.1, float(np.float32(0.1))])
-    work.checkpoints.write(state, copied(parameters, optimizer))
+    work.checkpoints.write(state, parameters, optimizer)
     found = work.checkpoints.newest(pytest.fail)
     assert found == state
 
@@ -753,29 +752,6 @@ def test_weights_are_written_as_safetensors_writes_them(tmp_path):
 
     assert (tmp_path / "weights").read_bytes() == expected
     assert digest == hashlib.sha256(expected).hexdigest()
-
-
-def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, minutes, monkeypatch):
-    """The second step is made before the first checkpoint is written; the second waits for it."""
-    second, order = threading.Event(), []
-    write = Checkpoints.write
-
-    def slow(checkpoints, state, files):
-        order.append(("begin", state.step, second.wait(30)))
-        write(checkpoints, state, files)
-        order.append(("end", state.step))
-
-    class Steps(TrainerCallback):
-        made = 0
-
-        def step(self, steps, tokens):
-            self.made += steps
-            if self.made == 2:
-                second.set()
-
-    monkeypatch.setattr(Checkpoints, "write", slow)
-    train(training_of(tmp_path, checkpoint_minutes=1.0, max_steps=4), Steps())
-    assert order == [e for step in (1, 2, 3) for e in (("begin", step, True), ("end", step))]
 
 
 @pytest.mark.slow
@@ -810,7 +786,7 @@ def test_a_kill_while_a_checkpoint_is_written_loses_only_that(tmp_path, minutes,
 @pytest.mark.slow
 @pytest.mark.parametrize("after", [0, 4])
 def test_a_full_disk_ends_the_training_with_a_sentence(tmp_path, minutes, after):
-    """The thread that writes finds it; files may not grow, as if the disk were full."""
+    """Files may not grow, as if the disk were full."""
     resource = pytest.importorskip("resource")
     words = {"checkpoint_minutes": 1.0, "max_steps": 9}
     history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
@@ -861,21 +837,6 @@ def test_only_matrices_decay(tmp_path):
     for name, weight in weights_of(work).items():
         factor = (1 - 0.1 * 0.5) ** 4 if weight.ndim > 1 else 1.0
         torch.testing.assert_close(weight, before[name] * factor, rtol=1e-5, atol=1e-8)
-
-
-def test_the_share_of_waiting_for_rows_is_told(tmp_path, monkeypatch):
-    """Clocks by which each of three steps waits for a second and works for three."""
-    for module, each in (("batches", 1.0), ("trainer", 3.0)):
-        clock = partial(next, itertools.count(0.0, each))
-        monkeypatch.setattr(f"corpusfit.training.{module}.perf_counter", clock)
-    told = []
-
-    class Told(TrainerCallback):
-        def waited(self, share):
-            told.append(share)
-
-    train(training_of(tmp_path, max_steps=3), Told())
-    assert told == [0.25]
 
 
 def test_rows_for_a_gpu_are_pinned_where_they_are_made(tmp_path, monkeypatch):
@@ -945,26 +906,6 @@ def test_patience_counts_measurements_since_the_lowest():
     assert not out_of_patience(records, 3)
     assert not out_of_patience(records, 0)
     assert not out_of_patience([{"loss": 1.0}], 1)
-
-
-def test_inverse_square_root_is_that_of_transformers_and_fairseq():
-    """transformers' schedule; fairseq's, whose rate begins above 0, in closed form."""
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=5e-4)
-    transformers = pytest.importorskip("transformers")
-    peer = transformers.get_inverse_sqrt_schedule(optimizer, num_warmup_steps=40)
-    plan = TrainPlan(
-        max_steps=200, learning_rate=5e-4, lr_scheduler_type="inverse_sqrt", warmup_steps=40
-    )
-    paper = dataclasses.replace(plan, warmup_from=1e-7)
-    for step in range(200):
-        assert rate_at(step, plan) == pytest.approx(peer.get_last_lr()[0], rel=1e-12, abs=1e-18)
-        after = 5e-4 * 40**0.5 * step**-0.5 if step else 0
-        rising = 1e-7 + step * (5e-4 - 1e-7) / 40
-        assert rate_at(step, paper) == pytest.approx(rising if step < 40 else after, rel=1e-12)
-        optimizer.step()
-        peer.step()
-    without = dataclasses.replace(plan, warmup_steps=0.0)
-    assert rate_at(30_000, without) == pytest.approx(5e-4 * 0.5)  # a timescale of 10,000 steps
 
 
 def test_beta2_reaches_the_optimizer(tmp_path):

@@ -25,7 +25,7 @@ def show_projected(projected: Mapping[str, Any]) -> None:
 
 
 @command(machine=("engine", "workers", "cache", "verify"), dry_run=show_projected)
-def compose(done: Composition, out: str) -> None:
+def compose(done: Composition) -> None:
     """Compose a multilingual corpus from a recipe.
 
     Example:
@@ -48,8 +48,8 @@ def compose(done: Composition, out: str) -> None:
         f"{copies['same_language']:,} documents within a language, "
         f"{copies['other_language']:,} across languages."
     )
-    adapt = f"corpusfit adapt --data {shlex.quote(out)} …"
-    say(f"Text: {done.path / 'composed'}. To train on it: {adapt}")
+    text = str(done.path / "composed")
+    say(f"Text: {text}. To train on it: corpusfit adapt --data {shlex.quote(text)} …")
 
 
 def show_languages(languages: Sequence[Mapping[str, Any]], unit: str) -> None:

@@ -199,7 +199,7 @@ def _adaptation(
         key = fingerprints.step("compose", plan=decides)
         label = f"{composition.composition} of {Path(file).stem}"
         graph.selections.setdefault(key, Compose(key, label, composition))
-        data = (str(inputs.folder.selections / key),)
+        data = (str(inputs.folder.selections / key / "composed"),)
     plan = adapt_plan(recipe, selector, cell, inputs.recipe.task(cell.task), number)
     identity = {
         "plan": fingerprints.adapting(plan),
