@@ -119,8 +119,8 @@ def test_split_and_contamination_are_those_of_each_file_alone(
     assert leaks.examples == leaks_apart.examples
 
 
-def test_a_sample_for_a_tokenizer_is_that_of_each_file_alone(small, tmp_path, monkeypatch):
-    source = text.find([str(small)], ReadPlan(), spool=tmp_path, role="data")
+def test_a_sample_for_a_tokenizer_is_that_of_each_file_alone(small, monkeypatch):
+    source = text.find([str(small)], ReadPlan(), role="data")
     given = TrainingInputs(source, [], []), 0, ["words"], 8_000
     together = list(sample_texts(*given))
     monkeypatch.setattr(text, "packed", text.shards)

@@ -257,7 +257,6 @@ class RunContext:
             sources = corpus.find(
                 inputs,
                 read,
-                spool=self.work,
                 role=role,
                 engine=self.engine,
                 note=self._note,
@@ -563,7 +562,7 @@ def command_words(
 def absolute(inputs: Sequence[str]) -> list[str]:
     """Make paths absolute, so that they are valid in any working folder."""
     cwd = Path.cwd()
-    return [name if name in ("", "-") else corpus.located(name, cwd) for name in inputs]
+    return [name if name == "" else corpus.located(name, cwd) for name in inputs]
 
 
 def named_model(name: str) -> str:

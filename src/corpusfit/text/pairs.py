@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 from corpusfit import text as corpus
@@ -50,7 +49,7 @@ def read_pairs(name: str, *, role: str) -> Pairs:
     """
     read, blank = ReadPlan(), 0
     given = f"`{role}={name}`"
-    sources = corpus.find([name], read, spool=Path(), role=role)
+    sources = corpus.find([name], read, role=role)
     sides: tuple[list[str], list[str]] = ([], [])
     for shard in corpus.shards(sources, read):
         for row in corpus.rows(shard, read):

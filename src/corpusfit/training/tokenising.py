@@ -422,7 +422,7 @@ class Tokenising:
     def texts(self, kind: str, texts: list[str], spool: Path) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of texts in memory, which are written to a file first."""
         write_bytes(spool, b"".join(orjson.dumps({"text": t}) + b"\n" for t in texts))
-        sources = corpus.find([str(spool)], ReadPlan(), spool=spool.parent, role=kind)
+        sources = corpus.find([str(spool)], ReadPlan(), role=kind)
         return dataclasses.replace(self, read=ReadPlan()).corpus(kind, sources)
 
     def _folder(self, how: str, sources: list[Source]) -> Path:

@@ -17,7 +17,7 @@ huggingface_hub = pytest.importorskip("huggingface_hub")
 
 
 def sources(given, tmp_path):
-    return find([given], ReadPlan(), spool=tmp_path, role="corpus")
+    return find([given], ReadPlan(), role="corpus")
 
 
 @pytest.fixture

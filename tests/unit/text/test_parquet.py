@@ -167,10 +167,10 @@ def test_a_schema_of_broken_bytes(read, table, write):
     assert row.reason.startswith("unreadable parquet: ")
 
 
-def test_position_is_the_share_of_the_rows(table, tmp_path):
+def test_position_is_the_share_of_the_rows(table):
     path = table(text=["x" * 1000] * 1000)
     size, plan = path.stat().st_size, ReadPlan(shard_mb=0.1)
-    sources = find([str(path)], plan, spool=tmp_path, role="corpus")
+    sources = find([str(path)], plan, role="corpus")
     positions = [s.position for s in shards(sources, plan)]
     assert positions == sorted(set(positions))
     assert positions[0] == size * 105 // 1000
@@ -184,7 +184,7 @@ def test_a_giant_row_group_is_not_read_whole(tmp_path):
     pq.write_table(pa.table({"text": texts}), path, compression="none")
     del texts
     plan = ReadPlan(shard_mb=1.0)
-    sources = find([str(path)], plan, spool=tmp_path, role="corpus")
+    sources = find([str(path)], plan, role="corpus")
     tracemalloc.start()
     try:
         assert sum(1 for _ in shards(sources, plan)) == 39
@@ -205,9 +205,9 @@ def test_nested_fields_are_listed_by_the_names_that_read_them(read, tmp_path):
     assert [read(path, text_field=f)[0].text for f in ("a.n.body", "text.body")] == ["x", "y"]
 
 
-def test_ids_before_the_texts_do_not_make_shards_large(table, tmp_path):
+def test_ids_before_the_texts_do_not_make_shards_large(table):
     path, plan = table(id=["n"] * 2000, text=["x" * 1000] * 2000), ReadPlan(shard_mb=0.1)
-    sources = find([str(path)], plan, spool=tmp_path, role="corpus")
+    sources = find([str(path)], plan, role="corpus")
     assert len(list(shards(sources, plan))) == 20
 
 
@@ -226,7 +226,7 @@ def test_each_shard_alone_has_the_rows_of_one_pass(tmp_path, field):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=1100)
     plan = ReadPlan(text_field=field, shard_mb=0.02)
-    sources = corpus.find([str(path)], plan, spool=tmp_path, role="corpus")
+    sources = corpus.find([str(path)], plan, role="corpus")
     shards = list(corpus.shards(sources, plan))
     assert len(shards) > 4
     backwards = [list(corpus.rows(shard, plan)) for shard in reversed(shards)]

@@ -232,7 +232,7 @@ def test_a_part_in_ranges_is_the_part(byte_pairs, tmp_path, monkeypatch):
     for at in {0, *at_ends, *range(1, size, 29)}:
         before, after = Range(path, 0, at).lines(), Range(path, at, size).lines()
         assert [*before, *after] == whole
-    sources = corpus.find([str(path)], ReadPlan(), spool=tmp_path, role="data")
+    sources = corpus.find([str(path)], ReadPlan(), role="data")
     monkeypatch.setattr(tokenise, "_RANGES", 10**9)
     for length in (1, 7, 100, 1000, size - 1, size):
         monkeypatch.setattr(tokenise, "_SHORTEST", length)
@@ -344,7 +344,7 @@ def test_small_files_share_a_part(byte_pairs, tmp_path, inline):
     folder.mkdir()
     for number, texts in enumerate(rows):
         (folder / f"{number}.jsonl").write_bytes(shard(texts).data)
-    sources = corpus.find([str(folder)], ReadPlan(), spool=tmp_path, role="data")
+    sources = corpus.find([str(folder)], ReadPlan(), role="data")
     with inline.running(tmp_path / "work") as context:
         all_of = Tokenising(ReadPlan(), byte_pairs, tmp_path / "tokens", 0, context)
         tokens, counts = all_of.corpus("data", sources)
