@@ -124,6 +124,7 @@ SETTINGS = {
         ("normalize", "read.normalize"),
         "Normalize the files before: for instance by `sacremoses -l LANGUAGE normalize`.",
     ),
+    "verify": "Leave it out: every command reads its local input files for their fingerprints.",
     "objective.temperature": "Leave it out; only `simcse` had it.",
 }
 """Settings, and `setting=value` of values that a setting had."""

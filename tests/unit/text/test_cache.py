@@ -14,7 +14,7 @@ SIZES = {  # by age in days
     "embeddings/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": (40, 600_000),
     "tokens/bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb": (20, 300_000),
     "samples/cccccccccccccccccccccccccccccccc.safetensors": (10, 50_000),
-    "surveys/dddddddddddddddddddddddddddddddd.json": (2, 1_000),
+    "blocks/dddddddddddddddddddddddddddddddd.json": (2, 1_000),
     "static-eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee": (1, 49_000),
     "compiled": (0.5, 500),
     "scratch-ffffffffffffffffffffffffffffffff": (0, 10_000),

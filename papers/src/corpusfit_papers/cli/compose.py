@@ -24,7 +24,7 @@ def show_projected(projected: Mapping[str, Any]) -> None:
     )
 
 
-@command(machine=("engine", "workers", "cache", "verify"), dry_run=show_projected)
+@command(machine=("engine", "workers", "cache"), dry_run=show_projected)
 def compose(done: Composition, out: str) -> None:
     """Compose a multilingual corpus from a recipe.
 
