@@ -18,7 +18,6 @@ import orjson
 
 from corpusfit import text as corpus
 from corpusfit.core.engine import Call
-from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.languages import can_identify, identifier
 from corpusfit.core.plan import (
@@ -33,7 +32,7 @@ from corpusfit.core.types import Document, Reject, Source, in_file
 from corpusfit.core.where import parsed
 from corpusfit.embed import precision_of, reads_whole
 from corpusfit.embed.folders import default_embedder
-from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device, to_feed
+from corpusfit.embed.hardware import may_have_cuda, resolve_device
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import SOURCE, AnyMethod, LabelMethod
 from corpusfit.selection.balance import clusters_fingerprint
@@ -203,9 +202,9 @@ def _first_rows(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Row]:
 
 def resolve(run: Run) -> Resolved:
     """Resolve what the plan leaves open, given the inputs, and check both together."""
-    plan, reason, outlook = by_size(run.plan, run.sources, workers=run.engine.workers)
-    if outlook:
-        run.progress.note(f"{reason} {outlook}")
+    plan, reason = by_size(run.plan, run.sources)
+    if reason:
+        run.progress.note(reason)
     resolved = Resolved.of(plan, reason)
     require_texts_for_near(plan, run.sources)
     plan, cut_reason = with_cut(run, resolved.plan, [resolved.method])
@@ -334,81 +333,32 @@ WHOLE = {"cpu": 4e6, "cuda": 4e8}
 UNPACKED = 4
 """Bytes of text per stored byte of a compressed file."""
 
-FIXED = 20.0
-"""Seconds of a `select` that do not grow with the corpus."""
 
-SHORT = 60.0
-"""Seconds of a run that needs no announcement."""
-
-PER_BYTE = {"text": 6e-8, "static": 1e-7, "cpu": 7e-5, "bf16": 1.8e-5, "cuda": 5e-7}
-"""Seconds of one worker for a byte of text: read and score words, and embed too by `static`, or by
-`minilm` on a CPU, on one that multiplies bf16, or on a GPU. Measured on two cores with AVX2, and
-with AMX for bf16; the GPU's is a guess. They only serve messages."""
-
-
-_STATIC, _MINILM = "`embed.embedder=static`", "`embed.embedder=minilm`"
-
-
-def by_size(
-    plan: Plan,
-    sources: Sequence[Source],
-    *,
-    workers: int,
-) -> tuple[Plan, str, str]:
-    """Resolve embedder `auto` by the size of the corpus; returns the plan, the reason, a note."""
+def by_size(plan: Plan, sources: Sequence[Source]) -> tuple[Plan, str]:
+    """Resolve embedder `auto` by the size of the corpus; returns the plan and the reason."""
     # `minilm` for a small corpus, `static` for a larger one and where `minilm` is not installed
     if plan.embed.embedder != AUTO:
-        return plan, "", ""
+        return plan, ""
     text = _text_bytes(sources)
     method = registry.build(plan.method.name, plan.method.options)
     if not method.encodes:
-        return _embedding(plan, "minilm"), "", ""
+        return _embedding(plan, "minilm"), ""
     best = default_embedder()
     if best == "static":
         why = "The embedder is static, as minilm is not here: `embed.embedder=minilm` downloads it."
-        return _embedding(plan, best), why, ""
+        return _embedding(plan, best), why
     # torch is slow to import, so look for a GPU only if a CPU would be too slow
     device = "cpu"
     if text > WHOLE["cpu"] and plan.embed.device != "cpu" and may_have_cuda():
         device = resolve_device("auto", "embed")
-    gpus = len(to_feed("auto")) if device == "cuda" else 0
-    times = _Times(text, device, workers, max(1, min(gpus, workers)))
     if text <= WHOLE[device]:
         why = f"The embedder is minilm, because the corpus has only {_size(text)} of text."
-        short = times.seconds(device) < SHORT
-        estimate = times.describe(device, {_STATIC: times.seconds("static")})
-        return _embedding(plan, "minilm"), why, "" if short else estimate
+        return _embedding(plan, "minilm"), f"{why} `embed.embedder=static` is faster."
     why = (
-        f"The embedder is static, because the corpus has {_size(text)} of text; minilm is for up "
-        f"to {_size(WHOLE[device])}."
+        f"The embedder is static, because the corpus has {_size(text)} of text; "
+        f"`embed.embedder=minilm` is for up to {_size(WHOLE[device])}."
     )
-    others = {_MINILM: times.seconds(device)}
-    return _embedding(plan, "static"), why, times.describe("static", others)
-
-
-@dataclass(frozen=True)
-class _Times:
-    """Rough durations of a run."""
-
-    text: float  # bytes
-    device: str  # device of `minilm`
-    workers: int
-    gpus: int
-
-    def seconds(self, way: str) -> float:
-        """Estimated seconds with an embedder of `PER_BYTE`."""
-        way = "bf16" if way == "cpu" and cpu_has_bf16() else way
-        encoding = PER_BYTE[way] * self.text
-        encoders = self.gpus if way == "cuda" else self.workers
-        return FIXED + PER_BYTE["text"] * self.text / self.workers + encoding / encoders
-
-    def describe(self, way: str, others: Mapping[str, float]) -> str:
-        """The estimated time of a choice and of its alternatives, a sentence."""
-        if self.text == float("inf"):
-            return f"Instead: {', '.join(others)}."
-        alternatives = [f"{other} takes about {format_duration(s)}" for other, s in others.items()]
-        duration = format_duration(self.seconds(way))
-        return f"About {duration} on an idle machine; instead, {', '.join(alternatives)}."
+    return _embedding(plan, "static"), why
 
 
 def _embedding(plan: Plan, embedder: str) -> Plan:

@@ -162,7 +162,7 @@ def _composition(file: str) -> tuple[CompositionPlan, str]:
 def _with_embedders(recipe: Recipe, sources: Sequence[Source]) -> tuple[Selector, ...]:
     """The selectors, with embedder `auto` resolved."""
     return tuple(
-        dataclasses.replace(s, select=by_size(s.select, sources, workers=1)[0])
+        dataclasses.replace(s, select=by_size(s.select, sources)[0])
         if s.selects and s.strategy != ORACLE
         else s
         for s in recipe.selectors
