@@ -19,7 +19,7 @@ import orjson
 from corpusfit import text as corpus
 from corpusfit.core.engine import Call
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.languages import can_identify, identifier
+from corpusfit.core.languages import can_identify
 from corpusfit.core.plan import (
     AUTO,
     PAIR,
@@ -42,7 +42,7 @@ from corpusfit.selection.samples import require_target
 from corpusfit.text import rejects
 from corpusfit.text.context import Run, RunContext, UsageByStage, noting
 from corpusfit.text.fields import Row, is_conversation
-from corpusfit.text.pairs import is_english_only, warn_english_only
+from corpusfit.text.pairs import count_languages, is_english_only, warn_english_only
 from corpusfit.text.reading import cut_units
 
 EMBEDDERS = ("minilm", "static")
@@ -117,8 +117,10 @@ def open_run(
     return run
 
 
+_SOURCES = 32
+"""Most sources that a field is looked for in, evenly spaced."""
 _LOOKED_AT = 1_000
-"""Rows of a source that a field is looked for in."""
+"""Rows of each of these."""
 _NAMED = 20
 """Most fields that a message names."""
 
@@ -379,9 +381,6 @@ def _size(text: float) -> str:
     return f"{text / 1e9:,.3g} GB" if text >= 1e9 else f"{text / 1e6:,.3g} MB"
 
 
-_SOURCES = 32  # maximum number of sources in the sample, evenly spaced
-_TEXTS = 8  # texts from each of these; more if there are fewer sources
-_PAGE = 1_000  # characters, as many as the identifier reads
 _MIN_SHARE = 0.1  # of the target's sample, for a language to be one of the target's
 
 
@@ -406,16 +405,6 @@ def warn_language_mismatch(run: Run, method: AnyMethod) -> None:
     compares_words = reads_words(method)
     if not ((compares_words or is_english_only(encoder)) and can_identify()):
         return
-    identify = identifier()
-
-    def count_languages(sources: Sequence[Source], read: ReadPlan) -> Counter[str]:
-        counts: Counter[str] = Counter()
-        for text in _sample(sources, read):
-            # by length: the language of a single word is a guess
-            counts[identify(text)] += min(len(text), _PAGE)
-        counts.pop("", None)
-        return counts
-
     target_counts = count_languages(run.target, run.plan.target_read)
     corpus_counts = count_languages(run.sources, run.plan.read)
     minimum = _MIN_SHARE * target_counts.total()
@@ -425,7 +414,7 @@ def warn_language_mismatch(run: Run, method: AnyMethod) -> None:
     )
     # a minority of other languages does no harm
     if not target_languages or 2 * other_counts.total() <= corpus_counts.total():
-        warn_english_only(encoder, run.sources, run.plan.read, "the corpus", run.warn)
+        warn_english_only(encoder, run.sources, run.plan.read, run.warn)
         return
     if compares_words:
         why = "compares words"
@@ -442,17 +431,3 @@ def warn_language_mismatch(run: Run, method: AnyMethod) -> None:
         "`embed.embedder=PATH` and a method that reads only embeddings, for instance "
         "`method.name=domain_cosine`."
     )
-
-
-def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterator[str]:
-    """The first texts of evenly spaced sources."""
-    step = max(1, math.ceil(len(sources) / _SOURCES))
-    texts_per_source = _TEXTS * max(1, _SOURCES // len(sources[::step]))
-    for source in sources[::step]:
-        texts = (
-            row.text
-            for shard in corpus.shards([source], read)
-            for row in corpus.rows(shard, read)
-            if isinstance(row, Document)
-        )
-        yield from islice(texts, texts_per_source)
