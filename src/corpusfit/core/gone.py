@@ -18,6 +18,7 @@ _AUGMENT = (
     f"Run `pip install {PAPERS}`, `corpusfit augment --task TASK --out MORE`, and "
     "`corpusfit evaluate --task MORE`."
 )
+_ELSEWHERE = "Name the folder out/selected in the program's file: docs/train-elsewhere.md."
 _OTHER_ORDER = (
     "Of aligned pairs the first text is read and the second carried: name the files in the other "
     "order, as pair:FILE.en,FILE.de."
@@ -47,6 +48,8 @@ GONE = {
     # methods of finished runs
     "push_to_hub": _UPLOAD,
     "to_pandas": "Of a fit: pandas.DataFrame(run.rows()).",
+    "to_axolotl": _ELSEWHERE,
+    "to_llama_factory": _ELSEWHERE,
 }
 """Commands, options and public names."""
 
