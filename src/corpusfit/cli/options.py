@@ -48,8 +48,8 @@ _HEADINGS = {
 """The headings in `--help`, each with groups of settings."""
 
 _PHRASES = {
-    "{INPUTS}": "a file, folder, glob, URL, OWNER/NAME or hub:NAME (dataset), pair:FILE,FILE (two "
-    "line-aligned files) or - (standard input); repeatable",
+    "{INPUTS}": "a file, folder, glob, URL, hub:OWNER/NAME (dataset) or pair:FILE,FILE (two "
+    "line-aligned files); repeatable",
     "{GUARD}": "a task's folder (its dev and test splits) or files; repeatable (default: none)",
     "{RUN_FOLDER}": "Folder or URL of a `corpusfit select` run",
 }

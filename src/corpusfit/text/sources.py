@@ -48,7 +48,6 @@ from corpusfit.text.files import (
     states_of,
     unpacked_name,
 )
-from corpusfit.text.formats.hub import with_prefix
 from corpusfit.text.formats.run import as_run
 from corpusfit.text.shards import fingerprint, survey
 
@@ -85,7 +84,7 @@ def find(
     skipped: list[str] = []
     with no_collection():
         plan.check()
-        names = [registered(with_prefix(str(each))) for each in inputs]
+        names = [registered(str(each)) for each in inputs]
         if role == "corpus":
             names = list(map(as_run, names))
         unlike = [name for name in names if not is_pair(name)]
@@ -263,8 +262,7 @@ def _replaced(sources: Sequence[Source]) -> Source | None:
 
 
 def located(input_name: str, home: Path) -> str:
-    """The full form of an input: `hub:` before a bare id, relative paths from the folder `home`."""
-    input_name = with_prefix(input_name, home)
+    """The full form of an input, relative paths from the folder `home`."""
     form = named(input_name)
     if form:
         return form.located(input_name, home)
@@ -608,7 +606,7 @@ def _required_format(path: str, name: str, input_name: str, setting: str) -> tup
 def _missing(input_name: str, setting: str, what: str) -> InputError:
     return InputError(
         f"{setting} must be an existing file, folder, glob, URL or Hugging Face dataset "
-        f"(OWNER/NAME or hub:NAME); got {input_name!r}{what}. "
+        f"(hub:OWNER/NAME); got {input_name!r}{what}. "
         "Check the spelling and the current folder."
     )
 

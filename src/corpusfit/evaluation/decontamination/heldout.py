@@ -171,9 +171,8 @@ def held_out_of_task(
 
 def _has_splits(source: str, path: Path, setting: str) -> bool:
     """Whether an input may have several splits."""
-    dataset = hub.with_prefix(source)
-    if dataset.startswith(hub.PREFIX):
-        return "@" not in dataset or not hub.splits(dataset, setting)[1]
+    if source.startswith(hub.PREFIX):
+        return "@" not in source or not hub.splits(source, setting)[1]
     return path.is_dir()
 
 
