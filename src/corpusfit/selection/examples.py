@@ -113,9 +113,10 @@ def _uniform(seed: int, stream: int, part: GatheredPart) -> NDArray[np.float64]:
 
 def _lowest(found: Iterable[WithKeys]) -> WithKeys:
     """The entries with the lowest keys of all."""
-    keys, places = map(np.concatenate, zip(*found, strict=True))
+    each_keys, each_places = zip(*found, strict=True)
+    keys = np.concatenate(each_keys)
     lowest = np.argsort(keys, kind="stable")[:_EACH]
-    return keys[lowest], places[lowest]
+    return keys[lowest], np.concatenate(each_places)[lowest]
 
 
 def write_examples(

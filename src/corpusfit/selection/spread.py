@@ -79,12 +79,11 @@ def add_spreads(spreads: Iterable[Spread]) -> Spread:
 
 def count_gathered(gathered: Path, bins: NDArray[np.float32], parts: tuple[int, ...]) -> Spread:
     """Count the segments of a run of parts, whose selection `WriteChoice` wrote."""
-    scores, tokens, chosen = [np.empty(0, np.float32)], [np.empty(0, np.int64)], [np.empty(0, bool)]
+    columns = [(np.empty(0, np.float32), np.empty(0, np.int64), np.empty(0, np.bool_))]
     for part, selected in read_chosen(gathered, parts):
-        scores.append(part.scores[~part.copy])
-        tokens.append(part.tokens[~part.copy])
-        chosen.append(selected[~part.copy])
-    return count_spread(*map(np.concatenate, (scores, tokens, chosen)), bins)
+        kept = ~part.copy
+        columns.append((part.scores[kept], part.tokens[kept], selected[kept]))
+    return add_spreads(count_spread(*each, bins) for each in columns)
 
 
 def write_spread(path: Path, spread: Spread) -> None:
