@@ -158,7 +158,6 @@ def test_what_it_declares(form):
     assert not {s for other in others for s in other.suffixes} & set(form.suffixes)
     assert bool(form.suffixes) != isinstance(form, Named)
     assert isinstance(form, Named) or not form.parallel
-    assert form.begins is None or form.begins not in [other.begins for other in others]
     assert all(suffix in contract.allowed_suffixes() for suffix in form.suffixes)
     assert form.__doc__
 
