@@ -87,7 +87,7 @@ def _check_other_bytes(source: Source) -> None:
             require_promise(form.parallel or form.gathers, "other bytes are an error, not rejects")
         else:
             fine = all(isinstance(row, Reject) or row.text.strip() for row in rows)
-            require_promise(fine, "of other bytes a row has no text")
+            require_promise(fine, "a row of other bytes has no text")
 
 
 def _read(sources: Sequence[Source]) -> list[Document | Reject]:
