@@ -38,7 +38,6 @@ def select(store, inline, monkeypatch):
     # as in a large corpus: long runs of parts, and few of the parts with examples
     monkeypatch.setattr(folder, "_FEW_RUNS", 1)
     monkeypatch.setattr(examples, "_EACH", 1)
-    monkeypatch.setattr(examples, "SHARES", (0.5,))
 
     def select(n, **words):
         store.clear()
