@@ -137,11 +137,11 @@ def write_examples(
     target = Sample(folder.fit, "target")
     units = target.read_texts()
     keys = place_keys(run.plan.seed, 0, len(units))
-    places = np.sort(np.argsort(keys, kind="stable")[:_OF_TARGET])
+    shown = np.sort(np.argsort(keys, kind="stable")[:_OF_TARGET])
     score = partial(_target_scores, resolved.plan.method, folder.scorer, target)
     with run.stage("score target"):
-        scores = run.one(score, places)
-    for i, place in enumerate(places):
+        scores = run.one(score, shown)
+    for i, place in enumerate(shown):
         of_unit = {} if scores is None else {"score": float(scores[i])}
         examples.append({"kind": "target", "text": units[place], **of_unit})
     for example in examples:
