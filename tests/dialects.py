@@ -72,7 +72,7 @@ def check(file: File, shard_mb: float = 4.0) -> None:
         plan = ReadPlan(shard_mb=shard_mb, **file.settings)
         name = (file.name or "{}/" + next(iter(file.files))).replace("{}", folder)
         try:
-            sources = find([name], plan, spool=Path(folder), role="corpus")
+            sources = find([name], plan, role="corpus")
             cut = list(shards(sources, plan))
             found = [row for shard in cut for row in rows(shard, plan)]
             columns = [

@@ -69,7 +69,7 @@ def _corpus(suffix: str, data: bytes) -> None:
     """Columns and single rows say the same, and every row comes once, in order."""
     with _folder() as folder:
         (folder / f"a{suffix}").write_bytes(data)
-        sources = corpus.find([str(folder / f"a{suffix}")], _PLAN, spool=folder, role="corpus")
+        sources = corpus.find([str(folder / f"a{suffix}")], _PLAN, role="corpus")
         at = -1
         for shard in corpus.shards(sources, _PLAN):
             expected = list(corpus.rows(shard, _PLAN))
@@ -111,7 +111,7 @@ def _moses(data: bytes) -> None:
     with _folder() as folder:
         for side, text in zip(("de", "en"), data.split(b"\0", 1), strict=False):
             (folder / f"a.{side}").write_bytes(text)
-        sources = corpus.find([f"pair:{folder}/a.de,{folder}/a.en"], _PLAN, spool=folder, role="c")
+        sources = corpus.find([f"pair:{folder}/a.de,{folder}/a.en"], _PLAN, role="c")
         for shard in corpus.shards(sources, _PLAN):
             places = [row.row for row in corpus.rows(shard, _PLAN)]
             assert places == sorted(set(places))

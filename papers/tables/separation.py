@@ -196,7 +196,7 @@ def encoded(context: RunContext, embed: EmbedPlan, texts: Sequence[str]) -> NDAr
 
 def measure(s: Setting, context: RunContext) -> tuple[Measured, list[Source]]:
     """Draw units, encode what methods read, and measure every row and method with every seed."""
-    sources = corpora.find(s.corpus, s.plan.read, spool=context.work, role="corpus")
+    sources = corpora.find(s.corpus, s.plan.read, role="corpus")
     names = [source.name for source in sources]
     targets = {name: target_of(s, name, sources) for name in s.targets}
     matching = {

@@ -133,7 +133,7 @@ def example(form, tmp_path):
     """Write texts in the format; returns the sources that name them."""
 
     def example(texts, plan=PLAN):
-        return find([EXAMPLES[form.name](tmp_path, texts)], plan, spool=tmp_path, role="corpus")
+        return find([EXAMPLES[form.name](tmp_path, texts)], plan, role="corpus")
 
     return example
 
@@ -158,7 +158,6 @@ def test_what_it_declares(form):
     assert not {s for other in others for s in other.suffixes} & set(form.suffixes)
     assert bool(form.suffixes) != isinstance(form, Named)
     assert isinstance(form, Named) or not form.parallel
-    assert form.begins is None or form.begins not in [other.begins for other in others]
     assert all(suffix in contract.allowed_suffixes() for suffix in form.suffixes)
     assert form.__doc__
 
@@ -205,7 +204,7 @@ def test_packed_files_are_read(form, example):
     if not suffix:
         pytest.skip("it is not named by a suffix")
     packed = written(Path(source.url + ".gz"), gzip.compress(Path(source.url).read_bytes()))
-    found = find([packed], PLAN, spool=Path(), role="corpus")
+    found = find([packed], PLAN, role="corpus")
     assert (found[0].format, found[0].compression) == (form.name, "gz")
     assert texts_of(read(found)) == LONG
 
@@ -217,7 +216,7 @@ def test_shards_of_packed_files_are_read_in_any_order(form, example):
     if not form.suffixes:
         pytest.skip("it is not named by a suffix")
     packed = written(Path(source.url + ".gz"), gzip.compress(Path(source.url).read_bytes()))
-    sources = find([packed], plan, spool=Path(), role="corpus")
+    sources = find([packed], plan, role="corpus")
     unknown = [replace(source, cells=None, blocks=None) for source in sources]
     shards = list(corpus.shards(sources, plan))
     one_pass = [list(corpus.rows(shard, plan)) for shard in corpus.shards(unknown, plan)]
@@ -248,7 +247,7 @@ def test_split_writes_rows_that_read_the_same(form, example, tmp_path, shard_mb)
     for handle in handles:
         handle.close()
     entry = {"files": [f.name for f in files], "pair": out.pair, "columns": out.columns}
-    again = find([split_input(files[0].parent, entry)], plan, spool=tmp_path, role="data")
+    again = find([split_input(files[0].parent, entry)], plan, role="data")
     assert [(r.id, all_texts(r, every)) for r in read(again)] == [
         (r.id, all_texts(r, every)) for r in read(sources)
     ]
@@ -263,7 +262,7 @@ def test_an_input_means_the_same_from_elsewhere(form, tmp_path, monkeypatch):
     here = EXAMPLES[form.name](Path(), TEXTS)
     whole = corpus.located(here, Path.cwd())
     monkeypatch.chdir("/")
-    (source,) = find([whole], PLAN, spool=tmp_path, role="corpus")
+    (source,) = find([whole], PLAN, role="corpus")
     assert texts_of(read([source])) == TEXTS
 
 
@@ -271,7 +270,7 @@ def test_an_input_that_is_not_there(form, tmp_path):
     """An error in one line that names the setting and the input."""
     missing = form.prefix + str(tmp_path / "no") if isinstance(form, Named) else "no.txt"
     with pytest.raises((InputError, UsageError), match=r"^`corpus` .*no") as caught:
-        find([missing], PLAN, spool=tmp_path, role="corpus")
+        find([missing], PLAN, role="corpus")
     assert "\n" not in str(caught.value)
 
 
@@ -302,7 +301,7 @@ def test_a_format_of_another_package(tmp_path, monkeypatch):
     contract.formats.cache_clear()
     try:
         path = delimited(tmp_path, TEXTS, "psv", "|")
-        sources = find([path], PLAN, spool=tmp_path, role="corpus")
+        sources = find([path], PLAN, role="corpus")
         assert texts_of(read(sources)) == TEXTS
         assert form_of(sources, PLAN).suffixes == ("psv",)
         assert ".psv" in contract.allowed_suffixes()

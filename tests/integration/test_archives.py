@@ -17,7 +17,6 @@ from corpusfit.core.errors import ChangedInputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.text import blocks
-from corpusfit.text.surveyed import Kept
 
 SHARDS = "read.shard_mb=0.002"
 
@@ -52,7 +51,7 @@ def run(task, corpus, tmp_path, inline):
     return run
 
 
-def test_the_starting_process_unpacks_nothing_during_a_pass(run, monkeypatch, tmp_path):
+def test_the_starting_process_unpacks_nothing_during_a_pass(run, monkeypatch):
     """Pieces hold places; the engine's workers read."""
     seen = []
     drawn = InlineEngine.map
@@ -106,8 +105,8 @@ def test_only_shards_of_new_archives_are_found(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "_found", found)
 
     def places():
-        kept = Kept(tmp_path / "kept")
-        sources = texts.find([str(corpus)], plan, spool=tmp_path, role="corpus", kept=kept)
+        kept = tmp_path / "kept"
+        sources = texts.find([str(corpus)], plan, role="corpus", kept=kept)
         return [shard.span for shard in texts.shards(sources, plan)]
 
     before = places()
@@ -136,13 +135,13 @@ def test_an_archive_that_changes_during_a_run_is_named(tmp_path, rows):
         path.write_bytes(gzip.compress(b"".join(b'{"text": "row %d"}\n' % i for i in range(n))))
 
     write(300)
-    sources = texts.find([str(path)], plan, spool=tmp_path, role="corpus")
+    sources = texts.find([str(path)], plan, role="corpus")
     write(rows)
     with pytest.raises(ChangedInputError, match=r"a\.jsonl\.gz"):
         [texts.documents(shard, plan) for shard in texts.shards(sources, plan)]
 
 
-def test_an_archive_of_one_key_and_a_frame_that_is_cut_off(run, corpus, tmp_path):
+def test_an_archive_of_one_key_and_a_frame_that_is_cut_off(run, corpus):
     """The rows before it are read, and it is named; the other files are not affected."""
     frames = [zstandard.compress(b'{"text": "words of a text, all the same"}\n' * 400)] * 3
     cut = b"".join((frames[0], frames[1][:-9], frames[2]))

@@ -219,7 +219,7 @@ def test_a_dry_run_reckons_with_the_guard(labeled, pile, inline, tiny_lm):
 
 
 def test_no_tokenizer_is_made_of_guarded_text(pile, labeled):
-    source = find([str(pile)], ReadPlan(), spool=pile, role="data")
+    source = find([str(pile)], ReadPlan(), role="data")
     texts = TrainingInputs(source, [], [])
     everything = list(sample_texts(texts, 0, (), 0))
     held = texts_of(labeled, "dev") + texts_of(labeled, "test")
@@ -229,9 +229,9 @@ def test_no_tokenizer_is_made_of_guarded_text(pile, labeled):
     assert left == [t for t in everything if t not in dropped]
 
 
-def test_a_tokenizer_is_made_of_all_parts_of_the_data(jsonl, tmp_path):
+def test_a_tokenizer_is_made_of_all_parts_of_the_data(jsonl):
     names = [str(jsonl(f"{n}.jsonl", [{"text": f"{n} {i:04}"} for i in range(900)])) for n in "abc"]
-    source = find(names, ReadPlan(), spool=tmp_path, role="data")
+    source = find(names, ReadPlan(), role="data")
     sample = list(sample_texts(TrainingInputs(source, [], []), 0, (), 3_600))  # 600 of 2,700 texts
     parts = Counter(text[0] for text in sample)
 

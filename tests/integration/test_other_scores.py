@@ -202,8 +202,8 @@ def test_a_classifier_of_transformers(files, tmp_path, classifiers):
     alone = corpusfit.explain(run, text=run[0]["text"])
     assert alone.score == pytest.approx(run[0]["score"], abs=1e-4)
 
-    settings = ("method.label=bad", "method.raw=true")
-    raw = select(files, tmp_path / "b", method=f"model:-{classifiers['two']}", settings=settings)
+    bad = f"model:-{classifiers['two']}#bad"
+    raw = select(files, tmp_path / "b", method=bad, settings=("method.raw=true",))
     by_text = dict(zip([r["text"] for r in run], logits[:, 0].tolist(), strict=True))
     assert [r["score"] for r in raw] == pytest.approx([-by_text[r["text"]] for r in raw], abs=1e-4)
 
@@ -222,9 +222,9 @@ def test_a_classifier_of_transformers(files, tmp_path, classifiers):
     [
         (
             "model:{two}",
-            r"`method\.label` must be one of the labels of .*: bad, good; got 'nothing",
+            r"label of a classifier must be one of .*: bad, good; got 'nothing",
         ),
-        ("model:{two}#fine", r"`method\.label` must be .*bad, good; got 'fine'.*model:.*#bad"),
+        ("model:{two}#fine", r"label .* must be .*bad, good; got 'fine'.*model:.*#bad"),
         ("model:{encoder}", r"`method\.model` .*another head"),
         ("model:", r"`method\.model` must be .*fineweb-edu-classifier"),
         ("model:{folder}/none", r"`method\.model` must be .*none"),
@@ -291,8 +291,7 @@ def test_a_fasttext_filter_scores_as_fasttext_does(files, tmp_path, filters, nam
         expected = dict(zip(labels, probabilities, strict=True))["__label__hq"]
         assert row["score"] == pytest.approx(min(expected, 1.0), abs=1e-6)
     assert len({r["score"] for r in run}) > N // 2
-    settings = ("method.label=__label__hq",)
-    low = select(files, tmp_path / "low", method=f"fasttext:-{filters / name}", settings=settings)
+    low = select(files, tmp_path / "low", method=f"fasttext:-{filters / name}#__label__hq")
     lowest = sorted(r["score"] for r in run)[:7]
     assert sorted(-r["score"] for r in low) == pytest.approx(lowest)
     assert "probability of hq" in corpusfit.explain(low, row=low[0]).meaning
@@ -301,7 +300,7 @@ def test_a_fasttext_filter_scores_as_fasttext_does(files, tmp_path, filters, nam
 @pytest.mark.parametrize(
     ("method", "message"),
     [
-        ("q.bin", r"`method\.label` must be one of the labels .*(hq, cc|cc, hq)"),
+        ("q.bin", r"label of a classifier must be one of .*(hq, cc|cc, hq)"),
         ("u.bin#hq", r"`method\.file` must be a supervised model .*u\.bin"),
         ("train.txt#hq", r"`method\.file` must be a supervised model .*train\.txt"),
     ],

@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import lzma
-import sys
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -103,33 +102,6 @@ def expected(tmp_path_factory, inline, tiny_static):
     assert [text for text, _ in found] == TEXTS
     assert len({score for _, score in found}) > 35
     return found
-
-
-@pytest.mark.parametrize("form", ["jsonl", "txt", "jsonl.zst"])
-def test_standard_input(read, expected, monkeypatch, form):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FORMS[form])))
-    run = read("-")
-    assert [(s["text"], s["score"]) for s in run] == expected
-    assert {s["source"] for s in run} == {"stdin"}
-
-
-def test_choosing_again_from_standard_input(read, monkeypatch, inline):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FORMS["jsonl"])))
-    run = read("-")
-    monkeypatch.setattr(sys, "stdin", None)
-    best = sorted((s for s in run), key=lambda s: -s["score"])[:3]
-    chosen = corpusfit.choose(run.path, segments=3, machine=inline)
-    assert {s["text"] for s in chosen} == {s["text"] for s in best}
-
-
-def test_other_words_on_standard_input_spoil_nothing(read, monkeypatch, inline):
-    """They are a change of the corpus, and what the folder holds can still be chosen from."""
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(FORMS["jsonl"])))
-    run = read("-")
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"other words\n")))
-    with pytest.raises(corpusfit.CorpusfitError, match="stdin"):
-        read("-")
-    assert len(list(corpusfit.choose(run.path, segments=3, machine=inline))) == 3
 
 
 def test_a_folder_of_all_forms(read, tmp_path):

@@ -38,7 +38,6 @@ def select(store, inline, monkeypatch):
     # as in a large corpus: long runs of parts, and few of the parts with examples
     monkeypatch.setattr(folder, "_FEW_RUNS", 1)
     monkeypatch.setattr(examples, "_EACH", 1)
-    monkeypatch.setattr(examples, "SHARES", (0.5,))
 
     def select(n, **words):
         store.clear()
@@ -66,7 +65,7 @@ def test_files_of_a_folder_are_listed_not_asked_for_one_by_one(store):
         store.pipe_file(name, rows(i))
     for inputs in (["memory://corpus"], ["memory://corpus/*.jsonl"], names):
         store.requests.clear()
-        sources = find(inputs, ReadPlan(), spool=None, role="corpus")
+        sources = find(inputs, ReadPlan(), role="corpus")
         assert len(sources) == 50
         assert sum(store.requests.values()) < 12
     store.requests.clear()
@@ -78,12 +77,12 @@ def test_a_file_that_is_not_listed_yet_is_asked_for(store):
     names = [f"memory://corpus/{i:03d}.jsonl" for i in range(20)]
     for i, name in enumerate(names):
         store.pipe_file(name, rows(i))
-    sources = find(names, ReadPlan(), spool=None, role="corpus")
+    sources = find(names, ReadPlan(), role="corpus")
     store.late.add("/corpus/007.jsonl")
-    assert find(names, ReadPlan(), spool=None, role="corpus") == sources
+    assert find(names, ReadPlan(), role="corpus") == sources
     store.rm("memory://corpus/007.jsonl")
     with pytest.raises(InputError, match=r"007\.jsonl"):
-        find(names, ReadPlan(), spool=None, role="corpus")
+        find(names, ReadPlan(), role="corpus")
 
 
 @pytest.mark.slow

@@ -294,26 +294,9 @@ def test_what_cannot_be_packed(packed, selection, tokenizer, tmp_path, inline):
         corpusfit.PackedDataset(tmp_path / "none", tokenizer, machine=inline)
 
 
-def test_axolotl_and_llama_factory_read_the_selected_text(selection, tmp_path, offline):
+def test_axolotl_and_llama_factory_read_the_selected_text(selection, offline):
     """As axolotl's `load_dataset_with_config` and LLaMA-Factory's `_load_single_dataset` do."""
-    yaml = pytest.importorskip("yaml")
     datasets = pytest.importorskip("datasets", reason="the extra hub is not installed")
-    texts = [segment["text"] for segment in selection]
-    selection.to_axolotl(tmp_path / "data.yaml")
-    (entry,) = yaml.safe_load((tmp_path / "data.yaml").read_text("utf-8"))["datasets"]
-    assert entry.pop("type") == "completion"
-    field, path, split = (entry.pop(name) for name in ("field", "path", "split"))
-    assert entry == {}
-    assert datasets.load_dataset(path, split=split, name=None)[field] == texts
-
-    information = tmp_path / "dataset_info.json"
-    information.write_text('{"other": {"hf_hub_url": "a/b"}}', "utf-8")
-    selection.to_llama_factory(tmp_path, "chosen")
-    found = json.loads(information.read_text("utf-8"))
-    assert found["other"] == {"hf_hub_url": "a/b"}
-    path, columns = found["chosen"]["script_url"], found["chosen"]["columns"]
-    loaded = datasets.load_dataset(path=str(tmp_path / path), split="train", data_files=None)
-    assert loaded[columns["prompt"]] == texts
-    information.write_text("[", "utf-8")
-    with pytest.raises(InputError, match=r"dataset_info\.json is no JSON"):
-        selection.to_llama_factory(tmp_path)
+    path, texts = str(selection.path / "selected"), [segment["text"] for segment in selection]
+    for words in ({"name": None}, {"data_files": None}):
+        assert datasets.load_dataset(path=path, split="train", **words)["text"] == texts

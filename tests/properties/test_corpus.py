@@ -39,7 +39,7 @@ def read(data: bytes, suffix: str, **values):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, f"a.{suffix}")
         path.write_bytes(data)
-        sources = find([str(path)], plan, spool=Path(folder), role="corpus")
+        sources = find([str(path)], plan, role="corpus")
         found = list(shards(sources, plan))
         assert [s.index for s in found] == list(range(len(found)))
         return [row for shard in found for row in rows(shard, plan)]
@@ -69,7 +69,7 @@ def test_columns_are_the_rows_also_of_files_in_one_shard(suffix, txt, files):
     with tempfile.TemporaryDirectory() as folder:
         for i, data in enumerate(files):
             Path(folder, f"{i}.{suffix}").write_bytes(data)
-        sources = find([folder], plan, spool=Path(folder), role="corpus")
+        sources = find([folder], plan, role="corpus")
         for shard in [*shards(sources, plan), *packed(sources, plan)]:
             one_by_one = list(rows(shard, plan))
             columns, rejected = documents(shard, plan)
@@ -209,7 +209,7 @@ def cut_up(data: bytes, name: str, plan: ReadPlan):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, name)
         path.write_bytes(gzip.compress(data, mtime=0) if name.endswith("gz") else data)
-        sources = find([str(path)], plan, spool=Path(folder), role="corpus")
+        sources = find([str(path)], plan, role="corpus")
         found = list(shards(sources, plan))
         read = [(s.index, s.first_row, s.first_byte, list(rows(s, plan))) for s in found]
         for shard, (_, _, _, parsed) in zip(found, read, strict=True):

@@ -169,9 +169,9 @@ def as_json(value):
     return value.decode() if isinstance(value, bytes) else value.isoformat()
 
 
-def read(name, field, folder):
+def read(name, field):
     plan = ReadPlan(text_field=field)
-    sources = corpus.find([str(name)], plan, spool=folder, role="corpus")
+    sources = corpus.find([str(name)], plan, role="corpus")
     rows = [row for shard in corpus.shards(sources, plan) for row in corpus.rows(shard, plan)]
     assert [row.row for row in rows] == list(range(len(rows)))
     return [row.text if isinstance(row, Document) else None for row in rows]
@@ -229,13 +229,13 @@ def check(name, pairs, template, folder, cache):
             meant.append(None if none else said)
     counted = 0
     for file in in_files(folder, values, kind.kind):
-        assert read(folder / file, field, folder) == meant, file
+        assert read(folder / file, field) == meant, file
         counted += 1
     for form, data, *zero in in_memory(name, values, kind.kind):
         if zero and None in values:
             continue
         (given_as,) = inputs(data, "corpus", cache, field)
-        assert read(given_as, field, folder) == meant, form
+        assert read(given_as, field) == meant, form
         counted += 1
     return counted
 

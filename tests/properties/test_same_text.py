@@ -90,7 +90,7 @@ def documents(rows):
         path, read = Path(folder, "a.jsonl"), ReadPlan()
         lines = (json.dumps({"text": row}) for row in rows)
         path.write_text("\n".join(lines) + "\n", "utf-8")
-        (shard,) = shards(find([str(path)], read, spool=Path(folder), role="corpus"), read)
+        (shard,) = shards(find([str(path)], read, role="corpus"), read)
         key_shard(read, CutPlan(), Path(folder, "exact"), False, shard)
         key_near(read, Path(folder, "near"), shard)
         exact = read_arrays(keys_path(Path(folder, "exact"), shard.index))[0]["keys"]

@@ -11,7 +11,7 @@ from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.selection.choosing import (
     ScoredPart,
     Selector,
-    find_thresholds,
+    find_threshold,
     moments,
     relevance,
 )
@@ -38,8 +38,7 @@ def arrays(parts):
 @given(parts_of_keys, st.integers(0, 150), st.booleans())
 def test_the_cut_takes_what_sorting_takes(parts, budget, over):
     split = arrays(parts)
-    grouped = [(k, c, np.zeros(len(k), np.int64), d) for k, c, d in split]
-    selector = Selector(find_thresholds(lambda: grouped, [budget], over=over)[0])
+    selector = Selector(find_threshold(lambda: split, budget, over=over))
     taken = np.concatenate([selector.select(*each) for each in split] or [np.empty(0, bool)])
     empty = np.empty(0), np.empty(0, np.int64), np.empty(0, np.int64)
     keys, costs, draws = map(np.concatenate, zip(*split, strict=True)) if split else empty

@@ -32,7 +32,7 @@ def evaluate(run: Evaluated) -> None:
       corpusfit evaluate --model adapted/ --base bert-base-uncased --task chemprot/ --out eval/
       corpusfit evaluate --model adapted/ --task heldout.txt --kind language_modeling --out bits/
 
-    A task is a dataset on the hub (OWNER/NAME), or a folder with train, dev and test splits as JSON
+    A task is a dataset (hub:OWNER/NAME), or a folder with train, dev and test splits as JSON
     lines, CSV, TSV, Parquet, CoNLL columns or brat folders. Prints and writes the scores over
     several seeds, with a significance test. To resume a stopped evaluation, run the same command
     again; more --seeds or --train-size values extend a finished one.
@@ -41,7 +41,7 @@ def evaluate(run: Evaluated) -> None:
     text, or with --loss-on of conversations.
 
     Options:
-        --task INPUT: Labeled examples: a folder, a file or OWNER/NAME
+        --task INPUT: Labeled examples: a folder, a file or hub:OWNER/NAME
         --out FOLDER: Folder for the scores; a stopped evaluation resumes there
         --base MODEL: Model to compare with, such as the base model of --model (default: none)
         --seeds N: Number of fine-tunings of each model, each with its own seed; {seed} in a

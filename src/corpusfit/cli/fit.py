@@ -35,7 +35,7 @@ def fit(run: Fitted) -> None:
     stopped fit, run the same command again; a longer --time adds to a finished one.
 
     Options:
-        --task INPUT: Labeled examples, or plain texts: a folder, a file or OWNER/NAME
+        --task INPUT: Labeled examples, or plain texts: a folder, a file or hub:OWNER/NAME
         --out FOLDER: Folder for all results; a stopped fit resumes there
         --time TIME: About how long the whole fit may take, such as 20min or 2h (default: 30min)
         --method NAME: Scoring method for the selection (default: cynical)

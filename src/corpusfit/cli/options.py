@@ -29,7 +29,7 @@ class Name(str):
     __slots__ = ()
 
 
-EVERYWHERE = ("engine", "workers", "cache", "verify")
+EVERYWHERE = ("engine", "workers", "cache")
 """The keywords of `offers.MACHINE`, for commands that run on any engine."""
 
 RUN = "Run"
@@ -48,8 +48,8 @@ _HEADINGS = {
 """The headings in `--help`, each with groups of settings."""
 
 _PHRASES = {
-    "{INPUTS}": "a file, folder, glob, URL, OWNER/NAME or hub:NAME (dataset), pair:FILE,FILE (two "
-    "line-aligned files) or - (standard input); repeatable",
+    "{INPUTS}": "a file, folder, glob, URL, hub:OWNER/NAME (dataset) or pair:FILE,FILE (two "
+    "line-aligned files); repeatable",
     "{GUARD}": "a task's folder (its dev and test splits) or files; repeatable (default: none)",
     "{RUN_FOLDER}": "Folder or URL of a `corpusfit select` run",
 }
@@ -70,9 +70,6 @@ _RUN_OPTIONS = """
     --workers N: Number of worker processes (default: one per core, or per CPU of the Ray cluster)
     --cache FOLDER: Folder or URL for stored embeddings and token ids (default: $CORPUSFIT_CACHE,
         or the user's cache folder)
-    --verify: Read all input files again, whatever the cache knows of them. Without it, a local file
-        counts as unchanged if its size, its times and its inode did not change. A file
-        in a store is known by the digest (ETag) that the store reports, with or without it
     --overwrite: Replace a different run in --out
     --dry-run: Print what would be read and how much time and space it would take; write nothing
     --no-report: Do not write report.html; `corpusfit report` can write one later
@@ -182,7 +179,7 @@ class Command:
     """
 
     show: Callable[..., Any]
-    machine: tuple[str, ...] = ("workers", "cache", "verify")
+    machine: tuple[str, ...] = ("workers", "cache")
     plain: bool = False
     offer: Offer[Any] | None = None
     dry_run: Callable[..., None] | None = None
@@ -251,8 +248,7 @@ class Command:
         kinds: dict[str, Any] = {}
         if offer and offer.example:
             kinds = {"plan": str | None, "set": list[str] | None}
-        types = {"workers": int | None, "verify": bool}
-        kinds |= {word: types.get(word, str | None) for word in self.machine}
+        kinds |= {word: int | None if word == "workers" else str | None for word in self.machine}
         kinds |= {name: bool for name in declared if name not in described}  # such as overwrite
         if self.dry_run and "dry_run" not in described:
             kinds["dry_run"] = bool

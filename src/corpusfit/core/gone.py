@@ -18,6 +18,7 @@ _AUGMENT = (
     f"Run `pip install {PAPERS}`, `corpusfit augment --task TASK --out MORE`, and "
     "`corpusfit evaluate --task MORE`."
 )
+_ELSEWHERE = "Name the folder out/selected in the program's file: docs/train-elsewhere.md."
 _OTHER_ORDER = (
     "Of aligned pairs the first text is read and the second carried: name the files in the other "
     "order, as pair:FILE.en,FILE.de."
@@ -49,6 +50,8 @@ GONE = {
     # methods of finished runs
     "push_to_hub": _UPLOAD,
     "to_pandas": "Of a fit: pandas.DataFrame(run.rows()).",
+    "to_axolotl": _ELSEWHERE,
+    "to_llama_factory": _ELSEWHERE,
 }
 """Commands, options and public names."""
 
@@ -141,6 +144,8 @@ SETTINGS = {
         ("normalize", "read.normalize"),
         "Normalize the files before: for instance by `sacremoses -l LANGUAGE normalize`.",
     ),
+    "verify": "Leave it out: every command reads its local input files for their fingerprints.",
+    "method.label": "Write it behind the name: `--method fasttext:FILE#LABEL`.",
     "objective.temperature": "Leave it out; only `simcse` had it.",
 }
 """Settings, and `setting=value` of values that a setting had."""

@@ -11,7 +11,6 @@ class MachineOptions(TypedDict, total=False):
     engine: str | None
     workers: int | None
     cache: str | Path | None
-    verify: bool | None
 
 
 class ChooseOptions(MachineOptions, total=False):

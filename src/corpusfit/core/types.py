@@ -99,7 +99,7 @@ class Blocks:
 # not frozen, as a frozen one takes four times as long to make, which shows with many small files
 @dataclass(slots=True, unsafe_hash=True)
 class Source:
-    """One input: a file, a Hugging Face dataset split, or spooled standard input."""
+    """One input: a file, or a Hugging Face dataset split."""
 
     # path relative to the common folder of the inputs, with `/`; names it in every output
     name: str

@@ -129,7 +129,7 @@ def clusters(
 
 def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any]:
     """Draw, fit and describe; returns the manifest."""
-    warn_english_only(plan.embed.embedder, run.sources, plan.read, "the corpus", run.warn)
+    warn_english_only(plan.embed.embedder, run.sources, plan.read, run.warn)
     sample = Sample(folder.drawn, "sample")
     units = _draw_units(plan, run, folder, sample)
     if not sample.vectors.exists():

@@ -68,7 +68,6 @@ class TaskFiles:
 def find_splits(source: str, kind: str, setting: str = "`task`") -> TaskFiles:
     """Find the files of a task's splits."""
     forms = FORMS if kind == "auto" else load(kind).forms
-    source = hub.with_prefix(source)
     search = _Search(forms, setting, "test" if forms == ("texts",) else "train")
     if source.startswith(hub.PREFIX):
         task = search.dataset(source)
@@ -130,7 +129,7 @@ class _Search:
             raise InputError(f"{self.setting} {path} cannot be read: {e.strerror or e}.") from e
         raise InputError(
             f"{self.setting} must be a folder with splits, a file, or a Hugging Face dataset "
-            f"(OWNER/NAME or hub:NAME); {path} does not exist{near_name(path)}."
+            f"(hub:OWNER/NAME); {path} does not exist{near_name(path)}."
         )
 
     def folder(self, folder: Path) -> TaskFiles:

@@ -201,7 +201,7 @@ class OutsideWork(Work):
         if name not in words or not path.exists():
             selection = Selection(source, read_object(source / "manifest.json"))
             read = ReadPlan(text_field=self.request.corpus_field)
-            held = held_out([str(self.heldout)], read, self.folder.work, Progress(), setting="task")
+            held = held_out([str(self.heldout)], read, Progress(), setting="task")
             text = Text.of(selection.__iter__, [t for texts in held.values() for t in texts])
             fields = fields_in(self.request.corpus_field) if self.chats else []
             words[name] = text.write(path, fields, most, self.plan.seed)
@@ -309,6 +309,6 @@ class OutsideWork(Work):
         seed = self.plan.seed + number
         after = self._stored["models"][f"{name}-{seed}"]["loss"]
         read = ReadPlan(text_field=self.request.corpus_field)
-        held = held_out([str(self.heldout)], read, self.folder.work, Progress(), setting="task")
+        held = held_out([str(self.heldout)], read, Progress(), setting="task")
         different = len({*text_keys([t for texts in held.values() for t in texts]).tolist()})
         return self._stored["base"][str(seed)], after, min(SEQUENCES, different)

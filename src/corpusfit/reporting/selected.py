@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +17,6 @@ from corpusfit.selection.copies import copies_in_words
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.spread import Spread, read_spread
 
-_STRATA = 9
-"""Strata of the selection, of equally many words, by falling score."""
-
-_GOLDEN = (5**0.5 - 1) / 2
 _SHOWN = 3
 """Examples shown of the highest scores, of the lowest selected ones, and of those below."""
 
@@ -50,7 +45,7 @@ def selected_part(path: Path, manifest: dict[str, Any]) -> Part:
     threshold = manifest["selected"]["threshold"] if by_score else None
     sheets = _counts(manifest)
     charts = {"shares": (shares_chart(_shares(manifest["selected"])), _OF_SHARES)}
-    if spread is not None and len(spread.thresholds):
+    if spread is not None and spread.heights.any():
         sheets["lengths"] = _lengths(spread)
         caption = f"Segments by score (higher: {registry.higher(manifest['method']['name'])}), "
         charts["scores"] = (_scores(spread, examples, threshold), caption + _OF_SCORES)
@@ -61,7 +56,7 @@ def selected_part(path: Path, manifest: dict[str, Any]) -> Part:
         manifest,
         charts,
         {name: sheet for name, sheet in sheets.items() if sheet.rows},
-        _texts(spread, [row for row in examples if row["kind"] == "corpus"], threshold),
+        _texts([row for row in examples if row["kind"] != "target"], threshold),
         _steps(path, manifest),
     )
 
@@ -72,7 +67,7 @@ def _examples(path: Path) -> Rows:
         return []
     names = ("kind", "source", "row", "segment", "score", "selected", "text", "characters")
     rows: Rows = columns_of(pq.ParquetFile(io.BytesIO(path.read_bytes())), names).to_pylist()
-    corpus = [row for row in rows if row["kind"] == "corpus"]
+    corpus = [row for row in rows if row["kind"] != "target"]
     corpus.sort(key=lambda row: (-row["score"], row["source"], row["row"], row["segment"]))
     return [*corpus, *(row for row in rows if row["kind"] == "target")]
 
@@ -101,20 +96,16 @@ def _scores(spread: Spread, examples: Rows, threshold: float | None) -> str:
     return scores_chart(bins, spread.heights.tolist(), counted.tolist(), threshold)
 
 
-def _texts(
-    spread: Spread | None, corpus: Rows, threshold: float | None
-) -> dict[tuple[str, str], list[Example]]:
+def _texts(corpus: Rows, threshold: float | None) -> dict[tuple[str, str], list[Example]]:
     """Examples of the selection, and of what is just not in it."""
     chosen = [row for row in corpus if row["selected"]]
     others = [row for row in corpus if not row["selected"]]
-    sample = [] if spread is None else _sample(spread, chosen)
     shown = {
         ("Its highest scores", "The very best are often unusual texts."): chosen[:_SHOWN],
         (
             "A sample of the selection",
-            f"What a model is trained on: one text from each of {len(sample)} equal parts of the "
-            "selected words, by falling score.",
-        ): sample,
+            "What a model is trained on: texts that are drawn from it, long ones more often.",
+        ): [row for row in corpus if row["kind"] == "drawn"],
         ("Its lowest scores", ""): chosen[_SHOWN:][-_SHOWN:],
         ("Not selected, with the next lower scores", ""): others[:_SHOWN],
     }
@@ -127,31 +118,6 @@ def _texts(
         for heading, rows in shown.items()
         if rows
     }
-
-
-def _sample(spread: Spread, chosen: Sequence[dict[str, Any]]) -> Rows:
-    """Examples that look like the selection, one from each of its strata.
-
-    Examples are drawn between two thresholds, however much is selected there, and the highest
-    scores have the most; so one is taken where the middle of a stratum's words lies, long texts in
-    proportion to their length.
-    """
-    # They are in the order of the corpus, source after source, so strata take them from places
-    # that are spread evenly over it (multiples of the golden ratio): each source is shown as often
-    # as its words are selected.
-    between: dict[int, list[int]] = {}
-    for i, row in enumerate(chosen):
-        interval = np.searchsorted(-spread.thresholds, -np.float32(row["score"]), side="left")
-        between.setdefault(int(interval), []).append(i)
-    ends = np.cumsum(spread.taken)
-    middles = (np.arange(_STRATA) + 0.5) / _STRATA * ends[-1]
-    sample = []
-    for number, interval in enumerate(np.searchsorted(ends, middles, side="right").tolist()):
-        if left := between.get(interval):
-            lengths = np.cumsum([chosen[i]["characters"] for i in left])
-            place = (0.5 + _GOLDEN * number) % 1 * lengths[-1]
-            sample.append(left.pop(int(np.searchsorted(lengths, place))))
-    return [chosen[i] for i in sorted(sample)]
 
 
 def _steps(path: Path, manifest: dict[str, Any]) -> list[tuple[str, list[str]]]:

@@ -18,12 +18,10 @@ class Classifier(NamedTuple):
     lower: bool  # whether lower scores are better
 
     @classmethod
-    def of(cls, argument: str, label: str) -> Classifier:
-        """Parse what stands behind the colon of a method; `label` is the setting."""
-        model, mark, behind = argument.removeprefix("-").partition("#")
-        if mark and label and label != behind:
-            raise bad_setting("`method.label`", f"left out beside #{behind}", label)
-        return cls(model, label or behind, argument.startswith("-"))
+    def of(cls, argument: str) -> Classifier:
+        """Parse what stands behind the colon of a method."""
+        model, _, label = argument.removeprefix("-").partition("#")
+        return cls(model, label, argument.startswith("-"))
 
     def place_in(self, labels: Sequence[str], method: str) -> int:
         """The number of the label among those of the model."""
@@ -31,9 +29,9 @@ class Classifier(NamedTuple):
             return 0
         if self.label not in labels:
             some = ", ".join(labels[:_LISTED]) + ", …" * (len(labels) > _LISTED)
-            cure = f"In a blend: {method}:{self.model}#{labels[0]}."
-            allowed = f"one of the labels of {self.model}: {some}"
-            raise bad_setting("`method.label`", allowed, self.label or "nothing", cure)
+            cure = f"Write it behind the name: {method}:{self.model}#{labels[0]}."
+            allowed = f"one of those of {self.model}: {some}"
+            raise bad_setting("The label of a classifier", allowed, self.label or "nothing", cure)
         return list(labels).index(self.label)
 
     def meaning(self, what: str) -> str:

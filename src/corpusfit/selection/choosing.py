@@ -391,21 +391,15 @@ def _key_of(ordered: int) -> float:
     return float(np.array([bits], np.uint32).view(np.float32)[0])
 
 
-def find_threshold(parts: KeysAndCosts, budget: int) -> Threshold:
+def find_threshold(parts: KeysAndCosts, budget: int, *, over: bool = False) -> Threshold:
     """Find the threshold that selects the highest keys within a budget."""
 
     def grouped() -> Iterator[Segments]:
         for keys, costs, draws in parts():
             yield keys, costs, np.zeros(len(keys), np.int64), draws
 
-    return find_thresholds(grouped, [budget])[0]
-
-
-def find_thresholds(
-    parts: Callable[[], Iterable[Segments]], budgets: Sequence[int], *, over: bool = False
-) -> list[Threshold]:
-    """Find a threshold for each of g groups of segments."""
-    return _search(lambda within: [_counted(parts(), len(budgets), within)], budgets, over=over)[0]
+    of_runs = _search(lambda within: [_counted(grouped(), 1, within)], [budget], over=over)
+    return of_runs[0][0]
 
 
 Counts = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]

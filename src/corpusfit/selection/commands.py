@@ -163,7 +163,7 @@ def rank(
         encoding = [name for name in names if registry.build(name, options).encodes]
         if encoding:  # all of them read the embedder of the first
             plan = dataclasses.replace(plan, method=MethodPlan(encoding[0], options))
-            plan, _, _ = by_size(plan, run.sources, workers=run.engine.workers)
+            plan, _ = by_size(plan, run.sources)
         # one cut for all that is compared: that of methods on words, as of the default
         methods = [registry.build(name, options) for name in names]
         words = [method for method in methods if reads_words(method)] or methods
@@ -247,7 +247,7 @@ def _finish(
     plan = run.plan
     copies = copies_of(run, folder)
     chosen = choose_segments(run, folder, resolved.method, copies)
-    write_selected(run, folder, resolved, chosen, copies)
+    write_selected(run, folder, resolved, chosen)
     run.require_unchanged()
     aligned = write_aligned(run, folder)
     selected = {k: v for k, v in vars(chosen).items() if k != "parts"}

@@ -131,11 +131,6 @@ class Scorer:
         self.fitted_ = fit(self._plan(), texts, others, machine=machine)
         return self
 
-    @property
-    def method_(self) -> str:
-        """The method that was fitted."""
-        return self._fit().method.name
-
     def score_samples(self, texts: Strings) -> NDArray[np.float32]:
         """Score n texts, of any length: float32 [n], higher = more similar to the target.
 

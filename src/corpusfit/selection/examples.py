@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,20 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import read_many, restore
 from corpusfit.core.plan import MethodPlan
 from corpusfit.core.types import read_as, take_units
-from corpusfit.kernels.chance import place_keys
+from corpusfit.kernels.chance import place_keys, uniform
 from corpusfit.scoring import registry
 from corpusfit.scoring.table import write_parquet
-from corpusfit.selection.choosing import OverRuns, ScoredPart
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
+from corpusfit.selection.gathering import GatheredPart, read_chosen
 from corpusfit.selection.resolving import Resolved
 from corpusfit.text.context import Run
 
-_EACH = 16
-"""Segments per range between two possible thresholds."""
+_EACH = 9
+"""Segments of each kind."""
+
+_SAMPLE = 100_000
+"""Segments whose scores show how they are spread, about."""
 
 _OF_TARGET = 300
 """Units of the target."""
@@ -54,30 +57,91 @@ def example_path(folder: Path, shard: int) -> Path:
 
 
 def draw_examples(
-    run: Run, over: OverRuns, segments: int, threshold: float | None
-) -> tuple[NDArray[np.float32], dict[int, NDArray[np.int64]]]:
-    """Draw example segments, selected or not; returns thresholds, and places by part."""
-    also = [] if threshold is None else [threshold]
-    share = min(1.0, 1.5 * _SAMPLE / max(1, segments))  # a run has its part of the sample, and more
-    at = _edges(over(partial(_sample, run.plan.seed, share)), also)
-    return at, places_of(over(partial(draw, run.plan.seed, at, _EACH)), _EACH)
+    run: Run, gathered: Path, runs: Sequence[tuple[int, ...]], segments: int
+) -> tuple[NDArray[np.float32], dict[int, tuple[int, ...]], set[tuple[int, int]]]:
+    """Draw example segments; returns scores of a uniform sample, places by part, and those drawn.
+
+    They are the selected segments with the highest and the lowest scores, those with the next
+    lower ones, and segments that are drawn from the selection.
+    """
+    share = min(1.0, _SAMPLE / max(1, segments))
+    job = partial(_draw, gathered, run.plan.seed, share)
+    found = dict(run.engine.map(job, enumerate(runs)))
+    sample = np.concatenate([found[number][0] for number in range(len(runs))])
+    kinds = zip(*(found[number][1] for number in range(len(runs))), strict=True)
+    *extremes, drawn = (_lowest(of_runs)[1] for of_runs in kinds)
+    places: dict[int, tuple[int, ...]] = {}
+    for part, place in np.unique(np.concatenate([*extremes, drawn]), axis=0).tolist():
+        places[part] = (*places.get(part, ()), place)
+    return sample, places, {(part, place) for part, place in drawn.tolist()}
 
 
-def write_examples(run: Run, folder: SelectionFolder, resolved: Resolved, parts: list[int]) -> None:
-    """Write the segments that `WriteSelected` has read, and units of the target with scores."""
-    paths = [example_path(folder.example_texts, part) for part in sorted(parts)]
-    rows = [orjson.loads(line) for data in read_many(paths) for line in data.splitlines()]
+WithKeys = tuple[NDArray[np.float64], NDArray[np.int64]]
+"""Keys of some segments, [n], and their parts and places, [n, 2]."""
+
+_NOTHING: WithKeys = np.empty(0), np.empty((0, 2), np.int64)
+_SCORES, _DRAWN = 1, 2  # random streams
+
+
+def _draw(
+    gathered: Path, seed: int, share: float, numbered: tuple[int, tuple[int, ...]]
+) -> tuple[int, tuple[NDArray[np.float32], list[WithKeys]]]:
+    """A share of the scores of a run of parts, and the candidates for each kind of example."""
+    number, parts = numbered
+    scores = [np.empty(0, np.float32)]
+    found = [_NOTHING] * 4
+    for part, selected in read_chosen(gathered, parts):
+        kept = ~part.copy
+        scores.append(part.scores[kept & (_uniform(seed, _SCORES, part) < share)])
+        falling = -part.scores.astype(np.float64)
+        # the longer a text, the likelier it is drawn, as a model is trained on words
+        # Reference: Efraimidis and Spirakis (2006), weighted random sampling with a reservoir.
+        drawn = -np.log(_uniform(seed, _DRAWN, part)) / np.maximum(part.tokens, 1)
+        others = kept & ~selected
+        kinds = ((selected, falling), (selected, -falling), (others, falling), (selected, drawn))
+        for kind, (inside, keys) in enumerate(kinds):
+            at = np.flatnonzero(inside)
+            places = np.column_stack([np.full(len(at), part.index), at])
+            found[kind] = _lowest([found[kind], (keys[at], places)])
+    return number, (np.concatenate(scores), found)
+
+
+def _uniform(seed: int, stream: int, part: GatheredPart) -> NDArray[np.float64]:
+    of_stream = int(place_keys(seed, stream, 1)[0])
+    return uniform(place_keys(of_stream, part.index, len(part.scores)))
+
+
+def _lowest(found: Iterable[WithKeys]) -> WithKeys:
+    """The entries with the lowest keys of all."""
+    each_keys, each_places = zip(*found, strict=True)
+    keys = np.concatenate(each_keys)
+    lowest = np.argsort(keys, kind="stable")[:_EACH]
+    return keys[lowest], np.concatenate(each_places)[lowest]
+
+
+def write_examples(
+    run: Run,
+    folder: SelectionFolder,
+    resolved: Resolved,
+    places: Mapping[int, Sequence[int]],  # of the segments that `WriteSelected` has read, by part
+    drawn: Container[tuple[int, int]],  # part and place of those that are drawn
+) -> None:
+    """Write the example segments, and units of the target with scores."""
+    paths = [example_path(folder.example_texts, part) for part in places]
+    examples: list[dict[str, Any]] = []
+    for (part, of_part), data in zip(places.items(), read_many(paths), strict=True):
+        for place, line in zip(of_part, data.splitlines(), strict=True):
+            row = orjson.loads(line)
+            kind = "drawn" if (part, place) in drawn else "corpus"
+            examples.append({"kind": kind, **{name: row[name] for name in _OF_ROW}})
     target = Sample(folder.fit, "target")
     units = target.read_texts()
     keys = place_keys(run.plan.seed, 0, len(units))
-    places = np.sort(np.argsort(keys, kind="stable")[:_OF_TARGET])
+    shown = np.sort(np.argsort(keys, kind="stable")[:_OF_TARGET])
     score = partial(_target_scores, resolved.plan.method, folder.scorer, target)
     with run.stage("score target"):
-        scores = run.one(score, places)
-    examples: list[dict[str, Any]] = [
-        {"kind": "corpus", **{name: row[name] for name in _OF_ROW}} for row in rows
-    ]
-    for i, place in enumerate(places):
+        scores = run.one(score, shown)
+    for i, place in enumerate(shown):
         of_unit = {} if scores is None else {"score": float(scores[i])}
         examples.append({"kind": "target", "text": units[place], **of_unit})
     for example in examples:
@@ -95,94 +159,3 @@ def _target_scores(
     batch = target.batch("both" if method.encodes else "text")
     scores = restore(scorer, registry.scorer_class).score
     return scores(read_as(take_units(batch, places), method.reads))
-
-
-SHARES: tuple[float, ...] = (
-    *(0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.06, 0.08),
-    *(0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9),
-)
-"""Shares of the corpus at which possible thresholds are shown."""
-
-_SAMPLE = 100_000
-"""Size of the sample of segments from whose scores the edges are computed."""
-
-_EDGES, _DRAWN = 1, 2  # random streams
-
-
-def _edges(samples: Iterable[WithKeys], also: Iterable[float]) -> NDArray[np.float32]:
-    """The scores at which about `SHARES` of the segments would be selected."""
-    # The scores are those of a uniform sample (all segments up to a bound), so the share above an
-    # edge is close to the requested share.
-    sample = np.sort(_lowest(_SAMPLE, samples, np.empty(0, np.float32))[1])[::-1]
-    if not len(sample):
-        return np.empty(0, np.float32)
-    places = [min(len(sample), max(1, round(share * len(sample)))) - 1 for share in SHARES]
-    candidates = np.concatenate([sample[places], np.array(list(also), np.float32)])
-    return np.unique(candidates)[::-1]
-
-
-WithKeys = tuple[NDArray[Any], NDArray[Any]]
-"""Keys of some segments, random or by score, [n], and what belongs to them, [n, …]."""
-
-
-def _sample(seed: int, share: float, run: int, parts: Iterable[ScoredPart]) -> WithKeys:
-    """The scores with the lowest keys, of about this share of the segments."""
-    highest = np.uint64(min(2**64 - 1, int(share * 2**64)))
-    found = np.empty(0, np.uint64), np.empty(0, np.float32)
-    for part in parts:
-        keys = _keys(seed, _EDGES, part)
-        low = keys <= highest
-        found = _joined([found, (keys[low], part.scores[low])])
-        if len(found[0]) > 2 * _SAMPLE:
-            found = _lowest(_SAMPLE, [found], found[1][:0])
-    return _lowest(_SAMPLE, [found], found[1][:0])
-
-
-def _keys(seed: int, stream: int, part: ScoredPart) -> NDArray[np.uint64]:
-    return place_keys(int(place_keys(seed, stream, 1)[0]), part.index, len(part.scores))
-
-
-def _joined(found: Iterable[WithKeys]) -> WithKeys:
-    keys, values = zip(*found, strict=True)
-    return np.concatenate(keys), np.concatenate(values)
-
-
-def _lowest(count: int, found: Iterable[WithKeys], nothing: NDArray[Any]) -> WithKeys:
-    """The entries with the lowest keys of all."""
-    keys, values = _joined([(np.empty(0, np.uint64), nothing), *found])
-    lowest = np.argsort(keys, kind="stable")[:count]
-    return keys[lowest], values[lowest]
-
-
-def draw(
-    seed: int, at: NDArray[np.float32], each: int, run: int, parts: Iterable[ScoredPart]
-) -> list[WithKeys]:
-    """Part and place of the segments with the lowest keys of each stretch between two edges.
-
-    The last ones are those with the highest scores.
-    """
-    # A uniform sample would hold almost none of the best hundredth. Segments are drawn by bottom-k
-    # sampling of hashed positions (`kernels/chance.py`).
-    found = [(np.empty(0, np.uint64), _NO_PLACES) for _ in range(len(at) + 2)]
-    for part in parts:
-        drawn = _keys(seed, _DRAWN, part)
-        stretch = np.searchsorted(-at, -part.scores, side="left")
-        within = [(int(n), np.flatnonzero(stretch == n), drawn) for n in np.unique(stretch)]
-        by_score = (-1, np.arange(len(drawn)), -part.scores.astype(np.float64))
-        for number, inside, keys in (*within, by_score):
-            nearest = inside[np.argsort(keys[inside], kind="stable")[:each]]
-            places = np.column_stack([np.full(len(nearest), part.index), nearest])
-            candidates = [found[number], (keys[nearest], places)]
-            found[number] = _lowest(each, candidates, _NO_PLACES)
-    return found
-
-
-_NO_PLACES = np.empty((0, 2), np.int64)
-
-
-def places_of(runs: Iterable[list[WithKeys]], each: int) -> dict[int, NDArray[np.int64]]:
-    """The places of the segments with the lowest keys of each stretch, by part."""
-    stretches = zip(*runs, strict=True)
-    drawn = np.concatenate([_lowest(each, found, _NO_PLACES)[1] for found in stretches])
-    drawn = np.unique(drawn, axis=0)
-    return {int(index): drawn[drawn[:, 0] == index, 1] for index in np.unique(drawn[:, 0])}

@@ -96,6 +96,18 @@ def read_gathered(folder: Path, parts: Sequence[int]) -> Iterator[GatheredPart]:
         )
 
 
+def read_chosen(
+    folder: Path, parts: Sequence[int]
+) -> Iterator[tuple[GatheredPart, NDArray[np.bool_]]]:
+    """The parts of a run, each with which of its segments are selected, bool [n]."""
+    selected = read_arrays(marked_path(folder, parts))[0]["selected"]
+    begin = 0
+    for part in read_gathered(folder, parts):
+        end = begin + len(part.scores)
+        yield part, selected[begin:end]
+        begin = end
+
+
 def _do_step(
     step: Step[Any],
     gathered: Path,

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
@@ -139,16 +137,10 @@ def different_shards(field: str) -> InputError:
     )
 
 
-def matches(label: str, globs: Iterable[str]) -> bool:
-    """Whether a label matches one of the globs; case counts."""
-    return any(fnmatchcase(label, glob) for glob in globs)
-
-
-def shown(labels: Iterable[str], word: str = "") -> str:
-    """A few labels for a message, those most similar to a word first."""
-    different = sorted(set(labels))
-    few = difflib.get_close_matches(word, different, n=_SHOWN, cutoff=0.0)
-    return ", ".join(repr(label[:40]) for label in few) + (", …" if len(different) > _SHOWN else "")
+def shown(labels: Iterable[str]) -> str:
+    """A few labels for a message."""
+    few = sorted({label[:40] for label in labels})
+    return ", ".join(map(repr, few[:_SHOWN])) + (", …" if len(few) > _SHOWN else "")
 
 
 _SHOWN = 8

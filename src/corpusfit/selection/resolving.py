@@ -18,9 +18,8 @@ import orjson
 
 from corpusfit import text as corpus
 from corpusfit.core.engine import Call
-from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.languages import can_identify, identifier
+from corpusfit.core.languages import can_identify
 from corpusfit.core.plan import (
     AUTO,
     PAIR,
@@ -33,7 +32,7 @@ from corpusfit.core.types import Document, Reject, Source, in_file
 from corpusfit.core.where import parsed
 from corpusfit.embed import precision_of, reads_whole
 from corpusfit.embed.folders import default_embedder
-from corpusfit.embed.hardware import cpu_has_bf16, may_have_cuda, resolve_device, to_feed
+from corpusfit.embed.hardware import may_have_cuda, resolve_device
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import SOURCE, AnyMethod, LabelMethod
 from corpusfit.selection.balance import clusters_fingerprint
@@ -43,7 +42,7 @@ from corpusfit.selection.samples import require_target
 from corpusfit.text import rejects
 from corpusfit.text.context import Run, RunContext, noting
 from corpusfit.text.fields import Row, is_conversation
-from corpusfit.text.pairs import is_english_only, warn_english_only
+from corpusfit.text.pairs import count_languages, is_english_only, warn_english_only
 from corpusfit.text.reading import cut_units
 
 EMBEDDERS = ("minilm", "static")
@@ -118,8 +117,10 @@ def open_run(
     return run
 
 
+_SOURCES = 32
+"""Most sources that a field is looked for in, evenly spaced."""
 _LOOKED_AT = 1_000
-"""Rows of a source that a field is looked for in."""
+"""Rows of each of these."""
 _NAMED = 20
 """Most fields that a message names."""
 
@@ -203,9 +204,9 @@ def _first_rows(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Row]:
 
 def resolve(run: Run) -> Resolved:
     """Resolve what the plan leaves open, given the inputs, and check both together."""
-    plan, reason, outlook = by_size(run.plan, run.sources, workers=run.engine.workers)
-    if outlook:
-        run.progress.note(f"{reason} {outlook}")
+    plan, reason = by_size(run.plan, run.sources)
+    if reason:
+        run.progress.note(reason)
     resolved = Resolved.of(plan, reason)
     require_texts_for_near(plan, run.sources)
     plan, cut_reason = with_cut(run, resolved.plan, [resolved.method])
@@ -333,81 +334,32 @@ WHOLE = {"cpu": 4e6, "cuda": 4e8}
 UNPACKED = 4
 """Bytes of text per stored byte of a compressed file."""
 
-FIXED = 20.0
-"""Seconds of a `select` that do not grow with the corpus."""
 
-SHORT = 60.0
-"""Seconds of a run that needs no announcement."""
-
-PER_BYTE = {"text": 6e-8, "static": 1e-7, "cpu": 7e-5, "bf16": 1.8e-5, "cuda": 5e-7}
-"""Seconds of one worker for a byte of text: read and score words, and embed too by `static`, or by
-`minilm` on a CPU, on one that multiplies bf16, or on a GPU. Measured on two cores with AVX2, and
-with AMX for bf16; the GPU's is a guess. They only serve messages."""
-
-
-_STATIC, _MINILM = "`embed.embedder=static`", "`embed.embedder=minilm`"
-
-
-def by_size(
-    plan: Plan,
-    sources: Sequence[Source],
-    *,
-    workers: int,
-) -> tuple[Plan, str, str]:
-    """Resolve embedder `auto` by the size of the corpus; returns the plan, the reason, a note."""
+def by_size(plan: Plan, sources: Sequence[Source]) -> tuple[Plan, str]:
+    """Resolve embedder `auto` by the size of the corpus; returns the plan and the reason."""
     # `minilm` for a small corpus, `static` for a larger one and where `minilm` is not installed
     if plan.embed.embedder != AUTO:
-        return plan, "", ""
+        return plan, ""
     text = _text_bytes(sources)
     method = registry.build(plan.method.name, plan.method.options)
     if not method.encodes:
-        return _embedding(plan, "minilm"), "", ""
+        return _embedding(plan, "minilm"), ""
     best = default_embedder()
     if best == "static":
         why = "The embedder is static, as minilm is not here: `embed.embedder=minilm` downloads it."
-        return _embedding(plan, best), why, ""
+        return _embedding(plan, best), why
     # torch is slow to import, so look for a GPU only if a CPU would be too slow
     device = "cpu"
     if text > WHOLE["cpu"] and plan.embed.device != "cpu" and may_have_cuda():
         device = resolve_device("auto", "embed")
-    gpus = len(to_feed("auto")) if device == "cuda" else 0
-    times = _Times(text, device, workers, max(1, min(gpus, workers)))
     if text <= WHOLE[device]:
         why = f"The embedder is minilm, because the corpus has only {_size(text)} of text."
-        short = times.seconds(device) < SHORT
-        estimate = times.describe(device, {_STATIC: times.seconds("static")})
-        return _embedding(plan, "minilm"), why, "" if short else estimate
+        return _embedding(plan, "minilm"), f"{why} `embed.embedder=static` is faster."
     why = (
-        f"The embedder is static, because the corpus has {_size(text)} of text; minilm is for up "
-        f"to {_size(WHOLE[device])}."
+        f"The embedder is static, because the corpus has {_size(text)} of text; "
+        f"`embed.embedder=minilm` is for up to {_size(WHOLE[device])}."
     )
-    others = {_MINILM: times.seconds(device)}
-    return _embedding(plan, "static"), why, times.describe("static", others)
-
-
-@dataclass(frozen=True)
-class _Times:
-    """Rough durations of a run."""
-
-    text: float  # bytes
-    device: str  # device of `minilm`
-    workers: int
-    gpus: int
-
-    def seconds(self, way: str) -> float:
-        """Estimated seconds with an embedder of `PER_BYTE`."""
-        way = "bf16" if way == "cpu" and cpu_has_bf16() else way
-        encoding = PER_BYTE[way] * self.text
-        encoders = self.gpus if way == "cuda" else self.workers
-        return FIXED + PER_BYTE["text"] * self.text / self.workers + encoding / encoders
-
-    def describe(self, way: str, others: Mapping[str, float]) -> str:
-        """The estimated time of a choice and of its alternatives, a sentence."""
-        if self.text == float("inf"):
-            return f"Instead: {', '.join(others)}."
-        alternatives = [f"{other} takes about {format_duration(s)}" for other, s in others.items()]
-        duration = format_duration(self.seconds(way))
-        return f"About {duration} on an idle machine; instead, {', '.join(alternatives)}."
+    return _embedding(plan, "static"), why
 
 
 def _embedding(plan: Plan, embedder: str) -> Plan:
@@ -428,9 +380,6 @@ def _size(text: float) -> str:
     return f"{text / 1e9:,.3g} GB" if text >= 1e9 else f"{text / 1e6:,.3g} MB"
 
 
-_SOURCES = 32  # maximum number of sources in the sample, evenly spaced
-_TEXTS = 8  # texts from each of these; more if there are fewer sources
-_PAGE = 1_000  # characters, as many as the identifier reads
 _MIN_SHARE = 0.1  # of the target's sample, for a language to be one of the target's
 
 
@@ -455,16 +404,6 @@ def warn_language_mismatch(run: Run, method: AnyMethod) -> None:
     compares_words = reads_words(method)
     if not ((compares_words or is_english_only(encoder)) and can_identify()):
         return
-    identify = identifier()
-
-    def count_languages(sources: Sequence[Source], read: ReadPlan) -> Counter[str]:
-        counts: Counter[str] = Counter()
-        for text in _sample(sources, read):
-            # by length: the language of a single word is a guess
-            counts[identify(text)] += min(len(text), _PAGE)
-        counts.pop("", None)
-        return counts
-
     target_counts = count_languages(run.target, run.plan.target_read)
     corpus_counts = count_languages(run.sources, run.plan.read)
     minimum = _MIN_SHARE * target_counts.total()
@@ -474,7 +413,7 @@ def warn_language_mismatch(run: Run, method: AnyMethod) -> None:
     )
     # a minority of other languages does no harm
     if not target_languages or 2 * other_counts.total() <= corpus_counts.total():
-        warn_english_only(encoder, run.sources, run.plan.read, "the corpus", run.warn)
+        warn_english_only(encoder, run.sources, run.plan.read, run.warn)
         return
     if compares_words:
         why = "compares words"
@@ -491,17 +430,3 @@ def warn_language_mismatch(run: Run, method: AnyMethod) -> None:
         "`embed.embedder=PATH` and a method that reads only embeddings, for instance "
         "`method.name=domain_cosine`."
     )
-
-
-def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterator[str]:
-    """The first texts of evenly spaced sources."""
-    step = max(1, math.ceil(len(sources) / _SOURCES))
-    texts_per_source = _TEXTS * max(1, _SOURCES // len(sources[::step]))
-    for source in sources[::step]:
-        texts = (
-            row.text
-            for shard in corpus.shards([source], read)
-            for row in corpus.rows(shard, read)
-            if isinstance(row, Document)
-        )
-        yield from islice(texts, texts_per_source)

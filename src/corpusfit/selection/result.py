@@ -5,8 +5,6 @@ from __future__ import annotations
 import heapq
 import html
 import io
-import json
-import shlex
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -16,8 +14,8 @@ import orjson
 import pyarrow as pa
 import zstandard
 
-from corpusfit.core.artifacts import is_local, restore, user_path, write_bytes
-from corpusfit.core.errors import InputError, bad_setting, importing
+from corpusfit.core.artifacts import restore
+from corpusfit.core.errors import InputError, importing
 from corpusfit.core.manifest import Finished
 from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import Scorer
@@ -100,44 +98,6 @@ class Selection(Finished, Sequence[dict[str, Any]]):
         with importing("to_dataset", "hub"):
             import datasets
         return datasets.Dataset(self.to_arrow())
-
-    def to_axolotl(self, path: Path | str) -> None:
-        """Write the selected text as `datasets` of axolotl, for its YAML file.
-
-        axolotl trains on each text alike: it knows no weights.
-        """
-        # YAML can hold JSON; a path may have characters that mean something in YAML
-        folder = json.dumps(self._text_folder(), ensure_ascii=False)
-        entry = f"  - path: {folder}\n    type: completion\n    field: text\n    split: train\n"
-        write_bytes(user_path(str(path)), f"datasets:\n{entry}".encode())
-
-    def to_llama_factory(self, folder: Path | str, name: str = "corpusfit") -> None:
-        """Add the selected text as a dataset to `dataset_info.json` of LLaMA-Factory.
-
-        Args:
-            folder: the `dataset_dir` of LLaMA-Factory, which may have datasets already.
-            name: the name for `dataset` in its YAML file, with `stage: pt`.
-        """
-        path = user_path(str(folder)) / "dataset_info.json"
-        try:
-            known = json.loads(path.read_bytes()) if path.exists() else {}
-        except ValueError as e:
-            raise InputError(f"{path} is no JSON ({e}). Correct it, or name another folder.") from e
-        # as `file_name` it takes no compressed files; a `script_url` is what `load_dataset` loads
-        known[name] = {"script_url": self._text_folder(), "columns": {"prompt": "text"}}
-        write_bytes(path, json.dumps(known, ensure_ascii=False, indent=2).encode())
-
-    def _text_folder(self) -> str:
-        """The folder of the selected text, by its absolute path."""
-        if not is_local(self.path):
-            cure = "Copy the folder to where the training runs."
-            raise bad_setting("The selection", "a folder of this machine", str(self.path), cure)
-        if not len(self):
-            cure = (
-                f"Select some with `corpusfit choose {shlex.quote(str(self.path))} --fraction 0.2`."
-            )
-            raise bad_setting("The selection", "one with text", str(self.path), cure)
-        return str((self.path / "selected").absolute())
 
     def scorer(self) -> Scorer[Any]:
         """The fitted scorer of units: `score(texts)`, or of embeddings float32 [n, d]."""

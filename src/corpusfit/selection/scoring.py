@@ -76,27 +76,22 @@ def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Score
             run.one(job, method)
         return fitted
     done = names_in(folder.scored)
-    # embeddings alone decide: score the stored ones, without reading the text again
-    if method.reads == "embedding" and not method.fields and store is not None:
-        stored = sorted(VectorStore(store).finished())
-        missing = [i for i in stored if mark_path(folder.scored, i).name not in done]
-        scored = run.over("score", ScoreVectors(*common, folder.scorer, store), missing)
-    else:
-        # hash texts for the later search for copies, as their text is at hand
-        hashed = run.plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
-        score = ScoreTexts(
-            *common,
-            folder.scorer,
-            read,
-            cut,
-            None if method.reads in ("text", "numbers") else store,
-            reads=method.reads,
-            fields=method.fields,
-            network=not method.exact,
-            keys=folder.keys if hashed else None,
-        )
-        scored = run.over_shards("score", score, lambda i: mark_path(folder.scored, i).name in done)
-    for tally in scored:
+    # hash texts for the later search for copies, as their text is at hand
+    hashed = run.plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
+    score = ScoreTexts(
+        *common,
+        folder.scorer,
+        read,
+        cut,
+        None if method.reads in ("text", "numbers") else store,
+        reads=method.reads,
+        fields=method.fields,
+        network=not method.exact,
+        keys=folder.keys if hashed else None,
+    )
+    for tally in run.over_shards(
+        "score", score, lambda i: mark_path(folder.scored, i).name in done
+    ):
         run.machine.progress.advance(0, tally.units)
     return fitted
 
@@ -194,23 +189,6 @@ class Scoring:
         table.write(self.scores, shard, tally.sources(self.names), segments, scores)
         write_bytes(mark_path(self.marks, shard), json.dumps(tally.as_dict()).encode())
         return tally
-
-
-@dataclass(frozen=True)
-class ScoreVectors(Scoring, Job[int, Tally]):
-    """Score a shard's stored vectors."""
-
-    scorer: Path
-    store: Path
-
-    def start(self) -> Callable[[int], Tally]:
-        scorer, store = restore(self.scorer, registry.scorer_class), VectorStore(self.store)
-
-        def work(shard: int) -> Tally:
-            units, vectors, tally = store.read(shard)
-            return self.finish(shard, units, scorer.score(vectors), Tally(**tally))
-
-        return work
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,7 @@ from corpusfit.selection.merging import (
 )
 from corpusfit.selection.resolving import Resolved
 from corpusfit.selection.result import read_selected
-from corpusfit.selection.spread import add_spreads, count_gathered, write_spread
+from corpusfit.selection.spread import add_spreads, bins_of, count_gathered, write_spread
 from corpusfit.text import rows
 from corpusfit.text.context import Run
 from corpusfit.text.cutting import MIB
@@ -183,7 +183,7 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
                 of_one = tally.sources(self.names) if tally.files == 1 else ()
                 groups, group_numbers = [group_of(name) for name in of_one], np.zeros(0, np.int64)
             by_group = [chosen.by_source.setdefault(group, _nothing()) for group in groups]
-            marked.append(choice.selected)
+            marked.append(selected)
             candidates = part.tokens * ~copy  # a copy is none
             _count(by_group, group_numbers, candidates, selected)
             if part.groups is not None:
@@ -265,9 +265,7 @@ def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
         )
 
 
-def write_selected(
-    run: Run, folder: SelectionFolder, resolved: Resolved, chosen: Chosen, copies: Copies
-) -> None:
+def write_selected(run: Run, folder: SelectionFolder, resolved: Resolved, chosen: Chosen) -> None:
     """Write the selected text and the examples; removes those of an earlier selection."""
     mark = folder.work / "chosen.json"
     part_bytes = run.plan.choose.part_mb * MIB
@@ -281,18 +279,10 @@ def write_selected(
         folder.selected.mkdir(exist_ok=True)
     segments = sum(counts["segments"] for counts in chosen.by_source.values())
     runs = runs_of_parts(folder)
-    over = over_runs(run, folder.gathered, runs)
-    at, examples = draw_examples(run, over, segments, chosen.threshold)
-    counted = dict(run.engine.map(partial(count_gathered, folder.gathered, at), enumerate(runs)))
-    write_spread(folder.spread, add_spreads((counted[i] for i in range(len(runs))), at))
+    sample, places, drawn = draw_examples(run, folder.gathered, runs, segments)
+    count = partial(count_gathered, folder.gathered, bins_of(sample))
+    write_spread(folder.spread, add_spreads(run.engine.map(count, runs)))
     remove(folder.gathered)
-    places: dict[int, tuple[int, ...]] = {}
-    for index, of_part in examples.items():
-        places[index] = tuple(of_part.tolist())
-        if copies.any_of(index):
-            (segment,) = table.read_columns(table.part_path(folder.scores, index), "segment")
-            kept = np.flatnonzero(~copies.of(index, segment))
-            places[index] = tuple(kept[of_part].tolist())
 
     # the selected text and the examples of each shard, unless they are written, or merged
     parts = stored_parts(folder.parts, chosen.parts)
@@ -333,7 +323,7 @@ def write_selected(
             pass
     remove(folder.pieces)
     if not folder.examples.exists():
-        write_examples(run, folder, resolved, list(places))
+        write_examples(run, folder, resolved, places, drawn)
 
 
 _COLUMNS = ("row", "segment", "start", "end", "score", "weight", "selected", "tokens")

@@ -1,4 +1,4 @@
-"""Turn files, folders, URLs, datasets and standard input into shards of rows."""
+"""Turn files, folders, URLs and datasets into shards of rows."""
 
 from corpusfit.text.api import cache, clear_cache
 from corpusfit.text.contract import load as load_format

@@ -38,7 +38,7 @@ def check_format(write: Callable[[Path, list[str]], str], folder: Path) -> None:
         AssertionError: the format breaks a promise, which the message names.
     """
     named = [write(folder, _TEXTS)]
-    found = corpus.find(named, _CUT, spool=folder, role="corpus")
+    found = corpus.find(named, _CUT, role="corpus")
     shards = list(corpus.shards(found, _CUT))
     require_promise(len(shards) > 5, "its blocks are longer than a shard")
     unknown = [replace(source, cells=None, blocks=None) for source in found]

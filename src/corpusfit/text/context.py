@@ -57,7 +57,6 @@ from corpusfit.core.plan import EmbedPlan, Plan, ReadPlan
 from corpusfit.core.types import Nth, Shard, Source
 from corpusfit.text import cures
 from corpusfit.text.reading import Reasons
-from corpusfit.text.surveyed import Kept
 
 ENGINES: dict[str, type[Engine]] = {
     "local": LocalEngine,
@@ -105,14 +104,12 @@ class Machine:
         workers: number of worker processes; None for one per core, or per CPU of a Ray cluster.
         cache: folder or URL for embeddings and token ids; None for the user's cache.
         progress: shows progress and warnings.
-        verify: read input files again, whatever the cache knows of them.
     """
 
     engine: str = "local"
     workers: int | None = None
     cache: Path | str | None = None
     progress: Progress = field(default_factory=Progress)
-    verify: bool = False
 
     def start(self) -> Engine:
         """The engine, not yet started."""
@@ -256,20 +253,19 @@ class RunContext:
             sources = corpus.find(
                 inputs,
                 read,
-                spool=self.work,
                 role=role,
                 engine=self.engine,
                 note=self._note,
-                kept=self.surveys,
+                kept=self.blocks,
             )
             if len(sources) > _MANY_SOURCES:
                 gc.freeze()  # the garbage collector would look at each of them again and again
         return sources
 
     @property
-    def surveys(self) -> Kept:
-        """What is known of input files."""
-        return Kept(self.cache / "surveys", self.machine.verify)
+    def blocks(self) -> Path:
+        """The folder with the blocks of files that only a reader from their beginning can cut."""
+        return self.cache / "blocks"
 
     def _note(self, message: str) -> None:
         self.passed_over.append(message)
@@ -354,7 +350,7 @@ class RunContext:
 
     def find_again(self, sources: Sequence[Source], read: ReadPlan, out: Path) -> list[Source]:
         """Find the sources of an earlier run again; raises `ChangedInputError` if they changed."""
-        current, changed = corpus.current_sources(sources, read, self.engine, self.surveys)
+        current, changed = corpus.current_sources(sources, read, self.engine, self.blocks)
         if changed:
             raise ChangedInputError(
                 f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "
@@ -539,7 +535,7 @@ def command_words(
 def absolute(inputs: Sequence[str]) -> list[str]:
     """Make paths absolute, so that they are valid in any working folder."""
     cwd = Path.cwd()
-    return [name if name in ("", "-") else corpus.located(name, cwd) for name in inputs]
+    return [name if name == "" else corpus.located(name, cwd) for name in inputs]
 
 
 def named_model(name: str) -> str:

@@ -41,8 +41,6 @@ class Format(ABC):
     """Its name in `Source.format`, and so in manifests; never changed."""
     suffixes: ClassVar[tuple[str, ...]] = ()
     """Endings of file names, each from a dot on, before any compression suffix."""
-    begins: ClassVar[bytes | None] = None
-    """First bytes of standard input in this format; None if it is never read from there."""
     plain: ClassVar[bool] = False
     """Whether the stored bytes of a small file that is not compressed are a block as they are."""
     joins: ClassVar[bool] = False
@@ -240,7 +238,7 @@ def load(name: str) -> Format:
 
 
 def named(input_name: str) -> Named | None:
-    """The format whose prefix an input begins with; None for paths, URLs and standard input."""
+    """The format whose prefix an input begins with; None for paths and URLs."""
     for form in formats().values():
         if isinstance(form, Named) and input_name.startswith(form.prefix):
             return form
@@ -254,16 +252,6 @@ def format_of(name: str) -> tuple[str, str] | None:
         if stem.endswith(form.suffixes):
             return form.name, compression
     return None
-
-
-def format_of_bytes(begin: bytes) -> str:
-    """The format of standard input by its first bytes after white space; the longest match wins."""
-    fitting = [
-        (len(form.begins), name)
-        for name, form in formats().items()
-        if form.begins is not None and begin.startswith(form.begins)
-    ]
-    return max(fitting)[1]
 
 
 def suffixes() -> list[str]:

@@ -1,17 +1,17 @@
-"""All pairs of an input, and a check of the language of texts."""
+"""All pairs of an input, and the languages of a corpus."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 from corpusfit import text as corpus
 from corpusfit.core.errors import EmptyInputError, InputError
-from corpusfit.core.languages import can_identify, count_words, identifier
+from corpusfit.core.languages import can_identify, identifier
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Source
 from corpusfit.text.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
@@ -50,7 +50,7 @@ def read_pairs(name: str, *, role: str) -> Pairs:
     """
     read, blank = ReadPlan(), 0
     given = f"`{role}={name}`"
-    sources = corpus.find([name], read, spool=Path(), role=role)
+    sources = corpus.find([name], read, role=role)
     sides: tuple[list[str], list[str]] = ([], [])
     for shard in corpus.shards(sources, read):
         for row in corpus.rows(shard, read):
@@ -74,12 +74,10 @@ _ENGLISH_ONLY = re.compile(
     r"|all-(MiniLM|mpnet)-[\w.-]+)"
 )
 
-# the sample: this many sources, evenly spaced, and this many of their first rows together
-_SOURCES = 32
-_ROWS = 256
-# a shorter text is not identified, and fewer identified rows give no verdict
-_MIN_WORDS = 5
-_MIN_ROWS = 20
+_SOURCES = 32  # most in a sample, evenly spaced
+_TEXTS = 8  # texts from each of these; more if there are fewer sources
+_PAGE = 1_000  # characters, as many as the identifier reads
+_ENOUGH = 1_000  # characters without which a sample says nothing of an encoder
 
 
 def is_english_only(embedder: str) -> bool:
@@ -88,43 +86,35 @@ def is_english_only(embedder: str) -> bool:
 
 
 def warn_english_only(
-    embedder: str,
-    sources: Sequence[Source],
-    read: ReadPlan,
-    setting: str,
-    warn: Callable[[str], None],
+    embedder: str, sources: Sequence[Source], read: ReadPlan, warn: Callable[[str], None]
 ) -> None:
-    """Warn if the encoder reads only English and most of a sample is in other languages."""
-    if not is_english_only(embedder):
+    """Warn if the encoder reads only English and most of the corpus is in other languages."""
+    if not (is_english_only(embedder) and can_identify()):
         return
-    identified = _languages(_sample(sources, read))
-    others = Counter(code for code in identified if code != ENGLISH)
-    if 2 * others.total() > len(identified):
-        share = 100 * others.total() / len(identified)
+    counts = count_languages(sources, read)
+    others = Counter({code: n for code, n in counts.items() if code != ENGLISH})
+    if 2 * others.total() > counts.total() >= _ENOUGH:
+        share = 100 * others.total() / counts.total()
         warn(
-            f"{share:.0f} % of a sample of {setting} is in other languages than English "
+            f"{share:.0f} % of a sample of the corpus is in other languages than English "
             f"({', '.join(code for code, _ in others.most_common(3))}), and the encoder {embedder} "
             "is trained on English only. Take a multilingual one with `embed.embedder=MODEL`."
         )
 
 
-def _languages(texts: Iterable[str]) -> list[str]:
-    """The languages of the first texts that are long enough; empty if they are few."""
-    if not can_identify():
-        return []
-    identified = list(map(identifier(), islice(texts, _ROWS)))
-    return identified if len(identified) >= _MIN_ROWS else []
-
-
-def _sample(sources: Sequence[Source], read: ReadPlan) -> Iterator[str]:
-    """The first texts of a few sources that are long enough."""
-    chosen = sources[:: max(1, -(-len(sources) // _SOURCES))]
-    each = -(-_ROWS // max(1, len(chosen)))
+def count_languages(sources: Sequence[Source], read: ReadPlan) -> Counter[str]:
+    """The characters in each language among the first texts of some sources."""
+    chosen = sources[:: max(1, math.ceil(len(sources) / _SOURCES))]
+    identify, counts = identifier(), Counter[str]()
     for source in chosen:
         texts = (
             row.text
             for shard in corpus.shards([source], read)
             for row in corpus.rows(shard, read)
-            if isinstance(row, Document) and count_words(row.text) >= _MIN_WORDS
+            if isinstance(row, Document)
         )
-        yield from islice(texts, each)
+        for text in islice(texts, _TEXTS * max(1, _SOURCES // len(chosen))):
+            # by length: the language of a single word is a guess
+            counts[identify(text)] += min(len(text), _PAGE)
+    counts.pop("", None)
+    return counts

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import fnmatch
 import glob
 import os
 import posixpath
 import re
-import shutil
 import stat
-import sys
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO, NamedTuple, TextIO, cast
+from typing import NamedTuple
 
-from corpusfit.core.artifacts import is_local, no_collection, open_temporary, user_path
+from corpusfit.core.artifacts import no_collection, user_path
 from corpusfit.core.credentials import public_name, registered
 from corpusfit.core.engine import Engine
 from corpusfit.core.errors import (
     EmptyInputError,
     InputError,
-    StorageError,
     bad_setting,
-    machine_fault,
     near_name,
     without_secrets,
 )
@@ -38,16 +32,12 @@ from corpusfit.text.blocks import with_blocks
 from corpusfit.text.contract import (
     allowed_suffixes,
     format_of,
-    format_of_bytes,
     load,
     named,
 )
-from corpusfit.text.cutting import BOM
 from corpusfit.text.files import (
-    MAGIC,
     Infos,
     States,
-    Stream,
     filesystem,
     infos,
     is_url,
@@ -58,10 +48,8 @@ from corpusfit.text.files import (
     states_of,
     unpacked_name,
 )
-from corpusfit.text.formats.hub import with_prefix
 from corpusfit.text.formats.run import as_run
-from corpusfit.text.shards import fingerprint
-from corpusfit.text.surveyed import Kept, surveyed
+from corpusfit.text.shards import fingerprint, survey
 
 
 class _Found(NamedTuple):
@@ -81,23 +69,22 @@ def find(
     inputs: Sequence[str],
     plan: ReadPlan,
     *,
-    spool: Path,
     role: str,
     engine: Engine | None = None,
     note: Callable[[str], None] = lambda _: None,
-    kept: Kept | None = None,
+    kept: Path | None = None,
 ) -> list[Source]:
     """Describe every source that the inputs name, sorted by name.
 
     A name is relative to the inputs' common folder and a fingerprint depends on the content, so
-    neither changes when the files move. Fingerprints need one read of every local file, unless
-    `surveyed` has them `kept`.
+    neither changes when the files move. Fingerprints need one read of every local file. In the
+    folder `kept` are the blocks of files of known content.
     """
     setting = role if " " in role else f"`{role}`"
     skipped: list[str] = []
     with no_collection():
         plan.check()
-        names = [registered(with_prefix(str(each))) for each in inputs]
+        names = [registered(str(each)) for each in inputs]
         if role == "corpus":
             names = list(map(as_run, names))
         unlike = [name for name in names if not is_pair(name)]
@@ -124,20 +111,17 @@ def find(
                         files.setdefault((path, source.translation), file)
                     else:
                         others[source.url] = source
-            elif name == "-" or _is_pipe(name):
-                if name not in others:
-                    others[name] = _spool(name, spool, role)
             else:
                 # the real path is the key, so that a file named twice counts once
                 for file in _expand(name, setting, skipped, known):
                     files.setdefault((f"{file.store}://{file.real}", ""), file)
         stored = list(_with_names(list(files.values())))
-        sources = [*_survey(stored, plan, engine, kept, known), *others.values()]
+        sources = [*_survey(stored, plan, engine, known), *others.values()]
         if not sources:
             raise EmptyInputError(f"{setting} must name at least one input; got none.")
         for source in sources:
             load(source.format).check(source, plan, setting)
-        sources = with_blocks(_unique(sources), plan, engine, kept.folder if kept else None)
+        sources = with_blocks(_unique(sources), plan, engine, kept)
     if text := cures.note_of(skipped, setting):
         note(text)
     return sources
@@ -173,7 +157,7 @@ def current_sources(
     sources: Sequence[Source],
     plan: ReadPlan,
     engine: Engine | None = None,
-    kept: Kept | None = None,
+    kept: Path | None = None,
 ) -> tuple[list[Source], list[str]]:
     """An earlier run's sources in their current state, and the names of changed ones."""
     current = []
@@ -181,16 +165,15 @@ def current_sources(
         form = named(source.url)
         found = form.find(source.url, "`corpus`") if form else [source]
         current.append(replace(source, fingerprint=found[0].fingerprint))
-    now = _survey(current, plan, engine, kept)
+    now = _survey(current, plan, engine)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
-    return with_blocks(now, plan, engine, kept.folder if kept else None), changed
+    return with_blocks(now, plan, engine, kept), changed
 
 
 def _survey(
     sources: Sequence[Source],
     plan: ReadPlan,
     engine: Engine | None,
-    kept: Kept | None,
     known: Infos | None = None,
 ) -> list[Source]:
     """Fill in size, fingerprint and cells from the sources' stored files, if any."""
@@ -199,7 +182,7 @@ def _survey(
     states = states_of(url for urls in files for url in urls)
     lines = [forms[s.format].line_ends and not s.compression for s in sources]
     to_scan = [(url, kind) for urls, kind in zip(files, lines, strict=True) for url in urls]
-    scans = surveyed(to_scan, plan, engine, kept, known, states)
+    scans = survey(to_scan, plan, engine, known, states)
     described, end = [], 0
     for source, urls in zip(sources, files, strict=True):
         if not urls:
@@ -279,22 +262,11 @@ def _replaced(sources: Sequence[Source]) -> Source | None:
 
 
 def located(input_name: str, home: Path) -> str:
-    """The full form of an input: `hub:` before a bare id, relative paths from the folder `home`."""
-    input_name = with_prefix(input_name, home)
+    """The full form of an input, relative paths from the folder `home`."""
     form = named(input_name)
     if form:
         return form.located(input_name, home)
     return registered(input_name) if is_url(input_name) else str(home / user_path(input_name))
-
-
-def _is_pipe(input_name: str) -> bool:
-    """Whether it is a named pipe or a process substitution."""
-    path = Path(input_name)
-    try:
-        return path.is_fifo() or path.is_char_device()
-    except OSError:
-        # it is not a path or not accessible, which `_expand` reports
-        return False
 
 
 def _with_names(files: Sequence[_Found]) -> Iterator[Source]:
@@ -316,7 +288,7 @@ def _with_names(files: Sequence[_Found]) -> Iterator[Source]:
 
 
 def _unique(sources: list[Source]) -> list[Source]:
-    """Sort by printable name; repeated names (such as a file called `stdin`) get a number."""
+    """Sort by printable name; repeated names get a number."""
     seen: Counter[str] = Counter()
     unique = []
     # the content decides between URLs that differ in their queries, which are in no name
@@ -329,75 +301,6 @@ def _unique(sources: list[Source]) -> list[Source]:
             name += f"~{seen[name]}"
         unique.append(source if name == source.name else replace(source, name=name))
     return sorted(unique, key=lambda s: s.name)
-
-
-# standard inputs that were consumed and cannot be read again
-_used: weakref.WeakSet[TextIO] = weakref.WeakSet()
-
-
-def _spool(input_name: str, spool: Path, role: str) -> Source:
-    """Copy standard input or a pipe to the folder `spool`, to read it more than once."""
-    if not is_local(spool):
-        raise bad_setting(
-            "`out`",
-            "a local folder if an input is standard input or a pipe",
-            str(spool.parent),
-            "Save the input to a file first.",
-        )
-    name = "stdin" if input_name == "-" else Path(input_name).name
-    copy = spool / f"{role}-{name}"
-    stdin = _standard_input(f"`{role}`") if input_name == "-" else None
-    incoming = None
-    try:
-        incoming, out = open_temporary(copy)
-        with out:
-            with contextlib.nullcontext(stdin) if stdin else Path(input_name).open("rb") as pipe:
-                shutil.copyfileobj(pipe, out, 1 << 20)
-            out.flush()
-            os.fsync(out.fileno())
-        source = _source_of_copy(name, incoming)
-        # keep a copy with other content, because an earlier run needs it
-        if copy.exists() and fingerprint(str(copy))[0] != source.fingerprint:
-            copy = copy.with_name(f"{copy.name}-{source.fingerprint[:8]}")
-        incoming.replace(copy)
-    except OSError as e:
-        if incoming is not None:
-            with contextlib.suppress(OSError):
-                incoming.unlink()
-        what = f"{input_name} cannot be copied to {copy}"
-        raise (machine_fault(e, what) or StorageError(f"{what}: {e.strerror or e}.")) from e
-    return replace(source, url=str(copy.absolute()))
-
-
-def _standard_input(setting: str) -> BinaryIO:
-    stream = sys.stdin
-    if stream in _used:
-        raise InputError(
-            f"{setting} must be another input; got '-', but standard input was already read and "
-            "can be named only once. Save one of the two inputs to a file."
-        )
-    if stream is None or stream.closed or not hasattr(stream, "buffer"):
-        raise InputError(
-            f"{setting} must be a readable input; got '-', but standard input is closed. "
-            "Name a file, or pipe the rows in."
-        )
-    _used.add(stream)
-    return cast("BinaryIO", stream.buffer)
-
-
-def _source_of_copy(name: str, copy: Path) -> Source:
-    """The source of a copied stream, its format by its first bytes."""
-    with copy.open("rb") as file:
-        start = file.read(8)
-    archive = next((c for magic, c in MAGIC.items() if start.startswith(magic)), "")
-    digest, size = fingerprint(str(copy))
-    source = Source(name, str(copy), "", archive, size, digest)
-    begin = b""
-    for chunk in Stream(source, ReadPlan()):
-        begin = chunk.removeprefix(BOM).lstrip()
-        if begin:
-            break
-    return replace(source, format=format_of_bytes(begin))
 
 
 def _expand(input_name: str, setting: str, skipped: list[str], known: Infos) -> list[_Found]:
@@ -447,6 +350,9 @@ def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list
         form = _required_format(path, path, input_name, setting)
         real = os.path.realpath(path)
         return [_Found(path, _slashes(path), _slashes(folder), "", *form, real=real)]
+    if mode or input_name == "-":
+        cure = "Save what a pipe or standard input holds to a file first."
+        raise bad_setting(setting, "a file, a folder, a glob, a URL or a dataset", input_name, cure)
     if not glob.has_magic(path):
         raise _missing(input_name, setting, f", which does not exist{near_name(path)}")
     folder = _fixed_part(_slashes(path))
@@ -700,7 +606,7 @@ def _required_format(path: str, name: str, input_name: str, setting: str) -> tup
 def _missing(input_name: str, setting: str, what: str) -> InputError:
     return InputError(
         f"{setting} must be an existing file, folder, glob, URL or Hugging Face dataset "
-        f"(OWNER/NAME or hub:NAME), or - for standard input; got {input_name!r}{what}. "
+        f"(hub:OWNER/NAME); got {input_name!r}{what}. "
         "Check the spelling and the current folder."
     )
 

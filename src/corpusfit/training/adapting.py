@@ -201,8 +201,8 @@ def _prepare(
             require_task(texts)
         # held-out texts: those of `guard`, and dev and test of the task of a second phase
         read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
-        guarded = held_out(guard, read, folder.work, machine.progress, setting="guard")
-        guarded |= held_out_of_task(heldout, plan.read, folder.work, machine.progress)
+        guarded = held_out(guard, read, machine.progress, setting="guard")
+        guarded |= held_out_of_task(heldout, plan.read, machine.progress)
         kind = plan.objective.kind
         pairs = kind.columns == 2
         if pairs:

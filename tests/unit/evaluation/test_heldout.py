@@ -29,12 +29,12 @@ def messages():
 
 
 @pytest.fixture
-def held(messages, tmp_path):
+def held(messages):
     """`held_out` of some inputs."""
 
     def held(*inputs, field="text"):
         read = ReadPlan(text_field=field)
-        return held_out(list(map(str, inputs)), read, tmp_path, messages, setting="guard")
+        return held_out(list(map(str, inputs)), read, messages, setting="guard")
 
     return held
 
@@ -174,6 +174,6 @@ def test_a_folder_that_cannot_be_read_as_a_task_names_the_setting(held, rows):
 def test_both_texts_of_pairs_are_held_out(tmp_path):
     folder = write_pairs(tmp_path / "law", test=2)
     pairs = f"pair:{folder}/test.de,{folder}/test.en"
-    (found,) = held_out([pairs], ReadPlan(), tmp_path, Progress(), setting="guard").values()
+    (found,) = held_out([pairs], ReadPlan(), Progress(), setting="guard").values()
     sides = [(folder / f"test.{side}").read_text().splitlines() for side in ("de", "en")]
     assert found == [*sides[0], *sides[1]]

@@ -3,17 +3,14 @@
 import numpy as np
 import pytest
 
-from corpusfit.selection.choosing import ScoredPart
-from corpusfit.selection.examples import _edges, _sample
-from corpusfit.selection.spread import add_spreads, count_spread, read_spread, write_spread
+from corpusfit.selection.spread import add_spreads, bins_of, count_spread, read_spread, write_spread
 
 
 def spread(scores, tokens, selected):
     """Counted in three runs of parts."""
     scores, tokens = np.asarray(scores, np.float32), np.asarray(tokens, np.int64)
-    at = _edges([_sample(0, 1.0, 0, [ScoredPart(0, scores, tokens)])], ())
     runs = zip(*(np.array_split(each, 3) for each in (scores, tokens, selected)), strict=True)
-    return add_spreads((count_spread(*run, at) for run in runs), at)
+    return add_spreads(count_spread(*run, bins_of(scores)) for run in runs)
 
 
 @pytest.fixture
@@ -24,11 +21,10 @@ def counted():
     return spread(scores, tokens, tokens < 300), scores, tokens
 
 
-def test_word_pieces_selected_between_thresholds_are_exact(counted):
-    found, scores, tokens = counted
-    for k, threshold in enumerate(found.thresholds):
-        above = tokens[(scores >= threshold) & (tokens < 300)]
-        assert found.taken[: k + 1].sum() == above.sum()
+def test_every_segment_is_in_a_bin(counted):
+    found, scores, _ = counted
+    middle = (scores > found.bins[20]) & (scores < found.bins[40])
+    assert found.heights[20:40].sum() == middle.sum()
     assert found.heights.sum() == len(scores)
 
 

@@ -7,12 +7,12 @@ from corpusfit.text import find, rows, shards
 
 
 @pytest.fixture
-def read(tmp_path):
+def read():
     """Read inputs to a list of rows, in order; settings of the plan as keywords."""
 
     def read(*inputs, **settings):
         plan = ReadPlan(**settings)
-        sources = find([str(i) for i in inputs], plan, spool=tmp_path / "spool", role="corpus")
+        sources = find([str(i) for i in inputs], plan, role="corpus")
         return [row for shard in shards(sources, plan) for row in rows(shard, plan)]
 
     return read

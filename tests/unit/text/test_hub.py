@@ -37,11 +37,11 @@ def test_a_split(read, dataset):
     assert [r.text for r in read(f"hub:{dataset}@test")] == ["held out"]
 
 
-def test_kept_fields_do_not_cut_it_otherwise(write, offline, tmp_path):
+def test_kept_fields_do_not_cut_it_otherwise(write, offline):
     made = [{"text": f"row {i}", "page": f"{i}" * (50 * (i % 7) + 1)} for i in range(100)]
     made[40]["text"] = "long " * 500
     path = write("pages/train.jsonl", "".join(json.dumps(row) + "\n" for row in made))
-    sources = find([f"hub:{path.parent}"], ReadPlan(), spool=tmp_path, role="corpus")
+    sources = find([f"hub:{path.parent}"], ReadPlan(), role="corpus")
     plan = ReadPlan(shard_mb=2e-4, max_row_mb=2e-3)
     keeping = plan.keeping(("page", "nothing"))
     plain, kept = (list(shards(sources, each)) for each in (plan, keeping))
@@ -54,9 +54,9 @@ def test_kept_fields_do_not_cut_it_otherwise(write, offline, tmp_path):
     assert all(d.fields == {"page": made[d.row]["page"], "nothing": None} for d in documents)
 
 
-def test_name_and_fingerprint(dataset, tmp_path):
+def test_name_and_fingerprint(dataset):
     def one(given):
-        return find([given], ReadPlan(), spool=tmp_path, role="corpus")[0]
+        return find([given], ReadPlan(), role="corpus")[0]
 
     train, test = one(f"hub:{dataset}"), one(f"hub:{dataset}@test")
     assert (train.name, test.name, train.format) == ("box@train", "box@test", "hub")
@@ -112,22 +112,22 @@ def test_a_folder_is_found_from_elsewhere(dataset, tmp_path, monkeypatch, given)
     inside.mkdir()
     dataset.rename(inside / "box")
     monkeypatch.chdir(inside)
-    sources = find([given], ReadPlan(), spool=tmp_path, role="corpus")
+    sources = find([given], ReadPlan(), role="corpus")
     assert (sources[0].name, sources[0].url) == ("box@train", f"hub:{inside}/box@train")
     monkeypatch.chdir(tmp_path)
     assert current_sources(sources, ReadPlan())[1] == []
     assert len([r for s in shards(sources, ReadPlan()) for r in rows(s, ReadPlan())]) == 200
 
 
-def test_it_fails_while_streaming(dataset, tmp_path):
+def test_it_fails_while_streaming(dataset):
     plan = ReadPlan()
-    sources = find([f"hub:{dataset}"], plan, spool=tmp_path, role="corpus")
+    sources = find([f"hub:{dataset}"], plan, role="corpus")
     (dataset / "train.jsonl").unlink()
     with pytest.raises(InputError, match=r"^hub:[^\n]*\.$"):
         list(shards(sources, plan))
 
 
-def test_values_that_json_does_not_have(monkeypatch, tmp_path):
+def test_values_that_json_does_not_have(monkeypatch):
     import datasets
 
     from corpusfit.core.types import Source

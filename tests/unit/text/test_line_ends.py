@@ -31,7 +31,7 @@ def test_every_line_end(read, write, suffix, end, last, archive):
         assert [row.text for row in read(path, shard_mb=shard_mb)] == TEXTS
 
 
-def test_large_and_small_files_agree(read, write, tmp_path):
+def test_large_and_small_files_agree(read, write):
     """A worker reads small files whole, one process cuts large ones, several share a shard."""
     texts = [f"text {i}" for i in range(400)]
     data = "".join(f'{{"text": "{text}"}}\r' for text in texts)
@@ -39,7 +39,7 @@ def test_large_and_small_files_agree(read, write, tmp_path):
     write("box/b.jsonl", data.replace("\r", "\n"))
     assert [row.text for row in read(path, shard_mb=1e-3)] == texts
     plan = ReadPlan()
-    found = list(packed(find([str(path.parent)], plan, spool=tmp_path, role="corpus"), plan))
+    found = list(packed(find([str(path.parent)], plan, role="corpus"), plan))
     assert [t for s in found for t in documents(s, plan)[0].texts.to_pylist()] == 2 * texts
 
 

@@ -59,10 +59,10 @@ def test_line_n_goes_with_line_n(read, moses, suffix, shard_mb):
         assert whole[row.byte :].startswith(row.text.encode() + b"\n")
 
 
-def test_shards_are_cut_by_content_and_travel_by_themselves(moses, tmp_path):
+def test_shards_are_cut_by_content_and_travel_by_themselves(moses):
     plan = ReadPlan(shard_mb=0.001)
     given = moses("a", joined(lines(1)), joined(lines(2)))
-    sources = find([given], plan, spool=tmp_path, role="corpus")
+    sources = find([given], plan, role="corpus")
     cut = list(shards(sources, plan))
     assert len(cut) > 10
     assert [s.index for s in cut] == list(range(len(cut)))
@@ -116,9 +116,9 @@ def test_files_of_unequal_length_are_an_error_that_names_the_line(
         read(given)
 
 
-def test_files_that_become_unequal_while_they_are_read(moses, tmp_path):
+def test_files_that_become_unequal_while_they_are_read(moses):
     plan = ReadPlan()
-    sources = find([moses("a", b"1\n2\n", b"1\n2\n")], plan, spool=tmp_path, role="corpus")
+    sources = find([moses("a", b"1\n2\n", b"1\n2\n")], plan, role="corpus")
     moses("a", b"1\n2\n3\n", b"1\n2\n")
     with pytest.raises(InputError, match=r"a\.en .*\b2\b"):
         [list(rows(shard, plan)) for shard in shards(sources, plan)]
@@ -188,11 +188,11 @@ def test_commas_in_the_names_of_files(read, moses, write):
     assert len(read(f"pair:{write('p,q.tsv', 'x,y')}")) == 1
 
 
-def test_names_and_fingerprints(moses, write, tmp_path):
+def test_names_and_fingerprints(moses, write):
     plan = ReadPlan()
 
     def found(*given):
-        return find(list(given), plan, spool=tmp_path, role="corpus")
+        return find(list(given), plan, role="corpus")
 
     law, koran = moses("law/dev", b"x\n", b"y\n"), moses("koran/dev", b"v\n", b"w\n")
     sources = found(law, koran, law)
@@ -210,10 +210,10 @@ def test_names_and_fingerprints(moses, write, tmp_path):
     assert [sides(s) for s in by_names] == [("de", "en"), ("en", "de"), ("text", "translation")]
 
 
-def test_both_texts_of_archives_are_read_in_one_pass(moses, tmp_path, monkeypatch):
+def test_both_texts_of_archives_are_read_in_one_pass(moses, monkeypatch):
     plan = ReadPlan(shard_mb=0.001)
     given = moses("a", joined(lines(1, 3000)), joined(lines(2, 3000)), ".gz")
-    sources = find([given], plan, spool=tmp_path, role="corpus")
+    sources = find([given], plan, role="corpus")
     opened = []
     cut = Moses.blocks
     monkeypatch.setattr(Moses, "blocks", lambda *of: opened.append(1) or cut(*of))
@@ -226,10 +226,10 @@ def test_both_texts_of_archives_are_read_in_one_pass(moses, tmp_path, monkeypatc
     assert sum(map(len, texts)) == 6000
 
 
-def test_a_header_that_fills_a_shard(write, tmp_path):
+def test_a_header_that_fills_a_shard(write):
     plan = ReadPlan(shard_mb=0.0001)
     text = "".join(f"{i}\ttext {i}\tTexte {i}\n" for i in range(200))
     path = write("a.tsv", f"{'n' * 200}\ten\tfr\n{text}")
-    sources = find([f"pair:{path}:en,fr"], plan, spool=tmp_path, role="corpus")
+    sources = find([f"pair:{path}:en,fr"], plan, role="corpus")
     found = [list(rows(s, plan)) for s in list(shards(sources, plan))[::-1]]
     assert [r.text for part in reversed(found) for r in part] == [f"text {i}" for i in range(200)]

@@ -1,9 +1,6 @@
 """Parquet: types of columns, limits, broken files."""
 
-import contextlib
 import gzip
-import io
-import itertools
 import random
 import tracemalloc
 from dataclasses import replace
@@ -17,7 +14,6 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
 from corpusfit.text import find, shards
 from corpusfit.text.formats import parquet
-from corpusfit.text.parquet_footer import row_groups
 
 
 @pytest.fixture
@@ -167,10 +163,10 @@ def test_a_schema_of_broken_bytes(read, table, write):
     assert row.reason.startswith("unreadable parquet: ")
 
 
-def test_position_is_the_share_of_the_rows(table, tmp_path):
+def test_position_is_the_share_of_the_rows(table):
     path = table(text=["x" * 1000] * 1000)
     size, plan = path.stat().st_size, ReadPlan(shard_mb=0.1)
-    sources = find([str(path)], plan, spool=tmp_path, role="corpus")
+    sources = find([str(path)], plan, role="corpus")
     positions = [s.position for s in shards(sources, plan)]
     assert positions == sorted(set(positions))
     assert positions[0] == size * 105 // 1000
@@ -184,7 +180,7 @@ def test_a_giant_row_group_is_not_read_whole(tmp_path):
     pq.write_table(pa.table({"text": texts}), path, compression="none")
     del texts
     plan = ReadPlan(shard_mb=1.0)
-    sources = find([str(path)], plan, spool=tmp_path, role="corpus")
+    sources = find([str(path)], plan, role="corpus")
     tracemalloc.start()
     try:
         assert sum(1 for _ in shards(sources, plan)) == 39
@@ -205,9 +201,9 @@ def test_nested_fields_are_listed_by_the_names_that_read_them(read, tmp_path):
     assert [read(path, text_field=f)[0].text for f in ("a.n.body", "text.body")] == ["x", "y"]
 
 
-def test_ids_before_the_texts_do_not_make_shards_large(table, tmp_path):
+def test_ids_before_the_texts_do_not_make_shards_large(table):
     path, plan = table(id=["n"] * 2000, text=["x" * 1000] * 2000), ReadPlan(shard_mb=0.1)
-    sources = find([str(path)], plan, spool=tmp_path, role="corpus")
+    sources = find([str(path)], plan, role="corpus")
     assert len(list(shards(sources, plan))) == 20
 
 
@@ -226,7 +222,7 @@ def test_each_shard_alone_has_the_rows_of_one_pass(tmp_path, field):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=1100)
     plan = ReadPlan(text_field=field, shard_mb=0.02)
-    sources = corpus.find([str(path)], plan, spool=tmp_path, role="corpus")
+    sources = corpus.find([str(path)], plan, role="corpus")
     shards = list(corpus.shards(sources, plan))
     assert len(shards) > 4
     backwards = [list(corpus.rows(shard, plan)) for shard in reversed(shards)]
@@ -234,32 +230,3 @@ def test_each_shard_alone_has_the_rows_of_one_pass(tmp_path, field):
     assert numbers == list(range(3000))
     one_pass = corpus.shards([replace(sources[0], blocks=None)], plan)
     assert [list(corpus.rows(shard, plan)) for shard in one_pass] == backwards[::-1]
-
-
-def test_the_footer_says_what_pyarrow_says(tmp_path):
-    more = [{"n": i, "of": [i, 1.5]} for i in range(500)]
-    rows = [{"text": "a" * (i % 90), "more": each, "ok": i > 3} for i, each in enumerate(more)]
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=90, compression="zstd")
-    metadata = pq.read_metadata(path)
-    said = [
-        [
-            (c.path_in_schema.partition(".")[0], c.total_compressed_size, c.total_uncompressed_size)
-            for c in map(metadata.row_group(group).column, range(metadata.num_columns))
-        ]
-        for group in range(metadata.num_row_groups)
-    ]
-    with path.open("rb") as file:
-        assert [list(map(tuple, chunks)) for chunks in row_groups(file)] == said
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_a_damaged_footer_is_a_value_error_or_has_numbers(tmp_path, seed):
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": ["a", "b"], "n": [1, 2]}), path)
-    data, chance = bytearray(path.read_bytes()), random.Random(seed)
-    for _ in range(3):
-        data[chance.randrange(len(data) // 3, len(data))] = chance.randrange(256)
-    with contextlib.suppress(ValueError):
-        for chunk in itertools.chain.from_iterable(row_groups(io.BytesIO(data))):
-            assert type(chunk.stored) is type(chunk.unpacked) is int

@@ -122,13 +122,13 @@ def test_a_decision_is_no_matter_of_chunks(read, write, chunk, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
-def test_split_doubles_the_quotes(read, write, tmp_path, name):
+def test_split_doubles_the_quotes(read, write, name):
     separator = "\t" if name == "a.tsv" else ","
     rows = [("1", rf'"he \"left\" {separator} twice"'), ("2", '"a\nb"'), ("3", "c")]
     lines = "".join(f"{i}{separator}{text}\n" for i, text in rows)
     path = write(name, f"id{separator}text\n" + lines)
     plan = ReadPlan()
-    sources = find([str(path)], plan, spool=tmp_path, role="corpus")
+    sources = find([str(path)], plan, role="corpus")
     data = form_of(sources, plan).header + b"\n"
     for shard in shards(sources, plan):
         data += b"".join(raw + b"\n" for _, raw in raw_rows(shard, plan))

@@ -25,9 +25,9 @@ def inputs(write, name):
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("shard_mb", [4.0, 1e-5])
-def test_a_file_made_of_the_raw_rows_reads_the_same(write, tmp_path, name, shard_mb):
+def test_a_file_made_of_the_raw_rows_reads_the_same(write, name, shard_mb):
     plan = ReadPlan(shard_mb=shard_mb)
-    (source,) = find([inputs(write, name)], plan, spool=tmp_path, role="data")
+    (source,) = find([inputs(write, name)], plan, role="data")
     cut = list(shards([source], plan))
     assert len(cut) > 1 or shard_mb == 4.0
     found = [(row, raw) for shard in cut for row, raw in raw_rows(shard, plan)]
@@ -36,7 +36,7 @@ def test_a_file_made_of_the_raw_rows_reads_the_same(write, tmp_path, name, shard
     lines = [raw for row, raw in found if isinstance(row, Document)]
     again = write(f"again/{name}", b"".join(x + b"\n" for x in ([head] if head else []) + lines))
     named = f"pair:{again}:de,en" if name == "p.tsv" else str(again)
-    sources = find([named], plan, spool=tmp_path, role="data")
+    sources = find([named], plan, role="data")
     rows_again = [row for shard in shards(sources, plan) for row in rows(shard, plan)]
     assert not any(isinstance(row, Reject) for row in rows_again)
 
@@ -47,22 +47,20 @@ def test_a_file_made_of_the_raw_rows_reads_the_same(write, tmp_path, name, shard
     assert len(rows_again) >= 2
 
 
-def test_all_fields_of_a_packed_line_are_there(write, tmp_path):
+def test_all_fields_of_a_packed_line_are_there(write):
     records = [{"text": f"t{i}", "label": i, "more": {"x": [i]}} for i in range(200)]
     data = "".join(json.dumps(r) + "\n" for r in records).encode()
     plan = ReadPlan(shard_mb=0.001)
-    sources = find(
-        [str(write("a.jsonl.gz", gzip.compress(data)))], plan, spool=tmp_path, role="data"
-    )
+    sources = find([str(write("a.jsonl.gz", gzip.compress(data)))], plan, role="data")
     found = [json.loads(raw) for s in shards(sources, plan) for _, raw in raw_rows(s, plan)]
     assert found == records
 
 
-def test_rows_over_the_limit_and_a_truncated_end_shift_nothing(write, tmp_path):
+def test_rows_over_the_limit_and_a_truncated_end_shift_nothing(write):
     lines = [json.dumps({"text": f"row {i}" + " long" * (600 * (i in (2, 5)))}) for i in range(300)]
     packed = gzip.compress("\n".join(lines).encode())
     plan = ReadPlan(max_row_mb=0.002)
-    sources = find([str(write("a.jsonl.gz", packed[:-20]))], plan, spool=tmp_path, role="data")
+    sources = find([str(write("a.jsonl.gz", packed[:-20]))], plan, role="data")
     found = [pair for s in shards(sources, plan) for pair in raw_rows(s, plan)]
     used = [(row, raw) for row, raw in found if isinstance(row, Document)]
     assert len(used) > 50

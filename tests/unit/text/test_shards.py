@@ -34,7 +34,7 @@ def sources(tmp_path, write):
 
     def found(**settings):
         plan = ReadPlan(**settings)
-        return find([str(tmp_path / "in")], plan, spool=tmp_path, role="corpus"), plan
+        return find([str(tmp_path / "in")], plan, role="corpus"), plan
 
     return found
 
@@ -91,7 +91,7 @@ def test_larger_files_keep_their_shards(tmp_path, write):
     for name in ("a.jsonl", "b.jsonl"):
         write(f"in/{name}", b'{"text": "word"}\n' * 100)
     plan = ReadPlan(shard_mb=0.001)
-    found = find([str(tmp_path / "in")], plan, spool=tmp_path, role="corpus")
+    found = find([str(tmp_path / "in")], plan, role="corpus")
     assert list(packed(found, plan)) == list(shards(found, plan))
     assert layout(found, plan) == {}
     assert layout(found, ReadPlan()) != {}
@@ -103,6 +103,6 @@ def test_a_row_larger_than_a_shard_is_not_lost(tmp_path, write):
     write("in/b.jsonl", long)
     write("in/c.jsonl", b'{"text": "last"}\n')
     plan = ReadPlan(shard_mb=0.001)
-    found = find([str(tmp_path / "in")], plan, spool=tmp_path, role="corpus")
+    found = find([str(tmp_path / "in")], plan, role="corpus")
     sizes = [len(row.text) for shard in packed(found, plan) for row in rows(shard, plan)]
     assert sizes == [5, 2500, 4]

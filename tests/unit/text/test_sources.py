@@ -3,30 +3,26 @@
 import glob
 import gzip
 import hashlib
-import io
 import os
 import re
-import threading
 from pathlib import Path
 
 import fsspec
 import pytest
 import xxhash
 
-from corpusfit.core.artifacts import folder_path
 from corpusfit.core.errors import EmptyInputError, InputError, UsageError
 from corpusfit.core.plan import ReadPlan
-from corpusfit.text import current_sources, fingerprint, rows, shards
 from corpusfit.text import find as find_sources
+from corpusfit.text import fingerprint, shards
 
 ROW = b'{"text": "x"}\n'
 
 
 @pytest.fixture
-def find(tmp_path):
+def find():
     def find(*inputs, role="corpus", **settings):
-        spool = tmp_path / "spool"
-        return find_sources([str(i) for i in inputs], ReadPlan(**settings), spool=spool, role=role)
+        return find_sources([str(i) for i in inputs], ReadPlan(**settings), role=role)
 
     return find
 
@@ -125,10 +121,10 @@ def linked(write, tmp_path):
 
 
 @pytest.mark.parametrize("pattern", ["", "/**", "/**/*.txt", "/**/*", "/*"])
-def test_linked_files_and_folders_are_read_once_each(linked, tmp_path, pattern):
+def test_linked_files_and_folders_are_read_once_each(linked, pattern):
     said = []
     given = [f"{linked}{pattern}"]
-    found = find_sources(given, ReadPlan(), spool=tmp_path, role="corpus", note=said.append)
+    found = find_sources(given, ReadPlan(), role="corpus", note=said.append)
     assert names(found) == ["a.txt", "deep/b.txt", "more/part/c.txt"]
     assert "5 link" in said[0]  # d.txt, gone.txt, out, ring.txt, up
     assert said[0].endswith(f"name it itself: {linked}/d.txt")
@@ -154,13 +150,13 @@ def test_links_of_the_hubs_cache_are_followed_and_no_others_out_of_the_folder(wr
         link.symlink_to(to)
     said = []
     given = [str(home / "snapshots/abc")]
-    found = find_sources(given, ReadPlan(), spool=tmp_path, role="corpus", note=said.append)
+    found = find_sources(given, ReadPlan(), role="corpus", note=said.append)
     assert names(found) == ["1.txt"]
     assert "4 link" in said[0]
     (home / "snapshots/abc/1.txt").unlink()
     (home / "snapshots/abc/deep/1.txt").unlink()
     with pytest.raises(EmptyInputError, match=r"name it itself: .*/2\.txt$"):
-        find_sources(given, ReadPlan(), spool=tmp_path, role="corpus")
+        find_sources(given, ReadPlan(), role="corpus")
 
 
 def test_a_file_that_two_inputs_reach_is_one_source(find, linked, tmp_path):
@@ -397,71 +393,12 @@ def test_a_store_that_states_a_digest_is_not_read_twice(monkeypatch):
     assert fingerprint("s3://b/x")[1] == 5
 
 
-@pytest.mark.parametrize(
-    ("content", "form", "archive"),
-    [
-        (b'\n {"text": "x"}\n', "jsonl", ""),
-        (b'\xef\xbb\xbf{"text": "x"}\n', "jsonl", ""),
-        (b"plain\n", "txt", ""),
-        (b"", "txt", ""),
-        (gzip.compress(b'{"text": "x"}\n', mtime=0), "jsonl", "gz"),
-    ],
-)
-def test_standard_input(find, monkeypatch, tmp_path, content, form, archive):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-    (source,) = find("-", "-")  # named twice, as a file may be
-    assert (source.name, source.format, source.compression) == ("stdin", form, archive)
-    assert source.url == str(tmp_path / "spool" / "corpus-stdin")
-    plan = ReadPlan()
-    first, again = ([r for s in shards([source], plan) for r in rows(s, plan)] for _ in "ab")
-    assert first == again
-
-
-def test_standard_input_is_found_from_elsewhere(monkeypatch, tmp_path):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ROW)))
+def test_a_pipe_is_saved_to_a_file_first(find, tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
     monkeypatch.chdir(tmp_path)
-    sources = find_sources(["-"], ReadPlan(), spool=Path("spool"), role="corpus")
-    assert sources[0].url == str(tmp_path / "spool" / "corpus-stdin")
-    monkeypatch.chdir("/")
-    assert current_sources(sources, ReadPlan())[1] == []
-
-
-def test_standard_input_is_not_kept_in_a_store():
-    spool = folder_path("memory://bucket/run/.corpusfit", "--out")
-    with pytest.raises(UsageError, match=r"^`out`.*run'"):
-        find_sources(["-"], ReadPlan(), spool=spool, role="corpus")
-
-
-def test_standard_input_twice(find, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ROW)))
-    find("-", role="target")
-    with pytest.raises(InputError, match=r"^`corpus` .*'-'.*already"):
-        find("-")
-
-
-def test_standard_input_that_is_closed(find, monkeypatch):
-    closed = io.TextIOWrapper(io.BytesIO(ROW))
-    closed.close()
-    for stdin in (None, io.StringIO("x"), closed):
-        monkeypatch.setattr("sys.stdin", stdin)
-        with pytest.raises(InputError, match=r"^`corpus` .*'-'.*closed"):
-            find("-")
-
-
-def test_a_pipe(find, tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    writer = threading.Thread(target=lambda: pipe.write_bytes(ROW))
-    writer.start()
-    (source,) = find(pipe)
-    writer.join()
-    assert (source.name, source.format, source.size) == ("pipe", "jsonl", len(ROW))
-
-
-def test_a_file_called_as_standard_input(find, monkeypatch, write):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(ROW)))
-    found = find("-", write("stdin.txt", b""))
-    assert len(set(names(found))) == 2
+    for given in ("pipe", "-"):
+        with pytest.raises(UsageError, match=rf"^`corpus` .*'{given}'.*to a file"):
+            find(given)
 
 
 def test_shards_are_numbered_through(find, write, tmp_path):

@@ -50,21 +50,21 @@ def hub(folder):
     return f"hub:{folder / 'box'}"
 
 
-def read(name, folder, field):
+def read(name, field):
     plan = ReadPlan(text_field=field)
-    sources = find([str(name)], plan, spool=folder, role="corpus")
+    sources = find([str(name)], plan, role="corpus")
     return [row for shard in corpus.shards(sources, plan) for row in corpus.rows(shard, plan)]
 
 
 @pytest.mark.parametrize("write", [jsonl, table, parquet, hub])
 def test_a_template_joins_fields_and_null_is_empty(write, tmp_path):
-    found = read(write(tmp_path), tmp_path, TEMPLATE)
+    found = read(write(tmp_path), TEMPLATE)
     assert [(row.id, row.text) for row in found] == list(zip("abc", TEXTS, strict=True))
 
 
 @pytest.mark.parametrize("write", [jsonl, table, parquet, hub])
 def test_a_row_with_no_field_of_the_template_is_rejected_and_names_its_fields(write, tmp_path):
-    found = read(write(tmp_path), tmp_path, "{title}: {body}")
+    found = read(write(tmp_path), "{title}: {body}")
     assert len(found) == 3
     for row in found:
         assert not isinstance(row, Document)
@@ -76,7 +76,7 @@ def test_a_row_with_no_field_of_the_template_is_rejected_and_names_its_fields(wr
 def test_a_field_in_a_field_is_named_with_a_point(write, field, tmp_path, monkeypatch):
     rows = [{"meta": {"body": {"de": "ja", "en": "yes"}, "n": 1}}, {"meta": {"n": 2}}, {"n": 3}]
     monkeypatch.setattr(f"{__name__}.ROWS", rows)
-    found = read(write(tmp_path), tmp_path, field)
+    found = read(write(tmp_path), field)
     assert found[0].text == "ja"
     assert not any(isinstance(row, Document) for row in found[1:])
     assert len(found) == 3
@@ -85,15 +85,15 @@ def test_a_field_in_a_field_is_named_with_a_point(write, field, tmp_path, monkey
 @pytest.mark.parametrize("write", [jsonl, parquet])
 def test_a_field_with_a_point_in_its_name_comes_first(write, tmp_path, monkeypatch):
     monkeypatch.setattr(f"{__name__}.ROWS", [{"a.b": "itself", "a": {"b": "inner"}}])
-    assert [row.text for row in read(write(tmp_path), tmp_path, "a.b")] == ["itself"]
+    assert [row.text for row in read(write(tmp_path), "a.b")] == ["itself"]
     monkeypatch.setattr(f"{__name__}.ROWS", [{"a": "a text"}])
-    (row,) = read(write(tmp_path), tmp_path, "a.b")
+    (row,) = read(write(tmp_path), "a.b")
     assert not isinstance(row, Document)
 
 
 def test_a_field_that_has_the_templates_own_name_is_the_text(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({TEMPLATE: "As it is.", "output": "no"}) + "\n")
-    assert [row.text for row in read(tmp_path / "a.jsonl", tmp_path, TEMPLATE)] == ["As it is."]
+    assert [row.text for row in read(tmp_path / "a.jsonl", TEMPLATE)] == ["As it is."]
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
@@ -105,7 +105,7 @@ def test_the_text_of_a_chat_is_what_is_said(kind, key, field, tmp_path):
         (tmp_path / "a.jsonl").write_text(json.dumps({"chat": chat}) + "\n")
     else:
         pq.write_table(pa.Table.from_pylist([{"chat": chat}]), tmp_path / "a.parquet")
-    (row,) = read(tmp_path / f"a.{kind}", tmp_path, field)
+    (row,) = read(tmp_path / f"a.{kind}", field)
     assert row.text == "Hello?\nYes."
 
 
@@ -118,7 +118,7 @@ def test_dates_and_long_lists_of_parquet_are_read(tmp_path):
         }
     )
     pq.write_table(table, tmp_path / "a.parquet")
-    (row,) = read(tmp_path / "a.parquet", tmp_path, "{day}: {chat}")
+    (row,) = read(tmp_path / "a.parquet", "{day}: {chat}")
     assert row.text == "2026-01-02: Hello?"
 
 
@@ -126,7 +126,7 @@ def test_rows_of_several_fields_fill_shards_by_all_of_them(tmp_path):
     rows = [{"title": "t", "body": "word " * 20_000} for _ in range(60)]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "a.parquet")
     plan = ReadPlan(text_field="{title} {body}", shard_mb=1.0)
-    sources = find([str(tmp_path / "a.parquet")], plan, spool=tmp_path, role="corpus")
+    sources = find([str(tmp_path / "a.parquet")], plan, role="corpus")
     shards = list(corpus.shards(sources, plan))
     assert max(len(shard.data) for shard in shards) < 2e6
     assert sum(1 for shard in shards for _ in corpus.rows(shard, plan)) == 60
@@ -137,7 +137,7 @@ def test_rows_of_several_fields_fill_shards_by_all_of_them(tmp_path):
 )
 def test_what_is_no_chat_is_no_text(value, tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({"chat": value}) + "\n")
-    (row,) = read(tmp_path / "a.jsonl", tmp_path, "chat")
+    (row,) = read(tmp_path / "a.jsonl", "chat")
     assert not isinstance(row, Document)
 
 
@@ -157,7 +157,7 @@ SAID = [
 @pytest.mark.parametrize("field", ["x", "{x}"])
 def test_what_messages_and_lists_say(value, text, field, tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps({"x": value}) + "\n")
-    assert [row.text for row in read(tmp_path / "a.jsonl", tmp_path, field)] == [text]
+    assert [row.text for row in read(tmp_path / "a.jsonl", field)] == [text]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_what_messages_and_lists_say(value, text, field, tmp_path):
 def test_a_template_takes_no_value_that_is_no_text(value, tmp_path):
     """Not as Python spells it either."""
     (tmp_path / "a.jsonl").write_text(json.dumps({"x": value, "n": 1}) + "\n")
-    (row,) = read(tmp_path / "a.jsonl", tmp_path, "{n} {x}")
+    (row,) = read(tmp_path / "a.jsonl", "{n} {x}")
     assert row.reason.startswith("text is not a string: ")
 
 
@@ -185,7 +185,7 @@ def test_a_template_spells_numbers_and_booleans_as_json_does(tmp_path):
     (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
     pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
     for name in ("a.jsonl", "a.parquet"):
-        (found,) = read(tmp_path / name, tmp_path, "{i} {f} {t} {n}|")
+        (found,) = read(tmp_path / name, "{i} {f} {t} {n}|")
         assert found.text == "1 1.0 true |"
 
 
@@ -193,13 +193,13 @@ def test_values_nested_too_deep_cost_their_row(tmp_path):
     deep = ["[" * 900 + "]" * 900, '{"a":' * 900 + "1" + "}" * 900]
     lines = [f'{{"x": {value}}}\n' for value in deep]
     (tmp_path / "a.jsonl").write_text("".join(lines) + '{"x": ["a"]}\n')
-    found = read(tmp_path / "a.jsonl", tmp_path, "x")
+    found = read(tmp_path / "a.jsonl", "x")
     assert [isinstance(row, Document) for row in found] == [False, False, True]
 
 
 def test_the_entries_of_a_map_are_fields(tmp_path):
     entries = pa.array([[("body", "a"), ("lang", "en")]], pa.map_(pa.string(), pa.string()))
     pq.write_table(pa.table({"x": entries}), tmp_path / "a.parquet")
-    assert [row.text for row in read(tmp_path / "a.parquet", tmp_path, "x.body")] == ["a"]
-    (row,) = read(tmp_path / "a.parquet", tmp_path, "x")
+    assert [row.text for row in read(tmp_path / "a.parquet", "x.body")] == ["a"]
+    (row,) = read(tmp_path / "a.parquet", "x")
     assert "x.body" in row.reason

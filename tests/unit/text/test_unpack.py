@@ -139,7 +139,7 @@ def test_a_200_mb_line_is_never_held(tmp_path, read, name, end):
     plan = ReadPlan(max_ratio=1e9, max_row_mb=8)
     tracemalloc.start()
     try:
-        sources = find([str(path)], plan, spool=tmp_path, role="corpus")
+        sources = find([str(path)], plan, role="corpus")
         found = [row for shard in shards(sources, plan) for row in corpus.rows(shard, plan)]
         peak = tracemalloc.get_traced_memory()[1]
     finally:
@@ -198,11 +198,9 @@ def test_a_bomb_is_left_alone(tmp_path, read):
     assert len(read(path, max_ratio=1e6)) == 1600
 
 
-def test_position_reaches_the_size(tmp_path, write):
+def test_position_reaches_the_size(write):
     path = write("a.jsonl.zst", PACK["zst"](lines(20_000)))
     plan = ReadPlan(shard_mb=0.1)
-    positions = [
-        s.position for s in shards(find([str(path)], plan, spool=tmp_path, role="corpus"), plan)
-    ]
+    positions = [s.position for s in shards(find([str(path)], plan, role="corpus"), plan)]
     assert positions == sorted(positions)
     assert positions[-1] == path.stat().st_size

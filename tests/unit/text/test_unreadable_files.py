@@ -28,9 +28,9 @@ from corpusfit.text import cures, find, rejects
         ("a.data", b"\0\1", "Rename the file to match its content"),
     ],
 )
-def test_a_file_named_itself_that_has_no_reader(write, tmp_path, name, content, cure):
+def test_a_file_named_itself_that_has_no_reader(write, name, content, cure):
     with pytest.raises(CorpusfitError, match=cure):
-        find([str(write(name, content))], ReadPlan(), spool=tmp_path, role="corpus")
+        find([str(write(name, content))], ReadPlan(), role="corpus")
 
 
 DOCUMENTS = ["b.pdf", "a.docx", "in/a.doc.gz", "sheet.XLSX"]
@@ -46,7 +46,7 @@ def test_documents_in_a_folder_are_named_with_a_cure(write, tmp_path, pattern):
     said = []
 
     def found():
-        return find([given], ReadPlan(), spool=tmp_path, role="corpus", note=said.append)
+        return find([given], ReadPlan(), role="corpus", note=said.append)
 
     with pytest.raises(CorpusfitError, match=r"To read a\.docx, make .*: pandoc .*docx .*a\.txt$"):
         found()
@@ -62,7 +62,7 @@ def test_files_about_the_data_are_not_named(write, tmp_path):
     for name in (*about, ".hidden.pdf", ".part-0.crc", "a.txt"):
         write(f"pile/{name}", "a")
     said = []
-    find([str(tmp_path / "pile")], ReadPlan(), spool=tmp_path, role="corpus", note=said.append)
+    find([str(tmp_path / "pile")], ReadPlan(), role="corpus", note=said.append)
     assert not said
 
 
@@ -78,7 +78,7 @@ def test_every_file_that_is_passed_over_is_counted(write, tmp_path, given):
         memory.pipe(str(write(f"pile/{name}", "{}")), b"{}")
     said = []
     place = given.format(tmp_path / "pile")
-    (source,) = find([place], ReadPlan(), spool=tmp_path, role="corpus", note=said.append)
+    (source,) = find([place], ReadPlan(), role="corpus", note=said.append)
     assert source.name == "a.jsonl"
     (note,) = said
     assert f" {len(PASSED_OVER)} files " in note
@@ -98,13 +98,13 @@ def test_json_is_read_where_each_line_is_a_row(write, tmp_path):
     write("pile/pretty.json", '{\n"text": "a"\n}\n')
     write("pile/rows.jsonlines", JSON_LINES)
     said = []
-    found = find([str(tmp_path / "pile")], ReadPlan(), spool=tmp_path, role="x y", note=said.append)
+    found = find([str(tmp_path / "pile")], ReadPlan(), role="x y", note=said.append)
     assert [source.format for source in found] == ["jsonl"] * 4
     plan = ReadPlan()
     rows = [row for shard in corpus.shards(found, plan) for row in corpus.rows(shard, plan)]
     assert "".join(row.text for row in rows) == "ababcab"
     assert "2 .json" in said[0]
-    (alone,) = find([str(write("c.json", JSON_LINES))], ReadPlan(), spool=tmp_path, role="corpus")
+    (alone,) = find([str(write("c.json", JSON_LINES))], ReadPlan(), role="corpus")
     assert alone.format == "jsonl"
 
 
@@ -119,17 +119,17 @@ def test_json_is_read_where_each_line_is_a_row(write, tmp_path):
         ("a.jsonl", b'{"a": [{}]}\n', rejects.missing_field("text", "a"), "otherwise"),
     ],
 )
-def test_a_file_whose_rows_cannot_be_read(write, tmp_path, name, content, reason, cure):
+def test_a_file_whose_rows_cannot_be_read(write, name, content, reason, cure):
     plan = ReadPlan()
-    sources = find([str(write(name, content))], plan, spool=tmp_path, role="corpus")
+    sources = find([str(write(name, content))], plan, role="corpus")
     said = cures.of_content(sources, plan, {rejects.kind(reason): 1}, "otherwise")
     assert re.search(cure, said)
 
 
-def test_a_separator_that_is_not_that_of_a_file_may_be_left_out(write, tmp_path):
+def test_a_separator_that_is_not_that_of_a_file_may_be_left_out(write):
     plan = ReadPlan(separator=";")
     path = str(write("a.csv", "id,body\n1,a\n"))
-    sources = find([path], plan, spool=tmp_path, role="corpus")
+    sources = find([path], plan, role="corpus")
     said = cures.of_content(sources, plan, {"missing field 'text'": 1}, "otherwise")
     assert re.search(r"a\.csv has ',' .*[Ll]eave out `read\.separator`", said)
 
@@ -141,11 +141,11 @@ def test_a_table_of_a_database_is_made_first(tmp_path, name):
         database.execute("INSERT INTO t VALUES (?)", ['one, "two"\nthree'])
         database.commit()
     with pytest.raises(CorpusfitError) as refused:
-        find([str(tmp_path / name)], ReadPlan(), spool=tmp_path, role="corpus")
+        find([str(tmp_path / name)], ReadPlan(), role="corpus")
     command = str(refused.value).partition(" first: ")[2].replace("TABLE", "t")
     if shutil.which("sqlite3"):
         subprocess.run(command, shell=True, check=True)
-        (source,) = find([str(tmp_path / "a.csv")], ReadPlan(), spool=tmp_path, role="corpus")
+        (source,) = find([str(tmp_path / "a.csv")], ReadPlan(), role="corpus")
         (shard,) = corpus.shards([source], ReadPlan())
         (row,) = corpus.rows(shard, ReadPlan())
         assert row.text == 'one, "two"\nthree'

@@ -264,7 +264,7 @@ def test_tools_are_read_from_parquet(tmp_path):
     rows[0]["tools"] = json.dumps(rows[0]["tools"])
     pq.write_table(pa.Table.from_pylist(rows), path)
     read = ReadPlan(text_field="messages")
-    sources = corpus.find([str(path)], read, spool=tmp_path, role="data")
+    sources = corpus.find([str(path)], read, role="data")
     found = [
         row.fields for shard in corpus.shards(sources, read) for row in corpus.rows(shard, read)
     ]

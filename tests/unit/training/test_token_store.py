@@ -239,7 +239,7 @@ def test_small_files_share_a_part(byte_pairs, tmp_path, inline):
     folder.mkdir()
     for number, texts in enumerate(rows):
         (folder / f"{number}.jsonl").write_bytes(shard(texts).data)
-    sources = corpus.find([str(folder)], ReadPlan(), spool=tmp_path, role="data")
+    sources = corpus.find([str(folder)], ReadPlan(), role="data")
     with inline.running(tmp_path / "work") as context:
         all_of = Tokenising(ReadPlan(), byte_pairs, tmp_path / "tokens", 0, context)
         tokens, counts = all_of.corpus("data", sources)

@@ -113,9 +113,7 @@ def load_inputs(
     }
     models |= {name: head_fingerprint(name, flag) for name, flag in translators(recipe).items()}
     if recipe.corpus:
-        sources = corpus.find(
-            recipe.corpus, read, spool=folder.work, role="corpus", note=machine.progress.note
-        )
+        sources = corpus.find(recipe.corpus, read, role="corpus", note=machine.progress.note)
         pile = source_identity(sources)
         trains = [s for s in recipe.selectors if s.strategy not in (BASE, TASK, COMPOSE)]
         translates = any(s.adapt.objective.kind.columns == 2 for s in trains)
@@ -142,11 +140,11 @@ def load_inputs(
     recipe = _with_direction(recipe, list(tasks.values()))
     composition_files = (s.composition_for(task) for s in recipe.selectors for task in recipe.tasks)
     files_of = filter(None, dict.fromkeys(composition_files))
-    compositions = {file: _composition(file, folder) for file in files_of}
+    compositions = {file: _composition(file) for file in files_of}
     return RecipeInputs(recipe, folder, tasks, pile, models, encoders, files, compositions)
 
 
-def _composition(file: str, folder: RecipeFolder) -> tuple[CompositionPlan, str]:
+def _composition(file: str) -> tuple[CompositionPlan, str]:
     """A composition's plan, and the digest of its settings and its texts."""
     plan = read_composition(Path(file))
     decides = dataclasses.asdict(plan)
@@ -156,7 +154,7 @@ def _composition(file: str, folder: RecipeFolder) -> tuple[CompositionPlan, str]
             settings[name] = {}
             if inputs:
                 role = f"source {source.name}: {name}"
-                sources = corpus.find(inputs, source.read, spool=folder.work, role=role)
+                sources = corpus.find(inputs, source.read, role=role)
                 settings[name] = source_identity(sources)
     return plan, digest(decides)
 
@@ -164,7 +162,7 @@ def _composition(file: str, folder: RecipeFolder) -> tuple[CompositionPlan, str]
 def _with_embedders(recipe: Recipe, sources: Sequence[Source]) -> tuple[Selector, ...]:
     """The selectors, with embedder `auto` resolved."""
     return tuple(
-        dataclasses.replace(s, select=by_size(s.select, sources, workers=1)[0])
+        dataclasses.replace(s, select=by_size(s.select, sources)[0])
         if s.selects and s.strategy != ORACLE
         else s
         for s in recipe.selectors

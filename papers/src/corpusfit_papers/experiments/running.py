@@ -265,9 +265,7 @@ def _run_steps(
         with progress.showing(_STAGES[phase], len(ready), "steps"), machine.start() as engine:
             engine.require_shared(folder.work, "`out`")
             meter = Meter(progress)
-            run = partial(
-                run_in_worker, recipe=folder.path, cache=machine.cache, verify=machine.verify
-            )
+            run = partial(run_in_worker, recipe=folder.path, cache=machine.cache)
             job = Call(run, encodes=True)
             for report in engine.map(job, meter.weighed(ready), meter):
                 progress.advance(0, 1)

@@ -27,7 +27,6 @@ from corpusfit.text.rejects import EMPTY_LINE
 def held_out(
     inputs: Sequence[str],
     read: ReadPlan,
-    spool: Path,
     progress: Progress,
     *,
     setting: str,
@@ -75,11 +74,11 @@ def held_out(
         for name, places in parts.items():
             texts = _words(name, files.form, places)
             if texts is None:
-                by_source = _rows(places, read, spool, setting, reasons, progress)
+                by_source = _rows(places, read, setting, reasons, progress)
                 texts = list(chain.from_iterable(by_source.values()))
             splits.setdefault(name, []).extend(texts)
     if plain:
-        for name, texts in _rows(plain, read, spool, setting, reasons, progress).items():
+        for name, texts in _rows(plain, read, setting, reasons, progress).items():
             splits.setdefault(name, []).extend(texts)
     if inputs and not any(splits.values()):
         raise EmptyInputError(
@@ -160,23 +159,20 @@ def training_splits(
 
 
 def held_out_of_task(
-    places: Sequence[str], read: ReadPlan, spool: Path, progress: Progress
+    places: Sequence[str], read: ReadPlan, progress: Progress
 ) -> dict[str, list[str]]:
     """The dev and test texts that `training_splits` found, by file; raises as `held_out`."""
     if places:
         progress.note(f"Also in `guard`: the dev and test texts of `task` ({', '.join(places)}).")
-    texts_by_split = held_out(
-        places, read, spool, progress, setting="guard", field="`read.text_field`"
-    )
+    texts_by_split = held_out(places, read, progress, setting="guard", field="`read.text_field`")
     # the keys are part of the identity of stored runs
     return {f"--task {name}": texts for name, texts in texts_by_split.items()}
 
 
 def _has_splits(source: str, path: Path, setting: str) -> bool:
     """Whether an input may have several splits."""
-    dataset = hub.with_prefix(source)
-    if dataset.startswith(hub.PREFIX):
-        return "@" not in dataset or not hub.splits(dataset, setting)[1]
+    if source.startswith(hub.PREFIX):
+        return "@" not in source or not hub.splits(source, setting)[1]
     return path.is_dir()
 
 
@@ -205,14 +201,13 @@ def _words(name: str, form: str, places: list[str]) -> list[str] | None:
 def _rows(
     places: Sequence[str],
     read: ReadPlan,
-    spool: Path,
     setting: str,
     reasons: Reasons,
     progress: Progress,
 ) -> dict[str, list[str]]:
     """The texts of rows, or of plain text, by source; of several fields, those of each."""
     first = with_first_text(read)
-    sources = corpus.find(places, first, spool=spool, role=setting, note=progress.note)
+    sources = corpus.find(places, first, role=setting, note=progress.note)
     by_source: dict[str, list[str]] = {}
     rejected: dict[tuple[int, int], Reject] = {}  # each row once
     for plan in each_text(sources, read):

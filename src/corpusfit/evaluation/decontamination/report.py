@@ -299,7 +299,7 @@ def report_contamination(
     read.check()
     with machine.running() as context:
         task_read = dataclasses.replace(read, text_field=task_field or read.text_field)
-        splits = held_out(task, task_read, context.work, context.progress, setting="task")
+        splits = held_out(task, task_read, context.progress, setting="task")
         watched = HeldoutIndex.of_texts(t for texts in splits.values() for t in texts)
         inputs = find_training_inputs(data, (), (), with_first_text(read), context)
         began = time.perf_counter()

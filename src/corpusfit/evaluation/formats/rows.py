@@ -118,7 +118,7 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
         escape=plan.escape,
         columns=plan.columns,
     )
-    sources = corpus.find(places, read, spool=Path(), role="task")
+    sources = corpus.find(places, read, role="task")
     rows: list[Row] = []
     cure = ""
     for shard in corpus.shards(sources, read):

@@ -81,9 +81,8 @@ class Fasttext(Method[Texts]):
 
     Attributes:
         file: Supervised model, .bin or .ftz; with `-` before it a low probability is the best, and
-            `#LABEL` behind it names the label (required).
-        label: Label whose probability is the score, with or without `__label__`; may be left out
-            if the model has only one (default: none).
+            `#LABEL` behind it names the label, with or without `__label__`, unless it has only one
+            (required).
     """
 
     reads: ClassVar[Reads] = "text"
@@ -96,7 +95,6 @@ class Fasttext(Method[Texts]):
     argument: ClassVar[str] = "file"
 
     file: str = ""
-    label: str = ""
 
     def __post_init__(self) -> None:
         if not self._path.is_file():
@@ -105,7 +103,7 @@ class Fasttext(Method[Texts]):
 
     @property
     def _named(self) -> Classifier:
-        named = Classifier.of(self.file, self.label)
+        named = Classifier.of(self.file)
         return named._replace(label=named.label.removeprefix(_PREFIX))
 
     @property

@@ -134,9 +134,7 @@ class Model(Method[Texts]):
     Attributes:
         model: Transformer with a classification head: a model folder or a hub id
             (OWNER/NAME[@REVISION]); with `-` before it a low score is the best, and `#LABEL` behind
-            it names the label (required).
-        label: Label whose log odds are the score; may be left out if the model has one output
-            (default: none).
+            it names the label whose log odds are the score, unless it has one output (required).
         raw: Score by the label's output as it is, not by its log odds among the labels (default:
             false).
         length: Most tokens of a text that are read, special tokens included; fewer if the model
@@ -154,7 +152,6 @@ class Model(Method[Texts]):
     argument: ClassVar[str] = "model"
 
     model: str = ""
-    label: str = ""
     raw: bool = False
     length: int = setting(512, minimum=8)
 
@@ -166,7 +163,7 @@ class Model(Method[Texts]):
 
     @property
     def _named(self) -> Classifier:
-        return Classifier.of(self.model, self.label)
+        return Classifier.of(self.model)
 
     @cached_property
     def _folder(self) -> Path:

@@ -1,7 +1,7 @@
 """Hugging Face datasets, streamed split by split.
 
-What: `hub:NAME[:CONFIG][@REVISION][@SPLIT]` names a split, and so does `OWNER/NAME` where that is
-no path; its rows become JSON lines with the text and the id, which are parsed as such.
+What: `hub:NAME[:CONFIG][@REVISION][@SPLIT]` names a split, whose rows become JSON lines with the
+text and the id, which are parsed as such.
 Why: `datasets` reads every layout on the hub, and streaming needs no disk space for a copy.
 Trade-off: `byte` counts bytes of these JSON lines, not of a file. Datasets that need their own code
 are refused: `datasets` runs none from version 4 on, and earlier versions are not supported.
@@ -38,11 +38,6 @@ from corpusfit.text.formats.jsonl import JsonLines, as_line
 from corpusfit.text.shards import fingerprint
 
 PREFIX = "hub:"
-_BARE = re.compile(
-    r"[a-z0-9][\w.-]*/[a-z0-9][\w-]*(\.[0-9][\w-]*)*(:[\w.-]+)?"
-    r"(@refs/[\w./-]+)?(@[\w.+-]+){0,2}",
-    re.ASCII | re.IGNORECASE,
-)
 _AT_REVISION = re.compile(
     rf"([\w.-]+(?:/[\w.-]+)?)(?::([\w.-]+))?@({REVISION})(?:@([\w.-]+))?", re.ASCII
 )
@@ -60,16 +55,6 @@ class _DatasetName(NamedTuple):
         """The dataset with its configuration and revision, without a split."""
         config = f":{self.config}" if self.config else ""
         return f"{self.name}{config}" + (f"@{self.revision}" if self.revision else "")
-
-
-def with_prefix(input_name: str, home: Path | None = None) -> str:
-    """`hub:owner/name` for `owner/name` where that is not a path from the folder `home`.
-
-    A name with a suffix such as `.txt`, not `.5`, is a path; other inputs are as they were.
-    """
-    if not _BARE.fullmatch(input_name) or os.path.lexists((home or Path()) / input_name):
-        return input_name
-    return PREFIX + input_name
 
 
 class Hub(Named, JsonLines):
@@ -203,10 +188,7 @@ def _found(url: str, setting: str) -> tuple[_DatasetName, dict[str, list[str]]]:
 
 
 def _datasets(url: str) -> Any:
-    name, feature = _parsed(url).name, f"Reading {url!r}"
-    if not Path(name).is_dir():
-        feature = f"There is no file or folder {name!r} here. A data set of the Hugging Face hub"
-    with importing(feature, "hub"):
+    with importing(f"Reading {url!r}", "hub"):
         import datasets
     if int(datasets.__version__.partition(".")[0]) < _WITHOUT_SCRIPTS:
         raise MissingDependencyError(f"Reading {url!r} with datasets 4 or later", "hub")
@@ -231,11 +213,9 @@ def _builder(dataset: _DatasetName, url: str, setting: str) -> Any:
                 f"{setting} must be a dataset; got {url!r}: {first_line(e)}."
             ) from without_secrets(e)
         raise InputError(
-            f"{setting} must be an existing file, folder, glob, URL or Hugging Face dataset, or - "
-            f"for standard input; got {url.removeprefix(PREFIX)!r}: there is no such file or "
-            f"folder here, and the hub gives no such dataset ({first_line(e)}). Check the spelling "
-            "and the current folder; for a dataset also the network, and log in with "
-            "`hf auth login` if it is private."
+            f"{setting} must be a dataset of the Hugging Face hub or a folder; got {url!r}, which "
+            f"the hub does not give ({first_line(e)}). Check the spelling and the network, and log "
+            "in with `hf auth login` if it is private."
         ) from without_secrets(e)
 
 

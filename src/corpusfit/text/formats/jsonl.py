@@ -84,7 +84,6 @@ class Jsonl(JsonLines):
 
     name = "jsonl"
     suffixes = (".jsonl", ".ndjson", ".jsonlines")
-    begins = b"{"
     plain = line_ends = True
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:

@@ -9,7 +9,8 @@ such as the files of a data set saved to disk.
 Trade-off: pyarrow keeps whole pages in memory, and an Arrow batch whole, so a huge value or batch
 needs its size in memory, unlike in the other formats. A row group of Parquet is measured as an
 archive is: it ends the file if it holds, or says that it holds, more than `read.max_ratio` times
-its stored size; so does what is read of an Arrow file. Offsets and UTF-8 of Arrow are checked,
+the mean stored size of the file's row groups (pyarrow knows that of each, but ends the process if
+it is damaged); so does what is read of an Arrow file. Offsets and UTF-8 of Arrow are checked,
 because pyarrow trusts them; a batch that fails ends the file. A compressed `.parquet.gz` is
 unpacked into a temporary file first, because the format needs seeking.
 Reference: https://parquet.apache.org/docs/file-format,
@@ -37,11 +38,8 @@ from corpusfit.text.cutting import MIB, Block
 from corpusfit.text.fields import TOOLS, Row, fields_in, from_mapping, records
 from corpusfit.text.files import FREE, Stream, open_stored, raise_unreadable
 from corpusfit.text.formats.jsonl import line_of
-from corpusfit.text.parquet_footer import row_groups
 
 _BATCH = 256  # rows
-# times that the stored size of a row group may grow without a look at each column
-_ORDINARY = 50
 _MAGIC = b"ARROW1"
 _FIELDS = b"fields"
 
@@ -109,39 +107,28 @@ class Batches:
         ):
             self._skip -= rows
             first += 1
-        roots = {name.partition(".")[0] for name in columns}
+        # from the beginning of a group alone, as a worker may begin with any of them
+        mean = self._source.size / max(1, parquet.num_row_groups)
+        most = max(FREE, self._plan.max_ratio * mean)
         # one batch per row group, as an error would lose all groups of a batch
         for group in range(first, parquet.num_row_groups if columns else 0):
-            claimed = metadata.row_group(group).total_byte_size
-            average = self._source.size // parquet.num_row_groups
             # pages are unpacked whole, so what they say of themselves counts before they are
-            if claimed > max(FREE, _ORDINARY * average):
-                stored, unpacked = self._sizes(file, group, roots)
-                if unpacked > max(FREE, self._plan.max_ratio * stored):
-                    self.problem = rejects.bomb(self._plan)
-                    return
+            if metadata.row_group(group).total_byte_size > most:
+                self.problem = rejects.bomb(self._plan)
+                return
             left, held = metadata.row_group(group).num_rows, 0
-            free = max(FREE, _ORDINARY * claimed)
             for batch in parquet.iter_batches(
                 _BATCH, row_groups=[group], columns=columns, use_threads=False
             ):
                 left -= batch.num_rows
-                # from the beginning of the group alone, as a worker may begin with any of them
                 held += sum(map(_decoded_size, batch.columns))
-                if held > free:
-                    free = max(free, self._plan.max_ratio * self._sizes(file, group, roots)[0])
-                    if held > free:
-                        self.problem = rejects.bomb(self._plan)
-                        return
+                if held > most:
+                    self.problem = rejects.bomb(self._plan)
+                    return
                 yield batch, parquet.schema_arrow
             # others would be found at wrong rows behind it
             if left:
                 raise pa.ArrowInvalid(f"row group {group} lacks {left:,} of its rows")
-
-    def _sizes(self, file: BinaryIO, group: int, roots: set[str]) -> tuple[int, int]:
-        """Bytes of the columns of a row group that are read, stored and unpacked."""
-        chunks = [chunk for chunk in row_groups(file)[group] if chunk.root in roots]
-        return sum(chunk.stored for chunk in chunks), sum(chunk.unpacked for chunk in chunks)
 
     def wanted(self, names: list[str]) -> list[str]:
         """The fields that are read, such as text and id, and are among some columns, or in one."""

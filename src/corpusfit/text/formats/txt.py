@@ -38,7 +38,6 @@ class Txt(Format):
 
     name = "txt"
     suffixes = (".txt",)
-    begins = b""
     plain = joins = True
     named_fields = False
 
