@@ -17,6 +17,7 @@ from corpusfit.core.errors import ChangedInputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.text import blocks
+from corpusfit.text.surveyed import Kept
 
 SHARDS = "read.shard_mb=0.002"
 
@@ -105,7 +106,7 @@ def test_only_shards_of_new_archives_are_found(corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(blocks, "_found", found)
 
     def places():
-        kept = tmp_path / "kept"
+        kept = Kept(tmp_path / "kept")
         sources = texts.find([str(corpus)], plan, role="corpus", kept=kept)
         return [shard.span for shard in texts.shards(sources, plan)]
 

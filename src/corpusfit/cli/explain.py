@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from corpusfit.selection.explaining import Explanation
 
 
-@command(machine=("cache",))
+@command(machine=("cache", "verify"))
 def explain(explanation: Explanation) -> None:
     """Explain the score of one text.
 

@@ -29,7 +29,7 @@ class Name(str):
     __slots__ = ()
 
 
-EVERYWHERE = ("engine", "workers", "cache")
+EVERYWHERE = ("engine", "workers", "cache", "verify")
 """The keywords of `offers.MACHINE`, for commands that run on any engine."""
 
 RUN = "Run"
@@ -70,6 +70,9 @@ _RUN_OPTIONS = """
     --workers N: Number of worker processes (default: one per core, or per CPU of the Ray cluster)
     --cache FOLDER: Folder or URL for stored embeddings and token ids (default: $CORPUSFIT_CACHE,
         or the user's cache folder)
+    --verify: Read all input files again, whatever the cache knows of them. Without it, a local file
+        counts as unchanged if its size, its times and its inode did not change. A file
+        in a store is known by the digest (ETag) that the store reports, with or without it
     --overwrite: Replace a different run in --out
     --dry-run: Print what would be read and how much time and space it would take; write nothing
     --no-report: Do not write report.html; `corpusfit report` can write one later
@@ -179,7 +182,7 @@ class Command:
     """
 
     show: Callable[..., Any]
-    machine: tuple[str, ...] = ("workers", "cache")
+    machine: tuple[str, ...] = ("workers", "cache", "verify")
     plain: bool = False
     offer: Offer[Any] | None = None
     dry_run: Callable[..., None] | None = None
@@ -248,7 +251,8 @@ class Command:
         kinds: dict[str, Any] = {}
         if offer and offer.example:
             kinds = {"plan": str | None, "set": list[str] | None}
-        kinds |= {word: int | None if word == "workers" else str | None for word in self.machine}
+        types = {"workers": int | None, "verify": bool}
+        kinds |= {word: types.get(word, str | None) for word in self.machine}
         kinds |= {name: bool for name in declared if name not in described}  # such as overwrite
         if self.dry_run and "dry_run" not in described:
             kinds["dry_run"] = bool

@@ -144,7 +144,6 @@ SETTINGS = {
         ("normalize", "read.normalize"),
         "Normalize the files before: for instance by `sacremoses -l LANGUAGE normalize`.",
     ),
-    "verify": "Leave it out: every command reads its local input files for their fingerprints.",
     "method.label": "Write it behind the name: `--method fasttext:FILE#LABEL`.",
     "objective.temperature": "Leave it out; only `simcse` had it.",
 }

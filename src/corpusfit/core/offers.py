@@ -37,6 +37,7 @@ MACHINE = {
     "engine": ("str | None", "where to run: local, inline or ray"),
     "workers": ("int | None", "number of worker processes (default: one per core)"),
     "cache": ("str | Path | None", "folder or URL for what later commands need again"),
+    "verify": ("bool | None", "read input files again, whatever the cache knows of them"),
 }
 """The keywords in place of `machine`, with their types and what they are."""
 

@@ -11,6 +11,7 @@ class MachineOptions(TypedDict, total=False):
     engine: str | None
     workers: int | None
     cache: str | Path | None
+    verify: bool | None
 
 
 class ChooseOptions(MachineOptions, total=False):

@@ -233,7 +233,7 @@ def _units(
     run: Run, sources: Sequence[Source], nth: int, row: int, between: tuple[int, int]
 ) -> list[str]:
     """Read the n-th shard of some sources again; a row's units between two characters."""
-    current, changed = corpus.current_sources(sources, run.plan.read, run.engine, run.blocks)
+    current, changed = corpus.current_sources(sources, run.plan.read, run.engine, run.surveys)
     if changed:
         raise ChangedInputError(
             f"{changed[0]} changed since it was scored. Restore the file, or score again with "

@@ -20,7 +20,7 @@ _FOLDERS = {
     "samples": "embeddings of samples",
     "tokens": "token ids",
     "data": "data in memory",
-    "blocks": "blocks of files",
+    "surveys": "surveys of files",
 }
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 _REMOVED = ".removed-"

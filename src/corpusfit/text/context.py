@@ -57,6 +57,7 @@ from corpusfit.core.plan import EmbedPlan, Plan, ReadPlan
 from corpusfit.core.types import Nth, Shard, Source
 from corpusfit.text import cures
 from corpusfit.text.reading import Reasons
+from corpusfit.text.surveyed import Kept
 
 ENGINES: dict[str, type[Engine]] = {
     "local": LocalEngine,
@@ -104,12 +105,14 @@ class Machine:
         workers: number of worker processes; None for one per core, or per CPU of a Ray cluster.
         cache: folder or URL for embeddings and token ids; None for the user's cache.
         progress: shows progress and warnings.
+        verify: read input files again, whatever the cache knows of them.
     """
 
     engine: str = "local"
     workers: int | None = None
     cache: Path | str | None = None
     progress: Progress = field(default_factory=Progress)
+    verify: bool = False
 
     def start(self) -> Engine:
         """The engine, not yet started."""
@@ -256,16 +259,16 @@ class RunContext:
                 role=role,
                 engine=self.engine,
                 note=self._note,
-                kept=self.blocks,
+                kept=self.surveys,
             )
             if len(sources) > _MANY_SOURCES:
                 gc.freeze()  # the garbage collector would look at each of them again and again
         return sources
 
     @property
-    def blocks(self) -> Path:
-        """The folder with the blocks of files that only a reader from their beginning can cut."""
-        return self.cache / "blocks"
+    def surveys(self) -> Kept:
+        """What is known of input files."""
+        return Kept(self.cache / "surveys", self.machine.verify)
 
     def _note(self, message: str) -> None:
         self.passed_over.append(message)
@@ -350,7 +353,7 @@ class RunContext:
 
     def find_again(self, sources: Sequence[Source], read: ReadPlan, out: Path) -> list[Source]:
         """Find the sources of an earlier run again; raises `ChangedInputError` if they changed."""
-        current, changed = corpus.current_sources(sources, read, self.engine, self.blocks)
+        current, changed = corpus.current_sources(sources, read, self.engine, self.surveys)
         if changed:
             raise ChangedInputError(
                 f"{', '.join(changed[:3])} changed since {out} was scored. Restore the files, or "

@@ -49,7 +49,8 @@ from corpusfit.text.files import (
     unpacked_name,
 )
 from corpusfit.text.formats.run import as_run
-from corpusfit.text.shards import fingerprint, survey
+from corpusfit.text.shards import fingerprint
+from corpusfit.text.surveyed import Kept, surveyed
 
 
 class _Found(NamedTuple):
@@ -72,13 +73,13 @@ def find(
     role: str,
     engine: Engine | None = None,
     note: Callable[[str], None] = lambda _: None,
-    kept: Path | None = None,
+    kept: Kept | None = None,
 ) -> list[Source]:
     """Describe every source that the inputs name, sorted by name.
 
     A name is relative to the inputs' common folder and a fingerprint depends on the content, so
-    neither changes when the files move. Fingerprints need one read of every local file. In the
-    folder `kept` are the blocks of files of known content.
+    neither changes when the files move. Fingerprints need one read of every local file, unless
+    `surveyed` has them `kept`.
     """
     setting = role if " " in role else f"`{role}`"
     skipped: list[str] = []
@@ -116,12 +117,12 @@ def find(
                 for file in _expand(name, setting, skipped, known):
                     files.setdefault((f"{file.store}://{file.real}", ""), file)
         stored = list(_with_names(list(files.values())))
-        sources = [*_survey(stored, plan, engine, known), *others.values()]
+        sources = [*_survey(stored, plan, engine, kept, known), *others.values()]
         if not sources:
             raise EmptyInputError(f"{setting} must name at least one input; got none.")
         for source in sources:
             load(source.format).check(source, plan, setting)
-        sources = with_blocks(_unique(sources), plan, engine, kept)
+        sources = with_blocks(_unique(sources), plan, engine, kept.folder if kept else None)
     if text := cures.note_of(skipped, setting):
         note(text)
     return sources
@@ -157,7 +158,7 @@ def current_sources(
     sources: Sequence[Source],
     plan: ReadPlan,
     engine: Engine | None = None,
-    kept: Path | None = None,
+    kept: Kept | None = None,
 ) -> tuple[list[Source], list[str]]:
     """An earlier run's sources in their current state, and the names of changed ones."""
     current = []
@@ -165,15 +166,16 @@ def current_sources(
         form = named(source.url)
         found = form.find(source.url, "`corpus`") if form else [source]
         current.append(replace(source, fingerprint=found[0].fingerprint))
-    now = _survey(current, plan, engine)
+    now = _survey(current, plan, engine, kept)
     changed = [s.name for s, n in zip(sources, now, strict=True) if n.fingerprint != s.fingerprint]
-    return with_blocks(now, plan, engine, kept), changed
+    return with_blocks(now, plan, engine, kept.folder if kept else None), changed
 
 
 def _survey(
     sources: Sequence[Source],
     plan: ReadPlan,
     engine: Engine | None,
+    kept: Kept | None,
     known: Infos | None = None,
 ) -> list[Source]:
     """Fill in size, fingerprint and cells from the sources' stored files, if any."""
@@ -182,7 +184,7 @@ def _survey(
     states = states_of(url for urls in files for url in urls)
     lines = [forms[s.format].line_ends and not s.compression for s in sources]
     to_scan = [(url, kind) for urls, kind in zip(files, lines, strict=True) for url in urls]
-    scans = survey(to_scan, plan, engine, known, states)
+    scans = surveyed(to_scan, plan, engine, kept, known, states)
     described, end = [], 0
     for source, urls in zip(sources, files, strict=True):
         if not urls:

@@ -154,7 +154,7 @@ def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> l
     """The sources of the selection's target; empty if they are gone or changed."""
     sources = [Source(**s) for s in manifest["target"]]
     try:
-        now, changed = corpus.current_sources(sources, read, context.engine, context.blocks)
+        now, changed = corpus.current_sources(sources, read, context.engine, context.surveys)
         reason = f"The selection's target {changed[0]} has changed." if changed else ""
     except CorpusfitError as e:
         reason = str(e)

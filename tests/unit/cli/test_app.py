@@ -63,8 +63,8 @@ def test_the_shell_completes_commands_and_options(words, found):
 
 
 def test_cache_is_listed_and_cleared(tmp_path):
-    (tmp_path / "blocks").mkdir()
-    old, new = (tmp_path / f"blocks/{letter * 32}.json" for letter in "ab")
+    (tmp_path / "surveys").mkdir()
+    old, new = (tmp_path / f"surveys/{letter * 32}.json" for letter in "ab")
     for path, age in ((old, 10), (new, 0)):
         path.write_text("{}")
         os.utime(path, (time.time() - age * 86_400,) * 2)

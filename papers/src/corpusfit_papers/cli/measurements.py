@@ -23,7 +23,7 @@ def _facts(result: Audit, request: Mapping[str, Any]) -> dict[str, Any]:
     return {"out": request["out"], **dataclasses.asdict(result)}
 
 
-@command(machine=("engine", "workers"), facts=_facts)
+@command(machine=("engine", "workers", "verify"), facts=_facts)
 def audit(result: Audit) -> None:
     """Compare a run with known domains, by precision and recall.
 
@@ -176,7 +176,7 @@ def retrieval(result: Retrieval) -> None:
     say(f"Chance: {100 * chance:.2g} %")
 
 
-@command(machine=("engine", "workers", "cache"))
+@command(machine=("engine", "workers", "cache", "verify"))
 def tokenizers(result: Tokenized) -> None:
     """Measure into how many tokens tokenizers split words.
 

@@ -59,7 +59,7 @@ def _exit_if_cells_failed(ran: Ran) -> None:
 
 
 @command(
-    machine=("engine", "workers", "cache"),
+    machine=("engine", "workers", "cache", "verify"),
     dry_run=show_missing,
     facts=_facts,
     after=_exit_if_cells_failed,

@@ -265,7 +265,9 @@ def _run_steps(
         with progress.showing(_STAGES[phase], len(ready), "steps"), machine.start() as engine:
             engine.require_shared(folder.work, "`out`")
             meter = Meter(progress)
-            run = partial(run_in_worker, recipe=folder.path, cache=machine.cache)
+            run = partial(
+                run_in_worker, recipe=folder.path, cache=machine.cache, verify=machine.verify
+            )
             job = Call(run, encodes=True)
             for report in engine.map(job, meter.weighed(ready), meter):
                 progress.advance(0, 1)

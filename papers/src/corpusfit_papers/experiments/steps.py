@@ -303,8 +303,8 @@ class _Trainings(WarningCollector):
     skip = advance
 
 
-def run_in_worker(step: Step, recipe: Path, cache: Path | str | None) -> Report:
+def run_in_worker(step: Step, recipe: Path, cache: Path | str | None, *, verify: bool) -> Report:
     """Run an adaptation or a fine-tuning of a recipe's folder in a worker."""
     phases = 2 if isinstance(step, Adapt) and step.plan.then_task.on else 1
-    machine = Machine(workers=1, cache=cache, progress=_Trainings(phases))
+    machine = Machine(workers=1, cache=cache, progress=_Trainings(phases), verify=verify)
     return run_step(step, RecipeFolder(recipe), machine)

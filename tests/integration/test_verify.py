@@ -1,4 +1,4 @@
-"""Content that changed: of which size and time stayed, or while it was read."""
+"""Content that changed: of which size and times stayed (`--verify`), or while it was read."""
 
 import os
 import re
@@ -8,6 +8,7 @@ from journeys import scores
 
 import corpusfit
 from corpusfit.core.errors import ChangedInputError, InputError
+from corpusfit.text import surveyed
 from corpusfit.text.context import Run
 
 
@@ -20,15 +21,27 @@ from corpusfit.text.context import Run
         lambda out, words: list(corpusfit.open(out).labeled_scores("id", machine=words["machine"])),
     ],
 )
-def test_a_command_on_an_earlier_run_finds_the_change(task, pile, tmp_path, inline, command):
+def test_a_command_on_an_earlier_run_finds_the_change(
+    task, pile, tmp_path, inline, monkeypatch, command
+):
+    """As on a file system without times of change."""
+
+    def size_and_time(url, lines, state):
+        return f"{lines:d} {state.st_size} {state.st_mtime_ns} {url}"
+
+    monkeypatch.setattr(surveyed, "_key", size_and_time)
+    monkeypatch.setattr(surveyed, "_LEAST", 1)
+    monkeypatch.setattr(surveyed, "_SETTLED", -3_600)  # a change of just now counts as old
     file, out = pile / "market.jsonl", tmp_path / "out"
     words = {"target": task, "corpus": file, "method": "dsir", "machine": inline}
     corpusfit.select(out=out, **words)
     state, content = file.stat(), file.read_bytes()
     file.write_bytes(re.sub(rb'(?<="text": ")[^"]+', lambda text: text[0][::-1], content))
     os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+    command(out, words)
     with pytest.raises(ChangedInputError, match=r"market\.jsonl"):
-        command(out, words)
+        command(out, words | {"machine": type(inline)(verify=True)})
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["same borders", "another file is cut"])
