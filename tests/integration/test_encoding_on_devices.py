@@ -17,7 +17,7 @@ from corpusfit.selection.embedding import EmbedTexts
 from encoding import CountedEmbed
 
 pytestmark = pytest.mark.slow
-WORKERS = 6
+WORKERS = 3
 
 
 @pytest.fixture(scope="module")
