@@ -42,6 +42,7 @@ def test_our_objectives_keep_to_the_contract(name, model, data, tmp_path, reques
     check_objective(name, str(request.getfixturevalue(model)), data, tmp_path / "runs")
 
 
+@pytest.mark.slow
 def test_a_loss_that_no_seed_decides_is_found(data, tmp_path, tiny_gpt, monkeypatch):
     losses = Causal.losses
 

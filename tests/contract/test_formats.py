@@ -176,8 +176,15 @@ def test_it_reads_the_texts(form, example):
     assert all(Path(file).is_file() for file in corpus.files_of(source))
 
 
-def test_it_keeps_to_the_contract(form, tmp_path):
-    check_format(EXAMPLES[form.name], tmp_path)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow if n == "hub" else ()) for n in sorted(FORMATS)],
+)
+def test_it_keeps_to_the_contract(name, tmp_path, request):
+    if name == "hub":
+        pytest.importorskip("datasets", reason="the extra hub is not installed")
+        request.getfixturevalue("offline")
+    check_format(EXAMPLES[name], tmp_path)
 
 
 def test_the_second_text_of_pairs_as_columns(form, example):

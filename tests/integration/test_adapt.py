@@ -239,9 +239,7 @@ def test_a_finished_training_is_not_done_again(adapt, inline):
 @pytest.mark.parametrize(
     "words",
     [
-        {},
         {"epochs": 0.7, "settings": ["train.keep=best", "train.evaluations=3"]},
-        {"objective": "mlm+nsp"},
         {"adapter": "lora"},
     ],
 )
@@ -287,10 +285,10 @@ def test_a_selection_that_lost_texts_is_refused(adapt, selections, tmp_path, dam
 
 
 @pytest.mark.slow
-def test_killed_at_random_moments_it_ends_with_the_same_weights(
+def test_killed_at_a_random_moment_it_ends_with_the_same_weights(
     cli, start, tiny_lm, data, tmp_path
 ):
-    """SIGKILL while checkpoints are written without a pause, at moments that chance gives."""
+    """SIGKILL while checkpoints are written without a pause, at a moment that chance gives."""
 
     def command(out):
         settings = [*ON_CPU, "train.checkpoint_minutes=1e-9", "train.keep=best"]
@@ -304,16 +302,11 @@ def test_killed_at_random_moments_it_ends_with_the_same_weights(
     assert digest(tmp_path / "whole/model.safetensors") == expected
     chance = random.Random(7)
     checkpoints = tmp_path / "killed/.corpusfit/checkpoints"
-    reached = [0]
-    while len(reached) < 3:
-        process = start(*command("killed"))
-        goal = reached[-1] + chance.randint(5, 30)
-        while newest(checkpoints) < goal and process.poll() is None:
-            time.sleep(0.002)
-        time.sleep(chance.random() * 0.05)  # so that it is killed in the middle of something
-        assert killed(process)
-        reached.append(newest(checkpoints))
-    assert reached == sorted(set(reached))
+    process, goal = start(*command("killed")), chance.randint(5, 30)
+    while newest(checkpoints) < goal and process.poll() is None:
+        time.sleep(0.002)
+    time.sleep(chance.random() * 0.05)  # so that it is killed in the middle of something
+    assert killed(process)
     done = cli(*command("killed"))
     assert done.code == 0, done.err
     assert json.loads(done.out)["weights"]["model.safetensors"] == expected

@@ -74,11 +74,10 @@ def test_the_starting_process_unpacks_nothing_during_a_pass(run, monkeypatch):
 
 
 @pytest.mark.slow
-def test_any_number_of_workers_gives_the_same_bytes(run):
+def test_several_workers_give_the_same_bytes(run):
     whole = digests(run("inline").path)
     assert len(whole) > 60
-    for workers in (1, 2, 3):
-        assert digests(run(f"with {workers}", Machine(workers=workers)).path) == whole
+    assert digests(run("with 2", Machine(workers=2)).path) == whole
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from corpusfit import Machine
 from corpusfit.core.engine import Progress, RayEngine
 from corpusfit.core.errors import UsageError
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 QUICK = {"health_check_period_ms": 500, "health_check_failure_threshold": 2}
 """A node is known to be lost after a second instead of fifteen."""
@@ -105,7 +105,6 @@ def on_ray(progress):
 
 
 # the first test, as there is no steady node yet
-@pytest.mark.long
 def test_nodes_that_join_and_are_lost_while_it_runs_change_nothing(
     cluster, join, select, inline, at_once, monkeypatch
 ):
@@ -177,7 +176,6 @@ def test_tasks_feed_an_actor_for_each_gpu_and_a_lost_one_is_replaced(join, at_on
     assert not {worker for worker, _, _ in answers} & set(started)
 
 
-@pytest.mark.long
 def test_a_node_lost_while_encoding_changes_nothing(
     cluster, victim, select, tiny_static, inline, monkeypatch
 ):
@@ -191,7 +189,6 @@ def test_a_node_lost_while_encoding_changes_nothing(
     assert len(whole) > 40
 
 
-@pytest.mark.long
 def test_every_worker_killed_at_once_changes_nothing(cluster, victim, select, inline):
     def kill():
         raylets = [node.all_processes["raylet"][0].process.pid for node in cluster.list_all_nodes()]
@@ -222,7 +219,6 @@ def works(pid):
     return Path(f"/proc/{pid}/cmdline").read_bytes().startswith((b"ray::_do", b"ray::IDLE"))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("encodes", [False, True])
 def test_what_a_node_had_in_hand_is_done_by_the_others(cluster, steady, victim, tmp_path, encodes):
     stuck = tmp_path / "stuck"

@@ -18,7 +18,7 @@ from corpusfit.selection.embedding import EmbedTexts
 from encoding import CountedEmbed
 
 pytestmark = pytest.mark.slow
-WORKERS = 6
+WORKERS = 3
 
 
 def processes_of(engine):

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -265,8 +266,11 @@ def filters(tmp_path_factory):
 
 @pytest.mark.slow
 def test_the_page_trains_a_classifier(files, tmp_path, monkeypatch):
-    """The code of docs/own-scores.md, on files of the names that it has."""
-    pytest.importorskip("fasttext")
+    """The code of docs/own-scores.md, on files of the names that it has, for a small classifier."""
+    fasttext = pytest.importorskip("fasttext")
+    small = {"dim": 8, "bucket": 300, "thread": 1, "verbose": 0}  # by default 800 MB are written
+    train = partial(fasttext.train_supervised, **small)
+    monkeypatch.setattr(fasttext, "train_supervised", train)
     page = (Path(__file__).parents[2] / "docs/own-scores.md").read_text("utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)

@@ -70,24 +70,14 @@ def test_any_number_of_workers_gives_the_same_bytes(run):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("encoder", "workers"),
-    [
-        ("tiny_static", 2),
-        ("tiny_encoder", 1),
-    ],
-)
-def test_embeddings_give_the_same_bytes_too(run, request, tmp_path, pile, inline, encoder, workers):
-    """In other processes, with an empty cache, and the corpus copied elsewhere."""
-    words = {
-        "method": "domain_cosine",
-        "embedder": str(request.getfixturevalue(encoder)),
-    }
+def test_embeddings_give_the_same_bytes_too(run, tmp_path, pile, inline, tiny_encoder):
+    """In another process, with an empty cache, and the corpus copied elsewhere."""
+    words = {"method": "domain_cosine", "embedder": str(tiny_encoder)}
     shutil.copytree(pile, tmp_path / "elsewhere" / "copy")
     caches = [tmp_path / "cache here", tmp_path / "cache there"]
     with one_thread():
         here = run("here", machine=type(inline)(cache=caches[0]), **words)
-    machine = Machine(workers=workers, cache=caches[1])
+    machine = Machine(workers=1, cache=caches[1])
     there = run("there", corpus=tmp_path / "elsewhere" / "copy", machine=machine, **words)
     assert len(digests(here.path)) > 8
     assert digests(here.path) == digests(there.path)
@@ -175,14 +165,12 @@ def test_killed_at_random_moments_it_ends_the_same(run, start, cli, command_line
     marks = out / ".corpusfit/scored"
     chance = random.Random(20)
     moments = [
-        (".corpusfit/scored/part-*.json", chance.randint(1, 15)),
-        (".corpusfit/scored/part-*.json", chance.randint(20, 30)),
-        (".corpusfit/pieces/*.zst", chance.randint(1, 8)),
+        (".corpusfit/scored/part-*.json", chance.randint(5, 30)),
         ("selected/part-*.zst", chance.randint(1, 3)),
     ]
     kept = {}
     for workers, (pattern, count) in enumerate(moments, 1):
-        process = start(*command_line(out, "--workers", min(workers, 2)))
+        process = start(*command_line(out, "--workers", workers))
         assert kill_at(process, out, pattern, count), pattern
         assert not (out / "manifest.json").exists()
         assert kept.items() <= stamps(marks, "part-*.json").items()
@@ -270,20 +258,13 @@ def test_choose_equals_a_fresh_select(run, inline):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("pattern", "count"), [("chosen.json", 1), ("pieces/*.zst", 9), ("../selected/part-*", 9)]
-)
-def test_choose_killed_in_the_middle_resumes(run, start, cli, tmp_path, pattern, count):
+def test_choose_killed_in_the_middle_resumes(run, start, cli, tmp_path):
     many = {"settings": [MANY_SHARDS, PARTS]}
     first, fresh = run("first", fraction=0.1, **many), run("fresh", fraction=0.9, **many)
-    work = first.path / ".corpusfit"
-    if pattern == "chosen.json":
-        (work / "chosen.json").unlink()
-    else:
-        for part in (first.path / "selected").iterdir():
-            part.unlink()
+    for part in (first.path / "selected").iterdir():
+        part.unlink()
     arguments = ("choose", first.path, "--fraction", 0.9, "--set", PARTS, "--workers", 1)
-    assert kill_at(start(*arguments), work, pattern, count)
+    assert kill_at(start(*arguments), first.path / ".corpusfit", "pieces/*.zst", 9)
     assert not (first.path / "manifest.json").exists()
     assert cli(*arguments).code == 0
     assert digests(first.path) == digests(fresh.path)

@@ -42,7 +42,7 @@ def test_datasets(saved, tmp_path, monkeypatch):
     assert list(saved["kept"]["text"]) == kept(saved)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("default")  # Ray Data warns of its own settings
 def test_ray(saved, own_ray):
     import ray

@@ -1,6 +1,5 @@
 """The files of `selected/`: parts of one size, whatever happens while they are written."""
 
-import json
 import math
 
 import orjson
@@ -75,26 +74,23 @@ def stop_after(patch, owner, name, count):
 @pytest.mark.parametrize(
     ("owner", "name", "count"),
     [
-        (WriteSelected, "__call__", 0),
         (WriteSelected, "__call__", 5),
         (writing, "plan_parts", 0),  # every piece is written, and no part planned
-        (writing, "merge_pieces", 0),
         (writing, "merge_pieces", 3),
         (merging, "remove_files", 2),  # a part is written, and its pieces not removed
         (writing, "write_examples", 0),
     ],
 )
-def test_stopped_anywhere_it_ends_the_same(run, monkeypatch, owner, name, count):
+def test_stopped_anywhere_it_ends_the_same(run, monkeypatch, tmp_path, owner, name, count):
     whole = digests(run("whole").path)
     with monkeypatch.context() as patch:
         stop_after(patch, owner, name, count)
         with pytest.raises(StopError):
             run()
-    chosen = run("whole")
-    made = stamps(chosen.path.parent / "out/selected", "*")
+    made = stamps(tmp_path / "out/selected", "*")
     assert digests(run().path) == whole
-    assert made.items() <= stamps(chosen.path.parent / "out/selected", "*").items()
-    assert not (chosen.path.parent / "out/.corpusfit/pieces").exists()
+    assert made.items() <= stamps(tmp_path / "out/selected", "*").items()
+    assert not (tmp_path / "out/.corpusfit/pieces").exists()
 
 
 @pytest.mark.slow
@@ -135,42 +131,6 @@ def test_stopped_between_two_amounts_either_can_follow(run, inline, monkeypatch)
                     corpusfit.choose(first.path, fraction=stopped, **words)
         first = corpusfit.choose(first.path, fraction=then, **words)
         assert digests(first.path) == wholes[then]
-
-
-def as_older(folder):
-    """Rewrite `selected/` as versions before 0.2 wrote it: a file for each shard, of its number."""
-    (only,) = (folder / "selected").iterdir()
-    lines = zstandard.ZstdDecompressor().decompress(only.read_bytes()).splitlines(keepends=True)
-    only.unlink()
-    for number, at in enumerate(range(0, len(lines), 7)):
-        data = zstandard.ZstdCompressor().compress(b"".join(lines[at : at + 7]))
-        (folder / f"selected/part-{3 * number:05d}.jsonl.zst").write_bytes(data)
-    mark = folder / ".corpusfit/chosen.json"
-    choice = json.loads(mark.read_bytes())
-    del choice["part"]
-    mark.write_text(json.dumps(choice, sort_keys=True), "utf-8")
-    (folder / ".corpusfit/parts.json").unlink()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fraction", [0.2, 0.1, 0.6])
-def test_a_selection_with_a_file_for_each_shard_is_read_and_chosen_again(
-    run, inline, tmp_path, fraction
-):
-    settings = SETTINGS[:2]
-    fresh = run("fresh", settings=settings, fraction=fraction)
-    chosen = run(settings=settings)
-    segments = list(chosen)
-    as_older(chosen.path)
-    assert len(list((chosen.path / "selected").iterdir())) > 3
-    assert list(run(settings=settings)) == segments
-    held_out = write_rows(tmp_path / "held.jsonl", [segments[-1]["text"]])
-    found = corpusfit.contamination(task=held_out, data=chosen.path, machine=inline)
-    assert {(segments[-1]["source"], segments[-1]["row"])} <= {
-        (name, row) for name, rows in found.rows.items() for row in rows
-    }
-    again = corpusfit.choose(chosen.path, fraction=fraction, machine=inline)
-    assert digests(again.path) == digests(fresh.path)
 
 
 def test_shards_without_selected_text(task, tmp_path, inline):

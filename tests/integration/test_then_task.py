@@ -49,7 +49,7 @@ def adapt(tmp_path, inline, tiny_lm, data):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [{}, {"replay": True}, {"objective": "mlm+nsp"}, {"lora": True}])
+@pytest.mark.parametrize("words", [{"replay": True}, {"lora": True}])
 def test_both_phases_are_the_two_commands_run_by_hand(adapt, jsonl, own, words):
     """The reference: `adapt`, then `adapt --data task` on the model that it leaves."""
     words, settings = dict(words), []

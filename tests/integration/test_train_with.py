@@ -4,15 +4,18 @@ import gc
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import transformers
-from journeys import chats, prose
+from journeys import WORDS, chats, prose, write_rows
 
 import corpusfit
 from corpusfit.core.errors import ChangedInputError, ModelError, TrainingError, UsageError
@@ -46,41 +49,80 @@ def calls(tmp_path):
     return lambda: file.read_text().splitlines() if file.exists() else []
 
 
+def command_of(folder, before="", after="", name="copy.py"):
+    """A program that gives the base as the model, after and before other statements."""
+    script = folder / name
+    script.write_text(COPY.format(before=before, after=after))
+    words = [sys.executable, str(script)]
+    return f"{shlex.join(words)} {{model}} {{data}} {{out}} {{seed}} {folder / 'calls.txt'}"
+
+
 @pytest.fixture
 def copying(tmp_path):
-    """A program that gives the base as the model, after and before other statements."""
-
-    def copying(before="", after="", name="copy.py"):
-        script = tmp_path / name
-        script.write_text(COPY.format(before=before, after=after))
-        words = [sys.executable, str(script)]
-        return f"{shlex.join(words)} {{model}} {{data}} {{out}} {{seed}} {tmp_path / 'calls.txt'}"
-
-    return copying
+    """Such a program in the folder of the test."""
+    return partial(command_of, tmp_path)
 
 
-@pytest.fixture
-def plain(jsonl):
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
     """A task of plain texts."""
-    return jsonl("plain.jsonl", prose("task", 60))
+    return write_rows(tmp_path_factory.mktemp("task") / "plain.jsonl", prose("task", 60))
 
 
-@pytest.fixture(autouse=True)
-def short(monkeypatch):
+@pytest.fixture(scope="module")
+def pile(tmp_path_factory, plain):
+    """A corpus that contains the whole task."""
+    folder = tmp_path_factory.mktemp("pile")
+    for topic in WORDS:
+        write_rows(folder / f"{topic}.jsonl", prose(topic, 150, seed=1))
+    (folder / "leak.jsonl").write_bytes(plain.read_bytes())
+    return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short():
     """Short sequences."""
-    monkeypatch.setitem(work.BATCH, "cpu", (4, 32))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(work.BATCH, "cpu", (4, 32))
+        yield
+
+
+@pytest.fixture(scope="module")
+def words(inline, tiny_gpt, plain, pile):
+    """What `fit` is given by default."""
+    words = {"task": plain, "corpus": pile, "model": str(tiny_gpt), "machine": inline}
+    return {**words, "method": "moore_lewis", "tokens": 2000}
 
 
 @pytest.fixture
-def fit(tmp_path, inline, tiny_gpt, plain, pile):
+def fit(tmp_path, words):
     """`fit` in this process."""
 
-    def fit(train_with, **words):
-        given = {"task": plain, "corpus": pile, "model": str(tiny_gpt), "machine": inline}
-        given |= {"method": "moore_lewis", "tokens": 2000, "out": tmp_path / "out"}
-        return corpusfit.fit(train_with=train_with, **(given | words))
+    def fit(train_with, **more):
+        return corpusfit.fit(train_with=train_with, **{**words, "out": tmp_path / "out", **more})
 
     return fit
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory, words, inline):
+    """A run of three seeds, its command, and what its progress was told; tests copy its folder."""
+    folder = tmp_path_factory.mktemp("done")
+    command, heard, totals = command_of(folder), Listening(), {}
+    begin = heard.begin
+
+    def keep(stage, total, unit="units"):
+        totals.setdefault(stage, []).append(total)
+        begin(stage, total, unit)
+
+    heard.begin = keep
+    machine = type(inline)(progress=heard)
+    run = corpusfit.fit(train_with=command, **{**words, "machine": machine, "out": folder / "out"})
+
+    def calls():
+        return (folder / "calls.txt").read_text().splitlines()
+
+    return SimpleNamespace(run=run, command=command, heard=heard, totals=totals, calls=calls)
 
 
 def rows_of(path):
@@ -88,11 +130,11 @@ def rows_of(path):
 
 
 def test_models_of_a_program_are_measured_as_those_of_adapt(
-    fit, copying, calls, tmp_path, pile, tiny_gpt, inline
+    fit, done, tmp_path, pile, tiny_gpt, inline
 ):
     """The program gives the base back, so nothing differs, and every loss is the base's."""
-    run = fit(copying())
-    assert calls() == [
+    run = done.run
+    assert done.calls()[:6] == [
         f"{name}-{seed} {seed}" for seed in range(3) for name in ("selection", "random")
     ]
     loss, score = run.manifest["measures"]
@@ -101,7 +143,7 @@ def test_models_of_a_program_are_measured_as_those_of_adapt(
         assert measure["base"] == measure["random"] == measure["selection"]
         assert (measure["replicates"], measure["over_random"]["mean"]) == (3, 0)
     assert run.manifest["kept"] == "base"
-    assert run.manifest["train_with"]["command"] == copying()
+    assert run.manifest["train_with"]["command"] == done.command
     assert "seeds" in run.manifest["more"]
     own = corpusfit.adapt(
         data=pile,
@@ -118,11 +160,13 @@ def test_models_of_a_program_are_measured_as_those_of_adapt(
     assert run.manifest["train_with"]["base"]["1"] == own.manifest["losses"]["before"]["task"]
     assert loss["examples"] == own.manifest["heldout"]["task"]
     # nothing is trained again
-    assert fit(copying()).manifest["measures"] == run.manifest["measures"]
-    assert len(calls()) == 6
-    more = fit(copying(), seeds=4)
+    shutil.copytree(run.path, tmp_path / "out")
+    before = len(done.calls())
+    assert fit(done.command).manifest["measures"] == run.manifest["measures"]
+    assert len(done.calls()) == before
+    more = fit(done.command, seeds=4)
     assert more.manifest["measures"][0]["replicates"] == 4
-    assert len(calls()) == 8
+    assert len(done.calls()) == before + 2
 
 
 @pytest.mark.long
@@ -146,12 +190,9 @@ def test_no_measured_model_is_in_memory_while_the_program_runs(fit, copying, mon
     assert held == [known] * 6
 
 
-def test_both_sides_have_the_same_words_and_no_held_out_text(
-    fit, copying, tmp_path, pile, jsonl, plain
-):
+def test_both_sides_have_the_same_words_and_no_held_out_text(done):
     """The corpus contains the whole task."""
-    (pile / "leak.jsonl").write_bytes(plain.read_bytes())
-    run = fit(copying())
+    run = done.run
     sides = [run.path / "data" / f"{name}.jsonl" for name in ("selection", "random-0", "random-2")]
     texts = [[row["text"] for row in rows_of(side)] for side in sides]
     counts = [sum(map(count_words, side)) for side in texts]
@@ -168,6 +209,7 @@ def test_both_sides_have_the_same_words_and_no_held_out_text(
 def test_a_killed_training_is_repeated_in_an_empty_folder_and_a_finished_one_is_not(
     fit, copying, calls, tmp_path
 ):
+    """A time that is over starts no program, and more of it goes on."""
     once = tmp_path / "once"
     partly = (
         f"if out.name == 'random-1' and not pathlib.Path({str(once)!r}).exists():\n"
@@ -176,10 +218,14 @@ def test_a_killed_training_is_repeated_in_an_empty_folder_and_a_finished_one_is_
         "    print('it is lost', flush=True)\n"
         "    sys.exit(9)"
     )
+    with pytest.raises(TrainingError, match="time"):
+        fit(copying(before=partly), time=0.001)
+    assert (tmp_path / "out/selection/manifest.json").exists()
+    assert calls() == []
     with pytest.raises(TrainingError, match="it is lost"):
         fit(copying(before=partly))
     assert (tmp_path / "out/models/random-1/config.json").exists()
-    fit(copying(before=partly))
+    fit(copying(before=partly), time="10h")
     began = [call.split()[0] for call in calls()]
     assert began.count("random-1") == 2
     assert len(began) == len({*began}) + 1
@@ -204,19 +250,17 @@ def test_another_command_goes_on_only_before_a_training_is_finished(fit, copying
 
 
 def test_a_model_that_has_changed_is_refused_and_one_that_is_deleted_is_trained_again(
-    fit, copying, calls, tmp_path
+    fit, done, tmp_path
 ):
-    fit(copying())
+    shutil.copytree(done.run.path, tmp_path / "out")
     config = tmp_path / "out/models/random-2/config.json"
-    before = config.read_text()
+    before, calls = config.read_text(), len(done.calls())
     config.write_text(before + " ")
     with pytest.raises(ChangedInputError, match="random-2"):
-        fit(copying())
-    for file in config.parent.iterdir():
-        file.unlink()
-    config.parent.rmdir()
-    fit(copying())
-    assert len(calls()) == 7
+        fit(done.command)
+    shutil.rmtree(config.parent)
+    fit(done.command)
+    assert len(done.calls()) == calls + 1
     assert config.read_text() == before
 
 
@@ -250,25 +294,14 @@ def test_a_program_that_writes_no_model_is_named_with_what_it_wrote(fit, copying
         fit(copying(after=emptied + "(out / 'pytorch_model.bin').touch()"))
 
 
-def test_a_model_without_a_tokenizer_has_that_of_the_base(fit, copying, tiny_gpt):
-    removed = "for path in out.glob('tok*'): path.unlink()"
-    run = fit(copying(after=removed))
-    assert run.manifest["measures"][0]["selection"] == run.manifest["measures"][0]["base"]
+def test_a_model_without_a_tokenizer_has_that_of_the_base(tiny_gpt, tmp_path):
+    out = shutil.copytree(tiny_gpt, tmp_path / "out", ignore=shutil.ignore_patterns("tok*"))
+    assert not (out / "tokenizer.json").exists()
+    require_model(out, tiny_gpt, tmp_path / "log")
     mine, base = (
-        json.loads((p / "tokenizer.json").read_text())["model"]
-        for p in (run.path / "models/selection-0", tiny_gpt)
+        json.loads((folder / "tokenizer.json").read_text())["model"] for folder in (out, tiny_gpt)
     )
     assert mine == base
-
-
-def test_a_time_that_is_over_starts_no_program_and_more_goes_on(fit, copying, calls, tmp_path):
-    """Without a time none is set."""
-    with pytest.raises(TrainingError, match="time"):
-        fit(copying(), time=0.001)
-    assert (tmp_path / "out/selection/manifest.json").exists()
-    assert calls() == []
-    fit(copying(), time="10min")
-    assert len(calls()) == 6
 
 
 @pytest.mark.long
@@ -347,21 +380,11 @@ def test_a_dry_run_shows_the_first_command_and_runs_nothing(
     assert not (tmp_path / "o").exists()
 
 
-def test_the_bar_of_the_second_training_expects_the_time_of_the_first(fit, copying, inline):
-    heard = Listening()
-    totals = {}
-    begin = heard.begin
-
-    def keep(stage, total, unit="units"):
-        totals.setdefault(stage, []).append(total)
-        begin(stage, total, unit)
-
-    heard.begin = keep
-    run = fit(copying(), machine=type(inline)(progress=heard))
-    (trained,) = (each for stage, each in totals.items() if stage.startswith("train "))
-    took = run.manifest["train_with"]["models"]["selection-0"]["seconds"]
+def test_the_bar_of_the_second_training_expects_the_time_of_the_first(done):
+    (trained,) = (each for stage, each in done.totals.items() if stage.startswith("train "))
+    took = done.run.manifest["train_with"]["models"]["selection-0"]["seconds"]
     assert trained == [0, *[took] * 5]
-    assert any("selection-0.log" in note for note in heard.notes)
+    assert any("selection-0.log" in note for note in done.heard.notes)
 
 
 @pytest.mark.long

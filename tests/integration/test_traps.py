@@ -62,7 +62,9 @@ LINES = {
 }
 WITHOUT_WORKERS = {"explain", "report", "methods", "cache"}
 INPUT = re.compile(r".*\.(jsonl|toml|de|en)")
-MINUTES = {"demo", "fit"}  # these run before a release
+SOME = {"select", "choose", "adapt", "methods"}
+"""Commands that run in CI: of those that read with a secret, read a run, open a model, or have no
+work, one each. `make long` runs all."""
 
 
 @pytest.fixture(scope="module")
@@ -225,10 +227,10 @@ def test_every_command_is_tried():
 
 
 @pytest.mark.parametrize(
-    ("workers", "left_out"),
-    [(2, MINUTES), *(pytest.param(n, set(), marks=pytest.mark.long) for n in (1, 2))],
+    ("workers", "names"),
+    [(2, SOME), *(pytest.param(n, {*LINES}, marks=pytest.mark.long) for n in (1, 2))],
 )
-def test_no_trap_goes_off(world, store, workers, left_out):
+def test_no_trap_goes_off(world, store, workers, names):
     shutil.rmtree(world / "out")
     (world / "out").mkdir()
     # links by the names that temporary files had until a process of any number could plant them
@@ -242,7 +244,7 @@ def test_no_trap_goes_off(world, store, workers, left_out):
     scored = "--target target.jsonl --corpus corpus --method moore_lewis --out {out}/scored"
     run(world, "select", scored, store, workers)
     for name, line in LINES.items():
-        if name in left_out:
+        if name not in names:
             continue
         done = run(world, name, line, store, workers)
         found = secrets_in(done.stdout) + [done.stdout.decode()] * (done.returncode != 0)
@@ -266,11 +268,16 @@ FIRST = "--target target.jsonl --corpus corpus --method dsir --fraction 0.2 --wo
     "line",
     [
         pytest.param(f"{BIN}/corpusfit select {FIRST} --out {{out}}/script", id="script"),
-        pytest.param(f"{BIN}/corpusfit select {FIRST} --engine ray --out {{out}}/ray", id="ray"),
+        pytest.param(
+            f"{BIN}/corpusfit select {FIRST} --engine ray --out {{out}}/ray",
+            id="ray",
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             f"{BIN}/accelerate launch --cpu --num_processes 2 -m corpusfit adapt --model model "
             f"--data target.jsonl --max-steps 2 {SHORT} --out {{out}}/launched",
             id="accelerate",
+            marks=pytest.mark.long,
         ),
     ],
 )

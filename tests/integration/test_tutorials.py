@@ -14,13 +14,10 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 NOTEBOOKS = [*ROOT.glob("docs/notebooks/*.ipynb"), *ROOT.glob("papers/docs/notebooks/*.ipynb")]
-IN_CI = "dsir"
-"""The notebook that runs in CI; `make long` runs all."""
-
 CLAIMS = {
     "bert": [
         r"network\.jsonl \* +[\d,]+ +(?P<less>[\d.]+) %.* (?P<more>[\d.]+) %",
@@ -56,13 +53,7 @@ def printed(notebook):
     ]
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        pytest.param(path, id=path.stem, marks=[] if path.stem == IN_CI else pytest.mark.long)
-        for path in sorted(NOTEBOOKS)
-    ],
-)
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS), ids=lambda path: path.stem)
 def test_a_notebook_runs_and_prints_what_it_shows(path, tmp_path, monkeypatch):
     programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for name, value in {"PATH": programs, "OMP_NUM_THREADS": "1", "COLUMNS": "80"}.items():

@@ -262,9 +262,19 @@ def tasks(ran):
     return json.loads((ran.path / "table.json").read_text("utf-8"))["tasks"]
 
 
+@pytest.fixture(scope="module")
+def adapted(recipe, inline, tmp_path_factory):
+    """A run with the oracle, and with an adapter on random text."""
+    own = '[selector.random]\nadapters = ["pfeiffer"]\n'
+    path = recipe('["base", "oracle", "random"]', after=own, pairs="", seeds=1)
+    return corpusfit_papers.run(
+        path, out=tmp_path_factory.mktemp("adapted") / "out", machine=inline
+    )
+
+
 @pytest.mark.slow
-def test_the_oracle_takes_its_domain_and_nothing_else(recipe, run):
-    ran = run(recipe('["base", "oracle", "dsir"]', pairs="", seeds=1))
+def test_the_oracle_takes_its_domain_and_nothing_else(adapted):
+    ran = adapted
     assert not list((ran.path / "failures").glob("*"))  # the oracle keeps no sample
     taken = [
         {segment["source"] for segment in corpusfit.Selection(folder, {})}
@@ -294,11 +304,10 @@ def test_a_control_is_adapted_on_the_other_domain(recipe, run):
 
 
 @pytest.mark.slow
-def test_an_adapter_is_trained_on_and_fine_tuned_as_one(recipe, run):
+def test_an_adapter_is_trained_on_and_fine_tuned_as_one(adapted):
     """An adapted adapter is opened with its model, for fine-tuning; it is not looked at before."""
-    own = '[selector.random]\nadapters = ["pfeiffer"]\n'
-    ran = run(recipe('["base", "random"]', after=own, pairs="", seeds=1))
-    assert [r.column for r in ran.judged.results] == ["base", "random pfeiffer"] * 2
+    ran = adapted
+    assert [r.column for r in ran.judged.results] == ["base", "oracle", "random pfeiffer"] * 2
     assert not ran.judged.failed
     assert len(list(ran.path.glob("models/*/adapter.safetensors"))) == 1
 

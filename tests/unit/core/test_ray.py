@@ -46,6 +46,7 @@ def test_the_cluster_of_this_process_is_used_and_left_as_it_is(ray):
     assert ray.is_initialized()
 
 
+@pytest.mark.long
 def test_a_later_engine_opens_its_jobs_anew(ray, answer):
     """As the files that a job has read may have changed."""
 
@@ -65,6 +66,7 @@ def test_a_worker_that_dies_costs_only_its_pieces(ray, answer, tmp_path):
     assert sorted(tasks) == [2, 3, 4]
 
 
+@pytest.mark.long
 def test_a_piece_that_always_kills_its_worker_is_an_error_with_a_cure(ray, answer, monkeypatch):
     monkeypatch.setattr("corpusfit.core.engine.ray._RETRIES", 1)
     with (
@@ -74,12 +76,14 @@ def test_a_piece_that_always_kills_its_worker_is_an_error_with_a_cure(ray, answe
         list(engine.map(answer(), ["die"]))
 
 
+@pytest.mark.long
 def test_the_users_own_runtime_environment_stays(ray, answer):
     with RayEngine(1) as engine:
         done = list(engine.map(answer(), ["environment", "threads"]))
     assert sorted(done) == [("1", "1"), ("users_module", "kept")]
 
 
+@pytest.mark.long
 def test_an_environment_that_cannot_be_set_up_is_not_taken_for_lack_of_memory(
     ray, answer, monkeypatch
 ):
@@ -88,6 +92,7 @@ def test_an_environment_that_cannot_be_set_up_is_not_taken_for_lack_of_memory(
         list(engine.map(answer(), [1]))
 
 
+@pytest.mark.long
 def test_a_node_that_joins_without_the_shared_folder_is_named(ray, answer):
     folder = Path(f"/proc/self/task/{os.getpid()}")  # only this process has it
     with RayEngine(1) as engine:
@@ -96,6 +101,7 @@ def test_a_node_that_joins_without_the_shared_folder_is_named(ray, answer):
             list(engine.map(answer(9), [1]))
 
 
+@pytest.mark.long
 def test_no_more_pieces_run_at_once_than_asked_for(ray, answer):
     with RayEngine(1) as engine:
         times = sorted(engine.map(answer(), ["when"] * 10))

@@ -190,7 +190,11 @@ DECODERS = {"bert", "roberta", "xlm-roberta", "camembert", "electra", "big_bird"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*MASKED, "llama"])
+@pytest.mark.parametrize(
+    "name",
+    ["bert", "distilbert", "llama"]
+    + [pytest.param(n, marks=pytest.mark.long) for n in MASKED if n not in ("bert", "distilbert")],
+)
 def test_architectures_without_a_decoder_are_refused(name, tiny_encoder, tmp_path):
     """Cross-attention that is not there, or that the configuration does not turn on."""
     torch.manual_seed(0)

@@ -121,7 +121,7 @@ def test_what_cannot_be_sharded_is_refused(group, name, value):
         plan.check()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_divided_model_is_the_whole_one():
     script = Path(__file__).with_name("sharded.py")
     launch = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script)]
