@@ -168,6 +168,7 @@ def shell(root, line):
             "TMPDIR": str(root / "tmp"),
             "CORPUSFIT_CACHE": str(root / "cache"),
             "HF_HUB_OFFLINE": "1",
+            "RAY_ADDRESS": "local",  # not the cluster of a test beside this one, which ends
         },
     )
 

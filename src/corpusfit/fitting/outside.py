@@ -280,6 +280,7 @@ class OutsideWork(Work):
         # other held-out losses would only cost time, and with an adapter, which changes nothing
         # yet, no memory is needed to train all weights
         settings = [f"mix.task_sequences={SEQUENCES}", "mix.heldout=1", "adapter.kind=lora"]
+        settings.append(f"objective.loss_on={self.plan.task.loss_on or ALL}")
         loss = math.nan
         with (
             self.machine.progress.showing("measure the loss", 0),
@@ -294,7 +295,6 @@ class OutsideWork(Work):
                     objective=self.objective,
                     length=_length(self.plan),
                     text_field=self.request.corpus_field,
-                    loss_on=self.plan.task.loss_on or ALL,
                     seed=seed,
                     settings=settings,
                     callbacks=[Measured()],

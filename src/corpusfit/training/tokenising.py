@@ -302,14 +302,14 @@ class Tokenising:
             return (Tokens if self.chats.loss_on == ALL else ChatTokens).open(out), counts
         if not self.pairs:
             return Tokens.open(out), counts
-        tokens = PairTokens.open(out)
-        too_long = int((tokens.sides.max(1, initial=0) > self.longest).sum())
+        pairs = PairTokens.open(out)
+        too_long = int((pairs.sides.max(1, initial=0) > self.longest).sum())
         if too_long:
             progress.note(
-                f"{too_long:,} of {len(tokens):,} pairs of {kind} have a side of more than "
+                f"{too_long:,} of {len(pairs):,} pairs of {kind} have a side of more than "
                 f"{self.longest} tokens and are left out (`train.length`)."
             )
-        return tokens, counts | {"too_long": too_long}
+        return pairs, counts | {"too_long": too_long}
 
     def _missing(self, sources: list[Source], out: Path) -> Iterable[int]:
         """Tokenise the shards that a folder lacks; the tokens of each."""
@@ -321,7 +321,7 @@ class Tokenising:
     def texts(self, kind: str, texts: list[str], spool: Path) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of texts in memory, which are written to a file first."""
         write_bytes(spool, b"".join(orjson.dumps({"text": t}) + b"\n" for t in texts))
-        sources = corpus.find([str(spool)], ReadPlan(), spool=spool.parent, role=kind)
+        sources = corpus.find([str(spool)], ReadPlan(), role=kind)
         return dataclasses.replace(self, read=ReadPlan()).corpus(kind, sources)
 
     def _folder(self, sources: list[Source]) -> Path:

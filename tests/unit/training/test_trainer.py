@@ -18,7 +18,7 @@ from corpusfit.core.artifacts import writing
 from corpusfit.core.errors import ChangedInputError, StorageError, TrainingError, UsageError
 from corpusfit.training import trainer
 from corpusfit.training.batches import Feed
-from corpusfit.training.folder import State, save_weights
+from corpusfit.training.folder import Checkpoints, State, save_weights
 from corpusfit.training.objectives.mlm import MaskedLM
 from corpusfit.training.plan import TrainPlan
 from corpusfit.training.schedule import Updates, out_of_patience
