@@ -18,7 +18,6 @@ from corpusfit.scoring.contract import Family
 SETTINGS = {
     "domain_finetune": {"epochs": 1, "learning_rate": 1e-3, "batch": 16},
     "conditional_loss": {"max_steps": 20, "learning_rate": 1e-3},
-    "model": {"label": "LABEL_1"},
 }
 """Where the defaults would take minutes, or suit no tiny model."""
 

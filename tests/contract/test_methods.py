@@ -18,7 +18,7 @@ ON_WORDS = [name for name in NAMES if registry.load(name).family == "lexical"]
 @pytest.fixture(scope="module", autouse=True)
 def small_models(tiny_classifier):
     """What a method with a model of its own gets here."""
-    SETTINGS["model"]["model"] = str(tiny_classifier)
+    SETTINGS["model"] = {"model": f"{tiny_classifier}#LABEL_1"}
 
 
 def test_an_unknown_method_is_answered_with_the_nearest():

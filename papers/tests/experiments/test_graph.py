@@ -500,7 +500,7 @@ def test_compositions_are_steps_that_tasks_share(tmp_path):
     assert sorted(s.label for s in graph.selections.values()) == ["E_D of bio", "E_D of fin"]
     assert len(graph.adaptations) == 2
     for step in graph.adaptations.values():
-        assert step.data == (str(tmp_path / "selections" / step.selection),)
+        assert step.data == (str(tmp_path / "selections" / step.selection / "composed"),)
         assert len(step.guard) == 6
     adapted = {(c.task, c.selector): own[0].adapted for c, own in graph.cells.items()}
     assert adapted["a", "E_D"] == adapted["b", "E_D"] == adapted["c", "other"]
