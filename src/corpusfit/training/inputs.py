@@ -32,7 +32,7 @@ from corpusfit.kernels.chance import keys_at, uniform
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import RunContext
 from corpusfit.text.fields import fields_in, is_conversation
-from corpusfit.training.bounded import no_template
+from corpusfit.training.chats import no_template
 from corpusfit.training.models import LoadedModel
 from corpusfit.training.plan import ALL, COMPLETION, TASK, AdaptPlan
 
