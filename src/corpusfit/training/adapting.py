@@ -375,8 +375,8 @@ class _StepClock(Progress):
         self._began = time.perf_counter()
 
     def advance(self, done: float, units: int = 0) -> None:
-        """Note the end of a training step; a part of a measurement has no tokens."""
-        if self._training and units:
+        """Note the end of a training step."""
+        if self._training:
             self._ends.append(time.perf_counter())
 
     def end(self) -> None:
