@@ -28,6 +28,7 @@ from corpusfit.training.adapter import Base, add_adapter, hold_in_bf16, save_ada
 from corpusfit.training.batches import ChunkTokens, Passes
 from corpusfit.training.contract import Network, Objective
 from corpusfit.training.data import TrainingText
+from corpusfit.training.defaults import Size, resolve_training
 from corpusfit.training.folder import AdaptFolder, Checkpoints
 from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.memory import choose, outline
@@ -40,7 +41,6 @@ from corpusfit.training.models import (
 )
 from corpusfit.training.packing import Packing, find_packing
 from corpusfit.training.plan import TASK, AdaptPlan, ModelPlan
-from corpusfit.training.presets import Size, resolve_training
 from corpusfit.training.schedule import kept_measurement
 from corpusfit.training.tokenising import ChatTokens
 from corpusfit.training.trainer import Heldout, TrainerCallback, Training, train
