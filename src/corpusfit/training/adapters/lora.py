@@ -74,7 +74,7 @@ class LoRA(Adapter):
         for module in adapted.values():
             layer = module.get_base_layer()
             if type(layer) is nn.Linear and layer.weight.itemsize == 2:
-                layer.forward = partial(_product, layer)
+                layer.forward = partial(_product, layer)  # type: ignore[method-assign]
                 multiplied.add(id(layer.weight))
         for p in model.parameters():
             p.data = p.data if id(p) in multiplied else p.data.float()
