@@ -72,6 +72,7 @@ class LoRA(Adapter):
         # of a base in half precision, only what is multiplied may stay so
         multiplied = set[int]()
         for module in adapted.values():
+            module.cast_input_dtype_enabled = False  # to float32, where autocast casts it back
             layer = module.get_base_layer()
             if type(layer) is nn.Linear and layer.weight.itemsize == 2:
                 layer.forward = partial(_product, layer)  # type: ignore[method-assign]
