@@ -358,7 +358,7 @@ def main() -> None:
             for case in all_cases:
                 speed(case)
         if "decoder" in parts:
-            # with all weights trained, only four layers of both sides fit in 24 GB; with LoRA, eight in 5
+            # with all weights trained, only four layers of both sides fit in 24 GB
             for adapter, layers in (("lora", 8), ("", 4)):
                 made = decoder(given.model, folder / f"decoder{layers}", layers)
                 shape = made, (given.text or text).resolve(), 2, 512, given.precision, given.device
