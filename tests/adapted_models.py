@@ -30,7 +30,10 @@ MORE = {
 """Settings of some architectures besides the small sizes."""
 
 
-CAUSAL = {"GPT2", "Llama", "GPTNeoX", "Qwen3", "Gemma2", "Mixtral", "XLNet", "DeepseekV3", "Mamba"}
+CAUSAL = {
+    *("GPT2", "Llama", "GPTNeoX", "Qwen3", "Gemma2", "Mixtral", "XLNet", "Mamba"),
+    *("DeepseekV2", "DeepseekV3", "Glm4Moe", "Ernie4_5_Moe", "Afmoe"),
+}
 
 
 def build(name, more, head=True, seed=0):

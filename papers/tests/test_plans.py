@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corpusfit.training.api import ADAPT, build_plan
-from corpusfit.training.presets import Size, resolve_training
+from corpusfit.training.defaults import Size, resolve_training
 
 PLANS = Path(__file__).parents[1] / "plans"
 

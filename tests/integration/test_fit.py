@@ -360,9 +360,9 @@ def test_a_first_training_whose_loss_rises_is_repeated_at_a_lower_rate(
     """The rate that this model has by default is far too high; a fit that is repeated trains
     nothing anew.
     """
-    from corpusfit.training import presets
+    from corpusfit.training import defaults
 
-    monkeypatch.setattr(presets, "_RATES", {True: 3.0, False: 3.0})
+    monkeypatch.setattr(defaults, "_RATES", {True: 3.0, False: 3.0})
     heard = Listening()
     run = fit(machine=type(inline)(progress=heard))
     assert run.manifest["learning_rate"] < 3.0

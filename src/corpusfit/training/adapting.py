@@ -36,6 +36,12 @@ from corpusfit.training.adapter import require_adaptable
 from corpusfit.training.chats import Chats
 from corpusfit.training.contract import Objective
 from corpusfit.training.data import require_suitable, sharpness, training_text
+from corpusfit.training.defaults import (
+    Size,
+    length_of,
+    resolve_training,
+    task_phase,
+)
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import (
     TrainingInputs,
@@ -45,7 +51,6 @@ from corpusfit.training.inputs import (
     require_pairs,
     require_task,
     rows_read,
-    sample_pairs,
     sample_texts,
     with_conversations,
 )
@@ -66,12 +71,6 @@ from corpusfit.training.plan import (
     MixPlan,
     ThenTaskPlan,
     WeightsPlan,
-)
-from corpusfit.training.presets import (
-    Size,
-    length_of,
-    resolve_training,
-    task_phase,
 )
 from corpusfit.training.schedule import naming_memory_errors, no_room_error
 from corpusfit.training.scratch import new_model
@@ -334,13 +333,16 @@ def _opened(
     progress: Progress,
 ) -> LoadedModel:
     """The untrained model, or the base with the words that join its vocabulary."""
-    sampled = texts, plan.seed, guarded, plan.model.tokenizer_characters
+    held, characters = list(guarded), plan.model.tokenizer_characters
     if base is None:
-        sample = sample_pairs if plan.objective.kind.columns == 2 else sample_texts
+        # of pairs, texts of both columns
+        reads = texts.read.sides() if plan.objective.kind.columns == 2 else (texts.read,)
+        each = (dataclasses.replace(texts, read=read) for read in reads)
+        samples = (sample_texts(some, plan.seed, held, characters) for some in each)
         return new_model(
             plan.model.init,
             plan.objective.name,
-            sample(*sampled),
+            itertools.chain.from_iterable(samples),
             vocabulary=plan.model.vocabulary,
             dropout=plan.model.dropout,
             attention=hardware.attention,
@@ -348,7 +350,8 @@ def _opened(
         )
     if not plan.model.add_tokens:
         return base
-    new = find_new_words(sample_texts(*sampled), base, plan.model.add_tokens)
+    sample = sample_texts(texts, plan.seed, held, characters)
+    new = find_new_words(sample, base, plan.model.add_tokens)
     examples = f", such as {', '.join(new.words[:3])}" if new.words else ""
     progress.note(
         f"{len(new.words):,} words join the vocabulary{examples}; the data's words take "
@@ -375,8 +378,8 @@ class _StepClock(Progress):
         self._began = time.perf_counter()
 
     def advance(self, done: float, units: int = 0) -> None:
-        """Note the end of a training step; a part of a measurement has no tokens."""
-        if self._training and units:
+        """Note the end of a training step."""
+        if self._training:
             self._ends.append(time.perf_counter())
 
     def end(self) -> None:

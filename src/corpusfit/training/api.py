@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from corpusfit.core.artifacts import local_folder_path
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
+from corpusfit.training.defaults import TAPT
 from corpusfit.training.plan import TASK, AdaptPlan
-from corpusfit.training.presets import TAPT
 
 if TYPE_CHECKING:
     from corpusfit.core.typed_options import AdaptOptions

@@ -9,10 +9,12 @@ Reference: transformers, Chat templates; its `return_assistant_tokens_mask`.
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,16 +22,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import tokenizing
+from corpusfit.core.errors import ModelError, raise_machine_fault, tokenizing
 from corpusfit.embed.transformer import load_tokenizer, loading
 from corpusfit.text import rejects
 from corpusfit.text.fields import TOOLS, completion_at, fields_in, is_conversation, text_of_value
 from corpusfit.text.rejects import RefusedError
-from corpusfit.training.bounded import BoundedTemplate
+from corpusfit.training.bounded import LimitError, bounded
 from corpusfit.training.plan import ALL, COMPLETION
 
 Message = dict[str, Any]
 _ROLES = {"human": "user", "gpt": "assistant"}  # ShareGPT's names
+# what a template may take for a conversation; ordinary ones take a thousandth of it
+_SECONDS = 10.0  # of processor time
+_MEMORY = 1 << 30  # bytes
+_ADDED = 1 << 18  # characters, to those of the conversation
+_TIMES = 16  # those of the conversation
+_FEW = 3  # conversations that take more, behind which the template is the reason
+_MARKED = re.compile(r"\{%-?\s*generation\s*-?%\}")
+_NOW = re.compile(r"""strftime_now\(\s*(["'])(.*?)\1\s*\)""")
+_SAID = "\ue000"  # in no text
+_TODAY = date(2024, 7, 26)  # of templates that name a day
 
 
 @dataclass(frozen=True)
@@ -110,8 +122,14 @@ class ChatEncoder:
         what = f"The tokenizer {folder}"
         with loading(what):
             self.tokenizer = load_tokenizer(folder, what)
-        self._template = BoundedTemplate(self.tokenizer)
+        template = self.tokenizer.chat_template
+        if isinstance(template, dict):
+            prepared = {name: _prepared(each) for name, each in template.items()}
+            self.tokenizer.chat_template = prepared
+        elif template:
+            self.tokenizer.chat_template = _prepared(template)
         self.chats, self._end = chats, end
+        self._endless = 0  # conversations for which the template took too much
 
     def encode(self, text: str, fields: Mapping[str, Any] | None, field: str) -> Encoded:
         """Encode a row with a text, the fields that it is made of, and `read.text_field`.
@@ -127,7 +145,7 @@ class ChatEncoder:
         loss_on, most = self.chats.loss_on, self.chats.length
         messages, at = counted_messages(parts, loss_on)
         tools = _plain(_parsed(fields.get(TOOLS))) or None
-        render = partial(self._template.render, tools=tools)
+        render = partial(self._render, tools=tools)
         text = render(messages)
         ids, spans = self._ids(text)
         cut = len(ids) > most
@@ -141,13 +159,13 @@ class ChatEncoder:
             ids, spans = self._ids(text)
 
         def turn(first: int, end: int) -> NDArray[np.bool_]:
-            return _within(spans, *self._template.turn(messages, first, end, tools, text))
+            return _within(spans, *self._turn(messages, first, end, tools, text))
 
         if loss_on == COMPLETION:
             return self._checked(ids, turn(at, len(messages)))
         if loss_on == ALL:
             return self._checked(ids, np.ones(len(ids), np.bool_), cut)
-        mask = self._template.assistant_mask(messages, tools)
+        mask = self._assistant_mask(messages, tools)
         counted = np.array(mask or [0] * len(ids), np.bool_)
         for i, message in enumerate(messages):
             # a message of weight 0 is read, and not learned (OpenAI's format for fine-tuning)
@@ -155,6 +173,63 @@ class ChatEncoder:
             if message["role"] == "assistant" and learned == (mask is None):
                 counted[turn(i, i + 1)] = learned
         return self._checked(ids, counted, cut)
+
+    def _render(self, messages: list[dict[str, Any]], tools: Any, *, prompt: bool = False) -> str:
+        """The text of messages; with `prompt`, up to where the assistant begins to speak."""
+        options = {"tools": tools, "tokenize": False, "add_generation_prompt": prompt}
+        text: str = self._apply(messages, **options)
+        if len(text) > _ADDED + _TIMES * len(f"{messages}{tools}"):
+            raise self._too_much()
+        return text
+
+    def _assistant_mask(self, messages: list[dict[str, Any]], tools: Any) -> list[int] | None:
+        """Which tokens are in the marks of the assistant's turns; None if the template has none."""
+        if not _MARKED.search(self.tokenizer.get_chat_template(None, tools)):
+            return None
+        options = {"return_dict": True, "return_assistant_tokens_mask": True}
+        made = self._apply(messages, tools=tools, tokenizer_kwargs={"verbose": False}, **options)
+        return list(made["assistant_masks"])
+
+    def _turn(
+        self, messages: list[dict[str, Any]], first: int, end: int, tools: Any, text: str
+    ) -> tuple[int, int]:
+        """Where the messages from `first` to `end` begin and end in the text of all."""
+        until = text if end == len(messages) else self._render(messages[:end], tools)
+        if first:
+            before = self._render(messages[:first], tools, prompt=True)
+        else:  # no messages are not rendered, so it begins where another's words do
+            other = {"role": "assistant", "content": _SAID}
+            before = self._render([other], tools).partition(_SAID)[0]
+        if not (text.startswith(until) and until.startswith(before)):
+            raise ModelError(
+                "`objective.loss_on`: the chat template of the model writes the beginning of a "
+                "conversation in another way when more follows, so turns are not found by it. Mark "
+                "those of the assistant with {% generation %} in the template, or set "
+                "`objective.loss_on=completion`, or `objective.loss_on=all` if that is set."
+            )
+        return len(before), len(until)
+
+    def _apply(self, messages: list[dict[str, Any]], **options: Any) -> Any:
+        """What the template makes of messages."""
+        apply = partial(self.tokenizer.apply_chat_template, messages, **options)
+        try:
+            return bounded(apply, _SECONDS, _MEMORY)
+        except LimitError as e:
+            raise self._too_much() from e
+        except Exception as e:  # a template raises what it likes, and any exception of Python
+            raise_machine_fault(e)
+            raise rejects.RefusedError(rejects.refused_by_template(e)) from e
+
+    def _too_much(self) -> Exception:
+        """The error for a conversation that the template does not render within its limits."""
+        self._endless += 1
+        if self._endless < _FEW:
+            return rejects.RefusedError(rejects.ENDLESS_TEMPLATE)
+        return ModelError(
+            f"`model.name`: the chat template of the model took over {_SECONDS:g} seconds, "
+            f"{_MEMORY >> 30} GiB of memory or {_TIMES} times the text for each of {_FEW} "
+            "conversations. Save its tokenizer with another chat_template, or name another model."
+        )
 
     def _text(self, text: str, fields: Mapping[str, Any], field: str) -> Encoded:
         """A row that is no conversation, between the tokens that begin and end a text."""
@@ -195,3 +270,30 @@ def _within(spans: NDArray[np.int64], begin: int, end: int) -> NDArray[np.bool_]
     """Which tokens have a character from `begin` to `end`; spans int64 [t, 2]."""
     first, last = spans[:, 0], spans[:, 1]
     return (first < end) & ((last > begin) | (first >= begin))
+
+
+def _prepared(template: str) -> str:
+    """A template with a fixed day in the place of today, as it would make other ids tomorrow.
+
+    Raises:
+        ModelError: it computes powers; one of them can take for ever, and nothing interrupts it.
+    """
+    from jinja2 import Environment, TemplateError
+
+    with suppress(TemplateError):  # said when it is rendered
+        tokens = Environment(autoescape=True).lex(template)
+        if any(token[1:] == ("operator", "**") for token in tokens):
+            raise ModelError(
+                "`model.name`: the chat template of the model computes a power (`**`), which may "
+                "never end. Save its tokenizer with another chat_template, or name another model."
+            )
+    return _NOW.sub(lambda match: repr(_TODAY.strftime(match[2])), template)
+
+
+def no_template(name: str, setting: str) -> ModelError:
+    """The error for a model without a chat template, which a setting of conversations needs."""
+    return ModelError(
+        f"`model.name`: {name} has no chat template, which `{setting}` needs for conversations. "
+        "Name a model with one, mostly called instruct or chat, save its tokenizer with a "
+        f"chat_template, or leave out `{setting.partition('=')[0]}`."
+    )

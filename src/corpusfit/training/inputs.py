@@ -7,7 +7,7 @@ import heapq
 import itertools
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from corpusfit.kernels.chance import keys_at, uniform
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import RunContext
 from corpusfit.text.fields import fields_in, is_conversation
-from corpusfit.training.bounded import no_template
+from corpusfit.training.chats import no_template
 from corpusfit.training.models import LoadedModel
 from corpusfit.training.plan import ALL, COMPLETION, TASK, AdaptPlan
 
@@ -262,12 +262,11 @@ def with_conversations(
 
 
 def sample_texts(
-    texts: TrainingInputs, seed: int, guarded: Iterable[str], characters: int
+    texts: TrainingInputs, seed: int, guarded: Sequence[str], characters: int
 ) -> Iterator[str]:
     """A sample of about `characters` characters of the data, in order; 0 takes all."""
     # without a guard nothing is searched, as a search of every small file takes longer than reading
-    held = list(guarded)
-    finder = ContaminationFinder(HeldoutIndex.of_texts(held)) if held else None
+    finder = ContaminationFinder(HeldoutIndex.of_texts(guarded)) if guarded else None
     sources = texts.data or texts.task
     size = sum(s.size for s in sources)
     # a heap of negated draws, so that the text with the highest draw is removed first
@@ -299,14 +298,3 @@ def sample_texts(
 def _places(shard: Shard, n: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """The shard's number [n] and the numbers of its first n texts, by which chance draws."""
     return np.full(n, shard.index, np.uint64), np.arange(n)
-
-
-def sample_pairs(
-    texts: TrainingInputs, seed: int, guarded: Iterable[str], characters: int
-) -> Iterator[str]:
-    """A sample of both sides of the data; see `sample_texts`."""
-    guarded_texts = list(guarded)
-    for read in texts.read.sides():
-        yield from sample_texts(
-            dataclasses.replace(texts, read=read), seed, guarded_texts, characters
-        )

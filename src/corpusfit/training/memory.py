@@ -20,9 +20,9 @@ from corpusfit.embed.hardware import Hardware, dtype_of, memory, seeded
 from corpusfit.embed.losses import head_rows
 from corpusfit.embed.transformer import position_limit, quiet
 from corpusfit.training.adapter import add_adapter, hold_in_bf16
+from corpusfit.training.defaults import length_of
 from corpusfit.training.models import recomputable
 from corpusfit.training.plan import AdapterPlan, AdaptPlan
-from corpusfit.training.presets import length_of
 from corpusfit.training.schedule import glibc
 
 _USABLE = 0.7  # share of the memory that a count may reach; the rest is for what it leaves out

@@ -3,22 +3,22 @@
 What: the rows that `adapt` makes of a selection for a causal model, as a dataset of torch.
 Why: who trains with `transformers.Trainer`, TRL or a loop of their own gets the same tokens, the
 same packing and the same weights, without writing any of it again.
-Trade-off: texts share the same rows in every epoch and only the order of the rows differs, so that
-all epochs have one length, which trainers count steps and find the place to resume by.
+Trade-off: texts share the same rows in every epoch, so that all epochs have one length; the order
+of the rows, their division among processes and the place to resume at are the trainer's.
 Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination; TADPOLE,
 equation 1 (the weights).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from corpusfit.core.artifacts import write_bytes
-from corpusfit.core.errors import ChangedInputError, bad_setting, importing
+from corpusfit.core.errors import bad_setting, importing
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import Machine, local_cache, machine_of
 from corpusfit.training.batches import PADDING, ChunkTokens, Passes, lay_out
@@ -31,7 +31,7 @@ from corpusfit.training.tokenising import Tokenising
 
 with importing("PackedDataset", "models"):
     import torch
-    from torch.utils.data import IterableDataset, get_worker_info
+    from torch.utils.data import Dataset
 
 if TYPE_CHECKING:
     from corpusfit.selection.result import Selection
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 IGNORED = -100  # label of a token that no loss is computed for
 
 
-class PackedDataset(IterableDataset[dict[str, torch.Tensor]]):
+class PackedDataset(Dataset[dict[str, torch.Tensor]]):
     """The selected texts as rows of `length` tokens, several texts in a row.
 
     A row is a dict of tensors [length]: `input_ids`; `position_ids`, which begin again at each
@@ -47,11 +47,6 @@ class PackedDataset(IterableDataset[dict[str, torch.Tensor]]):
     cache (`use_cache=False`, as the `Trainer` has it); `labels`, -100 for the first token of a text
     and for padding; `weights`, the weight of each token's text, 1 on average over the tokens of the
     selection. A text longer than a row is cut.
-
-    Epochs have the same rows in another order, which `set_epoch` sets. Trainers that divide the
-    data among processes themselves, such as `transformers.Trainer`, need no `rank`. Without such a
-    trainer each process gets its own rows by `rank` and `world_size`; the first ones may get one
-    row more than the others. Workers of a `DataLoader` share a rank's rows.
     """
 
     def __init__(
@@ -61,8 +56,6 @@ class PackedDataset(IterableDataset[dict[str, torch.Tensor]]):
         length: int = 1024,
         *,
         seed: int = 0,
-        rank: int = 0,
-        world_size: int = 1,
         machine: Machine | None = None,
     ) -> None:
         """Tokenise a selection, or find its token ids in the cache.
@@ -71,9 +64,7 @@ class PackedDataset(IterableDataset[dict[str, torch.Tensor]]):
             selection: a finished run of `select` or `choose`, or its folder.
             tokenizer: a fast tokenizer of transformers.
             length: tokens of a row, special tokens included.
-            seed: decides the rows and their order.
-            rank: number of this process, from 0.
-            world_size: number of processes that share the rows.
+            seed: decides which texts share a row.
             machine: where to tokenize, and where to show progress.
 
         Raises:
@@ -83,9 +74,6 @@ class PackedDataset(IterableDataset[dict[str, torch.Tensor]]):
             cure = "For example `transformers.AutoTokenizer.from_pretrained('gpt2')`."
             allowed = "a fast tokenizer of transformers"
             raise bad_setting("`tokenizer`", allowed, type(tokenizer).__name__, cure)
-        if not 0 <= rank < world_size:
-            cure = "Ranks begin with 0."
-            raise bad_setting("`rank`", f"less than `world_size`, {world_size}", rank, cure)
         name = tokenizer.name_or_path or type(tokenizer).__name__
         causal = objective(ObjectivePlan("causal"), special_tokens_of(tokenizer, name, rows=2**31))
         self._special, overhead = causal.special, causal.overhead()
@@ -121,32 +109,16 @@ class PackedDataset(IterableDataset[dict[str, torch.Tensor]]):
         self._rows = passes.rows(0)
         # as with `adapt --weights lambda`: a text's weight over the mean weight of all tokens
         self._tokens = ChunkTokens(passes.chunks, (tokens,), passes.scale, passes.frequency)
-        self._length, self._seed = length, seed
-        self._rank, self._world_size = rank, world_size
-        # in shared memory, so that the workers of a `DataLoader` that stay see another epoch
-        self._epoch = torch.zeros((), dtype=torch.int64)
-        self._epoch.share_memory_()  # type: ignore[no-untyped-call]
-        self._begin = 0  # row of the next iteration to begin with
-        self._done = 0  # rows of this iteration so far
+        self._length = length
 
     def __len__(self) -> int:
-        """Number of rows of this rank, the same in every epoch."""
-        return len(range(self._rank, len(self._rows), self._world_size))
+        """Number of rows."""
+        return len(self._rows)
 
-    def __iter__(self) -> Iterator[dict[str, torch.Tensor]]:
-        """The rows of an epoch that this rank, or this worker of a `DataLoader`, has."""
-        order = np.random.default_rng((self._seed, int(self._epoch))).permutation(len(self._rows))
-        mine = order[self._rank :: self._world_size]
-        worker = get_worker_info()
-        if worker is not None:
-            mine = mine[worker.id :: worker.num_workers]
-        begin, self._begin = self._begin, 0
-        for done, row in enumerate(mine[begin:].tolist(), begin + 1):
-            self._done = done
-            yield self._row(row)
-        self._done = 0
-
-    def _row(self, number: int) -> dict[str, torch.Tensor]:
+    def __getitem__(self, number: int) -> dict[str, torch.Tensor]:
+        """A row, by its number from 0."""
+        if not 0 <= number < len(self):
+            raise IndexError(number)
         rows = lay_out(
             self._tokens, self._rows.between(number, number + 1), self._special, self._length
         )
@@ -194,28 +166,3 @@ class PackedDataset(IterableDataset[dict[str, torch.Tensor]]):
             losses = losses * weights[:, 1:].flatten().to(losses.device)
         count = (targets != IGNORED).sum() if num_items_in_batch is None else num_items_in_batch
         return losses.sum() / torch.as_tensor(count, device=losses.device)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the order of the rows; another epoch begins with its first row."""
-        if epoch != int(self._epoch):
-            self._epoch.fill_(epoch)
-            self._begin = 0
-
-    def state_dict(self) -> dict[str, Any]:
-        """Epoch and row to resume at, which torchdata's `StatefulDataLoader` keeps."""
-        return {"epoch": int(self._epoch), "row": self._done, "data": self._identity()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Let the next iteration resume; raises `ChangedInputError` for a state of other rows."""
-        if state["data"] != self._identity():
-            raise ChangedInputError(
-                "The state is of a PackedDataset with other rows. Open it with the same selection, "
-                "tokenizer, `length`, `seed`, `rank` and `world_size`."
-            )
-        self._epoch.fill_(state["epoch"])
-        self._begin = self._done = state["row"]
-
-    def _identity(self) -> list[int]:
-        tokens = int(self._tokens.chunks.length.sum())
-        shape = [self._length, len(self._rows), tokens]
-        return [*shape, self._seed, self._rank, self._world_size]

@@ -28,6 +28,7 @@ from corpusfit.training.adapter import Base, add_adapter, hold_in_bf16, save_ada
 from corpusfit.training.batches import ChunkTokens, Passes
 from corpusfit.training.contract import Network, Objective
 from corpusfit.training.data import TrainingText
+from corpusfit.training.defaults import Size, resolve_training
 from corpusfit.training.folder import AdaptFolder, Checkpoints
 from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.memory import choose, outline
@@ -40,8 +41,7 @@ from corpusfit.training.models import (
 )
 from corpusfit.training.packing import Packing, find_packing
 from corpusfit.training.plan import TASK, AdaptPlan, ModelPlan
-from corpusfit.training.presets import Size, resolve_training
-from corpusfit.training.schedule import evaluations, kept_measurement
+from corpusfit.training.schedule import kept_measurement
 from corpusfit.training.tokenising import ChatTokens
 from corpusfit.training.trainer import Heldout, TrainerCallback, Training, train
 
@@ -230,9 +230,8 @@ def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predict
 class TrainingProgress(TrainerCallback):
     """Shows a training's steps and losses."""
 
-    def __init__(self, progress: Progress, steps: int, measurement: float = 0.0) -> None:
+    def __init__(self, progress: Progress, steps: int) -> None:
         self._progress, self._steps = progress, steps
-        self._measurement = measurement  # cost of measuring held-out losses, in steps
         self._recent: list[float] = []  # losses since the last held-out one
         self._before: Mapping[str, float] = {}
 
@@ -240,15 +239,11 @@ class TrainingProgress(TrainerCallback):
         """Move the bar."""
         self._progress.advance(steps, tokens)
 
-    def measured(self, share: float) -> None:
-        """Move the bar."""
-        self._progress.advance(share * self._measurement)
-
     def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
         """Note the step; later losses are compared with those before the first step."""
         measured = [r["heldout"] for r in history if "heldout" in r]
         self._before = next(iter(measured), {})
-        self._progress.skip(step + len(measured) * self._measurement)
+        self._progress.skip(step)
         self._progress.note(f"Resume after step {step:,} of {self._steps:,}.")
 
     def record(self, record: Mapping[str, Any]) -> None:
@@ -341,10 +336,8 @@ class PhaseRunner:
         main = self.accelerator.is_main_process
         _check_settled(folder, facts, main=main)
         steps = training.plan.max_steps or 0
-        measurement = training.measurement
-        work = steps + measurement * (1 + len(evaluations(training.plan)))
-        with self.progress.showing("adapt", work, "tokens"):
-            history = train(training, TrainingProgress(self.progress, steps, measurement))
+        with self.progress.showing("adapt", steps, "tokens"):
+            history = train(training, TrainingProgress(self.progress, steps))
         # compare the first measurement with that of the weights that are kept
         measured = [r for r in history if "heldout" in r] or [{"step": 0, "heldout": {}}]
         kept, last = kept_measurement(history, training.keep), measured[-1]

@@ -246,7 +246,7 @@ class MixPlan(Group, group="mix"):
 
 @dataclass(frozen=True)
 class TrainPlan(Group, group="train"):
-    """The training; `training/presets.py` sets what is left out, by the data and the machine."""
+    """The training; `training/defaults.py` sets what is left out, by the data and the machine."""
 
     max_steps: Annotated[
         int | None,

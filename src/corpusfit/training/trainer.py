@@ -14,7 +14,7 @@ import importlib.util
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -93,19 +93,13 @@ class Heldout:
             ]
         return cls(batches)
 
-    def losses(
-        self,
-        objective: Objective,
-        network: Network,
-        on_share: Callable[[float], None] = lambda _: None,
-    ) -> dict[str, float]:
-        """Mean loss per predicted token, in nats, by kind of text; reports each share of it."""
+    def losses(self, objective: Objective, network: Network) -> dict[str, float]:
+        """Mean loss per predicted token, in nats, by kind of text."""
         import torch
 
         model, training = network.predictor.model, network.predictor.model.training
         model.eval()
         means = {}
-        share = 1 / max(1, sum(map(len, self.micros.values())))
         for name, micros in self.micros.items():
             total, count = 0.0, 0
             for micro in micros:
@@ -113,7 +107,6 @@ class Heldout:
                     tokens, _ = objective.losses(network, micro.to(model.device))
                 total += float(tokens)
                 count += len(micro.at)
-                on_share(share)
             means[name] = total / max(1, count)
         model.train(training)
         return means
@@ -135,7 +128,6 @@ def opened_callbacks(callbacks: Sequence[Any]) -> list[Any]:
 
 
 RECORDS = 200
-_PASSES = 3  # the work of a step in forward passes: a backward pass takes about two
 _RELEASE = 50  # steps between releases of freed memory
 _RISEN = 2  # measurements above the first one after which a training stops
 # weights that are saved at each better measurement, in case the loss rises later; of larger models
@@ -187,9 +179,6 @@ class TrainerCallback:
     def step(self, steps: int, tokens: int) -> None:
         """Called after `steps` steps over `tokens` tokens, padding included."""
 
-    def measured(self, share: float) -> None:
-        """Called with each share of a measurement of the held-out losses."""
-
     def resume(self, step: int, history: Sequence[Mapping[str, Any]]) -> None:
         """Called on resuming, with the number of steps done and their records."""
 
@@ -230,12 +219,6 @@ class Training:
         size = sum(p.numel() * p.element_size() for p in parameters)
         cannot = "task" not in self.heldout.micros or size > _MAX_SAVED_BYTES
         return "last" if self.plan.keep == "auto" and cannot else self.plan.keep
-
-    @property
-    def measurement(self) -> float:
-        """The work of measuring the held-out losses once, in steps."""
-        tokens = sum(m.ids.numel() for micros in self.heldout.micros.values() for m in micros)
-        return tokens / (_PASSES * (self.plan.batch or 1) * self.passes.length)
 
 
 def require_batch(batch: int, processes: int) -> None:
@@ -540,7 +523,7 @@ class TrainingLoop:
         self._require_finite()
         if not work.heldout.micros:
             return
-        losses = work.heldout.losses(work.objective, work.network, self.callback.measured)
+        losses = work.heldout.losses(work.objective, work.network)
         rounded = {name: round(loss, 6) for name, loss in losses.items()}
         best = min((minimized(r) for r in self.history if "heldout" in r), default=math.inf)
         record: dict[str, Any] = {"step": step, "heldout": rounded}

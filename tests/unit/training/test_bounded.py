@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from corpusfit.training.bounded import Bounds, LimitError
+from corpusfit.training.bounded import LimitError, bounded
 
 # the error may come while Hypothesis measures a collection of garbage
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -20,9 +20,9 @@ def spin(seconds):
     return "done"
 
 
-def outcome(bounds, function):
+def outcome(seconds, function):
     try:
-        return bounds.call(function)
+        return bounded(function, seconds, 1 << 28)
     except LimitError:
         return "limit"
 
@@ -31,7 +31,7 @@ def test_each_thread_has_its_own_time():
     found = {}
 
     def run(seconds):
-        found[seconds] = outcome(Bounds(seconds, 1 << 28), lambda: spin(1.0))
+        found[seconds] = outcome(seconds, lambda: spin(1.0))
 
     threads = [threading.Thread(target=run, args=(seconds,)) for seconds in (0.1, 60.0)]
     for thread in threads:
@@ -42,9 +42,8 @@ def test_each_thread_has_its_own_time():
 
 
 def test_sleep_is_no_processor_time_and_nothing_is_raised_later():
-    bounds = Bounds(0.2, 1 << 28)
-    assert outcome(bounds, lambda: time.sleep(0.6)) is None
-    assert outcome(bounds, lambda: spin(5.0)) == "limit"
+    assert outcome(0.2, lambda: time.sleep(0.6)) is None
+    assert outcome(0.2, lambda: spin(5.0)) == "limit"
     assert spin(0.6) == "done"
 
 
@@ -57,14 +56,13 @@ def test_code_that_catches_the_error_gets_it_again():
                 continue
         return "done"
 
-    assert outcome(Bounds(0.1, 1 << 28), stubborn) == "done"
+    assert outcome(0.1, stubborn) == "done"
     with pytest.raises(ValueError, match="its own"):
-        Bounds(1.0, 1 << 28).call(lambda: int("its own"))
+        bounded(lambda: int("its own"), 1.0, 1 << 28)
 
 
 @linux
 def test_memory_is_limited_in_the_call_alone():
-    bounds = Bounds(60.0, 1 << 28)
-    assert outcome(bounds, lambda: len(bytes(1 << 29))) == "limit"
-    assert outcome(bounds, lambda: len(bytes(1 << 20))) == 1 << 20
+    assert outcome(60.0, lambda: len(bytes(1 << 29))) == "limit"
+    assert outcome(60.0, lambda: len(bytes(1 << 20))) == 1 << 20
     assert len(bytes(1 << 29)) == 1 << 29

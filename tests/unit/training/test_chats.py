@@ -13,7 +13,7 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.embed.prediction import Predictor
 from corpusfit.text.rejects import RefusedError
-from corpusfit.training import bounded
+from corpusfit.training import chats
 from corpusfit.training.batches import ChunkTokens, Passes
 from corpusfit.training.chats import ChatEncoder, Chats, conversation_in
 from corpusfit.training.contract import Network
@@ -457,8 +457,8 @@ VAST = {
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", [*ENDLESS, *(VAST if sys.platform == "linux" else ())])
 def test_a_template_without_end_refuses_a_few_rows_then_the_model(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(bounded, "_SECONDS", 0.5)
-    monkeypatch.setattr(bounded, "_MEMORY", 1 << 28)
+    monkeypatch.setattr(chats, "_SECONDS", 0.5)
+    monkeypatch.setattr(chats, "_MEMORY", 1 << 28)
     template = "{% if messages[0].content == 'One' %}X{% endif %}{{ messages[0].content }}"
     encoder = encoder_of(tmp_path, template.replace("X", {**ENDLESS, **VAST}[name]), "all")
     for _ in range(2):

@@ -16,8 +16,8 @@ from corpusfit.core.settings import Settings, unknown
 from corpusfit.scoring.names import names as method_names
 from corpusfit.scoring.names import require
 from corpusfit.text import located
+from corpusfit.training.defaults import TAPT
 from corpusfit.training.plan import TASK, AdapterPlan, WeightsPlan
-from corpusfit.training.presets import TAPT
 from corpusfit_papers.experiments.config import (
     WITHOUT_SELECTION,
     Recipe,

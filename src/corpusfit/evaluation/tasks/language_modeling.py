@@ -21,8 +21,7 @@ from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.task import Examples, Task
 from corpusfit.text.rejects import RefusedError
 from corpusfit.training.adapter import model_under
-from corpusfit.training.bounded import no_template
-from corpusfit.training.chats import ChatEncoder, Chats, conversation_in
+from corpusfit.training.chats import ChatEncoder, Chats, conversation_in, no_template
 from corpusfit.training.special_tokens import special_tokens_of
 
 _CONTEXT = 2_048

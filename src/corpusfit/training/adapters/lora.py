@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -42,39 +42,41 @@ class LoRA(Adapter):
 
     def insert(self, model: Any, seed: int, stored: Collection[str] = ()) -> None:
         """See `Adapter.insert`."""
-        # Expert matrices (mixture of experts) are not linear layers and get none.
         try:
             from peft import inject_adapter_in_model
-            from peft.tuners.lora import Linear, LoraLayer
+            from peft.tuners.lora import LoraLayer
             from torch import nn
         except ImportError as e:
             raise MissingDependencyError("`adapter=lora`", "train") from e
-        base, end = model.base_model, ".lora_A.weight"
-        layers = set(linear_layers(base))
-        if stored:
-            layers &= {n.removeprefix(self.prefix).removesuffix(end) for n in stored if end in n}
+        base, layers = model.base_model, linear_layers(model.base_model)
         why = "it has no linear layers to adapt"
+        adapted: dict[str, Any] = {}
         try:
             with seeded(seed), warnings.catch_warnings():
-                # names that do not fit are checked below, so the warning is noise
+                # of settings that peft adds itself for layers of experts
                 warnings.simplefilter("ignore", RuntimeWarning)
                 if layers:
                     inject_adapter_in_model(self._config(base, layers), base)
-                    why = "peft adapts other layers than named"
+                    adapted = {n: m for n, m in base.named_modules() if isinstance(m, LoraLayer)}
         except ValueError as e:
             why = str(e).rstrip(".")
-        adapted = {name for name, module in base.named_modules() if isinstance(module, LoraLayer)}
-        if not layers or adapted != layers:
+        if not adapted:
             raise ModelError(
                 f"`adapter` must be left out for this model; got 'lora', and {type(base).__name__} "
                 f"cannot be adapted with LoRA: {why}. Train all weights, or name another model."
             )
+        # a model may have a pooler that it had not in training
+        for name in adapted if stored else ():
+            if f"{self.prefix}{name}.lora_A.weight" not in stored:
+                base.set_submodule(name, adapted[name].get_base_layer())
+        # of a base in half precision, only what is multiplied may stay so
         multiplied = set[int]()
-        for module in base.modules():
-            if isinstance(module, Linear) and type(module.base_layer) is nn.Linear:
-                module.forward = partial(_forward, module)
-                multiplied.add(id(module.base_layer.weight))
-        # of a base in half precision, only what `_forward` multiplies may stay so
+        for module in adapted.values():
+            module.cast_input_dtype_enabled = False  # to float32, where autocast casts it back
+            layer = module.get_base_layer()
+            if type(layer) is nn.Linear and layer.weight.itemsize == 2:
+                layer.forward = partial(_product, layer)  # type: ignore[method-assign]
+                multiplied.add(id(layer.weight))
         for p in model.parameters():
             p.data = p.data if id(p) in multiplied else p.data.float()
 
@@ -113,14 +115,15 @@ class LoRA(Adapter):
         from peft.tuners.lora import LoraLayer
 
         state = {
-            n.replace(".base_layer.", "."): tensor
+            n.replace("base_layer.", ""): tensor
             for n, tensor in model.state_dict().items()
             if ".lora_" not in n
         }
         for n, module in model.named_modules():
             if isinstance(module, LoraLayer):
-                delta = module.get_delta_weight(_PEFT_NAME).detach()
-                state[f"{n}.weight"] = module.get_base_layer().weight.detach() + delta
+                own = getattr(module, "parameter_name", "weight")  # experts have several
+                name = f"{n}.{own}".replace("base_layer.", "")
+                state[name] = state[name] + module.get_delta_weight(_PEFT_NAME).detach()
         return state
 
     def _config(self, base: Any, names: Collection[str], **more: Any) -> Any:
@@ -164,60 +167,8 @@ def linear_layers(base: Any) -> list[str]:
     ]
 
 
-def _forward(module: Any, x: torch.Tensor) -> torch.Tensor:
-    """What peft computes for a layer with one adapter and no dropout, as one operation."""
-    # peft's own casts the input to fp32, where autocast casts it back, keeps it so for the backward
-    # pass, and scales and adds in the width of the output.
-    if module.merged or module.disable_adapters:
-        return type(module).forward(module, x)  # type: ignore[no-any-return]
-    a, b = (part[_PEFT_NAME].weight for part in (module.lora_A, module.lora_B))
-    layer, scale = module.base_layer, module.scaling[_PEFT_NAME]
-    return _low_rank().apply(x, layer.weight, layer.bias, a, b, scale)  # type: ignore[no-any-return]
+def _product(layer: Any, x: torch.Tensor) -> torch.Tensor:
+    """What a linear layer computes, outside of autocast in the width of the states."""
+    from torch.nn.functional import linear
 
-
-@cache
-def _low_rank() -> Any:
-    """The autograd function; torch is imported on first use."""
-    import torch
-
-    class LowRank(torch.autograd.Function):
-        @staticmethod
-        def forward(
-            ctx: Any,
-            x: torch.Tensor,
-            weight: torch.Tensor,
-            bias: torch.Tensor | None,
-            a: torch.Tensor,
-            b: torch.Tensor,
-            scale: float,
-        ) -> torch.Tensor:
-            device, dtype = x.device.type, multiplied_in(x)
-            ctx.scale, ctx.dtype = scale, x.dtype
-            rows = x.flatten(0, -2).to(dtype)
-            with torch.autocast(device, enabled=False):
-                weight, a, b = (matrix.to(dtype) for matrix in (weight, a, b))
-                low = (rows @ a.T).mul_(scale)
-                # what is returned is no view, as some models change it in place
-                out = rows.new_empty(*x.shape[:-1], len(weight))
-                flat = out.view(len(rows), -1)
-                if bias is None:
-                    torch.mm(rows, weight.T, out=flat)
-                else:
-                    torch.addmm(bias.to(dtype), rows, weight.T, out=flat)
-                flat.addmm_(low, b.T)
-            ctx.save_for_backward(rows, low, weight, a, b)
-            return out
-
-        @staticmethod
-        def backward(ctx: Any, *upstream: torch.Tensor) -> tuple[Any, ...]:
-            rows, low, weight, a, b = ctx.saved_tensors
-            g = upstream[0].flatten(0, -2).to(rows.dtype)
-            of_low = (g @ b).mul_(ctx.scale)
-            of_x = None
-            if ctx.needs_input_grad[0]:
-                of_x = (g @ weight).addmm_(of_low, a)
-                of_x = of_x.view(*upstream[0].shape[:-1], -1).to(ctx.dtype)
-            of_a, of_b = (of_low.T @ rows).float(), (g.T @ low).float()
-            return of_x, None, None, of_a, of_b, None
-
-    return LowRank
+    return linear(x, layer.weight.to(multiplied_in(x)), layer.bias)

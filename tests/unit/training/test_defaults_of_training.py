@@ -7,13 +7,13 @@ import pytest
 
 from corpusfit.core.errors import UsageError
 from corpusfit.training.api import ADAPT, build_plan
-from corpusfit.training.plan import AdaptPlan, TrainPlan
-from corpusfit.training.presets import (
+from corpusfit.training.defaults import (
     Size,
     length_of,
     resolve_training,
     task_phase,
 )
+from corpusfit.training.plan import AdaptPlan, TrainPlan
 
 HERE = Size(
     tokens=1_000_000, rows=8_000, texts=32_000, parameters=110_000_000, max_length=512, device="cpu"
