@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.types import buffers, text_array
-from corpusfit.kernels.canonical import composed
+from corpusfit.kernels.word_form import composed
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import grams_of
 from corpusfit.kernels.tokens import tokenise

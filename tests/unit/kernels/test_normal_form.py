@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusfit.kernels.canonical import composed
+from corpusfit.kernels.word_form import composed
 from corpusfit.kernels.normal_form import normalized
 from corpusfit.text.same_text import exact_key, folded
 

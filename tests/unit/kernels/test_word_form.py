@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from corpusfit.core.types import buffers, text_array
-from corpusfit.kernels import canonical
+from corpusfit.kernels import word_form
 
 CHARACTERS = [
     chr(code)
@@ -24,7 +24,7 @@ WRITTEN = [
 
 
 def composed(texts):
-    data, offsets = canonical.composed(*buffers(text_array(texts)))
+    data, offsets = word_form.composed(*buffers(text_array(texts)))
     return [bytes(data[a:b]).decode() for a, b in pairwise(offsets)]
 
 
@@ -54,14 +54,14 @@ def test_texts_in_nfc_are_neither_copied_nor_looked_at(monkeypatch):
         "tòa án",
     ]
     data, offsets = buffers(text_array(texts))
-    monkeypatch.setattr(canonical, "normalized", None)
-    same = canonical.composed(data, offsets)
+    monkeypatch.setattr(word_form, "normalized", None)
+    same = word_form.composed(data, offsets)
     assert same[0] is data
     assert same[1] is offsets
 
 
 def test_a_part_of_an_array_has_its_own_offsets():
     texts = text_array(["e\u0301", "a\u0302 b", "c"])[1:]
-    data, offsets = canonical.composed(*buffers(texts))
+    data, offsets = word_form.composed(*buffers(texts))
     assert np.diff(offsets).tolist() == [4, 1]
     assert bytes(data[offsets[0] : offsets[-1]]).decode() == "\xe2 bc"
