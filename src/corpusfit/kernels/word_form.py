@@ -1,150 +1,394 @@
-"""Texts in Unicode's form NFC, so that a letter with its marks is one word however it is stored.
+"""The form in which words are compared, so that a word is one word however it is stored.
 
-What: finds the texts that are not in NFC, by their bytes; only these become Python's strings.
-Why: files of macOS, text of PDFs and some keyboards store "ệ" as a letter and one or two marks, and
-the forms are different bytes. A text is another one in NFC only if it has a character that NFC
-replaces, one that joins the characters before, or marks in another order than Unicode's; of most
-European text one pass at memory speed shows that it has none.
-Trade-off: symbols and marks from U+2000 to U+2FFF are no reason to look at a text, as quotes and
-dashes are among them (the signs of Kelvin, Ohm and Ångström have letters as lower case).
-Reference: Unicode Standard Annex 15, sections 4 and 9 (composition; quick check).
+What: Unicode's form NFKC for letters and digits, without the characters that are defined to be
+invisible (Default_Ignorable_Code_Point: soft hyphens, joiners, variation selectors, byte order
+marks) and without the stroke that stretches Arabic words. `word_form` makes it of one text;
+`word_forms` of many at once, by their bytes, and looks only at characters that may change.
+Why: PDFs, e-books, OCR and Japanese text have ligatures, full-width and mathematical letters and
+soft hyphens inside words; macOS and some keyboards store "ệ" as a letter and one or two marks.
+What is not NFKC:
+- Signs and spaces stay, as they are no part of a word; so do signs for several letters, which stand
+  beside words (™, №, ㎏). A sign that is one letter is that letter (ⓐ, the radical ⼀).
+- Numbers other than plain digits stay (², ½, ①): 10² is not 102.
+- The zero-width space stays between letters of scripts without spaces, such as Khmer and Thai,
+  where it separates words. Elsewhere it allows a line to break, and is nothing.
+- The zero-width joiner stays before a symbol, as an emoji is not its parts. Between letters, both
+  joiners only shape them: no word of Persian, Hindi or Sinhala ends at one (Unicode Standard
+  Annex 29), and many are typed without.
+- Thai's and Lao's AM stays one letter: nearly all texts have it. Its parts are joined to it.
+Trade-off: Persian words that only a joiner tells apart are one word.
+Reference: Unicode Standard Annex 15, sections 4 and 9 (composition; quick check); The Unicode
+Standard, section 5.21 (ignorable characters).
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from typing import Any, NamedTuple
-from unicodedata import combining, decomposition, is_normalized
+from unicodedata import category, combining, decomposition, is_normalized, name
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.kernels.normal_form import normalized
+from corpusfit.kernels.characters import KIND_SHIFT, SIGN, SOLO, UNSPACED, table
+from corpusfit.kernels.machine_words import HIGH, bytes_before, load, store, twice
+from corpusfit.kernels.normal_form import Form, normalized
 from corpusfit.kernels.tokens import character
 
 _END = 0x30000
-_REPLACED, _JOINS, _HANGUL, _MARK = 1, 2, 3, 4
+# without ideographs, syllables of Hangul and surrogates
+_DECOMPOSABLE = (
+    *(range(0xA0, 0x3400), range(0xA000, 0xAC00), range(0xF900, 0x20000), range(0x2F800, _END)),
+)
+_GROWTH = 11  # bytes of the longest form for each of its character
+_IGNORED = 0xE0  # tags and variation selectors: all characters from 0xE0000 to 0xE0FFF
+_IGNORABLE = (
+    *(range(0xAD, 0xAE), range(0x34F, 0x350), range(0x61C, 0x61D), range(0x640, 0x641)),
+    *(range(0x115F, 0x1161), range(0x17B4, 0x17B6), range(0x180B, 0x1810), range(0x200B, 0x2010)),
+    *(range(0x202A, 0x202F), range(0x2060, 0x2070), range(0x3164, 0x3165), range(0xFE00, 0xFE10)),
+    *(range(0xFEFF, 0xFF00), range(0xFFA0, 0xFFA1), range(0xFFF0, 0xFFF9)),
+    *(range(0x1BCA0, 0x1BCA4), range(0x1D173, 0x1D17B), range(_IGNORED << 12, _IGNORED + 1 << 12)),
+)
+_SPACE, _JOINER = 0x200B, 0x200D  # ignorable by what is next to them
+_AM = (0xE33, 0xEB3)
+_AM_PARTS = re.compile("[\u0e4d\u0ecd]([\u0e48-\u0e4b\u0ec8-\u0ecb]?)([\u0e32\u0eb2])")
+_NIKHAHIT = (0xE4D, 0xECD)
 _HANGUL_PARTS = ((0x1161, 0x1176), (0x11A8, 0x11C3))  # vowels, ends
+
+# why a character may change its text: see `_Watched`
+_HAS_FORM, _BY_NEIGHBORS, _COMPOSES, _JOINS, _MARK = 1, 2, 3, 4, 5
+# what is next to an ignorable character that stays
+_OF_UNSPACED, _SYMBOL = 1, 2
+# what is to be done with a text: its characters replaced one by one, or `word_form`
+_REPLACE, _COMPOSE = 1, 2
+
+
+def _changed_by(form: Form) -> Iterator[tuple[str, str]]:
+    """The characters that are others in a form, and what they are there."""
+    chars = [*map(chr, chain.from_iterable(_DECOMPOSABLE))]
+    others = normalized("\n".join(chars), form).split("\n")
+    return (pair for pair in zip(chars, others, strict=True) if pair[0] != pair[1])
+
+
+@cache
+def _forms() -> dict[int, str]:
+    """The forms of characters that have another, by code point."""
+    forms: dict[int, str] = dict.fromkeys(chain.from_iterable(_IGNORABLE), "")
+    for code in (_SPACE, _JOINER):
+        del forms[code]
+    for char, other in _changed_by("NFKC"):
+        if ord(char) in forms or ord(char) in _AM or normalized(char) == other:
+            continue
+        kind = category(char)
+        in_word = kind[0] in "LM" or kind in ("Nd", "Nl", "Pc")
+        if in_word or (kind[0] == "S" and len(other) == 1 and other.isalpha()):
+            # of Arabic marks NFKC makes marks behind a space or a stroke
+            forms[ord(char)] = other.strip().replace("\u0640", "")
+    return forms
+
+
+@cache
+def _sides() -> NDArray[np.uint8]:
+    """uint8 [_END]: which characters are of scripts without spaces, and which are symbols."""
+    sides = np.zeros(_END, np.uint8)
+    kinds = table() >> KIND_SHIFT
+    for code in np.flatnonzero(kinds == SOLO).tolist():
+        if name(chr(code)).startswith(UNSPACED):
+            sides[code] = _OF_UNSPACED
+    for code in np.flatnonzero(kinds == SIGN).tolist():
+        if category(chr(code))[0] == "S" and code not in _forms():
+            sides[code] = _SYMBOL
+    return sides
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """A character for which a text is looked at, and those that go beside their neighbors."""
+    unspaced, symbols = (
+        "".join(re.escape(chr(code)) for code in np.flatnonzero(_sides() == side).tolist())
+        for side in (_OF_UNSPACED, _SYMBOL)
+    )
+    watched = sorted({*_forms(), _SPACE, _JOINER, *_NIKHAHIT})
+    few = "".join(chr(code) for code in watched if code < 0x10000)
+    return (
+        # all of plane 1, as a pattern is slow with several ranges of it
+        re.compile(f"[{few}\U00010000-\U0001ffff\U000e0000-\U000e0fff]"),
+        re.compile(f"\u200b(?:(?<![{unspaced}]\u200b)|(?![{unspaced}]))|\u200d(?![{symbols}])"),
+    )
+
+
+_ASCII = bytes(range(128))
+
+
+def beyond_ascii(text: str) -> str:
+    """The characters of a text that are not ASCII, in which patterns search faster."""
+    data = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+    return data.decode("utf-8", "surrogatepass")
+
+
+def word_form(text: str) -> str:
+    """A text in the form in which words are compared; see the module."""
+    if text.isascii():
+        return text
+    watched, ignored = _patterns()
+    if watched.search(beyond_ascii(text)):
+        text = ignored.sub("", text).translate(_forms())
+        text = _AM_PARTS.sub(lambda parts: parts[1] + chr(ord(parts[2]) + 1), text)
+    return normalized(text)
 
 
 class _Watched(NamedTuple):
-    """The characters by which a text may be another one in NFC."""
+    """The characters by which a text may be another one in its form."""
 
     kind: NDArray[np.uint8]  # [_END], one of those above, or 0
     order: NDArray[np.uint8]  # [_END], the class by which marks are ordered; 0 is no mark
+    side: NDArray[np.uint8]  # [_END], see `_sides`
     joined: NDArray[np.int64]  # sorted: first << 21 | second, of pairs that are others in NFC
     leads: NDArray[np.bool_]  # [65536], whether the first two bytes are those of a watched one
+    place: NDArray[np.int32]  # [_END + 1], where a character's form begins in `forms`
+    forms: NDArray[np.uint8]  # the bytes of the forms, in the order of the characters
 
 
 @cache
 def _watched() -> _Watched:
-    order = np.array([combining(chr(code)) for code in range(_END)], np.uint8)
+    order = np.zeros(_END, np.uint8)
+    marks = np.array([combining(chr(code)) for code in range(0x20000)], np.uint8)
+    order[: len(marks)] = marks
     kind = np.where(order > 0, _MARK, 0).astype(np.uint8)
     joined, letters = [], []
-    for code in range(0xC0, _END):
-        parts = decomposition(chr(code)).split()
-        if not parts or parts[0].startswith("<"):  # compatibility, which NFC leaves as it is
-            continue
-        if is_normalized("NFC", chr(code)):
-            first, second = (int(part, 16) for part in parts)
+    for char, _ in _changed_by("NFD"):
+        if is_normalized("NFC", char):
+            first, second = (int(part, 16) for part in decomposition(char).split())
             kind[second] = _JOINS
             joined.append(first << 21 | second)
-            letters.append(code)
+            letters.append(ord(char))
         else:
-            kind[code] = _REPLACED
+            kind[ord(char)] = _COMPOSES
     # "â" and a dot below are "ậ", although its parts are "ạ" and a circumflex
+    joining = np.flatnonzero((kind == _JOINS) & (order > 0)).tolist()
     joined += [
         letter << 21 | mark
         for letter in letters
-        for mark in np.flatnonzero((kind == _JOINS) & (order > 0)).tolist()
+        for mark in joining
         if not is_normalized("NFC", chr(letter) + chr(mark))
     ]
     for begin, end in _HANGUL_PARTS:
-        kind[begin:end] = _HANGUL
-    kind[0x2000:0x3000] = 0
+        kind[begin:end] = _COMPOSES
+    kind[[*_NIKHAHIT]] = _COMPOSES
+    kind[[_SPACE, _JOINER]] = _BY_NEIGHBORS
+    forms = {code: form.encode() for code, form in sorted(_forms().items()) if code < _END}
+    kind[[*forms]] = _HAS_FORM
+    lengths = np.zeros(_END + 1, np.int32)
+    lengths[[code + 1 for code in forms]] = [*map(len, forms.values())]
     leads = np.zeros(1 << 16, bool)
-    for code in np.flatnonzero(kind).tolist():
+    for code in [*np.flatnonzero(kind).tolist(), _IGNORED << 12]:
         if not 0xD800 <= code < 0xE000:
             one, two = chr(code).encode()[:2]
             leads[one << 8 | two] = True
-    return _Watched(kind, order, np.unique(np.array(joined, np.int64)), leads)
+    flat = np.frombuffer(b"".join(forms.values()), np.uint8)
+    pairs = np.unique(np.array(joined, np.int64))
+    return _Watched(kind, order, _sides(), pairs, leads, np.cumsum(lengths, dtype=np.int32), flat)
 
 
 @njit(cache=True, nogil=True)
-def _has_lead(data: NDArray[np.uint8]) -> bool:
-    """Whether a byte may begin a watched character, which most European text lacks."""
-    for begin in range(0, len(data), 1 << 14):
-        found = False
-        for byte in data[begin : begin + (1 << 14)]:  # no branch, so that it is vectorized
-            # not Latin, not most of Greek and Cyrillic (0xCF to 0xD1), and not U+2000 to U+2FFF
-            found |= (byte >= 0xCC) & ((byte < 0xCF) | (byte > 0xD1)) & (byte != 0xE2)
-        if found:
-            return True
-    return False
+def _beyond_ascii(data: NDArray[np.uint8], i: int, end: int) -> int:
+    """The first byte from i on that is not ASCII; `end` for none."""
+    if i + 8 <= end:
+        x = load(data, i) & HIGH
+        if x:
+            return i + bytes_before(x)
+        i += 8
+    while i + 64 <= end:
+        x = load(data, i)
+        for j in range(8, 64, 8):
+            x |= load(data, i + j)
+        if x & HIGH:
+            break
+        i += 64
+    while i + 8 <= end:
+        x = load(data, i) & HIGH
+        if x:
+            return i + bytes_before(x)
+        i += 8
+    while i < end and data[i] < 0x80:
+        i += 1
+    return i
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _of(values: NDArray[np.uint8], code: int) -> Any:
+    """What a table says of a character."""
+    return values[code] if code < len(values) else 0
 
 
 @njit(cache=True, nogil=True)
-def _suspects(
-    data: NDArray[np.uint8],
-    offsets: NDArray[np.int64],
-    kind: NDArray[np.uint8],
-    order: NDArray[np.uint8],
-    joined: NDArray[np.int64],
-    leads: NDArray[np.bool_],
-) -> NDArray[np.bool_]:
-    """Of each text [n], whether a character is replaced, joined, or a mark in another order."""
-    found = np.zeros(len(offsets) - 1, np.bool_)
-    for text in range(len(found)):
-        begin, end = offsets[text], offsets[text + 1]
-        i = begin
-        while i < end and not found[text]:
-            first = np.int64(data[i])
-            if first < 0x80:
-                i += 1
-                continue
-            if leads[first << 8 | data[i + 1]]:
-                code = character(data, i, end)[0]
-                what = kind[code] if code < len(kind) else 0
-                if what in (_REPLACED, _HANGUL):
-                    found[text] = True
-                elif what and i > begin:
-                    j = i - 1
-                    while data[j] & 0xC0 == 0x80:
-                        j -= 1
-                    before = character(data, j, end)[0]
-                    above = order[before] if before < len(order) else 0
-                    if what == _MARK:
-                        found[text] = above > order[code]
-                    else:  # behind a mark it may join the letter before that
+def _before(data: NDArray[np.uint8], i: int, begin: int) -> int:
+    """The character before i in data[begin:i]; 0 for none."""
+    if i == begin:
+        return 0
+    j = i - 1
+    while data[j] & 0xC0 == 0x80:
+        j -= 1
+    return int(character(data, j, i)[0])
+
+
+@njit(cache=True, nogil=True)
+def _ignored(
+    data: NDArray[np.uint8], i: int, begin: int, end: int, code: int, side: NDArray[np.uint8]
+) -> bool:
+    """Whether the ignorable character at i, of three bytes, is nothing beside its neighbors."""
+    after = _of(side, character(data, i + 3, end)[0]) if i + 3 < end else 0
+    if code == _JOINER:
+        return after != _SYMBOL
+    return after != _OF_UNSPACED or _of(side, _before(data, i, begin)) != _OF_UNSPACED
+
+
+@njit(cache=True, nogil=True)
+def _to_do(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], watched: _Watched
+) -> NDArray[np.uint8]:
+    """What is to be done with each text [n]: `_REPLACE`, `_COMPOSE`, or nothing."""
+    found = np.zeros(len(offsets) - 1, np.uint8)
+    text, last = 0, offsets[-1]
+    i = _beyond_ascii(data, offsets[0], last)
+    while i < last:
+        first = np.int64(data[i])
+        if first < 0x80:
+            i = _beyond_ascii(data, i, last)
+            continue
+        if watched.leads[first << 8 | data[i + 1]]:
+            code = character(data, i, last)[0]
+            what = watched.kind[code] if code < len(watched.kind) else _HAS_FORM
+            if what:
+                while offsets[text + 1] <= i:
+                    text += 1
+                begin, end = offsets[text], offsets[text + 1]
+                if what == _HAS_FORM:
+                    found[text] = _REPLACE
+                elif what == _BY_NEIGHBORS:
+                    found[text] = _REPLACE * _ignored(data, i, begin, end, code, watched.side)
+                elif what == _COMPOSES:
+                    found[text] = _COMPOSE
+                else:
+                    before = _before(data, i, begin)
+                    above = _of(watched.order, before)
+                    composes = above > watched.order[code]
+                    if what == _JOINS:  # behind a mark it may join the letter before that
                         key = before << 21 | code
-                        at = np.searchsorted(joined, key)
-                        joins = at < len(joined) and joined[at] == key
-                        found[text] = joins or above > 0
-            i += 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+                        at = np.searchsorted(watched.joined, key)
+                        joins = at < len(watched.joined) and watched.joined[at] == key
+                        composes = joins or above > 0
+                    found[text] = _COMPOSE * composes
+                if found[text]:
+                    i = end
+                    continue
+        i += 2 if first < 0xE0 else 3 if first < 0xF0 else 4
     return found
 
 
-def composed(data: NDArray[Any], offsets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The bytes and offsets of texts in NFC; the same arrays if all are.
+@njit(cache=True, nogil=True)
+def _write(
+    data: NDArray[np.uint8],
+    begin: int,
+    end: int,
+    out: NDArray[np.uint8],  # with room for `_GROWTH` times the text's bytes, and eight more
+    at: int,
+    watched: _Watched,
+) -> int:
+    """Write one text with the forms of its characters to out[at:]; returns their end."""
+    i = begin
+    while i < end:
+        if i + 8 <= len(data):
+            x = load(data, i)
+            ascii_bytes = min(bytes_before(x & HIGH), end - i)
+            store(out, at, x)  # more than these are written over
+            i += ascii_bytes
+            at += ascii_bytes
+            if ascii_bytes == 8 or i == end:
+                continue
+        code, length = character(data, i, end)
+        what = watched.kind[code] if code < len(watched.kind) else 0
+        if code >> 12 == _IGNORED:
+            pass
+        elif what == _HAS_FORM:
+            for j in range(watched.place[code], watched.place[code + 1]):
+                out[at] = watched.forms[j]
+                at += 1
+        elif what != _BY_NEIGHBORS or not _ignored(data, i, begin, end, code, watched.side):
+            for j in range(i, i + length):
+                out[at] = data[j]
+                at += 1
+        i += length
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _replaced(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], which: NDArray[np.int64], watched: _Watched
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Some texts, int64 [k], with the forms of their characters: bytes and offsets."""
+    out, at = np.empty(1 << 12, np.uint8), 0
+    through = np.zeros(len(which) + 1, np.int64)
+    for number in range(len(which)):
+        begin, end = offsets[which[number]], offsets[which[number] + 1]
+        while at + _GROWTH * (end - begin) + 8 > len(out):
+            out = twice(out)
+        at = through[number + 1] = _write(data, begin, end, out, at, watched)
+    return out[:at], through
+
+
+@njit(cache=True, nogil=True)
+def _with(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    which: NDArray[np.int64],
+    anew: NDArray[np.uint8],
+    through: NDArray[np.int64],
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """All texts, of which those at int64 [k] are others: bytes and offsets."""
+    lengths = offsets[1:] - offsets[:-1]
+    lengths[which] = through[1:] - through[:-1]
+    bounds = np.zeros(len(offsets), np.int64)
+    bounds[1:] = np.cumsum(lengths)
+    out = np.empty(bounds[-1], np.uint8)
+    after = 0  # the first text behind those that are written
+    for number in range(len(which) + 1):
+        text = which[number] if number < len(which) else len(lengths)
+        out[bounds[after] : bounds[text]] = data[offsets[after] : offsets[text]]
+        if number < len(which):
+            out[bounds[text] : bounds[text + 1]] = anew[through[number] : through[number + 1]]
+        after = text + 1
+    return out, bounds
+
+
+def word_forms(data: NDArray[Any], offsets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The bytes and offsets of texts in their `word_form`; the same arrays if all are.
 
     Args:
         data: uint8 [b], UTF-8; text i is `data[offsets[i] : offsets[i + 1]]`.
         offsets: int64 [n + 1].
     """
-    if not _has_lead(data):
+    if _beyond_ascii(data, offsets[0], offsets[-1]) == offsets[-1]:
         return data, offsets
-    changed: dict[int, bytes] = {}
-    for text in np.flatnonzero(_suspects(data, offsets, *_watched())).tolist():
-        spelled = bytes(data[offsets[text] : offsets[text + 1]]).decode()
-        one = normalized(spelled)
-        if one != spelled:
-            changed[text] = one.encode()
-    if not changed:
-        return data, offsets
-    parts, lengths, at = [], np.diff(offsets), offsets[0]
-    for text, anew in changed.items():
-        parts += [bytes(data[at : offsets[text]]), anew]
-        lengths[text], at = len(anew), offsets[text + 1]
-    parts.append(bytes(data[at : offsets[-1]]))
-    return np.frombuffer(b"".join(parts), np.uint8), np.concatenate(([0], np.cumsum(lengths)))
+    watched = _watched()
+    to_do = _to_do(data, offsets, watched)
+    which = np.flatnonzero(to_do == _REPLACE)
+    if len(which):
+        anew = _replaced(data, offsets, which, watched)
+        anew[0].flags.writeable = False  # as all bytes are, or a kernel is compiled twice
+        to_do[which] = _to_do(*anew, watched)
+        data, offsets = _with(data, offsets, which, *anew)
+        data.flags.writeable = False
+    which = np.flatnonzero(to_do == _COMPOSE)
+    if len(which):
+        texts = [word_form(str(data[offsets[i] : offsets[i + 1]], "utf-8")) for i in which]
+        encoded = [text.encode() for text in texts]
+        anew = np.frombuffer(b"".join(encoded), np.uint8)
+        through = np.cumsum([0, *map(len, encoded)])
+        data, offsets = _with(data, offsets, which, anew, through)
+        data.flags.writeable = False
+    return data, offsets

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corpusfit.kernels.word_form import composed
 from corpusfit.kernels.normal_form import normalized
+from corpusfit.kernels.word_form import word_forms
 from corpusfit.text.same_text import exact_key, folded
 
 FORMS = ["NFC", "NFD", "NFKC", "NFKD"]
@@ -48,4 +48,4 @@ def test_what_calls_it_ends_too():
     assert folded(text) == in_order
     assert exact_key(text.encode()) == exact_key(in_order.encode())
     data = np.frombuffer(text.encode(), np.uint8)
-    assert bytes(composed(data, np.array([0, len(data)]))[0]).decode() == in_order
+    assert bytes(word_forms(data, np.array([0, len(data)]))[0]).decode() == in_order
