@@ -20,10 +20,11 @@ from corpusfit.core.errors import (
     raise_machine_fault,
     tokenizing,
 )
-from corpusfit.core.types import Texts, Vectors, buffers, take_texts, text_array
+from corpusfit.core.types import Texts, Vectors, buffers, take_texts, text_array, texts_between
 from corpusfit.embed.contract import Encoder, Progress, digest, file_digest
 from corpusfit.embed.wordpiece import BLOCK, WordPiece, WordTokens
 from corpusfit.kernels.pieces import means
+from corpusfit.kernels.word_form import word_forms
 
 PACKAGED = Path(__file__).parent / "static_model"
 """The model of the embedder `static`: all-MiniLM-L6-v2 distilled, in 8 bits
@@ -61,8 +62,10 @@ class StaticEncoder(Encoder):
     def encode(self, texts: Sequence[str] | Texts, on_progress: Progress | None = None) -> Vectors:
         """One embedding per text; zeros if no token is known; see `Encoder.encode`."""
         array = texts if isinstance(texts, pa.LargeStringArray) else text_array(texts)
+        data, offsets = word_forms(*buffers(array))
+        array = texts_between(offsets, data)
         embeddings = np.empty((len(array), self.dim), dtype=np.float32)
-        for start, end in _blocks(buffers(array)[1]):
+        for start, end in _blocks(offsets):
             embeddings[start:end] = self._encode(array[start:end])
             if on_progress is not None:
                 on_progress(end - start)
@@ -110,8 +113,8 @@ def static_fingerprint(folder: Path) -> str:
             "with model2vec's save_pretrained."
         )
     files = [*weights, *sorted(folder.rglob("tokenizer.json")), *folder.glob("config.json")]
-    # 2: without a limit of tokens
-    kind = "static 1" if (folder / _WEIGHTS).is_file() else "static 2"
+    # 4: without a limit of tokens; 1 and 2 were of texts as they are written
+    kind = "static 3" if (folder / _WEIGHTS).is_file() else "static 4"
     return digest({"kind": kind, "files": [file_digest(p) for p in files]})
 
 
