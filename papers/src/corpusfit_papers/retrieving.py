@@ -22,9 +22,9 @@ from corpusfit.contracts import (
     bootstrap_scores,
     compare,
     holm,
-    normalized,
     open_encoder,
     read_pairs,
+    word_form,
 )
 
 _ALLOWED = (
@@ -96,7 +96,7 @@ class UniqueSentences:
 
 def deduplicate(texts: Sequence[str]) -> UniqueSentences:
     """Deduplicate n sentences; one in two Unicode forms is one."""
-    forms = [normalized(text) for text in texts]
+    forms = [word_form(text) for text in texts]
     first = dict(zip(reversed(forms), reversed(texts), strict=True))
     numbers = {form: number for number, form in enumerate(dict.fromkeys(forms))}
     places = [numbers[form] for form in forms]

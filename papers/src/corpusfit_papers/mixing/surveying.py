@@ -18,7 +18,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from corpusfit import Plan
-from corpusfit.contracts import EmbedPlan, UsageError, normalized, place_keys, write_bytes
+from corpusfit.contracts import EmbedPlan, UsageError, place_keys, word_form, write_bytes
 from corpusfit.core.artifacts import is_local, names_in, read_arrays, remove, write_arrays
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import EmptyInputError
@@ -179,7 +179,7 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
         pages = np.zeros(len(used), np.uint64)  # 0 for none
         if source.page:
             for i, document in enumerate(documents[i] for i in used.tolist()):
-                name = "" if document.id is None else normalized(str(document.id).strip())
+                name = "" if document.id is None else word_form(str(document.id).strip())
                 pages[i] = xxhash.xxh3_64_intdigest(name.encode()) | 1 if name else 0
         others = Counter(code or "unknown" for code in languages if code not in self.languages)
         counts["in_other_languages"] = others.total()
