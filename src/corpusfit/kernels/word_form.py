@@ -34,36 +34,36 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.kernels.characters import KIND_SHIFT, SIGN, SOLO, UNSPACED, table
-from corpusfit.kernels.machine_words import HIGH, bytes_before, load, store, twice
+from corpusfit.kernels.characters import KIND_SHIFT, LAST, SIGN, SOLO, UNSPACED, table
+from corpusfit.kernels.machine_words import HIGH, bytes_before, load, store
 from corpusfit.kernels.normal_form import Form, normalized
 from corpusfit.kernels.tokens import character
 
-_END = 0x30000
+_END = 0x110000
 # without ideographs, syllables of Hangul and surrogates
 _DECOMPOSABLE = (
-    *(range(0xA0, 0x3400), range(0xA000, 0xAC00), range(0xF900, 0x20000), range(0x2F800, _END)),
+    *(range(0xA0, 0x3400), range(0xA000, 0xAC00), range(0xF900, 0x20000), range(0x2F800, 0x2FA20)),
 )
-_GROWTH = 11  # bytes of the longest form for each of its character
-_IGNORED = 0xE0  # tags and variation selectors: all characters from 0xE0000 to 0xE0FFF
+# Default_Ignorable_Code_Point without the two below, and the Arabic stroke; first to last
 _IGNORABLE = (
-    *(range(0xAD, 0xAE), range(0x34F, 0x350), range(0x61C, 0x61D), range(0x640, 0x641)),
-    *(range(0x115F, 0x1161), range(0x17B4, 0x17B6), range(0x180B, 0x1810), range(0x200B, 0x2010)),
-    *(range(0x202A, 0x202F), range(0x2060, 0x2070), range(0x3164, 0x3165), range(0xFE00, 0xFE10)),
-    *(range(0xFEFF, 0xFF00), range(0xFFA0, 0xFFA1), range(0xFFF0, 0xFFF9)),
-    *(range(0x1BCA0, 0x1BCA4), range(0x1D173, 0x1D17B), range(_IGNORED << 12, _IGNORED + 1 << 12)),
+    *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x640, 0x640), (0x115F, 0x1160)),
+    *((0x17B4, 0x17B5), (0x180B, 0x180F), (0x200C, 0x200C), (0x200E, 0x200F), (0x202A, 0x202E)),
+    *((0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0)),
+    *((0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
 )
-_SPACE, _JOINER = 0x200B, 0x200D  # ignorable by what is next to them
+_SPACE, _JOINER = 0x200B, 0x200D
 _AM = (0xE33, 0xEB3)
+_NIKHAHIT = [0xE4D, 0xECD]  # which is joined to AM, also before a tone
 _AM_PARTS = re.compile("[\u0e4d\u0ecd]([\u0e48-\u0e4b\u0ec8-\u0ecb]?)([\u0e32\u0eb2])")
-_NIKHAHIT = (0xE4D, 0xECD)
 _HANGUL_PARTS = ((0x1161, 0x1176), (0x11A8, 0x11C3))  # vowels, ends
+_ONE = np.uint64(1)
+_GROWTH = 11  # bytes of the longest form for each of its character
 
 # why a character may change its text: see `_Watched`
 _HAS_FORM, _BY_NEIGHBORS, _COMPOSES, _JOINS, _MARK = 1, 2, 3, 4, 5
-# what is next to an ignorable character that stays
+# what is beside a zero-width space and a joiner that stay
 _OF_UNSPACED, _SYMBOL = 1, 2
-# what is to be done with a text: its characters replaced one by one, or `word_form`
+# what is to be done with a text: its characters are replaced one by one, or `word_form` makes it
 _REPLACE, _COMPOSE = 1, 2
 
 
@@ -77,9 +77,7 @@ def _changed_by(form: Form) -> Iterator[tuple[str, str]]:
 @cache
 def _forms() -> dict[int, str]:
     """The forms of characters that have another, by code point."""
-    forms: dict[int, str] = dict.fromkeys(chain.from_iterable(_IGNORABLE), "")
-    for code in (_SPACE, _JOINER):
-        del forms[code]
+    forms = {code: "" for first, last in _IGNORABLE for code in range(first, last + 1)}
     for char, other in _changed_by("NFKC"):
         if ord(char) in forms or ord(char) in _AM or normalized(char) == other:
             continue
@@ -155,10 +153,9 @@ class _Watched(NamedTuple):
 
 @cache
 def _watched() -> _Watched:
-    order = np.zeros(_END, np.uint8)
-    marks = np.array([combining(chr(code)) for code in range(0x20000)], np.uint8)
-    order[: len(marks)] = marks
-    kind = np.where(order > 0, _MARK, 0).astype(np.uint8)
+    order, kind = np.zeros((2, _END), np.uint8)
+    order[:LAST] = [combining(chr(code)) for code in range(LAST)]
+    kind[order > 0] = _MARK
     joined, letters = [], []
     for char, _ in _changed_by("NFD"):
         if is_normalized("NFC", char):
@@ -178,115 +175,115 @@ def _watched() -> _Watched:
     ]
     for begin, end in _HANGUL_PARTS:
         kind[begin:end] = _COMPOSES
-    kind[[*_NIKHAHIT]] = _COMPOSES
+    kind[_NIKHAHIT] = _COMPOSES
     kind[[_SPACE, _JOINER]] = _BY_NEIGHBORS
-    forms = {code: form.encode() for code, form in sorted(_forms().items()) if code < _END}
-    kind[[*forms]] = _HAS_FORM
-    lengths = np.zeros(_END + 1, np.int32)
-    lengths[[code + 1 for code in forms]] = [*map(len, forms.values())]
+    forms = {code: form.encode() for code, form in sorted(_forms().items())}
+    codes = np.array([*forms])
+    kind[codes] = _HAS_FORM
+    place = np.zeros(_END + 1, np.int32)
+    place[codes + 1] = [*map(len, forms.values())]
     leads = np.zeros(1 << 16, bool)
-    for code in [*np.flatnonzero(kind).tolist(), _IGNORED << 12]:
-        if not 0xD800 <= code < 0xE000:
-            one, two = chr(code).encode()[:2]
-            leads[one << 8 | two] = True
-    flat = np.frombuffer(b"".join(forms.values()), np.uint8)
-    pairs = np.unique(np.array(joined, np.int64))
-    return _Watched(kind, order, _sides(), pairs, leads, np.cumsum(lengths, dtype=np.int32), flat)
-
-
-@njit(cache=True, nogil=True)
-def _beyond_ascii(data: NDArray[np.uint8], i: int, end: int) -> int:
-    """The first byte from i on that is not ASCII; `end` for none."""
-    if i + 8 <= end:
-        x = load(data, i) & HIGH
-        if x:
-            return i + bytes_before(x)
-        i += 8
-    while i + 64 <= end:
-        x = load(data, i)
-        for j in range(8, 64, 8):
-            x |= load(data, i + j)
-        if x & HIGH:
-            break
-        i += 64
-    while i + 8 <= end:
-        x = load(data, i) & HIGH
-        if x:
-            return i + bytes_before(x)
-        i += 8
-    while i < end and data[i] < 0x80:
-        i += 1
-    return i
+    for char in map(chr, np.flatnonzero(kind).tolist()):
+        one, two = char.encode()[:2]
+        leads[one << 8 | two] = True
+    return _Watched(
+        kind,
+        order,
+        _sides(),
+        np.unique(np.array(joined, np.int64)),
+        leads,
+        np.cumsum(place, dtype=np.int32),
+        np.frombuffer(b"".join(forms.values()), np.uint8),
+    )
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _of(values: NDArray[np.uint8], code: int) -> Any:
-    """What a table says of a character."""
-    return values[code] if code < len(values) else 0
+def _is_ascii_block(data: NDArray[np.uint8], i: int) -> bool:
+    """Whether the 64 bytes from i on are ASCII."""
+    x = load(data, i)
+    for j in range(8, 64, 8):
+        x |= load(data, i + j)
+    return bool(x & HIGH == 0)
+
+
+@njit(cache=True, nogil=True)
+def _is_ascii(data: NDArray[np.uint8], i: int, end: int) -> bool:
+    """Whether data[i:end] is ASCII."""
+    while i + 64 <= end and _is_ascii_block(data, i):
+        i += 64
+    while i < end and data[i] < 0x80:
+        i += 1
+    return i == end
 
 
 @njit(cache=True, nogil=True)
 def _before(data: NDArray[np.uint8], i: int, begin: int) -> int:
     """The character before i in data[begin:i]; 0 for none."""
-    if i == begin:
-        return 0
     j = i - 1
-    while data[j] & 0xC0 == 0x80:
+    while j > begin and data[j] & 0xC0 == 0x80:
         j -= 1
-    return int(character(data, j, i)[0])
+    return character(data, j, i)[0] if i > begin else 0
 
 
 @njit(cache=True, nogil=True)
 def _ignored(
     data: NDArray[np.uint8], i: int, begin: int, end: int, code: int, side: NDArray[np.uint8]
 ) -> bool:
-    """Whether the ignorable character at i, of three bytes, is nothing beside its neighbors."""
-    after = _of(side, character(data, i + 3, end)[0]) if i + 3 < end else 0
+    """Whether a zero-width space or joiner at i, of three bytes, is nothing in data[begin:end]."""
+    after = side[character(data, i + 3, end)[0]] if i + 3 < end else 0
     if code == _JOINER:
-        return after != _SYMBOL
-    return after != _OF_UNSPACED or _of(side, _before(data, i, begin)) != _OF_UNSPACED
+        return bool(after != _SYMBOL)
+    return bool(after != _OF_UNSPACED or side[_before(data, i, begin)] != _OF_UNSPACED)
+
+
+@njit(cache=True, nogil=True)
+def _needs(data: NDArray[np.uint8], i: int, begin: int, end: int, watched: _Watched) -> int:
+    """What a watched character at i needs beside others in data[begin:end]; see `_to_do`."""
+    code = character(data, i, end)[0]
+    what = watched.kind[code]
+    if what == _HAS_FORM:
+        return _REPLACE
+    if what == _BY_NEIGHBORS:
+        return _REPLACE if _ignored(data, i, begin, end, code, watched.side) else 0
+    if what == _COMPOSES:
+        return _COMPOSE
+    before = _before(data, i, begin)
+    above = watched.order[before]
+    composes = above > watched.order[code]
+    if what == _JOINS:  # behind a mark it may join the letter before that
+        key = before << 21 | code
+        at = np.searchsorted(watched.joined, key)
+        composes = above > 0 or (at < len(watched.joined) and watched.joined[at] == key)
+    return _COMPOSE if composes else 0
 
 
 @njit(cache=True, nogil=True)
 def _to_do(
-    data: NDArray[np.uint8], offsets: NDArray[np.int64], watched: _Watched
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    asked: NDArray[np.bool_],  # [n], the texts that are looked at
+    watched: _Watched,
 ) -> NDArray[np.uint8]:
     """What is to be done with each text [n]: `_REPLACE`, `_COMPOSE`, or nothing."""
-    found = np.zeros(len(offsets) - 1, np.uint8)
-    text, last = 0, offsets[-1]
-    i = _beyond_ascii(data, offsets[0], last)
-    while i < last:
-        first = np.int64(data[i])
-        if first < 0x80:
-            i = _beyond_ascii(data, i, last)
-            continue
-        if watched.leads[first << 8 | data[i + 1]]:
-            code = character(data, i, last)[0]
-            what = watched.kind[code] if code < len(watched.kind) else _HAS_FORM
-            if what:
-                while offsets[text + 1] <= i:
-                    text += 1
-                begin, end = offsets[text], offsets[text + 1]
-                if what == _HAS_FORM:
-                    found[text] = _REPLACE
-                elif what == _BY_NEIGHBORS:
-                    found[text] = _REPLACE * _ignored(data, i, begin, end, code, watched.side)
-                elif what == _COMPOSES:
-                    found[text] = _COMPOSE
-                else:
-                    before = _before(data, i, begin)
-                    above = _of(watched.order, before)
-                    composes = above > watched.order[code]
-                    if what == _JOINS:  # behind a mark it may join the letter before that
-                        key = before << 21 | code
-                        at = np.searchsorted(watched.joined, key)
-                        joins = at < len(watched.joined) and watched.joined[at] == key
-                        composes = joins or above > 0
-                    found[text] = _COMPOSE * composes
-                if found[text]:
-                    i = end
-                    continue
-        i += 2 if first < 0xE0 else 3 if first < 0xF0 else 4
+    found = np.zeros(len(asked), np.uint8)
+    for text in np.flatnonzero(asked):
+        begin, end = offsets[text], offsets[text + 1]
+        i = begin
+        while i < end and not found[text]:
+            stop = min(i + 64, end)
+            if stop == i + 64 and _is_ascii_block(data, i):
+                i = stop
+            while i < stop:
+                others = load(data, i) & HIGH if i + 8 <= len(data) else HIGH
+                while others and not found[text]:
+                    j = i + bytes_before(others)
+                    others &= others - _ONE
+                    # only the first byte of a character
+                    if j < end and data[j] >= 0xC0:
+                        may_change = watched.leads[np.int64(data[j]) << 8 | data[j + 1]]
+                        if may_change and watched.kind[character(data, j, end)[0]]:
+                            found[text] = _needs(data, j, begin, end, watched)
+                i += 8
     return found
 
 
@@ -304,17 +301,15 @@ def _write(
     while i < end:
         if i + 8 <= len(data):
             x = load(data, i)
-            ascii_bytes = min(bytes_before(x & HIGH), end - i)
-            store(out, at, x)  # more than these are written over
-            i += ascii_bytes
-            at += ascii_bytes
-            if ascii_bytes == 8 or i == end:
+            store(out, at, x)  # what is not ASCII is written over
+            plain = min(bytes_before(x & HIGH), end - i)
+            i += plain
+            at += plain
+            if plain == 8 or i == end:
                 continue
         code, length = character(data, i, end)
-        what = watched.kind[code] if code < len(watched.kind) else 0
-        if code >> 12 == _IGNORED:
-            pass
-        elif what == _HAS_FORM:
+        what = watched.kind[code]
+        if what == _HAS_FORM:
             for j in range(watched.place[code], watched.place[code + 1]):
                 out[at] = watched.forms[j]
                 at += 1
@@ -328,41 +323,26 @@ def _write(
 
 @njit(cache=True, nogil=True)
 def _replaced(
-    data: NDArray[np.uint8], offsets: NDArray[np.int64], which: NDArray[np.int64], watched: _Watched
-) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Some texts, int64 [k], with the forms of their characters: bytes and offsets."""
-    out, at = np.empty(1 << 12, np.uint8), 0
-    through = np.zeros(len(which) + 1, np.int64)
-    for number in range(len(which)):
-        begin, end = offsets[which[number]], offsets[which[number] + 1]
-        while at + _GROWTH * (end - begin) + 8 > len(out):
-            out = twice(out)
-        at = through[number + 1] = _write(data, begin, end, out, at, watched)
-    return out[:at], through
-
-
-@njit(cache=True, nogil=True)
-def _with(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
-    which: NDArray[np.int64],
-    anew: NDArray[np.uint8],
-    through: NDArray[np.int64],
+    chosen: NDArray[np.bool_],  # [n]
+    watched: _Watched,
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """All texts, of which those at int64 [k] are others: bytes and offsets."""
-    lengths = offsets[1:] - offsets[:-1]
-    lengths[which] = through[1:] - through[:-1]
+    """Bytes and offsets of n texts, of those chosen with the forms of their characters."""
+    most = 8
+    for text in range(len(chosen)):
+        most += (offsets[text + 1] - offsets[text]) * (_GROWTH if chosen[text] else 1)
+    out, at = np.empty(most, np.uint8), 0
     bounds = np.zeros(len(offsets), np.int64)
-    bounds[1:] = np.cumsum(lengths)
-    out = np.empty(bounds[-1], np.uint8)
-    after = 0  # the first text behind those that are written
-    for number in range(len(which) + 1):
-        text = which[number] if number < len(which) else len(lengths)
-        out[bounds[after] : bounds[text]] = data[offsets[after] : offsets[text]]
-        if number < len(which):
-            out[bounds[text] : bounds[text + 1]] = anew[through[number] : through[number + 1]]
-        after = text + 1
-    return out, bounds
+    for text in range(len(chosen)):
+        begin, end = offsets[text], offsets[text + 1]
+        if chosen[text]:
+            at = _write(data, begin, end, out, at, watched)
+        else:
+            out[at : at + end - begin] = data[begin:end]
+            at += end - begin
+        bounds[text + 1] = at
+    return out[:at], bounds
 
 
 def word_forms(data: NDArray[Any], offsets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -372,23 +352,22 @@ def word_forms(data: NDArray[Any], offsets: NDArray[Any]) -> tuple[NDArray[Any],
         data: uint8 [b], UTF-8; text i is `data[offsets[i] : offsets[i + 1]]`.
         offsets: int64 [n + 1].
     """
-    if _beyond_ascii(data, offsets[0], offsets[-1]) == offsets[-1]:
+    if _is_ascii(data, offsets[0], offsets[-1]):
         return data, offsets
     watched = _watched()
-    to_do = _to_do(data, offsets, watched)
-    which = np.flatnonzero(to_do == _REPLACE)
-    if len(which):
-        anew = _replaced(data, offsets, which, watched)
-        anew[0].flags.writeable = False  # as all bytes are, or a kernel is compiled twice
-        to_do[which] = _to_do(*anew, watched)
-        data, offsets = _with(data, offsets, which, *anew)
-        data.flags.writeable = False
-    which = np.flatnonzero(to_do == _COMPOSE)
-    if len(which):
-        texts = [word_form(str(data[offsets[i] : offsets[i + 1]], "utf-8")) for i in which]
-        encoded = [text.encode() for text in texts]
-        anew = np.frombuffer(b"".join(encoded), np.uint8)
-        through = np.cumsum([0, *map(len, encoded)])
-        data, offsets = _with(data, offsets, which, anew, through)
-        data.flags.writeable = False
-    return data, offsets
+    to_do = _to_do(data, offsets, np.ones(len(offsets) - 1, bool), watched)
+    replaced = to_do == _REPLACE
+    if replaced.any():
+        data, offsets = _replaced(data, offsets, replaced, watched)
+        data.flags.writeable = False  # as all bytes are, or a kernel is compiled twice
+        to_do[replaced] = _to_do(data, offsets, replaced, watched)[replaced]
+    composed = np.flatnonzero(to_do == _COMPOSE).tolist()
+    if not composed:
+        return data, offsets
+    parts, lengths, at = [], np.diff(offsets), offsets[0]
+    for text in composed:
+        form = word_form(str(data[offsets[text] : offsets[text + 1]], "utf-8")).encode()
+        parts += [data[at : offsets[text]].tobytes(), form]
+        lengths[text], at = len(form), offsets[text + 1]
+    parts.append(data[at : offsets[-1]].tobytes())
+    return np.frombuffer(b"".join(parts), np.uint8), np.concatenate(([0], np.cumsum(lengths)))
