@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from corpusfit.kernels.characters import KIND_SHIFT, LAST, SIGN, SOLO, UNSPACED, table
 from corpusfit.kernels.machine_words import HIGH, bytes_before, load, store
 from corpusfit.kernels.normal_form import Form, normalized
-from corpusfit.kernels.tokens import character
+from corpusfit.kernels.tokens import character, utf8
 
 _END = 0x110000
 # without ideographs, syllables of Hangul and surrogates
@@ -60,11 +60,9 @@ _ONE = np.uint64(1)
 _GROWTH = 11  # bytes of the longest form for each of its character
 
 # why a character may change its text: see `_Watched`
-_HAS_FORM, _BY_NEIGHBORS, _COMPOSES, _JOINS, _MARK = 1, 2, 3, 4, 5
+_HAS_FORM, _BY_NEIGHBORS, _HAS_PARTS, _JOINS, _MARK = 1, 2, 3, 4, 5
 # what is beside a zero-width space and a joiner that stay
 _OF_UNSPACED, _SYMBOL = 1, 2
-# what is to be done with a text: its characters are replaced one by one, or `word_form` makes it
-_REPLACE, _COMPOSE = 1, 2
 
 
 def _changed_by(form: Form) -> Iterator[tuple[str, str]]:
@@ -79,13 +77,15 @@ def _forms() -> dict[int, str]:
     """The forms of characters that have another, by code point."""
     forms = {code: "" for first, last in _IGNORABLE for code in range(first, last + 1)}
     for char, other in _changed_by("NFKC"):
-        if ord(char) in forms or ord(char) in _AM or normalized(char) == other:
+        if ord(char) in forms or ord(char) in _AM:
             continue
         kind = category(char)
         in_word = kind[0] in "LM" or kind in ("Nd", "Nl", "Pc")
         if in_word or (kind[0] == "S" and len(other) == 1 and other.isalpha()):
             # of Arabic marks NFKC makes marks behind a space or a stroke
             forms[ord(char)] = other.strip().replace("\u0640", "")
+        elif normalized(char) != char:
+            forms[ord(char)] = normalized(char)
     return forms
 
 
@@ -146,6 +146,7 @@ class _Watched(NamedTuple):
     order: NDArray[np.uint8]  # [_END], the class by which marks are ordered; 0 is no mark
     side: NDArray[np.uint8]  # [_END], see `_sides`
     joined: NDArray[np.int64]  # sorted: first << 21 | second, of pairs that are others in NFC
+    made: NDArray[np.int32]  # the character of each pair, 0 if it is not one of these two
     leads: NDArray[np.bool_]  # [65536], whether the first two bytes are those of a watched one
     place: NDArray[np.int32]  # [_END + 1], where a character's form begins in `forms`
     forms: NDArray[np.uint8]  # the bytes of the forms, in the order of the characters
@@ -156,26 +157,21 @@ def _watched() -> _Watched:
     order, kind = np.zeros((2, _END), np.uint8)
     order[:LAST] = [combining(chr(code)) for code in range(LAST)]
     kind[order > 0] = _MARK
-    joined, letters = [], []
+    joined: dict[int, int] = {}
     for char, _ in _changed_by("NFD"):
         if is_normalized("NFC", char):
             first, second = (int(part, 16) for part in decomposition(char).split())
             kind[second] = _JOINS
-            joined.append(first << 21 | second)
-            letters.append(ord(char))
-        else:
-            kind[ord(char)] = _COMPOSES
+            joined[first << 21 | second] = ord(char)
     # "â" and a dot below are "ậ", although its parts are "ạ" and a circumflex
     joining = np.flatnonzero((kind == _JOINS) & (order > 0)).tolist()
-    joined += [
-        letter << 21 | mark
-        for letter in letters
-        for mark in joining
-        if not is_normalized("NFC", chr(letter) + chr(mark))
-    ]
+    for letter in [*joined.values()]:
+        for mark in joining:
+            if not is_normalized("NFC", chr(letter) + chr(mark)):
+                joined.setdefault(letter << 21 | mark, 0)
     for begin, end in _HANGUL_PARTS:
-        kind[begin:end] = _COMPOSES
-    kind[_NIKHAHIT] = _COMPOSES
+        kind[begin:end] = _HAS_PARTS
+    kind[_NIKHAHIT] = _HAS_PARTS
     kind[[_SPACE, _JOINER]] = _BY_NEIGHBORS
     forms = {code: form.encode() for code, form in sorted(_forms().items())}
     codes = np.array([*forms])
@@ -190,7 +186,8 @@ def _watched() -> _Watched:
         kind,
         order,
         _sides(),
-        np.unique(np.array(joined, np.int64)),
+        np.array(sorted(joined), np.int64),
+        np.array([joined[pair] for pair in sorted(joined)], np.int32),
         leads,
         np.cumsum(place, dtype=np.int32),
         np.frombuffer(b"".join(forms.values()), np.uint8),
@@ -216,6 +213,16 @@ def _is_ascii(data: NDArray[np.uint8], i: int, end: int) -> bool:
     return i == end
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _is_plain(data: NDArray[np.uint8], i: int) -> bool:
+    """Whether no byte of the 64 from i on begins a watched character."""
+    found = False
+    for byte in data[i : i + 64]:  # no branch, so that it is vectorized
+        # most European letters but Greek ones; no byte within a character is above these
+        found |= (byte >= 0xC2) & (byte != 0xC3) & (byte != 0xC8) & (byte != 0xD0) & (byte != 0xD1)
+    return not found
+
+
 @njit(cache=True, nogil=True)
 def _before(data: NDArray[np.uint8], i: int, begin: int) -> int:
     """The character before i in data[begin:i]; 0 for none."""
@@ -237,52 +244,58 @@ def _ignored(
 
 
 @njit(cache=True, nogil=True)
-def _needs(data: NDArray[np.uint8], i: int, begin: int, end: int, watched: _Watched) -> int:
-    """What a watched character at i needs beside others in data[begin:end]; see `_to_do`."""
-    code = character(data, i, end)[0]
-    what = watched.kind[code]
-    if what == _HAS_FORM:
-        return _REPLACE
-    if what == _BY_NEIGHBORS:
-        return _REPLACE if _ignored(data, i, begin, end, code, watched.side) else 0
-    if what == _COMPOSES:
-        return _COMPOSE
-    before = _before(data, i, begin)
-    above = watched.order[before]
-    composes = above > watched.order[code]
-    if what == _JOINS:  # behind a mark it may join the letter before that
-        key = before << 21 | code
-        at = np.searchsorted(watched.joined, key)
-        composes = above > 0 or (at < len(watched.joined) and watched.joined[at] == key)
-    return _COMPOSE if composes else 0
+def _made(first: int, second: int, watched: _Watched) -> int:
+    """The character that two make in NFC, 0 if others are made of them; -1 if they stay."""
+    pair = first << 21 | second
+    at = np.searchsorted(watched.joined, pair)
+    return watched.made[at] if at < len(watched.joined) and watched.joined[at] == pair else -1
 
 
 @njit(cache=True, nogil=True)
-def _to_do(
+def _changes(data: NDArray[np.uint8], i: int, begin: int, end: int, watched: _Watched) -> bool:
+    """Whether a watched character at i, beside others, changes data[begin:end]."""
+    code = character(data, i, end)[0]
+    what = watched.kind[code]
+    if what == _BY_NEIGHBORS:
+        return bool(_ignored(data, i, begin, end, code, watched.side))
+    if what not in (_JOINS, _MARK):
+        return True
+    before = _before(data, i, begin)
+    above = watched.order[before]
+    if what == _MARK:
+        return bool(above > watched.order[code])
+    # behind a mark it may join the letter before that
+    return bool(above > 0 or _made(before, code, watched) >= 0)
+
+
+@njit(cache=True, nogil=True)
+def _others(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     asked: NDArray[np.bool_],  # [n], the texts that are looked at
     watched: _Watched,
-) -> NDArray[np.uint8]:
-    """What is to be done with each text [n]: `_REPLACE`, `_COMPOSE`, or nothing."""
-    found = np.zeros(len(asked), np.uint8)
+) -> NDArray[np.bool_]:
+    """Whether each text [n] may be another in its form."""
+    found = np.zeros(len(asked), np.bool_)
     for text in np.flatnonzero(asked):
         begin, end = offsets[text], offsets[text + 1]
         i = begin
         while i < end and not found[text]:
             stop = min(i + 64, end)
-            if stop == i + 64 and _is_ascii_block(data, i):
+            if stop == i + 64 and (_is_ascii_block(data, i) or _is_plain(data, i)):
                 i = stop
             while i < stop:
-                others = load(data, i) & HIGH if i + 8 <= len(data) else HIGH
-                while others and not found[text]:
-                    j = i + bytes_before(others)
-                    others &= others - _ONE
-                    # only the first byte of a character
+                firsts = HIGH
+                if i + 8 <= len(data):
+                    x = load(data, i)
+                    firsts = x & (x << _ONE) & HIGH  # the first bytes of characters
+                while firsts and not found[text]:
+                    j = i + bytes_before(firsts)
+                    firsts &= firsts - _ONE
                     if j < end and data[j] >= 0xC0:
                         may_change = watched.leads[np.int64(data[j]) << 8 | data[j + 1]]
                         if may_change and watched.kind[character(data, j, end)[0]]:
-                            found[text] = _needs(data, j, begin, end, watched)
+                            found[text] = _changes(data, j, begin, end, watched)
                 i += 8
     return found
 
@@ -297,7 +310,7 @@ def _write(
     watched: _Watched,
 ) -> int:
     """Write one text with the forms of its characters to out[at:]; returns their end."""
-    i = begin
+    i, start = begin, at
     while i < end:
         if i + 8 <= len(data):
             x = load(data, i)
@@ -308,7 +321,7 @@ def _write(
             if plain == 8 or i == end:
                 continue
         code, length = character(data, i, end)
-        what = watched.kind[code]
+        what, last = watched.kind[code], at
         if what == _HAS_FORM:
             for j in range(watched.place[code], watched.place[code + 1]):
                 out[at] = watched.forms[j]
@@ -318,6 +331,18 @@ def _write(
                 out[at] = data[j]
                 at += 1
         i += length
+        if what and start < last < at:
+            joining, size = character(out, last, at)
+            if watched.kind[joining] == _JOINS and last + size == at:
+                before = _before(out, last, start)
+                made = _made(before, joining, watched)
+                if made > 0:
+                    at = last - utf8(before)[1]
+                    packed, size = utf8(made)
+                    for _ in range(size):
+                        out[at] = packed & np.uint64(0xFF)
+                        packed >>= np.uint64(8)
+                        at += 1
     return at
 
 
@@ -355,17 +380,17 @@ def word_forms(data: NDArray[Any], offsets: NDArray[Any]) -> tuple[NDArray[Any],
     if _is_ascii(data, offsets[0], offsets[-1]):
         return data, offsets
     watched = _watched()
-    to_do = _to_do(data, offsets, np.ones(len(offsets) - 1, bool), watched)
-    replaced = to_do == _REPLACE
-    if replaced.any():
-        data, offsets = _replaced(data, offsets, replaced, watched)
-        data.flags.writeable = False  # as all bytes are, or a kernel is compiled twice
-        to_do[replaced] = _to_do(data, offsets, replaced, watched)[replaced]
-    composed = np.flatnonzero(to_do == _COMPOSE).tolist()
-    if not composed:
+    other = _others(data, offsets, np.ones(len(offsets) - 1, bool), watched)
+    if not other.any():
+        return data, offsets
+    data, offsets = _replaced(data, offsets, other, watched)
+    data.flags.writeable = False  # as all bytes are, or a kernel is compiled twice
+    # syllables of Hangul, and marks of several kinds
+    left = np.flatnonzero(_others(data, offsets, other, watched)).tolist()
+    if not left:
         return data, offsets
     parts, lengths, at = [], np.diff(offsets), offsets[0]
-    for text in composed:
+    for text in left:
         form = word_form(str(data[offsets[text] : offsets[text + 1]], "utf-8")).encode()
         parts += [data[at : offsets[text]].tobytes(), form]
         lengths[text], at = len(form), offsets[text + 1]
