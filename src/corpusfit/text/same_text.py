@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache, lru_cache
+from itertools import pairwise, repeat
 from unicodedata import category
 
 import numpy as np
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 from corpusfit.kernels.characters import is_punctuation
 from corpusfit.kernels.letters import COMPLEX, LAST, hash_letters, hash_points
 from corpusfit.kernels.normal_form import normalized
-from corpusfit.kernels.word_form import beyond_ascii, word_form
+from corpusfit.kernels.word_form import beyond_ascii, word_form, word_forms
 from corpusfit.text.normalize import unescaped
 
 FORM = 4
@@ -181,8 +182,21 @@ def _letters() -> NDArray[np.uint32]:
     return table
 
 
-def exact_key(data: bytes, seed: int = 0) -> int:
-    """The XXH3 hash of a UTF-8 text in its `word_form`."""
-    if not data.isascii():
-        data = word_form(data.decode("utf-8", "surrogatepass")).encode("utf-8", "surrogatepass")
-    return xxhash.xxh3_64_intdigest(data, seed)
+def exact_keys(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], seeds: Iterable[int] = ()
+) -> NDArray[np.uint64]:
+    """uint64 [n]: equal for texts with the same form of words; hashes with seeds, if there are any.
+
+    Args:
+        data: the bytes of n UTF-8 texts.
+        offsets: int64 [n + 1], where each begins.
+        seeds: of each text.
+    """
+    # Two different texts share a key with probability 2^-64.
+    data, offsets = word_forms(data, offsets)
+    content, spans = data.data, pairwise(offsets.tolist())
+    hashes = (
+        xxhash.xxh3_64_intdigest(content[begin:end], seed)
+        for (begin, end), seed in zip(spans, seeds or repeat(0), strict=False)
+    )
+    return np.fromiter(hashes, np.uint64, len(offsets) - 1)
