@@ -62,25 +62,24 @@ class StaticEncoder(Encoder):
     def encode(self, texts: Sequence[str] | Texts, on_progress: Progress | None = None) -> Vectors:
         """One embedding per text; zeros if no token is known; see `Encoder.encode`."""
         array = texts if isinstance(texts, pa.LargeStringArray) else text_array(texts)
-        data, offsets = word_forms(*buffers(array))
-        array = texts_between(offsets, data)
         embeddings = np.empty((len(array), self.dim), dtype=np.float32)
-        for start, end in _blocks(offsets):
+        for start, end in _blocks(buffers(array)[1]):
             embeddings[start:end] = self._encode(array[start:end])
             if on_progress is not None:
                 on_progress(end - start)
         return embeddings
 
     def _encode(self, texts: Texts) -> Vectors:
-        data, offsets = buffers(texts)
+        data, offsets = word_forms(*buffers(texts))
         if self.words is None or offsets[-1] - offsets[0] > BLOCK:
-            return self._encode_whole(texts.to_pylist())
+            return self._encode_whole(texts_between(offsets, data).to_pylist())
         words, firsts, has_special = self.words.numbers(data, offsets, self.characters)
         tokens = words, firsts, self.words.ids, self.words.spans
         embeddings: Vectors = means(self.table, *tokens, self.limit, self.skip, self.normalize)
         # the word cache does not handle special tokens, so texts with one bypass it
         if has_special.any():
-            bypassing = take_texts(texts, np.flatnonzero(has_special)).to_pylist()
+            in_form = texts_between(offsets, data)
+            bypassing = take_texts(in_form, np.flatnonzero(has_special)).to_pylist()
             embeddings[has_special] = self._encode_whole(bypassing)
         return embeddings
 
