@@ -95,7 +95,7 @@ class UniqueSentences:
 
 
 def deduplicate(texts: Sequence[str]) -> UniqueSentences:
-    """Deduplicate n sentences; one in two Unicode forms is one."""
+    """Deduplicate n sentences; one in two forms of its letters is one."""
     forms = [word_form(text) for text in texts]
     first = dict(zip(reversed(forms), reversed(texts), strict=True))
     numbers = {form: number for number, form in enumerate(dict.fromkeys(forms))}

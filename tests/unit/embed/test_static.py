@@ -98,6 +98,14 @@ def test_bits_do_not_depend_on_the_batch(plan, texts):
     assert vectors.tobytes() == np.tile(alone, (700, 1)).tobytes()
 
 
+def test_a_word_has_one_vector_in_every_form(plan):
+    one = load(plan)
+    forms = ["aspirin binds ﬁne", "aspi\u00adrin bin\u200bds fine", "ａｓｐｉｒｉｎ 𝐛inds fine"]
+    forms += ["aspirin ［ＳＥＰ］ binds [SEP] ﬁne"]
+    plain = ["aspirin binds fine"] * 3 + ["aspirin ［SEP］ binds [SEP] fine"]
+    assert (one.encode(forms) == one.encode(plain)).all()
+
+
 def test_no_texts_an_empty_text_and_progress(plan, texts):
     one = load(plan)
     assert one.encode([]).shape == (0, one.dim)
