@@ -57,7 +57,7 @@ _NIKHAHIT = [0xE4D, 0xECD]  # which is joined to AM, also before a tone
 _AM_PARTS = re.compile("[\u0e4d\u0ecd]([\u0e48-\u0e4b\u0ec8-\u0ecb]?)([\u0e32\u0eb2])")
 _HANGUL_PARTS = ((0x1161, 0x1176), (0x11A8, 0x11C3))  # vowels, ends
 _ONE = np.uint64(1)
-_GROWTH = 11  # bytes of the longest form for each of its character
+_GROWTH = 11  # most bytes of a form for each byte of its character
 
 # why a character may change its text: see `_Watched`
 _HAS_FORM, _BY_NEIGHBORS, _HAS_PARTS, _JOINS, _MARK = 1, 2, 3, 4, 5
@@ -269,7 +269,7 @@ def _changes(data: NDArray[np.uint8], i: int, begin: int, end: int, watched: _Wa
 
 
 @njit(cache=True, nogil=True)
-def _others(
+def _suspects(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     asked: NDArray[np.bool_],  # [n], the texts that are looked at
@@ -380,18 +380,18 @@ def word_forms(data: NDArray[Any], offsets: NDArray[Any]) -> tuple[NDArray[Any],
     if _is_ascii(data, offsets[0], offsets[-1]):
         return data, offsets
     watched = _watched()
-    other = _others(data, offsets, np.ones(len(offsets) - 1, bool), watched)
-    if not other.any():
+    suspects = _suspects(data, offsets, np.ones(len(offsets) - 1, bool), watched)
+    if not suspects.any():
         return data, offsets
-    data, offsets = _replaced(data, offsets, other, watched)
+    data, offsets = _replaced(data, offsets, suspects, watched)
     data.flags.writeable = False  # as all bytes are, or a kernel is compiled twice
     # syllables of Hangul, and marks of several kinds
-    left = np.flatnonzero(_others(data, offsets, other, watched)).tolist()
+    left = np.flatnonzero(_suspects(data, offsets, suspects, watched)).tolist()
     if not left:
         return data, offsets
     parts, lengths, at = [], np.diff(offsets), offsets[0]
     for text in left:
-        form = word_form(str(data[offsets[text] : offsets[text + 1]], "utf-8")).encode()
+        form = word_form(str(data.data[offsets[text] : offsets[text + 1]], "utf-8")).encode()
         parts += [data[at : offsets[text]].tobytes(), form]
         lengths[text], at = len(form), offsets[text + 1]
     parts.append(data[at : offsets[-1]].tobytes())

@@ -112,6 +112,8 @@ def test_every_character_and_texts_at_random_have_one_form_by_both_ways():
     kinds = (CHARACTERS, MARKS, some, some, [*map(chr, module._forms())], beside)
     texts = [f"x{char}y" for char in CHARACTERS]
     texts += ["".join(rng.choice(rng.choice(kinds)) for _ in range(5)) for _ in range(20_000)]
+    # long ones are read 64 bytes at a time
+    texts += [f"{'é' * 29}{text}{'w' * 60}" for text in texts[::5]]
     assert by_bytes(texts) == [word_form(text) for text in texts]
 
 
