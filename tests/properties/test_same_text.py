@@ -378,3 +378,4 @@ def test_unicode_forms_through_the_commands(tmp_path, inline):
         machine=inline,
     )
     assert run.manifest["selected"]["copies"]["exact"] == 3 * len(rows)
+    assert all(any(row["text"] in text for text in written) for row in run)
