@@ -26,7 +26,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from itertools import chain
 from typing import Any, NamedTuple
 from unicodedata import category, combining, decomposition, is_normalized, name
 
@@ -40,10 +39,6 @@ from corpusfit.kernels.normal_form import Form, normalized
 from corpusfit.kernels.tokens import character, utf8
 
 _END = 0x110000
-# without ideographs, syllables of Hangul and surrogates
-_DECOMPOSABLE = (
-    *(range(0xA0, 0x3400), range(0xA000, 0xAC00), range(0xF900, 0x20000), range(0x2F800, 0x2FA20)),
-)
 # Default_Ignorable_Code_Point without the two below, and the Arabic stroke; first to last
 _IGNORABLE = (
     *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x640, 0x640), (0x115F, 0x1160)),
@@ -65,9 +60,15 @@ _HAS_FORM, _BY_NEIGHBORS, _HAS_PARTS, _JOINS, _MARK = 1, 2, 3, 4, 5
 _OF_UNSPACED, _SYMBOL = 1, 2
 
 
+@cache
+def _decomposable() -> list[str]:
+    """The characters that have a decomposition, but syllables of Hangul."""
+    return [char for char in map(chr, range(0xA0, 0x30000)) if decomposition(char)]
+
+
 def _changed_by(form: Form) -> Iterator[tuple[str, str]]:
     """The characters that are others in a form, and what they are there."""
-    chars = [*map(chr, chain.from_iterable(_DECOMPOSABLE))]
+    chars = _decomposable()
     others = normalized("\n".join(chars), form).split("\n")
     return (pair for pair in zip(chars, others, strict=True) if pair[0] != pair[1])
 
