@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import string
 import unicodedata
 from typing import get_args
 
@@ -11,6 +12,7 @@ import pytest
 
 from corpusfit.core.errors import InputError, UsageError
 from corpusfit.core.types import Paired, Reads, read_as, text_array
+from corpusfit.kernels.word_form import word_form
 from corpusfit.scoring import registry
 from corpusfit.scoring.checks import WIDTH, check_method, draw
 from corpusfit.scoring.contract import Family
@@ -187,26 +189,42 @@ def test_settings_are_checked(name):
                 registry.build(name, {field.name: type(field.default)(-1)})
 
 
-def test_a_word_is_one_word_whether_its_marks_are_characters_or_not(on_words):
-    """As texts of one corpus may have either form, NFC and NFD."""
+def as_plain(text):
+    return text
+
+
+def in_nfd(text):
+    return unicodedata.normalize("NFD", text)
+
+
+def with_soft_hyphens(text):
+    return "\u00ad".join(text)
+
+
+def with_wide_letters(text):
+    return text.translate({ord(c): ord(c) + 0xFEE0 for c in string.ascii_letters})
+
+
+@pytest.mark.parametrize("written", [in_nfd, with_soft_hyphens, with_wide_letters])
+def test_a_word_is_one_word_however_its_letters_are_written(on_words, written):
+    """As texts of one corpus may have any form."""
     rng = np.random.default_rng(1)
     law = ["tòa", "án", "luật", "sư", "bị", "cáo"]
     medicine = ["bệnh", "nhân", "thuốc", "điều", "trị"]
 
-    def sentences(words, n, form):
-        rows = [" ".join(rng.choice(words, 9)) for _ in range(n)]
-        return [unicodedata.normalize(form, row) for row in rows]
+    def sentences(words, n):
+        return [" ".join(rng.choice(words, 9)) for _ in range(n)]
 
-    target, background = sentences(law, 40, "NFC"), sentences(law + medicine, 60, "NFC")
-    texts = [*sentences(law, 5, "NFC"), *sentences(medicine, 5, "NFC")]
+    target, background = sentences(law, 40), sentences(law + medicine, 60)
+    texts = [*sentences(law, 5), *sentences(medicine, 5)]
     scores = []
-    for forms in itertools.product(("NFC", "NFD"), repeat=3):
-        given = zip((target, background, texts), forms, strict=True)
+    for forms in itertools.product((as_plain, written), repeat=3):
         one, other, batch = (
-            text_array([unicodedata.normalize(form, text) for text in of]) for of, form in given
+            text_array([*map(form, of)])
+            for of, form in zip((target, background, texts), forms, strict=True)
         )
         fitted_on = registry.build(on_words, {}).fit(one, other, seed=3)
         scores.append(fitted_on.score(batch))
         named = {effect.part for effect in fitted_on.explain(batch.to_pylist()[0]) or ()}
-        assert named == {unicodedata.normalize("NFC", n) for n in named}
+        assert named == {*map(word_form, named)}
     assert all((own == scores[0]).all() for own in scores)

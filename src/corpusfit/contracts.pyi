@@ -73,7 +73,7 @@ from .scoring.tokens import written_tokens as written_tokens  # one text's token
 from .kernels.grams import count_each as count_each  # the different n-grams of every text
 from .kernels.grams import table_of as table_of  # a hash table from n-grams to indices
 from .kernels.grams import find_each as find_each  # the indices of n-grams in a table
-from .kernels.normal_form import normalized as normalized  # NFC in linear time
+from .kernels.word_form import word_form as word_form  # in which words are compared
 from .scoring.arpa import read_arpa as read_arpa  # an n-gram model of other tools
 from .scoring.language_model import train_models as train_models  # n-gram models of texts
 from .scoring.language_model import PredictableScorer as PredictableScorer  # of such a model

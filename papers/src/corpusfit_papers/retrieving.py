@@ -22,9 +22,9 @@ from corpusfit.contracts import (
     bootstrap_scores,
     compare,
     holm,
-    normalized,
     open_encoder,
     read_pairs,
+    word_form,
 )
 
 _ALLOWED = (
@@ -95,8 +95,8 @@ class UniqueSentences:
 
 
 def deduplicate(texts: Sequence[str]) -> UniqueSentences:
-    """Deduplicate n sentences; one in two Unicode forms is one."""
-    forms = [normalized(text) for text in texts]
+    """Deduplicate n sentences; one in two forms of its letters is one."""
+    forms = [word_form(text) for text in texts]
     first = dict(zip(reversed(forms), reversed(texts), strict=True))
     numbers = {form: number for number, form in enumerate(dict.fromkeys(forms))}
     places = [numbers[form] for form in forms]

@@ -19,8 +19,8 @@ from corpusfit.contracts import (
     count_each,
     find_each,
     ngrams,
-    normalized,
     table_of,
+    word_form,
     written_tokens,
 )
 
@@ -51,7 +51,7 @@ def in_words(texts: Texts, words: str) -> Texts:
     tokenize = _tokenizer().tokenize
     return as_texts(
         [
-            " ".join(token.encode().hex() for token in tokenize(normalized(text)))
+            " ".join(token.encode().hex() for token in tokenize(word_form(text)))
             for text in texts.to_pylist()
         ]
     )

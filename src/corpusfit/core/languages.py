@@ -76,14 +76,14 @@ _RARE = re.compile("[^\0-\u0dff\u1d00-\u2e7f]")
 
 @cache
 def word_pattern(joined: str = "") -> re.Pattern[str]:
-    """A word: letters and digits with the signs, points and accents on them.
+    """A word of a text in its `word_form`: letters and digits with the marks on them.
 
     Args:
         joined: characters that join words to one, as in a class of a pattern.
     """
     marks = (c for c in map(chr, range(0x300, 0x1E950)) if unicodedata.category(c) in ("Mn", "Mc"))
     # \w has no marks, so it cuts words of Hindi, Tamil, pointed Arabic and decomposed accents
-    word = rf"[^\W_]+(?:[{''.join(marks)}\u200c\u200d]+[^\W_]*)*"
+    word = rf"[^\W_]+(?:[{''.join(marks)}]+[^\W_]*)*"
     return re.compile(rf"{word}(?:[{joined}]{word})*" if joined else word)
 
 

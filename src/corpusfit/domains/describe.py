@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.core.languages import word_pattern
-from corpusfit.kernels.normal_form import normalized
+from corpusfit.kernels.word_form import word_form
 from corpusfit.scoring.table import write_parquet
 
 _EXAMPLES = 5  # units shown for a cluster
@@ -72,7 +72,7 @@ def characteristic_words(
     # are its relative frequencies in the cluster and in all texts. A word counts once per text.
     counts = [Counter[str]() for _ in range(k)]
     for text, cluster in zip(texts, clusters.tolist(), strict=True):
-        words = word_pattern(_JOINED).findall(normalized(text))
+        words = word_pattern(_JOINED).findall(word_form(text))
         counts[cluster].update({word.lower() for word in words if len(word) > 1})
     whole = sum(counts, Counter[str]())
     total = whole.total()

@@ -20,10 +20,11 @@ from corpusfit.core.errors import (
     raise_machine_fault,
     tokenizing,
 )
-from corpusfit.core.types import Texts, Vectors, buffers, take_texts, text_array
+from corpusfit.core.types import Texts, Vectors, buffers, take_texts, text_array, texts_between
 from corpusfit.embed.contract import Encoder, Progress, digest, file_digest
 from corpusfit.embed.wordpiece import BLOCK, WordPiece, WordTokens
 from corpusfit.kernels.pieces import means
+from corpusfit.kernels.word_form import word_forms
 
 PACKAGED = Path(__file__).parent / "static_model"
 """The model of the embedder `static`: all-MiniLM-L6-v2 distilled, in 8 bits
@@ -69,15 +70,16 @@ class StaticEncoder(Encoder):
         return embeddings
 
     def _encode(self, texts: Texts) -> Vectors:
-        data, offsets = buffers(texts)
+        data, offsets = word_forms(*buffers(texts))
         if self.words is None or offsets[-1] - offsets[0] > BLOCK:
-            return self._encode_whole(texts.to_pylist())
+            return self._encode_whole(texts_between(offsets, data).to_pylist())
         words, firsts, has_special = self.words.numbers(data, offsets, self.characters)
         tokens = words, firsts, self.words.ids, self.words.spans
         embeddings: Vectors = means(self.table, *tokens, self.limit, self.skip, self.normalize)
         # the word cache does not handle special tokens, so texts with one bypass it
         if has_special.any():
-            bypassing = take_texts(texts, np.flatnonzero(has_special)).to_pylist()
+            in_form = texts_between(offsets, data)
+            bypassing = take_texts(in_form, np.flatnonzero(has_special)).to_pylist()
             embeddings[has_special] = self._encode_whole(bypassing)
         return embeddings
 
@@ -110,8 +112,8 @@ def static_fingerprint(folder: Path) -> str:
             "with model2vec's save_pretrained."
         )
     files = [*weights, *sorted(folder.rglob("tokenizer.json")), *folder.glob("config.json")]
-    # 2: without a limit of tokens
-    kind = "static 1" if (folder / _WEIGHTS).is_file() else "static 2"
+    # 4: without a limit of tokens; 1 and 2 were of texts as they are written
+    kind = "static 3" if (folder / _WEIGHTS).is_file() else "static 4"
     return digest({"kind": kind, "files": [file_digest(p) for p in files]})
 
 

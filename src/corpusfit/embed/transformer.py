@@ -18,6 +18,7 @@ from corpusfit.core.types import Texts, Vectors
 from corpusfit.embed.contract import Encoder, Progress, digest
 from corpusfit.embed.folders import file_digests, transformer_folder
 from corpusfit.embed.hardware import fast_products, resolve
+from corpusfit.kernels.word_form import word_form
 
 if TYPE_CHECKING:
     import torch
@@ -61,7 +62,8 @@ class TransformerEncoder(Encoder):
         out = np.empty((len(texts), self.dim), dtype=np.float32)
         for start in range(0, len(texts), CHUNK):
             part = texts[start : start + CHUNK]
-            ids = self.tokens(part.to_pylist() if isinstance(part, pa.Array) else part)
+            written = part.to_pylist() if isinstance(part, pa.Array) else part
+            ids = self.tokens([word_form(text) for text in written])
             out[start : start + CHUNK] = self.encode_ids(ids, on_progress)
         return out
 
@@ -172,7 +174,7 @@ def fingerprint(folder: Path, plan: EmbedPlan) -> str:
     # precision, device and batching are part of it because they change an embedding's last bits
     hardware = resolve(plan, batch_tokens=plan.batch_tokens)
     identity = {
-        "kind": "transformer 1",
+        "kind": "transformer 2",  # 1: of texts as they are written
         "files": file_digests(transformer_folder(folder)),
         "pooling": plan.pooling,
         "unit_length": plan.unit_length,

@@ -17,7 +17,7 @@ from corpusfit.core.artifacts import remove, user_path
 from corpusfit.core.errors import InputError
 from corpusfit.core.manifest import OutFolder, is_inside
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Reject, Shard, Source, file_of, in_file
+from corpusfit.core.types import Reject, Shard, Source, buffers, file_of, in_file, text_array
 from corpusfit.evaluation.decontamination.finder import HeldoutIndex
 from corpusfit.evaluation.decontamination.heldout import each_text, with_first_text
 from corpusfit.evaluation.decontamination.report import find_leaks
@@ -27,7 +27,7 @@ from corpusfit.text.context import Machine, RunContext
 from corpusfit.text.contract import format_of
 from corpusfit.text.fields import NoTextError, Row, from_value, text_in
 from corpusfit.text.reading import Reasons, Tally, read_shard, require_none_rejected
-from corpusfit.text.same_text import exact_key, text_keys
+from corpusfit.text.same_text import exact_keys, text_keys
 
 # The splits whose texts are searched for, by the split that is searched.
 _WITHIN = {"train": ("dev", "test"), "dev": ("test",), "test": ()}
@@ -82,7 +82,7 @@ class KeyTexts:
             tally.documents, numbers = len(of_rows), np.array(of_rows, np.int64)
             if self.read.strict:
                 require_none_rejected(tally, self.names)
-        exact = np.array([exact_key(text.encode()) for text in texts], np.uint64)
+        exact = exact_keys(*buffers(text_array(texts)))
         keys = text_keys(texts).reshape(-1, each)
         return shard.index, tally, numbers, keys, exact.reshape(-1, each)
 
@@ -96,7 +96,7 @@ class Rows:
     row: NDArray[np.int64]  # int64 [n], number of the row in its source
     place: NDArray[np.int64]  # int64 [n], number of the row in its shard
     keys: NDArray[np.uint64]  # uint64 [n, texts], `text_keys`
-    written: NDArray[np.uint64]  # uint64 [n, texts], `exact_key`
+    written: NDArray[np.uint64]  # uint64 [n, texts], `exact_keys`
     rejected: Reasons  # why other rows are unusable
     losses: cures.Losses  # them, and the usable rows of their sources
 

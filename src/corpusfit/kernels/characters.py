@@ -24,7 +24,7 @@ KIND_SHIFT = 24
 LAST = 0x20000
 """First code point that is not in the table; see `kind_of`."""
 
-VERSION = 3
+VERSION = 4
 """Raised when the words of a text change, so that stored scores and scorers are not mixed."""
 
 IDEOGRAPHIC = (

@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.types import buffers, text_array
-from corpusfit.kernels.canonical import composed
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.grams import grams_of
 from corpusfit.kernels.tokens import tokenise
+from corpusfit.kernels.word_form import word_forms
 
 
 def word_buffers(texts: Any) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """`buffers` of texts in NFC, for kernels of words: a letter and its marks are one character."""
-    return composed(*buffers(texts))
+    """`buffers` of texts in the form in which words are compared, for kernels of words."""
+    return word_forms(*buffers(texts))
 
 
 def ngrams(texts: Any, order: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

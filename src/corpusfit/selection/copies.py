@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise, repeat
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_pa
 from corpusfit.text import documents
 from corpusfit.text.context import Run
 from corpusfit.text.reading import cut_units, join_units
-from corpusfit.text.same_text import exact_key, folded, form_keys, letters_keys
+from corpusfit.text.same_text import exact_keys, folded, form_keys, letters_keys
 
 _AT_ONCE = 1 << 21
 """Keys that are sorted at a time, about; each takes 60 bytes meanwhile."""
@@ -119,16 +118,10 @@ def _keys_of_segments(segments: Segments, texts: Texts) -> NDArray[np.uint64]:
 
 
 def keys_of(row: NDArray[np.int64], texts: Texts, seeds: Iterable[int] = ()) -> NDArray[np.uint64]:
-    """The key of each of n documents, uint64 [n]: the hash of its text, in any Unicode form."""
-    # Two different texts share a key with probability 2^-64.
+    """The key of each of n documents, uint64 [n], which exact copies share."""
     data, offsets = buffers(texts)
     first = np.flatnonzero(np.diff(row, prepend=-1))
-    content, spans = data.data, pairwise([*offsets[first].tolist(), int(offsets[-1])])
-    hashes = (
-        exact_key(bytes(content[begin:end]), seed)
-        for (begin, end), seed in zip(spans, seeds or repeat(0), strict=False)
-    )
-    return np.fromiter(hashes, np.uint64, len(first))
+    return exact_keys(data, np.append(offsets[first], offsets[-1]), seeds)
 
 
 def _count(scored: Path, shards: tuple[int, ...]) -> list[tuple[int, tuple[int, int]]]:

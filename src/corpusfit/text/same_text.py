@@ -1,10 +1,11 @@
 """When two texts are the same: what copies, splits, contamination and the guard compare.
 
-What: a text in one Unicode form and one case, of which letters with their marks, digits and symbols
-count, white space and ordinary punctuation do not. Next to a digit more counts, as it makes another
-number: what stands between two digits (`1.99`, `19.9`, `1 99`), a dash before a digit, and a
-decimal point; and so do the parentheses of a formula, next to an operator. A text of which nothing
-counts, such as `...`, is compared whole. HTML entities are what they stand for.
+What: a text in the form of its words (`kernels/word_form.py`) and one case, of which letters with
+their marks, digits and symbols count, white space and ordinary punctuation do not. Next to a digit
+more counts, as it makes another number: what stands between two digits (`1.99`, `19.9`, `1 99`), a
+dash before a digit, and a decimal point; and so do the parentheses of a formula, next to an
+operator. A text of which nothing counts, such as `...`, is compared whole. HTML entities are what
+they stand for.
 Why: one text is written with other quotes, spaces ("isn 't"), capitals and Unicode forms; other
 letters, numbers or operators make another text.
 Trade-off: words are not kept apart ("a nice man" is "an ice man"), so that all tokenisations of a
@@ -17,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache, lru_cache
+from itertools import pairwise, repeat
 from unicodedata import category
 
 import numpy as np
@@ -26,22 +28,15 @@ from numpy.typing import NDArray
 from corpusfit.kernels.characters import is_punctuation
 from corpusfit.kernels.letters import COMPLEX, LAST, hash_letters, hash_points
 from corpusfit.kernels.normal_form import normalized
+from corpusfit.kernels.word_form import beyond_ascii, word_form, word_forms
 from corpusfit.text.normalize import unescaped
 
-FORM = 3
+FORM = 4
 """Number of this definition, part of the identity of stored keys."""
 
-_INVISIBLE = (
-    "\u00ad\u034f\u061c\u0640\u180b-\u180f\u200e\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
-    "\U000e0100-\U000e01ef"
-)  # soft hyphens, variation selectors, direction marks, the stroke that stretches Arabic
-# ligatures, Arabic letters by position, vertical, small, wide and narrow characters
-_PRESENTATION = "\ufb00-\ufdff\ufe10-\ufe19\ufe30-\ufefc\uff01-\uffef"
-_HIDDEN = re.compile(f"[{_INVISIBLE}]")
-# one class of characters is three times as fast as two
-_REWRITTEN = re.compile(f"[{_INVISIBLE}{_PRESENTATION}]")
-_JOINERS = re.compile("([\u200c\u200d])[\u200c\u200d]+")
-_STRAY_JOINER = re.compile("(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])")
+# signs, as letters have their form: of Arabic and Hebrew, vertical, small, wide and narrow ones
+_SIGNS = re.compile("[\ufb00-\ufdff\ufe10-\ufe19\ufe30-\ufefc\uff01-\uffef]")
+_EMOJI_JOINER = "\u200d"
 _APOSTROPHES = "\u02bb\u02bc"  # the letters of Ukrainian and Uzbek that are typed as quotes
 _DASHES = "\u2010\u2011\u2012\u2013\u2014\u2015"
 # bounded, so that a line of dashes does not backtrack
@@ -69,15 +64,14 @@ def _dropped(char: str) -> bool:
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """A character outside ASCII that is dropped, and a run of dropped ones between two digits."""
-    # joiners count, see `folded`; characters above would slow the pattern down
-    chars = [c for c in map(chr, range(0x10000)) if _dropped(c) and c not in "\u200c\u200d"]
+    # characters above would slow the pattern down
+    chars = [c for c in map(chr, range(0x10000)) if _dropped(c) and c != _EMOJI_JOINER]
     one, other = (
         "".join(map(re.escape, some)) for some in (chars, (c for c in chars if c > "\x7f"))
     )
     return re.compile(f"[{other}]"), re.compile(rf"(\d)([{one}]+)(?=(\u2212?)\d)")
 
 
-_ASCII = bytes(range(128))
 _LOWER = bytes(range(256)).lower()
 _DROPPED_ASCII = bytes(c for c in range(128) if _dropped(chr(c)))
 
@@ -96,18 +90,12 @@ def folded(text: str) -> str:
     if "&" in text:
         text = unescaped(text)
     if not text.isascii():
-        text = normalized(text)
-        # most of most texts is ASCII: what is slow looks at the other characters alone
-        data = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
-        others = data.decode("utf-8", "surrogatepass")
-        if _REWRITTEN.search(others):
-            text = _REWRITTEN.sub(lambda m: normalized(_HIDDEN.sub("", m[0]), "NFKC"), text)
-            text = others = normalized(text)
+        text = word_form(text)
+        others = beyond_ascii(text)
+        if _SIGNS.search(others):
+            text = _SIGNS.sub(lambda m: normalized(m[0], "NFKC"), text)
         if others.casefold() != others:
             text = normalized(text.casefold())
-        # joiners count between letters, and within an emoji
-        if "\u200c" in text or "\u200d" in text:
-            text = _STRAY_JOINER.sub("", _JOINERS.sub(r"\1", text))
         for dash in _DASHES:
             text = text.replace(dash, "-")
         for letter in _APOSTROPHES:
@@ -189,15 +177,26 @@ def _letters() -> NDArray[np.uint32]:
             continue
         form = _patterns()[0].sub("", folded(char))
         letters = form.encode("utf-8", "surrogatepass").translate(_LOWER, _DROPPED_ASCII).decode()
-        if len(letters) < 2 and not _REWRITTEN.search(char) and char not in "\u200c\u200d":
+        if len(letters) < 2 and char != _EMOJI_JOINER:
             table[point] = ord(letters) if letters else 0
     return table
 
 
-def exact_key(data: bytes, seed: int = 0) -> int:
-    """The XXH3 hash of a UTF-8 text; equal in every canonical Unicode form (NFC, NFD)."""
-    if not data.isascii():
-        text = data.decode("utf-8", "surrogatepass")
-        composed = normalized(text)
-        data = data if composed == text else composed.encode("utf-8", "surrogatepass")
-    return xxhash.xxh3_64_intdigest(data, seed)
+def exact_keys(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], seeds: Iterable[int] = ()
+) -> NDArray[np.uint64]:
+    """uint64 [n]: equal for texts with the same form of words; hashes with seeds, if there are any.
+
+    Args:
+        data: the bytes of n UTF-8 texts.
+        offsets: int64 [n + 1], where each begins.
+        seeds: of each text.
+    """
+    # Two different texts share a key with probability 2^-64.
+    data, offsets = word_forms(data, offsets)
+    content, spans = data.data, pairwise(offsets.tolist())
+    hashes = (
+        xxhash.xxh3_64_intdigest(content[begin:end], seed)
+        for (begin, end), seed in zip(spans, seeds or repeat(0), strict=False)
+    )
+    return np.fromiter(hashes, np.uint64, len(offsets) - 1)

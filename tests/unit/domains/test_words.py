@@ -18,5 +18,10 @@ def test_own_words_are_those_that_diverge_most():
     assert parts[0] > parts[1]
 
 
+def test_a_word_is_one_word_in_every_form():
+    texts = ["ce\u00adll bank", "ｃｅｌｌ assay", "bank market", "bank share"]
+    assert characteristic_words(texts, np.array([0, 0, 1, 1]), 2) == [["cell"], ["bank"]]
+
+
 def test_a_cluster_without_texts_has_no_words():
     assert characteristic_words(["a cell", "a cell"], np.array([0, 0]), 2)[1] == []

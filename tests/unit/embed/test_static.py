@@ -17,6 +17,7 @@ from corpusfit.core.plan import EmbedPlan
 from corpusfit.embed import load, prepare, wordpiece
 from corpusfit.embed.static import PACKAGED, load_static
 from corpusfit.embed.wordpiece import WordPiece
+from corpusfit.kernels.word_form import word_form
 
 
 @pytest.fixture
@@ -95,6 +96,14 @@ def test_bits_do_not_depend_on_the_batch(plan, texts):
     vectors = one.encode(many)
     alone = np.concatenate([one.encode([text]) for text in texts])
     assert vectors.tobytes() == np.tile(alone, (700, 1)).tobytes()
+
+
+def test_a_word_has_one_vector_in_every_form(plan):
+    one = load(plan)
+    forms = ["aspirin binds ﬁne", "aspi\u00adrin bin\u200bds fine", "ａｓｐｉｒｉｎ 𝐛inds fine"]
+    forms += ["aspirin ［ＳＥＰ］ binds [SEP] ﬁne"]
+    plain = ["aspirin binds fine"] * 3 + ["aspirin ［SEP］ binds [SEP] fine"]
+    assert (one.encode(forms) == one.encode(plain)).all()
 
 
 def test_no_texts_an_empty_text_and_progress(plan, texts):
@@ -209,7 +218,8 @@ def normalized(request, tiny_static, tmp_path_factory):
 @given(st.lists(st.lists(PARTS).map("".join), min_size=1))
 def test_words_have_the_vectors_of_model2vec(normalized, texts):
     ours, theirs = normalized
-    np.testing.assert_allclose(ours.encode(texts), theirs.encode(texts), atol=1e-5)
+    in_form = [word_form(text) for text in texts]
+    np.testing.assert_allclose(ours.encode(texts), theirs.encode(in_form), atol=1e-5)
 
 
 def test_a_full_table_is_emptied_and_the_vectors_stay(plan, texts, monkeypatch):
@@ -262,7 +272,8 @@ def test_other_tokenizers_read_texts_whole(kind, tiny_static, texts, tmp_path):
     theirs.save_pretrained(tmp_path / "m")
     ours = load(EmbedPlan(embedder=str(tmp_path / "m")))
     assert ours.words is None
-    np.testing.assert_allclose(ours.encode(texts), theirs.encode(texts), atol=1e-5)
+    in_form = [word_form(text) for text in texts]
+    np.testing.assert_allclose(ours.encode(texts), theirs.encode(in_form), atol=1e-5)
 
 
 @pytest.mark.parametrize("number", [-1, -(10**9), 10**9, "1", 1.5])

@@ -49,6 +49,12 @@ def test_mean_is_that_of_the_model_called_by_hand(folder, texts):
             np.testing.assert_allclose(vector, by_hand(folder, text).mean(0), atol=1e-5)
 
 
+def test_a_word_has_one_vector_in_every_form(folder):
+    one = encoder(folder)
+    forms = ["aspirin binds ﬁne", "aspi\u00adrin bin\u200bds fine", "ａｓｐｉｒｉｎ 𝐛inds fine"]
+    assert (one.encode(forms) == one.encode(["aspirin binds fine"])).all()
+
+
 @pytest.mark.parametrize(("which", "position"), [("tiny_encoder", 0), ("tiny_gpt2", -1)])
 def test_cls_is_the_first_state_and_a_decoders_last(which, position, request, texts):
     folder = request.getfixturevalue(which)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.contracts import Texts, normalized
+from corpusfit.contracts import Texts, word_form
 from corpusfit.core.errors import importing
 from corpusfit.core.languages import EXTRA
 from corpusfit.core.plan import CutPlan
@@ -86,7 +86,7 @@ def cyrillic(text: str) -> str:
     """Transliterate Russian from Latin to Cyrillic letters; a text with Cyrillic is unchanged."""
     if _CYRILLIC.search(text):
         return text
-    latin = _TIES.sub("", normalized(text))
+    latin = _TIES.sub("", word_form(text))
     latin = _SHORT_I.sub(lambda m: _cased("j", m[0]), latin)
     latin = _YE.sub(lambda m: _cased("e", m[0]), latin)
     letters = _LETTERS | _SIGNS

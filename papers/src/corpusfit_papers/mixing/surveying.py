@@ -18,21 +18,21 @@ import xxhash
 from numpy.typing import NDArray
 
 from corpusfit import Plan
-from corpusfit.contracts import EmbedPlan, UsageError, normalized, place_keys, write_bytes
+from corpusfit.contracts import EmbedPlan, UsageError, place_keys, word_form, write_bytes
 from corpusfit.core.artifacts import is_local, names_in, read_arrays, remove, write_arrays
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import EmptyInputError
 from corpusfit.core.languages import identifier
 from corpusfit.core.manifest import OutFolder, digest, source_identity, versions
 from corpusfit.core.plan import CutPlan, MethodPlan
-from corpusfit.core.types import FILE_BITS, Document, Shard, Source, file_of
+from corpusfit.core.types import FILE_BITS, Document, Shard, Source, buffers, file_of, text_array
 from corpusfit.kernels.chance import uniform
 from corpusfit.scoring import table
 from corpusfit.selection.commands import select
 from corpusfit.text import cures, layout, packed, rows
 from corpusfit.text.context import RunContext
 from corpusfit.text.reading import Reasons
-from corpusfit.text.same_text import FORM, exact_key
+from corpusfit.text.same_text import FORM, exact_keys
 from corpusfit_papers.mixing.amounts import Pool, quantiles
 from corpusfit_papers.mixing.clean import Sentences, clean, without_markup
 from corpusfit_papers.mixing.languages import code_of
@@ -179,7 +179,7 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
         pages = np.zeros(len(used), np.uint64)  # 0 for none
         if source.page:
             for i, document in enumerate(documents[i] for i in used.tolist()):
-                name = "" if document.id is None else normalized(str(document.id).strip())
+                name = "" if document.id is None else word_form(str(document.id).strip())
                 pages[i] = xxhash.xxh3_64_intdigest(name.encode()) | 1 if name else 0
         others = Counter(code or "unknown" for code in languages if code not in self.languages)
         counts["in_other_languages"] = others.total()
@@ -189,7 +189,7 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
             "language": np.array([self.languages.index(languages[i]) for i in used], np.int16),
             "sentences": sentences[used].astype(np.int32),
             "pieces": pieces[used].astype(np.int32),
-            "text": np.fromiter((exact_key(text.encode()) for text in texts), np.uint64),
+            "text": exact_keys(*buffers(text_array(list(texts)))),
             "page": pages,
         }
         seen = {

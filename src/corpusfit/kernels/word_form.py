@@ -1,0 +1,399 @@
+"""The form in which words are compared, so that a word is one word however it is stored.
+
+What: Unicode's form NFKC for letters and digits, without the characters that are defined to be
+invisible (Default_Ignorable_Code_Point: soft hyphens, joiners, variation selectors, byte order
+marks) and without the stroke that stretches Arabic words. `word_form` makes it of one text;
+`word_forms` of many at once, by their bytes, and looks only at characters that may change.
+Why: PDFs, e-books, OCR and Japanese text have ligatures, full-width and mathematical letters and
+soft hyphens inside words; macOS and some keyboards store "ệ" as a letter and one or two marks.
+What is not NFKC:
+- Signs and spaces stay, as they are no part of a word; so do signs for several letters, which stand
+  beside words (™, №, ㎏). A sign that is one letter is that letter (ⓐ, the radical ⼀).
+- Numbers other than plain digits stay (², ½, ①): 10² is not 102.
+- The zero-width space stays between letters of scripts without spaces, such as Khmer and Thai,
+  where it separates words. Elsewhere it allows a line to break, and is nothing.
+- The zero-width joiner stays before a symbol, as an emoji is not its parts. Between letters, both
+  joiners only shape them: no word of Persian, Hindi or Sinhala ends at one (Unicode Standard
+  Annex 29), and many are typed without.
+- Thai's and Lao's AM stays one letter: nearly all texts have it. Its parts are joined to it.
+Trade-off: Persian words that only a joiner tells apart are one word.
+Reference: Unicode Standard Annex 15, sections 4 and 9 (composition; quick check); The Unicode
+Standard, section 5.21 (ignorable characters).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+from unicodedata import category, combining, decomposition, is_normalized, name
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from corpusfit.kernels.characters import KIND_SHIFT, LAST, SIGN, SOLO, UNSPACED, table
+from corpusfit.kernels.machine_words import HIGH, bytes_before, load, store
+from corpusfit.kernels.normal_form import Form, normalized
+from corpusfit.kernels.tokens import character, utf8
+
+_END = 0x110000
+# Default_Ignorable_Code_Point without the two below, and the Arabic stroke; first to last
+_IGNORABLE = (
+    *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x640, 0x640), (0x115F, 0x1160)),
+    *((0x17B4, 0x17B5), (0x180B, 0x180F), (0x200C, 0x200C), (0x200E, 0x200F), (0x202A, 0x202E)),
+    *((0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0)),
+    *((0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
+)
+_SPACE, _JOINER = 0x200B, 0x200D
+_AM = (0xE33, 0xEB3)
+_NIKHAHIT = [0xE4D, 0xECD]  # which is joined to AM, also before a tone
+_AM_PARTS = re.compile("[\u0e4d\u0ecd]([\u0e48-\u0e4b\u0ec8-\u0ecb]?)([\u0e32\u0eb2])")
+_HANGUL_PARTS = ((0x1161, 0x1176), (0x11A8, 0x11C3))  # vowels, ends
+_ONE = np.uint64(1)
+_GROWTH = 11  # most bytes of a form for each byte of its character
+
+# why a character may change its text: see `_Watched`
+_HAS_FORM, _BY_NEIGHBORS, _HAS_PARTS, _JOINS, _MARK = 1, 2, 3, 4, 5
+# what is beside a zero-width space and a joiner that stay
+_OF_UNSPACED, _SYMBOL = 1, 2
+
+
+@cache
+def _decomposable() -> list[str]:
+    """The characters that have a decomposition, but syllables of Hangul."""
+    return [char for char in map(chr, range(0xA0, 0x30000)) if decomposition(char)]
+
+
+def _changed_by(form: Form) -> Iterator[tuple[str, str]]:
+    """The characters that are others in a form, and what they are there."""
+    chars = _decomposable()
+    others = normalized("\n".join(chars), form).split("\n")
+    return (pair for pair in zip(chars, others, strict=True) if pair[0] != pair[1])
+
+
+@cache
+def _forms() -> dict[int, str]:
+    """The forms of characters that have another, by code point."""
+    forms = {code: "" for first, last in _IGNORABLE for code in range(first, last + 1)}
+    for char, other in _changed_by("NFKC"):
+        if ord(char) in forms or ord(char) in _AM:
+            continue
+        kind = category(char)
+        in_word = kind[0] in "LM" or kind in ("Nd", "Nl", "Pc")
+        if in_word or (kind[0] == "S" and len(other) == 1 and other.isalpha()):
+            # of Arabic marks NFKC makes marks behind a space or a stroke
+            forms[ord(char)] = other.strip().replace("\u0640", "")
+        elif normalized(char) != char:
+            forms[ord(char)] = normalized(char)
+    return forms
+
+
+@cache
+def _sides() -> NDArray[np.uint8]:
+    """uint8 [_END]: which characters are of scripts without spaces, and which are symbols."""
+    sides = np.zeros(_END, np.uint8)
+    kinds = table() >> KIND_SHIFT
+    for code in np.flatnonzero(kinds == SOLO).tolist():
+        if name(chr(code)).startswith(UNSPACED):
+            sides[code] = _OF_UNSPACED
+    for code in np.flatnonzero(kinds == SIGN).tolist():
+        if category(chr(code))[0] == "S" and code not in _forms():
+            sides[code] = _SYMBOL
+    return sides
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """A character for which a text is looked at, and those that go beside their neighbors."""
+    unspaced, symbols = (
+        "".join(re.escape(chr(code)) for code in np.flatnonzero(_sides() == side).tolist())
+        for side in (_OF_UNSPACED, _SYMBOL)
+    )
+    watched = sorted({*_forms(), _SPACE, _JOINER, *_NIKHAHIT})
+    few = "".join(chr(code) for code in watched if code < 0x10000)
+    return (
+        # all of plane 1, as a pattern is slow with several ranges of it
+        re.compile(f"[{few}\U00010000-\U0001ffff\U000e0000-\U000e0fff]"),
+        re.compile(f"\u200b(?:(?<![{unspaced}]\u200b)|(?![{unspaced}]))|\u200d(?![{symbols}])"),
+    )
+
+
+_ASCII = bytes(range(128))
+
+
+def beyond_ascii(text: str) -> str:
+    """The characters of a text that are not ASCII, in which patterns search faster."""
+    data = text.encode("utf-8", "surrogatepass").translate(None, _ASCII)
+    return data.decode("utf-8", "surrogatepass")
+
+
+def word_form(text: str) -> str:
+    """A text in the form in which words are compared; see the module."""
+    if text.isascii():
+        return text
+    watched, ignored = _patterns()
+    if watched.search(beyond_ascii(text)):
+        text = ignored.sub("", text).translate(_forms())
+        text = _AM_PARTS.sub(lambda parts: parts[1] + chr(ord(parts[2]) + 1), text)
+    return normalized(text)
+
+
+class _Watched(NamedTuple):
+    """The characters by which a text may be another one in its form."""
+
+    kind: NDArray[np.uint8]  # [_END], one of those above, or 0
+    order: NDArray[np.uint8]  # [_END], the class by which marks are ordered; 0 is no mark
+    side: NDArray[np.uint8]  # [_END], see `_sides`
+    joined: NDArray[np.int64]  # sorted: first << 21 | second, of pairs that are others in NFC
+    made: NDArray[np.int32]  # the character of each pair, 0 if it is not one of these two
+    leads: NDArray[np.bool_]  # [65536], whether the first two bytes are those of a watched one
+    place: NDArray[np.int32]  # [_END + 1], where a character's form begins in `forms`
+    forms: NDArray[np.uint8]  # the bytes of the forms, in the order of the characters
+
+
+@cache
+def _watched() -> _Watched:
+    order, kind = np.zeros((2, _END), np.uint8)
+    order[:LAST] = [combining(chr(code)) for code in range(LAST)]
+    kind[order > 0] = _MARK
+    joined: dict[int, int] = {}
+    for char, _ in _changed_by("NFD"):
+        if is_normalized("NFC", char):
+            first, second = (int(part, 16) for part in decomposition(char).split())
+            kind[second] = _JOINS
+            joined[first << 21 | second] = ord(char)
+    # "â" and a dot below are "ậ", although its parts are "ạ" and a circumflex
+    joining = np.flatnonzero((kind == _JOINS) & (order > 0)).tolist()
+    for letter in [*joined.values()]:
+        for mark in joining:
+            if not is_normalized("NFC", chr(letter) + chr(mark)):
+                joined.setdefault(letter << 21 | mark, 0)
+    for begin, end in _HANGUL_PARTS:
+        kind[begin:end] = _HAS_PARTS
+    kind[_NIKHAHIT] = _HAS_PARTS
+    kind[[_SPACE, _JOINER]] = _BY_NEIGHBORS
+    forms = {code: form.encode() for code, form in sorted(_forms().items())}
+    codes = np.array([*forms])
+    kind[codes] = _HAS_FORM
+    place = np.zeros(_END + 1, np.int32)
+    place[codes + 1] = [*map(len, forms.values())]
+    leads = np.zeros(1 << 16, bool)
+    for char in map(chr, np.flatnonzero(kind).tolist()):
+        one, two = char.encode()[:2]
+        leads[one << 8 | two] = True
+    return _Watched(
+        kind,
+        order,
+        _sides(),
+        np.array(sorted(joined), np.int64),
+        np.array([joined[pair] for pair in sorted(joined)], np.int32),
+        leads,
+        np.cumsum(place, dtype=np.int32),
+        np.frombuffer(b"".join(forms.values()), np.uint8),
+    )
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _is_ascii_block(data: NDArray[np.uint8], i: int) -> bool:
+    """Whether the 64 bytes from i on are ASCII."""
+    x = load(data, i)
+    for j in range(8, 64, 8):
+        x |= load(data, i + j)
+    return bool(x & HIGH == 0)
+
+
+@njit(cache=True, nogil=True)
+def _is_ascii(data: NDArray[np.uint8], i: int, end: int) -> bool:
+    """Whether data[i:end] is ASCII."""
+    while i + 64 <= end and _is_ascii_block(data, i):
+        i += 64
+    while i < end and data[i] < 0x80:
+        i += 1
+    return i == end
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _is_plain(data: NDArray[np.uint8], i: int) -> bool:
+    """Whether no byte of the 64 from i on begins a watched character."""
+    found = False
+    for byte in data[i : i + 64]:  # no branch, so that it is vectorized
+        # most European letters but Greek ones; no byte within a character is above these
+        found |= (byte >= 0xC2) & (byte != 0xC3) & (byte != 0xC8) & (byte != 0xD0) & (byte != 0xD1)
+    return not found
+
+
+@njit(cache=True, nogil=True)
+def _before(data: NDArray[np.uint8], i: int, begin: int) -> int:
+    """The character before i in data[begin:i]; 0 for none."""
+    j = i - 1
+    while j > begin and data[j] & 0xC0 == 0x80:
+        j -= 1
+    return character(data, j, i)[0] if i > begin else 0
+
+
+@njit(cache=True, nogil=True)
+def _ignored(
+    data: NDArray[np.uint8], i: int, begin: int, end: int, code: int, side: NDArray[np.uint8]
+) -> bool:
+    """Whether a zero-width space or joiner at i, of three bytes, is nothing in data[begin:end]."""
+    after = side[character(data, i + 3, end)[0]] if i + 3 < end else 0
+    if code == _JOINER:
+        return bool(after != _SYMBOL)
+    return bool(after != _OF_UNSPACED or side[_before(data, i, begin)] != _OF_UNSPACED)
+
+
+@njit(cache=True, nogil=True)
+def _made(first: int, second: int, watched: _Watched) -> int:
+    """The character that two make in NFC, 0 if others are made of them; -1 if they stay."""
+    pair = first << 21 | second
+    at = np.searchsorted(watched.joined, pair)
+    return watched.made[at] if at < len(watched.joined) and watched.joined[at] == pair else -1
+
+
+@njit(cache=True, nogil=True)
+def _changes(data: NDArray[np.uint8], i: int, begin: int, end: int, watched: _Watched) -> bool:
+    """Whether a watched character at i, beside others, changes data[begin:end]."""
+    code = character(data, i, end)[0]
+    what = watched.kind[code]
+    if what == _BY_NEIGHBORS:
+        return bool(_ignored(data, i, begin, end, code, watched.side))
+    if what not in (_JOINS, _MARK):
+        return True
+    before = _before(data, i, begin)
+    above = watched.order[before]
+    if what == _MARK:
+        return bool(above > watched.order[code])
+    # behind a mark it may join the letter before that
+    return bool(above > 0 or _made(before, code, watched) >= 0)
+
+
+@njit(cache=True, nogil=True)
+def _suspects(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    asked: NDArray[np.bool_],  # [n], the texts that are looked at
+    watched: _Watched,
+) -> NDArray[np.bool_]:
+    """Whether each text [n] may be another in its form."""
+    found = np.zeros(len(asked), np.bool_)
+    for text in np.flatnonzero(asked):
+        begin, end = offsets[text], offsets[text + 1]
+        i = begin
+        while i < end and not found[text]:
+            stop = min(i + 64, end)
+            if stop == i + 64 and (_is_ascii_block(data, i) or _is_plain(data, i)):
+                i = stop
+            while i < stop:
+                firsts = HIGH
+                if i + 8 <= len(data):
+                    x = load(data, i)
+                    firsts = x & (x << _ONE) & HIGH  # the first bytes of characters
+                while firsts and not found[text]:
+                    j = i + bytes_before(firsts)
+                    firsts &= firsts - _ONE
+                    if j < end and data[j] >= 0xC0:
+                        may_change = watched.leads[np.int64(data[j]) << 8 | data[j + 1]]
+                        if may_change and watched.kind[character(data, j, end)[0]]:
+                            found[text] = _changes(data, j, begin, end, watched)
+                i += 8
+    return found
+
+
+@njit(cache=True, nogil=True)
+def _write(
+    data: NDArray[np.uint8],
+    begin: int,
+    end: int,
+    out: NDArray[np.uint8],  # with room for `_GROWTH` times the text's bytes, and eight more
+    at: int,
+    watched: _Watched,
+) -> int:
+    """Write one text with the forms of its characters to out[at:]; returns their end."""
+    i, start = begin, at
+    while i < end:
+        if i + 8 <= len(data):
+            x = load(data, i)
+            store(out, at, x)  # what is not ASCII is written over
+            plain = min(bytes_before(x & HIGH), end - i)
+            i += plain
+            at += plain
+            if plain == 8 or i == end:
+                continue
+        code, length = character(data, i, end)
+        what, last = watched.kind[code], at
+        if what == _HAS_FORM:
+            for j in range(watched.place[code], watched.place[code + 1]):
+                out[at] = watched.forms[j]
+                at += 1
+        elif what != _BY_NEIGHBORS or not _ignored(data, i, begin, end, code, watched.side):
+            for j in range(i, i + length):
+                out[at] = data[j]
+                at += 1
+        i += length
+        if what and start < last < at:
+            joining, size = character(out, last, at)
+            if watched.kind[joining] == _JOINS and last + size == at:
+                before = _before(out, last, start)
+                made = _made(before, joining, watched)
+                if made > 0:
+                    at = last - utf8(before)[1]
+                    packed, size = utf8(made)
+                    for _ in range(size):
+                        out[at] = packed & np.uint64(0xFF)
+                        packed >>= np.uint64(8)
+                        at += 1
+    return at
+
+
+@njit(cache=True, nogil=True)
+def _replaced(
+    data: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    chosen: NDArray[np.bool_],  # [n]
+    watched: _Watched,
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Bytes and offsets of n texts, of those chosen with the forms of their characters."""
+    most = 8
+    for text in range(len(chosen)):
+        most += (offsets[text + 1] - offsets[text]) * (_GROWTH if chosen[text] else 1)
+    out, at = np.empty(most, np.uint8), 0
+    bounds = np.zeros(len(offsets), np.int64)
+    for text in range(len(chosen)):
+        begin, end = offsets[text], offsets[text + 1]
+        if chosen[text]:
+            at = _write(data, begin, end, out, at, watched)
+        else:
+            out[at : at + end - begin] = data[begin:end]
+            at += end - begin
+        bounds[text + 1] = at
+    return out[:at], bounds
+
+
+def word_forms(data: NDArray[Any], offsets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The bytes and offsets of texts in their `word_form`; the same arrays if all are.
+
+    Args:
+        data: uint8 [b], UTF-8; text i is `data[offsets[i] : offsets[i + 1]]`.
+        offsets: int64 [n + 1].
+    """
+    if _is_ascii(data, offsets[0], offsets[-1]):
+        return data, offsets
+    watched = _watched()
+    suspects = _suspects(data, offsets, np.ones(len(offsets) - 1, bool), watched)
+    if not suspects.any():
+        return data, offsets
+    data, offsets = _replaced(data, offsets, suspects, watched)
+    data.flags.writeable = False  # as all bytes are, or a kernel is compiled twice
+    # syllables of Hangul, and marks of several kinds
+    left = np.flatnonzero(_suspects(data, offsets, suspects, watched)).tolist()
+    if not left:
+        return data, offsets
+    parts, lengths, at = [], np.diff(offsets), offsets[0]
+    for text in left:
+        form = word_form(str(data.data[offsets[text] : offsets[text + 1]], "utf-8")).encode()
+        parts += [data[at : offsets[text]].tobytes(), form]
+        lengths[text], at = len(form), offsets[text + 1]
+    parts.append(data[at : offsets[-1]].tobytes())
+    return np.frombuffer(b"".join(parts), np.uint8), np.concatenate(([0], np.cumsum(lengths)))
