@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -15,9 +16,9 @@ from corpusfit.core.errors import InputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text import rejects
-from corpusfit.text.contract import load
+from corpusfit.text.contract import format_of, load
 from corpusfit.text.cutting import BOM
-from corpusfit.text.files import CHUNK, MAGIC, Stream, unpacked_name
+from corpusfit.text.files import CHUNK, MAGIC, Stream, is_data, unpacked_name
 from corpusfit.text.formats.csv import SEPARATORS, TAB, Csv
 
 # programs that unpack, by compression
@@ -47,12 +48,16 @@ _COMMANDS = {
 _SHEET = ".xlsx"
 # suffixes with a cure of their own; the last two are also those of files beside texts
 _CURABLE = (".docx", ".pdf", _SHEET, ".json", ".zip")
-# names of files about the data, such as `_SUCCESS`, which need no warning when skipped
+# names of files about the data that need no warning when skipped
 _METADATA = re.compile(
-    r"_.*|(readme|licen[cs]e|copying|notice|changelog|citation|authors|contributing)(\..*)?"
-    r"|(dataset_infos?|dataset_dict|state)\.json|.*\.(md5|sha1|sha256|sha512|crc|sig|asc)"
-    r"|(md5|sha1|sha256|sha512)sums?(\.txt)?|checksums?(\..*)?|thumbs\.db|desktop\.ini",
+    r"(readme|licen[cs]e|copying|notice|changelog|citation|authors|contributing)(\..*)?"
+    r"|(dataset_infos?|dataset_dict|state)\.json|.*\.(crc|sig|asc)|thumbs\.db|desktop\.ini",
     re.IGNORECASE,
+)
+LOGS = ("_delta_log", ".hoodie", "metadata/*.metadata.json")
+"""What only a folder with a table has, which says which rows of its files count."""
+_LOG = re.compile(
+    r"/(?:(_delta_log)|(\.hoodie)|metadata/(?:v\d+|\d+-[^/]+)\.metadata\.json)(?:/|$)"
 )
 # most files that a note names
 _NAMED = 3
@@ -72,8 +77,20 @@ _MAX_OPENED = 10
 def of_skipped(paths: Iterable[str]) -> str:
     """Advice on the first skipped file and the first skipped link; empty without one."""
     named = sorted(path for path in paths if not _is_metadata(path))
+    no_data = [path for path in named if not is_data(PurePosixPath(path).name)]
     links = [path for path in named if os.path.islink(path)]  # noqa: PTH114 (of URLs too)
-    return f"{_of_files([p for p in named if p not in links])} {_of_links(links)}".strip()
+    files = [path for path in named if path not in links and path not in no_data]
+    return f"{_of_files(files)} {_of_links(links)} {_of_names(no_data)}".strip()
+
+
+def _of_names(no_data: Sequence[str]) -> str:
+    """Advice on the first name that is left out for what it is."""
+    if not no_data:
+        return ""
+    return (
+        "Names that begin with _ or . are left out, and so are checksums; to read one, name it "
+        f"itself: {shlex.quote(no_data[0].rstrip('/'))}"
+    )
 
 
 def _of_links(links: Sequence[str]) -> str:
@@ -115,21 +132,64 @@ def note_of(skipped: Iterable[str], setting: str) -> str:
         inner, archive = unpacked_name(PurePosixPath(path).name)
         if os.path.islink(path):  # noqa: PTH114 (of URLs too)
             counts["link"] += 1
+        elif path.endswith("/"):
+            counts["folder"] += 1
         elif os.path.isdir(path):  # noqa: PTH112
             counts["folder that cannot be listed"] += 1
         else:
             ending = PurePosixPath(inner).suffix + (f".{archive}" if archive else "")
             counts[ending.lower() or "without suffix"] += 1
-    counted = ", ".join(f"{n:,} {ending}" for ending, n in sorted(counts.items()))
+    counted = ", ".join(f"{n:,} {ending}" for ending, n in sorted(counts.items()) if n)
     names = ", ".join(PurePosixPath(path).name for path in paths[:_NAMED])
     more = ", …" if len(paths) > _NAMED else ""
     files = "1 file" if len(paths) == 1 else f"{len(paths):,} files"
+    files += " or folders" * (counts["folder"] > 0)
     note = f"Passed over in {setting}: {files} ({counted}): {names}{more}. {of_skipped(paths)}"
     return note.rstrip()
 
 
 def _is_metadata(path: str) -> bool:
-    return _METADATA.fullmatch(PurePosixPath(path).name) is not None
+    name = PurePosixPath(path).name
+    if path.endswith("/"):  # a folder
+        return name.startswith(".")
+    return not format_of(name) and (not is_data(name) or _METADATA.fullmatch(name) is not None)
+
+
+def refuse_table(paths: Iterable[str], setting: str) -> None:
+    """Refuse the folder of a table, if a path below it is that of its log."""
+    logs = (_LOG.search(path.replace(os.sep, "/")) for path in paths)
+    log = next(filter(None, logs), None)
+    if not log:
+        return
+    table = log.string[: log.start()]
+    delta, hudi = log.groups()
+    source, output = json.dumps(table), json.dumps(f"{PurePosixPath(table).name}.parquet")
+    if hudi:
+        kind = "a Hudi table"
+        cure = f'with Spark, spark.read.format("hudi").load({source}).write.parquet({output})'
+    elif delta:
+        kind = "a Delta table"
+        cure = "pip install deltalake && " + _code(
+            "import pyarrow.parquet as pq; from deltalake import DeltaTable; "
+            f"pq.write_table(DeltaTable({source}).to_pyarrow_table(), {output})"
+        )
+    else:
+        kind = "an Iceberg table"
+        cure = "pip install pyiceberg && " + _code(
+            "import re; from pathlib import Path; import pyarrow.parquet as pq; "
+            "from pyiceberg.table import StaticTable; "
+            f'logs = Path({source}).glob("metadata/*.metadata.json"); '
+            'last = max(logs, key=lambda log: int(re.search("[0-9]+", log.name)[0])); '
+            f"pq.write_table(StaticTable.from_metadata(str(last)).scan().to_arrow(), {output})"
+        )
+    raise InputError(
+        f"{setting} must have no files of a table that only its log explains; {table} is {kind}, "
+        f"so its files also have rows that were removed. Write its rows to a file first: {cure}"
+    )
+
+
+def _code(code: str) -> str:
+    return f"python -c {shlex.quote(code)}"
 
 
 def holds_json_lines(path: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import glob
+import itertools
 import os
 import posixpath
 import re
@@ -40,6 +41,7 @@ from corpusfit.text.files import (
     States,
     filesystem,
     infos,
+    is_data,
     is_url,
     raise_unreadable,
     reason_of,
@@ -309,8 +311,9 @@ def _expand(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
     """List the readable files of one input.
 
     A file that is named itself must have a known suffix; in folders and globs other files are
-    passed over, as are hidden files and folders. Output folders of runs below the named folder
-    (those with `.corpusfit/run.json`) are left out too, so that no run reads another's output.
+    passed over, as is what is no data by its name (`is_data`). Output folders of runs below the
+    named folder (those with `.corpusfit/run.json`) are left out too, so that no run reads another's
+    output. A folder with the log of a table, which alone says which rows count, is refused.
     Links are followed within the named folder, and out of it to the blobs of the hub's cache
     (`_stays`). A file or a folder that is reached twice counts once, under its own name if it has
     one there.
@@ -346,7 +349,8 @@ def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list
             raise
         mode = 0  # Windows has no names with *
     if stat.S_ISDIR(mode):
-        return _walk(path, (), skipped)
+        _refuse_table_around(path, setting)
+        return _walk(path, (), skipped, setting)
     if stat.S_ISREG(mode):
         folder = str(Path(path).parent)
         form = _required_format(path, path, input_name, setting)
@@ -360,10 +364,17 @@ def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list
     folder = _fixed_part(_slashes(path))
     pattern = tuple(_slashes(path)[len(_slashes(folder)) :].strip("/").split("/"))
     before = len(skipped)
-    files = _walk(folder, pattern, skipped) if Path(folder).is_dir() else []
+    _refuse_table_around(folder, setting)
+    files = _walk(folder, pattern, skipped, setting) if Path(folder).is_dir() else []
     if not files and len(skipped) == before:
         raise _missing(input_name, setting, ", which matches nothing")
     return files
+
+
+def _refuse_table_around(folder: str, setting: str) -> None:
+    """Refuse the folder of a table, and what is inside it."""
+    for place in (Path(folder), *Path(folder).parents):
+        cures.refuse_table(map(str, itertools.chain(*map(place.glob, cures.LOGS))), setting)
 
 
 def _slashes(path: str) -> str:
@@ -378,7 +389,7 @@ _States = frozenset[int]
 _ALL: _States = frozenset()
 
 
-def _walk(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Found]:
+def _walk(root: str, pattern: tuple[str, ...], skipped: list[str], setting: str) -> list[_Found]:
     """The readable files below a folder that match a pattern, sorted by path; all without one."""
     # use the directory entries of one walk, as calling stat on many files dominates the time
     states = (pattern and _with_skipped(pattern, {0})) or _ALL
@@ -406,12 +417,14 @@ def _walk(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Foun
             continue
         entered.add((real, states))
         inside = os.path.join(real, "")  # noqa: PTH118 (a string)
-        for entry in _entries(folder, others, must=not states):
-            inner: _States | None = _ALL
-            matches = True
-            if states:
-                inner, matches = _advance(pattern, states, entry.name)
-            elif entry.name.startswith("."):
+        entries = _entries(folder, others, must=not states)
+        cures.refuse_table((entry.path for entry in entries), setting)
+        for entry in entries:
+            data = is_data(entry.name)
+            inner, matches = _advance(pattern, states, entry.name, data=data)
+            if not data and (inner, matches) == _LEFT_OUT:
+                if _advance(pattern, states, entry.name, data=True) != _LEFT_OUT:
+                    others.append(entry.path + "/" * _is(entry, os.DirEntry.is_dir))
                 continue
             path = inside + entry.name
             if matches and not entry.is_symlink() and _is(entry, os.DirEntry.is_file):
@@ -504,12 +517,22 @@ def _with_skipped(pattern: tuple[str, ...], states: set[int]) -> _States | None:
     return _ALL if len(pattern) in left else frozenset(left) or None
 
 
-def _advance(pattern: tuple[str, ...], states: _States, name: str) -> tuple[_States | None, bool]:
-    """The states after a name, and whether the name completes the pattern."""
+_LEFT_OUT = None, False
+
+
+def _advance(
+    pattern: tuple[str, ...], states: _States, name: str, *, data: bool
+) -> tuple[_States | None, bool]:
+    """The states after a name, and whether the name completes the pattern.
+
+    What is no `data` by its name must be named by its beginning, as hidden files in a shell.
+    """
+    if not states:
+        return (_ALL, True) if data else _LEFT_OUT
     behind = set[int]()
     for at in states:
         part = pattern[at]
-        if name.startswith(".") and not part.startswith("."):
+        if not data and part.startswith(("*", "?", "[")):
             continue
         if part == "**":
             behind |= {at, at + 1} if at + 1 == len(pattern) else {at}
@@ -569,13 +592,14 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
         raise _missing(input_name, setting, ", which does not exist") from without_secrets(e)
     except Exception as e:
         raise_unreadable(input_name, e)
-    # leave out hidden files, and output folders of runs
+    # leave out what is no data by its name, and output folders of runs
     folder = folder.rstrip("/")
+    cures.refuse_table(map(fs.unstrip_protocol, paths), setting)
     outputs = {p[: -len(_RUN)] for p in paths if p.endswith(_RUN)} - {folder}
     remote_paths = [
         path
-        for path in paths
-        if "/." not in path[len(folder) :] and not any(path.startswith(f"{o}/") for o in outputs)
+        for path in _data_among(paths, folder, skipped)
+        if not any(path.startswith(f"{o}/") for o in outputs)
     ]
     urls = {path: fs.unstrip_protocol(path) for path in remote_paths}
     if chained := [url for url in urls.values() if "::" in url]:
@@ -589,6 +613,20 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
     names = {path: registered(url) if is_url(path) else url for path, url in urls.items()}
     files = ((url, public_name(path), url) for path, url in names.items())
     return _with_formats(files, public_name(folder), store, skipped)
+
+
+def _data_among(paths: Iterable[str], folder: str, skipped: list[str]) -> Iterator[str]:
+    """The files below a folder of a store that are data by all names on their way."""
+    left_out = set[str]()
+    for path in paths:
+        names = path[len(folder) :].strip("/").split("/")
+        no_data = next((n for n, name in enumerate(names, 1) if not is_data(name)), 0)
+        if no_data:
+            inside = "/" * (no_data < len(names))
+            left_out.add(f"{folder}/{'/'.join(names[:no_data])}{inside}")
+        else:
+            yield path
+    skipped += left_out
 
 
 def _required_format(path: str, name: str, input_name: str, setting: str) -> tuple[str, str]:
