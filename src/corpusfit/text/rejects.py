@@ -8,6 +8,7 @@ from typing import Any
 from corpusfit.core.plan import ReadPlan
 
 MALFORMED_JSON = "malformed JSON"
+HALF_CHARACTER = f"{MALFORMED_JSON}: half of a character in the text"
 INVALID_UTF8 = "invalid UTF-8"
 NOT_AN_OBJECT = "row is not an object"
 NULL_TEXT = "text is null"
@@ -16,6 +17,7 @@ NOT_A_STRING = "text is not a string"
 MISSING_FIELD = "missing field"
 EMPTY_LINE = "empty line"
 NUL = "text contains NUL"
+REPEATED_HEADER = "repeated header"
 UNCLOSED_QUOTE = "unclosed quote"
 NO_CONVERSATION = "row is no conversation"
 NO_ASSISTANT = "conversation without a turn of the assistant"

@@ -14,6 +14,8 @@ import corpusfit
 from corpusfit.cli.options import Name
 from corpusfit.core.errors import UsageError
 from corpusfit.core.manifest import Finished
+from corpusfit.core.plan import ReadPlan
+from corpusfit.text import documents, find, shards
 from corpusfit.text.in_memory import inputs, listed
 
 TEXTS = ["The first text.", 'A "second" one,\nof two lines.', "Ein drittes: Übung 🙂"]
@@ -219,9 +221,17 @@ def test_what_is_no_text_is_refused(machine, given):
         inputs(given, "target", machine)
 
 
-def test_a_row_that_is_no_unicode_is_one_reject(machine):
-    (name,) = inputs(["A text.", "half of a \ud83d pair"], "corpus", machine)
-    assert Path(name).read_bytes().splitlines()[1] == b'"\xff"'
+def test_half_a_character_costs_a_row_only_in_its_text(machine):
+    rows = [
+        {"text": "half of a \ud83d pair"},
+        {"text": "A text.", "title": "cut \ud83d", "n": 1e99},
+    ]
+    (name,) = inputs(rows, "corpus", machine)
+    plan = ReadPlan()
+    (shard,) = shards(find([name], plan, role="corpus"), plan)
+    used, rejected = documents(shard, plan)
+    assert used.texts.to_pylist() == ["A text."]
+    assert [reject.row for reject in rejected] == [0]
 
 
 def test_a_data_frame_and_a_column_of_polars(machine):

@@ -1,7 +1,10 @@
 """Plain text: blocks and lines."""
 
+import pytest
+
+from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
-from corpusfit.text import kind
+from corpusfit.text import documents, find, kind, rows, shards
 
 
 def test_blocks_are_numbered_by_line(read, write):
@@ -47,6 +50,21 @@ def test_windows_line_ends_and_byte_order_mark(read, write):
         "two",
         "three",
     ]
+
+
+@pytest.mark.parametrize("txt", ["blocks", "lines", "file"])
+def test_marks_of_files_that_were_joined_are_ignored(write, txt):
+    mark = "\ufeff"
+    path = write("a.txt", f"{mark}one\n\n{mark}two{mark}\n{mark}three\r\n{mark}four\n{mark}\n")
+    wanted = {
+        "blocks": ["one", f"two{mark}\nthree\nfour"],
+        "lines": ["one", f"two{mark}", "three", "four"],
+        "file": [f"one\n\ntwo{mark}\nthree\nfour"],
+    }
+    plan = ReadPlan(txt=txt)
+    (shard,) = shards(find([str(path)], plan, role="corpus"), plan)
+    used = [row.text for row in rows(shard, plan) if isinstance(row, Document)]
+    assert used == documents(shard, plan)[0].texts.to_pylist() == wanted[txt]
 
 
 def test_bad_documents(read, write):

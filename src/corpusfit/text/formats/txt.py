@@ -28,6 +28,7 @@ _BORDER = re.compile(rb"\n(?:%s(?:\n|\Z))++" % _BLANK)
 _LEADING = re.compile(rb"(?:%s(?:\n|\Z))*+" % _BLANK)
 _BLANK_LINE = re.compile(rb"%s\n" % _BLANK)
 _BLANK_SO_FAR = re.compile(rb"%s(\xc2|\xe3\x80?)?" % _BLANK)
+_MARK = re.compile(rb"^\xef\xbb\xbf", re.MULTILINE)  # files that were joined have several
 _CURE = "use read.txt=lines to read one document per line"
 _SPACES = np.zeros(256, np.bool_)
 _SPACES[list(b" \t\r\n\f\v\xc2\xe3")] = True
@@ -93,8 +94,9 @@ class Txt(Format):
             whole = _document(number, byte, raw(i))
             return whole or (Reject(number, byte, rejects.EMPTY_LINE) if by_line else None)
 
-        if shard.first_byte == 0 and shard.data.startswith(BOM):
-            plain[:1] = False
+        if BOM in shard.data:
+            marks = [match.start() for match in _MARK.finditer(shard.data)]
+            plain[np.searchsorted(begins, marks, side="right") - 1] = False
         if not is_utf8(shard.data):
             plain &= np.array([is_utf8(raw(i)) for i in range(len(begins))], np.bool_)
         texts = texts_between(through, out)
@@ -111,9 +113,8 @@ class Txt(Format):
 
 
 def _document(row: int, byte: int, raw: bytes) -> Row | None:
-    """The text without surrounding line ends; None if it is blank."""
-    if byte == 0:
-        raw = raw.removeprefix(BOM)
+    """The text without surrounding line ends and byte order marks; None if it is blank."""
+    raw = _MARK.sub(b"", raw) if BOM in raw else raw
     raw = raw.rstrip(b" \t\r\n\f\v")
     if not raw:
         return None
