@@ -55,8 +55,8 @@ def missing_field(field: str, fields: Iterable[object]) -> str:
     Of a row itself these are also the fields of its objects, such as `meta.text`.
     """
     names = [*_inner(fields)] if isinstance(fields, Mapping) else [str(name) for name in fields]
-    within = next((name for name in names if name.endswith(f".{field}")), "")
-    guess = f"; try {within}" if within else ""
+    alike = (f".{name}".lower().endswith(f".{field}".lower()) for name in names)
+    guess = next((f"; try {name}" for name, fits in zip(names, alike, strict=True) if fits), "")
     return f"{MISSING_FIELD} {field!r}" + (f": fields are {_listed(names)}{guess}" if names else "")
 
 

@@ -115,7 +115,7 @@ _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_PAS
 
 
 def line_of(row: Mapping[Any, Any]) -> bytes:
-    """A row of any values as a JSON line; a text that is not Unicode is rejected when it is read."""
+    """A row of any values as a JSON line; a text that is no Unicode is rejected when it is read."""
     try:
         return orjson.dumps(row, default=json_value, option=_OPTIONS) + b"\n"
     except orjson.JSONEncodeError:
