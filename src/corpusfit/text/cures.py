@@ -148,6 +148,15 @@ def note_of(skipped: Iterable[str], setting: str) -> str:
     return note.rstrip()
 
 
+def of_empty(names: Sequence[str], setting: str) -> str:
+    """A note on files without a byte; empty without any."""
+    if not names:
+        return ""
+    listed = ", ".join(names[:_NAMED]) + ", …" * (len(names) > _NAMED)
+    files = "1 file has" if len(names) == 1 else f"{len(names):,} files have"
+    return f"In {setting}, {files} 0 bytes: {listed}. If rows are missing, fetch again."
+
+
 def _is_metadata(path: str) -> bool:
     name = PurePosixPath(path).name
     if path.endswith("/"):  # a folder

@@ -253,8 +253,15 @@ def from_value(
 _Convert = Callable[[Any], Any]
 
 
+def of_first_names(table: Any) -> Any:
+    """An Arrow table or batch with the first of the columns that have one name."""
+    names = table.schema.names
+    return table.select([names.index(name) for name in dict.fromkeys(names)])
+
+
 def records(table: Any) -> Iterator[dict[str, Any]]:
     """The rows of an Arrow table or batch, still with the dates, decimals and bytes of Python."""
+    table = of_first_names(table)
     names, columns = table.schema.names, list(map(values, table.columns))
     for row in zip(*columns, strict=True) if names else [()] * table.num_rows:
         yield dict(zip(names, row, strict=True))

@@ -119,14 +119,17 @@ def find(
                 for file in _expand(name, setting, skipped, known):
                     files.setdefault((f"{file.store}://{file.real}", ""), file)
         stored = list(_with_names(list(files.values())))
-        sources = [*_survey(stored, plan, engine, kept, known), *others.values()]
+        described = _survey(stored, plan, engine, kept, known)
+        sources = [*described, *others.values()]
         if not sources:
             raise EmptyInputError(f"{setting} must name at least one input; got none.")
         for source in sources:
             load(source.format).check(source, plan, setting)
         sources = with_blocks(_unique(sources), plan, engine, kept.folder if kept else None)
-    if text := cures.note_of(skipped, setting):
-        note(text)
+    empty = sorted(source.name for source in described if not source.size)
+    for text in (cures.note_of(skipped, setting), cures.of_empty(empty, setting)):
+        if text:
+            note(text)
     return sources
 
 

@@ -22,7 +22,7 @@ from corpusfit.evaluation.formats.conll import TAG, with_type
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.tasks import TASKS, load
 from corpusfit.text import cures
-from corpusfit.text.fields import Row, completion_at, json_value
+from corpusfit.text.fields import Row, completion_at, json_value, of_first_names
 from corpusfit.text.files import unpacked_name
 from corpusfit.text.formats import hub
 from corpusfit.text.rejects import (
@@ -290,7 +290,7 @@ def _parquet(source: str, plan: TaskPlan) -> _Rows:
         table = pq.ParquetFile(source)
         # batches without columns have no number of rows
         batches = table.iter_batches() if table.schema.names else ()
-        rows = [row for batch in batches for row in batch.to_pylist()]
+        rows = [row for batch in batches for row in of_first_names(batch).to_pylist()]
         feature = _feature(table.schema_arrow, plan)
         return rows, feature.get("feature", feature).get("names", ())
     except (pa.ArrowException, AttributeError, LookupError, OSError, ValueError) as e:
