@@ -66,7 +66,21 @@ _AS_LINES = (
     "< {} > {}"
 )
 _LIST = re.compile(rb'"([\w -]+)"\s*:\s*\[\s*[\[{]')
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+# strings, commas before an end, and what is between two objects
+_JSON = r"(\x22(?:[^\x22\\]|\\.)*\x22)|,(?=\s*(?:[]}]|$))|(?<=})\s*(?={)"
+_LOOSE = (
+    "import json, re, sys; "
+    f'text = re.sub(r"{_JSON}", lambda m: m[1] or "," * (m[0] != ","), sys.stdin.read()); '
+    'rows = text.strip().removeprefix("[").removesuffix("]"); '
+    '[print(json.dumps(row)) for row in json.loads("[" + rows + "]")]'
+)
+_PYTHON = (
+    "import ast, json, sys; "
+    "[print(json.dumps(ast.literal_eval(row))) for row in sys.stdin if row.strip()]"
+)
+# the encoding of a file by a mark, and by which of four bytes in turn are mostly 0 without one
+_MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+_WIDE = {"0101": "UTF-16LE", "1010": "UTF-16BE", "0111": "UTF-32LE", "1110": "UTF-32BE"}
 _HEAD = 1 << 16
 # fraction of a file's rows, rejected for one reason, that calls for advice
 _LOST = 0.1
@@ -262,12 +276,12 @@ def of_content(
     if len(sources) == 1 and any(map(rejects.hides_rows, reasons)):
         return f"{name} is damaged. Fetch it again."
     start = _start(path, source.compression)
-    if reason == rejects.INVALID_UTF8 or start.startswith(_UTF16):
+    if reason == rejects.INVALID_UTF8 or _wide_encoding(start):
         return of_encoding(name, path, start)
     listed = start.lstrip()[:1] == b"["
     if source.format == "jsonl" and (listed or reason == rejects.MALFORMED_JSON):
         lines = _as_lines(path, start)
-        return f"{name} is one value of JSON. {lines}" if lines else otherwise
+        return f"{name} is not a row of JSON a line. {lines}" if lines else otherwise
     return _of_separator(source, plan, start) or otherwise
 
 
@@ -346,14 +360,15 @@ def of_encoding(name: str, path: str, start: bytes | None = None, *, alone: bool
     """Advice on a file that is not in UTF-8."""
     inner, archive = unpacked_name(path)
     start = _start(path, archive) if start is None else start
-    encoding = "UTF-16" if start.startswith(_UTF16) else "WINDOWS-1252"
+    wide = _wide_encoding(start)
+    encoding = wide or "WINDOWS-1252"
     suffix = PurePosixPath(inner).suffix
     command = _command(f"iconv -f {encoding} -t UTF-8 {{}} > {{}}", path, f".utf8{suffix}")
     if alone:
         command += f" && {_moved(path, path + '.old')}"
         command += f" && rm {shlex.quote(inner)}" if archive else ""
-    if encoding == "UTF-16":
-        return f"{name} is in UTF-16: {command}"
+    if wide:
+        return f"{name} is in {wide}: {command}"
     return f"{name} is not in UTF-8. If it is in Windows-1252 or Latin-1: {command}"
 
 
@@ -376,14 +391,23 @@ def _of_separator(source: Source, plan: ReadPlan, start: bytes) -> str:
     return f"{has}: `read.separator={other}`"
 
 
+def _wide_encoding(start: bytes) -> str:
+    """The encoding of a file whose characters have two or four bytes; empty for another."""
+    marked = (encoding for mark, encoding in _MARKS.items() if start.startswith(mark))
+    zeros = (2 * start[i::4].count(0) > len(start[i::4]) for i in range(4))
+    return next(marked, "") or _WIDE.get("".join(str(int(mostly)) for mostly in zeros), "")
+
+
 def _as_lines(path: str, start: bytes) -> str:
-    """Advice on converting a JSON value to JSON lines; empty if that does not apply."""
-    first, _, more = start.removeprefix(BOM).strip().partition(b"\n")
-    if more and _is_json(first):
+    """Advice on converting JSON, or what is almost JSON, to lines; empty if that does not apply."""
+    lines = start.removeprefix(BOM).strip().split(b"\n")
+    bad = next((n for n, line in enumerate(lines) if line.strip() and not _is_json(line)), 0)
+    rest = b"\n".join(lines[bad:]).lstrip().decode(errors="replace")
+    if len(lines) > 1 and not bad and _is_json(lines[0]):
         return ""
-    if first.startswith(b"["):
-        return f"Write a line for each row first: {_command(_AS_LINES % '', path, '.rows.jsonl')}"
-    for match in _LIST.finditer(start):
+    if re.match(r"\[?\s*{\s*'", rest):
+        return f"Write Python's values as JSON first: {_converted(_PYTHON, path)}"
+    for match in [] if bad else _LIST.finditer(start):
         opened, closed = (
             [start.count(mark, 0, match.start()) for mark in marks] for marks in (b"{[", b"}]")
         )
@@ -391,7 +415,23 @@ def _as_lines(path: str, start: bytes) -> str:
             name = match[1].decode()
             command = _command(_AS_LINES % f"[{name!r}]", path, ".rows.jsonl")
             return f"Write a line for each row of {name!r} first: {command}"
-    return ""
+    loose = re.sub(_JSON, lambda m: m[1] or "," * (m[0] != ","), rest)
+    if rest.startswith("[") and loose == rest:
+        return f"Write a line for each row first: {_command(_AS_LINES % '', path, '.rows.jsonl')}"
+    try:
+        _, end = json.JSONDecoder().raw_decode(loose.removeprefix("[").lstrip())
+    except (ValueError, RecursionError):
+        return ""
+    # a single object has no rows, and what is no separator is no JSON
+    if loose.removeprefix("[").lstrip()[end:].lstrip()[:1] not in (",", "]"):
+        return ""
+    return f"Write a line for each row first: {_converted(_LOOSE, path)}"
+
+
+def _converted(code: str, path: str) -> str:
+    """The command by which Python writes lines of JSON of a file."""
+    escaped = _code(code).replace("{", "{{").replace("}", "}}")
+    return _command(f"{escaped} < {{}} > {{}}", path, ".rows.jsonl")
 
 
 def _is_json(line: bytes) -> bool:
