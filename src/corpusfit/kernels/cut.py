@@ -44,11 +44,11 @@ _STOP, _FULL, _CLOSER, _SOLO, _SPACED, _PHRASED = range(7, 13)
 # _PHRASED: the same, but with a stop between sentences, and spaces between phrases (Khmer …).
 # _STOP needs white space behind it to end a sentence, _FULL does not.
 
-_STOPS = ".!?…‽‼⁇⁈⁉؟؞۔։܀߹።।॥෴᙮᠃᠉᥄᥅᱾⸮꓿꘎꛳꯫"
-_FULLS = "。！？．｡︒﹒﹖﹗។៕။།༎༏༐༑༔᪨᪩᭚᭛᭞᭟꧉꩝꩞꩟"
+STOPS = ".!?…‽‼⁇⁈⁉؟؞۔։܀߹።।॥෴᙮᠃᠉᥄᥅᱾⸮꓿꘎꛳꯫"
+FULLS = "。！？．｡︒﹒﹖﹗។៕။།༎༏༐༑༔᪨᪩᭚᭛᭞᭟꧉꩝꩞꩟"
 # beginnings of the names of characters in scripts that have such stops
 _OF_PHRASES = ("KHMER", "MYANMAR", "TIBETAN", "TAI THAM", "BALINESE", "JAVANESE")
-_CLOSERS = ")]}\"'”’»›」』）】〉》"
+CLOSERS = ")]}\"'”’»›」』）】〉》"
 _ABBREVIATIONS = (
     "mr mrs ms dr prof sr jr st vs al fig figs eq eqs ref refs vol pp ed eds cf ca approx dept gen "
     "col lt sgt rep sen gov hon rev viz resp sec ch art jan feb mar apr jun jul aug sep sept oct "
@@ -69,7 +69,7 @@ def _class_of(char: str) -> int:
     category = unicodedata.category(char)
     if char in "\n\r\v\f\x85\u2028\u2029":
         return _NEWLINE
-    for chars, kind in ((_STOPS, _STOP), (_FULLS, _FULL), (_CLOSERS, _CLOSER)):
+    for chars, kind in ((STOPS, _STOP), (FULLS, _FULL), (CLOSERS, _CLOSER)):
         if char in chars:
             return kind
     if category in ("Zs", "Cc"):

@@ -171,6 +171,21 @@ def of_empty(names: Sequence[str], setting: str) -> str:
     return f"In {setting}, {files} 0 bytes: {listed}. If rows are missing, fetch again."
 
 
+def of_division(lines: Sequence[str], unclear: Sequence[str], role: str) -> list[str]:
+    """Notes on what a text is in files that do not say it by blank lines alone."""
+    notes = []
+    # what is said of a target counts its texts
+    for names, is_read, other in (
+        ([] if role == "target" else lines, "a text a line", "blocks`: divided by blank lines"),
+        (unclear, "texts between blank lines", "lines`: a text a line"),
+    ):
+        if names:
+            files = f"{names[0]} is" if len(names) == 1 else f"{len(names):,} .txt files are"
+            cure = "" if role == "task" else f" (`read.txt={other})"
+            notes.append(f"In `{role}`, {files} read as {is_read}{cure}.")
+    return notes
+
+
 def _is_metadata(path: str) -> bool:
     name = PurePosixPath(path).name
     if path.endswith("/"):  # a folder

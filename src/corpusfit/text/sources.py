@@ -26,7 +26,7 @@ from corpusfit.core.errors import (
     without_secrets,
 )
 from corpusfit.core.languages import LANGUAGES
-from corpusfit.core.plan import PAIR, ReadPlan
+from corpusfit.core.plan import AUTO, PAIR, ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text import cures
 from corpusfit.text.blocks import with_blocks
@@ -39,6 +39,7 @@ from corpusfit.text.contract import (
 from corpusfit.text.files import (
     Infos,
     States,
+    Stream,
     filesystem,
     infos,
     is_data,
@@ -51,6 +52,7 @@ from corpusfit.text.files import (
     unpacked_name,
 )
 from corpusfit.text.formats.run import as_run
+from corpusfit.text.formats.txt import Txt, TxtLines, by_lines
 from corpusfit.text.shards import fingerprint
 from corpusfit.text.surveyed import Kept, surveyed
 
@@ -119,7 +121,7 @@ def find(
                 for file in _expand(name, setting, skipped, known):
                     files.setdefault((f"{file.store}://{file.real}", ""), file)
         stored = list(_with_names(list(files.values())))
-        described = _survey(stored, plan, engine, kept, known)
+        described, divided = _divided(_survey(stored, plan, engine, kept, known), plan, role)
         sources = [*described, *others.values()]
         if not sources:
             raise EmptyInputError(f"{setting} must name at least one input; got none.")
@@ -127,10 +129,38 @@ def find(
             load(source.format).check(source, plan, setting)
         sources = with_blocks(_unique(sources), plan, engine, kept.folder if kept else None)
     empty = sorted(source.name for source in described if not source.size)
-    for text in (cures.note_of(skipped, setting), cures.of_empty(empty, setting)):
+    for text in (cures.note_of(skipped, setting), cures.of_empty(empty, setting), *divided):
         if text:
             note(text)
     return sources
+
+
+# files of one kind that are looked at, from the first to the last
+_LOOKED_AT = 5
+
+
+def _divided(sources: list[Source], plan: ReadPlan, role: str) -> tuple[list[Source], list[str]]:
+    """The sources, of which plain text is of the format that it shows, and notes on that."""
+    if plan.txt != AUTO:
+        return sources, []
+    # files of one kind have names that differ in numbers; in a store each look is a request
+    kinds: dict[tuple[str, str], list[int]] = {}
+    for number, source in enumerate(sources):
+        if source.format == Txt.name:
+            folder, _, name = _slashes(source.url).rpartition("/")
+            kind = folder, "" if is_url(source.url) else _NUMBER.sub("0", name)
+            kinds.setdefault(kind, []).append(number)
+    divided, lines, unclear = sources.copy(), list[str](), list[str]()
+    for numbers in kinds.values():
+        looked_at = [sources[n] for n in numbers[:: -(-len(numbers) // _LOOKED_AT)]]
+        found = {by_lines(next(iter(Stream(source, plan)), b"")) for source in looked_at}
+        if found == {True}:
+            lines += [sources[n].name for n in numbers]
+            for n in numbers:
+                divided[n] = replace(sources[n], format=TxtLines.name)
+        elif found != {False}:
+            unclear += [sources[n].name for n in numbers]
+    return divided, cures.of_division(lines, unclear, role)
 
 
 def is_pair(input_name: str) -> bool:
@@ -637,7 +667,7 @@ def _required_format(path: str, name: str, input_name: str, setting: str) -> tup
     form = format_of(name) or _format(path, {})
     inner, archive = unpacked_name(name)
     if form is None and inner.lower().rpartition(".")[2] in LANGUAGES:  # test.de, of a translation
-        form = load("txt").name, archive
+        form = Txt.name, archive
     if form is None:
         raise InputError(
             f"{setting} must be a file whose name ends in {allowed_suffixes()}; "

@@ -1,6 +1,7 @@
 """Plain text: documents between blank lines, one document per line, or one per file.
 
-What: `row` is the line on which a document begins, in every mode; a line of ASCII white
+What: `by_lines` decides on a file for which the plan does not; it is then of the format `lines`.
+`row` is the line on which a document begins, in every mode; a line of ASCII white
 space, no-break and ideographic spaces is blank.
 Why: an editor shows line numbers, so a document can be found by its row.
 Trade-off: in the mode `blocks` row numbers have gaps, and blank lines are borders, not rows; in the
@@ -9,6 +10,7 @@ mode `lines` a blank line is a rejected row.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 
@@ -16,10 +18,21 @@ import numpy as np
 
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Documents, Reject, Shard, Source, texts_between
+from corpusfit.kernels.cut import CLOSERS, FULLS, STOPS
 from corpusfit.kernels.lines import document_texts, line_ends
 from corpusfit.text import rejects
 from corpusfit.text.contract import Format, completed, is_utf8, picked
-from corpusfit.text.cutting import BOM, Block, Lines, Scan, Scanner, Text, cut, lines_of
+from corpusfit.text.cutting import (
+    BOM,
+    Block,
+    Lines,
+    Scan,
+    Scanner,
+    Text,
+    cut,
+    line_feeds,
+    lines_of,
+)
 from corpusfit.text.fields import Pick, Row, from_value
 from corpusfit.text.files import Stream
 
@@ -29,6 +42,19 @@ _LEADING = re.compile(rb"(?:%s(?:\n|\Z))*+" % _BLANK)
 _BLANK_LINE = re.compile(rb"%s\n" % _BLANK)
 _BLANK_SO_FAR = re.compile(rb"%s(\xc2|\xe3\x80?)?" % _BLANK)
 _MARK = re.compile(rb"^\xef\xbb\xbf", re.MULTILINE)  # files that were joined have several
+# bytes that decide on it
+_SEEN = 1 << 16
+# fewest lines of a file of lines; more would be a document of a short poem
+_FEWEST = 10
+# most characters of the median line that is a text by itself, such as a sentence
+_SHORT = 300
+# lines for each blank one that is among them by chance
+_STRAY = 100
+# fraction of full lines in a text that is broken to a width
+_FULL = 0.7
+_CLOSED = f"[{re.escape(STOPS + FULLS)}][{re.escape(CLOSERS)}]*"
+_STOP = re.compile(rf"{_CLOSED}(?=\s|$)|[{FULLS}]")
+_END = re.compile(rf"{_CLOSED}$")
 _CURE = "use read.txt=lines to read one document per line"
 _SPACES = np.zeros(256, np.bool_)
 _SPACES[list(b" \t\r\n\f\v\xc2\xe3")] = True
@@ -42,24 +68,30 @@ class Txt(Format):
     plain = joins = True
     named_fields = False
 
+    def mode(self, plan: ReadPlan) -> str:
+        """What is a document: `blocks`, `lines` or `file`."""
+        return "blocks" if plan.txt == "auto" else plan.txt
+
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
         text = Text(Stream(source, plan), plan)
-        if plan.txt == "lines":
+        mode = self.mode(plan)
+        if mode == "lines":
             yield from cut(text, Lines(), plan)
             return
         # no row ends before the file does
         no_ends = np.empty(0, np.int64), np.empty(0, np.int64)
-        scanner: Scanner = (lambda _: no_ends) if plan.txt == "file" else _BlankLines()
+        scanner: Scanner = (lambda _: no_ends) if mode == "file" else _BlankLines()
         for block in cut(text, scanner, plan, cure=_CURE):
             if block.rejects or not block.data.isspace():
                 yield block
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         data, row, byte = shard.data, shard.first_row, shard.first_byte
-        if plan.txt == "file":
+        mode = self.mode(plan)
+        if mode == "file":
             document = _document(row, byte, data)
             yield from (document,) if document else ()
-        elif plan.txt == "lines":
+        elif mode == "lines":
             for number, line in enumerate(lines_of(data), row):
                 yield _document(number, byte, line) or Reject(number, byte, rejects.EMPTY_LINE)
                 byte += len(line) + 1
@@ -79,9 +111,10 @@ class Txt(Format):
     def columns(
         self, shard: Shard, plan: ReadPlan, pick: Pick | None = None
     ) -> tuple[Documents, list[Reject]]:
-        if plan.txt == "file":
+        mode = self.mode(plan)
+        if mode == "file":
             return super().columns(shard, plan, pick)
-        data, by_line = np.frombuffer(shard.data, np.uint8), plan.txt == "lines"
+        data, by_line = np.frombuffer(shard.data, np.uint8), mode == "lines"
         out = np.empty(len(data) + 8, np.uint8)
         row, begins, stops, through, plain = document_texts(data, line_ends(data), by_line, out)
         numbers = shard.first_row + row
@@ -105,11 +138,55 @@ class Txt(Format):
 
     def joined(self, data: bytes, plan: ReadPlan) -> bytes | None:
         """The text with a last line end or line; None for one that has to stand alone."""
-        if plan.txt == "file" or data.startswith(BOM):
+        mode = self.mode(plan)
+        if mode == "file" or data.startswith(BOM):
             return None
-        if plan.txt == "lines":
+        if mode == "lines":
             return data if not data or data.endswith(b"\n") else data + b"\n"
         return data + b"\n\n"
+
+
+class TxtLines(Txt):
+    """Plain text in which each line is a document, whatever the plan says of others."""
+
+    name = "lines"
+    suffixes = ()
+
+    def mode(self, plan: ReadPlan) -> str:
+        del plan
+        return "lines"
+
+
+def by_lines(start: bytes) -> bool | None:
+    """Whether each line of a file is a text, by its first bytes; None if that is not clear.
+
+    It is if the lines are short and hardly one is blank, unless they are those of a paragraph that
+    a program has broken to a width.
+    """
+    raw = line_feeds(start[:_SEEN].removeprefix(BOM)).decode(errors="replace").strip()
+    lines = [line.strip() for line in raw.split("\n")]
+    texts = list(filter(None, lines))
+    if len(texts) < _FEWEST or "\0" in raw or _is_broken(texts):
+        return False
+    begins = zip(["", *lines], lines, strict=False)
+    blocks = sum(not before and bool(line) for before, line in begins)
+    if blocks == len(texts):
+        return False
+    short = sorted(map(len, texts))[len(texts) // 2] <= _SHORT
+    return True if short and (blocks == 1 or len(texts) >= _STRAY * blocks) else None
+
+
+def _is_broken(lines: list[str]) -> bool:
+    """Whether sentences end within lines, which end where the next word is too long."""
+    width = sorted(map(len, lines))[len(lines) * 9 // 10]
+    full = sum(
+        # without spaces a line may begin with any character
+        len(line) + min(len(following.split(None, 1)[0]), width // 4) >= width
+        for line, following in itertools.pairwise(lines)
+    )
+    stops = sum(len(_STOP.findall(line)) for line in lines)
+    at_end = sum(_END.search(line) is not None for line in lines)
+    return full >= _FULL * (len(lines) - 1) and at_end < stops - at_end
 
 
 def _document(row: int, byte: int, raw: bytes) -> Row | None:
