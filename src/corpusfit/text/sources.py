@@ -37,6 +37,7 @@ from corpusfit.text.contract import (
     named,
 )
 from corpusfit.text.files import (
+    CHUNK,
     Infos,
     States,
     Stream,
@@ -45,6 +46,7 @@ from corpusfit.text.files import (
     is_data,
     is_url,
     raise_unreadable,
+    read_bytes,
     reason_of,
     reports_digest,
     stated_digest,
@@ -153,7 +155,7 @@ def _divided(sources: list[Source], plan: ReadPlan, role: str) -> tuple[list[Sou
     divided, lines, unclear = sources.copy(), list[str](), list[str]()
     for numbers in kinds.values():
         looked_at = [sources[n] for n in numbers[:: -(-len(numbers) // _LOOKED_AT)]]
-        found = {by_lines(next(iter(Stream(source, plan)), b"")) for source in looked_at}
+        found = {by_lines(_start(source, plan)) for source in looked_at}
         if found == {True}:
             lines += [sources[n].name for n in numbers]
             for n in numbers:
@@ -161,6 +163,13 @@ def _divided(sources: list[Source], plan: ReadPlan, role: str) -> tuple[list[Sou
         elif found != {False}:
             unclear += [sources[n].name for n in numbers]
     return divided, cures.of_division(lines, unclear, role)
+
+
+def _start(source: Source, plan: ReadPlan) -> bytes:
+    """The first bytes of a file, unpacked."""
+    if source.compression:
+        return next(iter(Stream(source, plan)), b"")
+    return read_bytes(source.url, 0, min(source.size, CHUNK))
 
 
 def is_pair(input_name: str) -> bool:

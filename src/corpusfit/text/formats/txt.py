@@ -163,14 +163,15 @@ def by_lines(start: bytes) -> bool | None:
     It is if the lines are short and hardly one is blank, unless they are those of a paragraph that
     a program has broken to a width.
     """
-    raw = line_feeds(start[:_SEEN].removeprefix(BOM)).decode(errors="replace").strip()
+    start = line_feeds(start[:_SEEN].removeprefix(BOM))
+    if start.count(b"\n") < _FEWEST - 1:  # most of many small files
+        return False
+    raw = start.decode(errors="replace").strip()
     lines = [line.strip() for line in raw.split("\n")]
     texts = list(filter(None, lines))
-    if len(texts) < _FEWEST or "\0" in raw or _is_broken(texts):
-        return False
     begins = zip(["", *lines], lines, strict=False)
     blocks = sum(not before and bool(line) for before, line in begins)
-    if blocks == len(texts):
+    if len(texts) < _FEWEST or blocks == len(texts) or "\0" in raw or _is_broken(texts):
         return False
     short = sorted(map(len, texts))[len(texts) // 2] <= _SHORT
     return True if short and (blocks == 1 or len(texts) >= _STRAY * blocks) else None
