@@ -256,11 +256,17 @@ def _values(
         return Reject(row, byte, rejects.INVALID_UTF8)
     if fault == rejects.UNCLOSED_QUOTE:
         return Reject(row, byte, fault)
-    while len(values) > max_fields and not values[-1]:  # a separator ends each row
-        values.pop()
+    values = _without_end(values, max_fields)
     if not fault and len(values) > max_fields:
         fault = f"{len(values)} fields under a header of {max_fields}"
     return Reject(row, byte, rejects.malformed_csv(fault)) if fault else values
+
+
+def _without_end(values: list[str], width: int) -> list[str]:
+    """The values without empty ones behind the last column, as a separator may end each row."""
+    while len(values) > width and not values[-1]:
+        values = values[:-1]
+    return values
 
 
 def _line_ends_of(dialect: Dialect, data: bytes) -> set[bytes]:
@@ -483,10 +489,13 @@ class Records:
         scanned = copy.copy(self)
         starts = [0, *(scanned(chunk)[0] + len(self._open)).tolist()]
         begin = max(start for start in starts if start <= doubt.start())
-        width = self._width or len(self.dialect.names(data[: (*starts, len(data))[1]]))
+        possible, width = [self.dialect, *self._others], self._width
+        if not width:
+            end = (*starts, len(data))[1]
+            width = len(self.dialect.names(data[:end]))
+            width += any(_has_unnamed_index(d, data[:end], data[end:]) for d in possible)
         sample, whole = data[begin:] + following, not following
         header = self._headed and not self._width and not begin
-        possible = [self.dialect, *self._others]
         gains = [_gain(d, sample, width, whole=whole, header=header) for d in possible]
         self._others = ()
         self._use(possible[gains.index(max(gains))])
@@ -513,6 +522,7 @@ def _gain(dialect: Dialect, sample: bytes, width: int, *, whole: bool, header: b
     for begin, end in itertools.pairwise(ends):
         record = sample[begin:end].decode(errors="replace").strip("\r\n")
         values, fault = dialect.values(record)
+        values = _without_end(values, width)
         # against: malformed quotes, or a wrong number of values
         if fault or (record and len(values) != width):
             gain -= 1
