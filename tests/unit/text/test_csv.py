@@ -92,6 +92,7 @@ R = '"text","id"\n'
         "SEP=\t\ntext\tid\nthe cat\t1\nthe dog\t2\n",
         "sep=,\n# exported, by hand\ntext,id\nthe cat,1\nthe dog,2\n",
         "# exported\n#\n\ntext;id\nthe cat;1\nthe dog;2\n",  # comments
+        "\n\r\ntext;id\nthe cat;1\nthe dog;2\n",
         " text , id\nthe cat,1\nthe dog,2\n",
         ",text,id\n0,the cat,1\n1,the dog,2\n",  # an index of pandas
         f'{R}"1","the cat","1"\n"2","the dog","2"\n',  # of R

@@ -107,6 +107,12 @@ def test_a_mapping_gives_sources_by_name(machine):
     assert found == {"bio.jsonl": [{"text": TEXTS[0]}], "news%2F2024.jsonl": ROWS[1:]}
 
 
+def test_names_of_a_mapping_may_be_any(machine):
+    names = inputs({"_news": TEXTS, ".x": TEXTS, "md5": TEXTS, "a": TEXTS}, "corpus", machine)
+    sources = find(names, ReadPlan(), role="corpus")
+    assert [s.name for s in sources] == [".x.jsonl", "_news.jsonl", "a.jsonl", "md5.jsonl"]
+
+
 def test_the_splits_of_a_dataset_are_a_task_with_the_names_of_labels(machine):
     datasets = pytest.importorskip("datasets")
     labels = datasets.Features(

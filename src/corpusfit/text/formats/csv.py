@@ -51,9 +51,9 @@ _BACKSLASH = "\\"
 _SEEN = 1 << 16
 # most rows whose first values decide on an index
 _NUMBERED = 20
-# Excel's line that states the separator, and lines of comments
+# Excel's line that states the separator, and lines that are blank or comments
 _STATED = re.compile(rb'"?sep=([\t -~])"?(?:\r\n|\r|\n)', re.IGNORECASE)
-_COMMENTS = re.compile(rb"(?:#[^\r\n]*[\r\n]+)+")
+_COMMENTS = re.compile(rb"[\r\n]*(?:#[^\r\n]*[\r\n]+)*")
 # bytes of an unfinished record beyond which no other dialect is considered
 _HELD = 1 << 20
 
@@ -171,12 +171,12 @@ class Csv(Format):
         separator = stated[1].decode() if stated and not plan.separator else plan.separator
         dialects = self._dialects(plan, data[begin:], separator)
         comments = _COMMENTS.match(data, begin)
-        if not comments or plan.columns:
+        if not comments or not comments[0] or plan.columns:
             return begin, dialects
         first = dialects[0].names(_first_line(data[begin:]))
         behind = self._dialects(plan, data[comments.end() :], separator)
         names = behind[0].names(_first_line(data[comments.end() :]))
-        if len(names) > len(first) or _fields_of(plan) & {*names} - {*first}:
+        if first == [""] or len(names) > len(first) or _fields_of(plan) & {*names} - {*first}:
             return comments.end(), behind
         return begin, dialects
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
+from typing import ClassVar
 
 import numpy as np
 
@@ -64,7 +65,7 @@ class Txt(Format):
     """Plain text."""
 
     name = "txt"
-    suffixes = (".txt",)
+    suffixes: ClassVar[tuple[str, ...]] = (".txt",)
     plain = joins = True
     named_fields = False
 
