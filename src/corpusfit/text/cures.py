@@ -176,8 +176,8 @@ def of_division(lines: Sequence[str], unclear: Sequence[str], role: str) -> list
     notes = []
     # what is said of a target counts its texts
     for names, is_read, other in (
-        ([] if role == "target" else lines, "a text a line", "blocks`: divided by blank lines"),
-        (unclear, "texts between blank lines", "lines`: a text a line"),
+        ([] if role == "target" else lines, "a text per line", "blocks`: divided by blank lines"),
+        (unclear, "texts between blank lines", "lines`: a text per line"),
     ):
         if names:
             files = f"{names[0]} is" if len(names) == 1 else f"{len(names):,} .txt files are"
@@ -296,7 +296,7 @@ def of_content(
     listed = start.lstrip()[:1] == b"["
     if source.format == "jsonl" and (listed or reason == rejects.MALFORMED_JSON):
         lines = _as_lines(path, start)
-        return f"{name} is not a row of JSON a line. {lines}" if lines else otherwise
+        return f"{name} is not a row of JSON per line. {lines}" if lines else otherwise
     return _of_separator(source, plan, start) or otherwise
 
 
