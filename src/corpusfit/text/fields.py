@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,7 @@ Row = Document | Reject
 
 TOOLS = "tools"
 """The field of a chat's row that lists the tools which the assistant may call."""
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _TEMPLATE_FIELD = re.compile(r"\{([^{}]+)\}")
 _MISSING = object()
 _MOST = float(np.finfo(np.float32).max)
@@ -59,6 +61,18 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
         fields[name] = field_of(record, name)
     id = field_of(record, plan.id_field)
     return from_value(row, byte, text, id, fields or None, tuple(numbers))
+
+
+def from_broken(row: int, byte: int, record: object, plan: ReadPlan, reason: str = "") -> Row:
+    """Make a row from fields with lone surrogates, as `surrogateescape` has of invalid bytes.
+
+    They cost a row that has them in its text; in other fields they become replacement characters.
+    """
+    found = from_mapping(row, byte, record, plan)
+    if isinstance(found, Document) and _SURROGATE.search(found.text):
+        return Reject(row, byte, reason or rejects.INVALID_UTF8)
+    plain = _SURROGATE.sub("\ufffd", json.dumps(record, ensure_ascii=False))
+    return from_mapping(row, byte, orjson.loads(plain), plan)
 
 
 def _decided(record: Mapping[Any, Any], plan: ReadPlan) -> list[float] | str:

@@ -74,7 +74,7 @@ MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst", b"BZh": "bz2", b"\xfd7zX
 """Their first bytes."""
 # hidden files, those that a job is still writing or writes about its work, and checksums
 _NO_DATA = re.compile(
-    r"^[._]|(?:^|[-._])(?:md5|sha1|sha\d{3})(?:sums?)?(?:\.\w+)?$|^checksums?(?:\.|$)",
+    r"^[._]|(?:^|[-._])(?:(?:md5|sha1|sha\d{3})(?:sums?)?|checksums?)(?:\.\w+){0,2}$",
     re.IGNORECASE,
 )
 Infos = dict[str, dict[str, Any]]

@@ -131,6 +131,7 @@ def find(
             load(source.format).check(source, plan, setting)
         sources = with_blocks(_unique(sources), plan, engine, kept.folder if kept else None)
     empty = sorted(source.name for source in described if not source.size)
+    empty = empty if len(empty) < len(described) else []  # else they are an error
     for text in (cures.note_of(skipped, setting), cures.of_empty(empty, setting), *divided):
         if text:
             note(text)

@@ -112,6 +112,18 @@ def test_what_programs_write_around_values(read, write, content, shard_mb):
     assert rejected == ["repeated header"] * (content.count("text") - 1)
 
 
+def test_bytes_that_are_no_utf8_in_another_field_cost_no_text(read, write):
+    path = write("a.csv", b"text,id,n\nfine,caf\xe9,1\ncaf\xe9,2,2\n\xc3\xa9,3,3\n")
+    rows = [
+        Document(0, 10, "fine", "caf\ufffd"),
+        Reject(1, 22, "invalid UTF-8"),
+        Document(2, 31, "\xe9", "3"),
+    ]
+    assert read(path) == read(path, where="n < 9") == rows
+    found = read(path, text_field="{text} {n}")
+    assert [getattr(row, "text", row.row) for row in found] == ["fine 1", 1, "\xe9 3"]
+
+
 def test_a_quoted_value_behind_a_mark_may_have_lines(read, write):
     rows = read(write("a.csv", f'text,id\na,1\n{MARK}"b\nc",2\n'))
     assert [(row.text, row.row) for row in rows] == [("a", 0), ("b\nc", 1)]

@@ -83,11 +83,23 @@ def test_what_is_wrong_in_another_field_costs_no_text(read, write, other):
     assert read(path, where="of != 3") == read(path)
 
 
+def test_bytes_that_are_no_utf8_in_another_field_cost_no_text(read, write):
+    lines = [b'{"text": "fine", "title": "caf\xe9", "id": 1}', b'{"text": "caf\xe9"}', b'{"\xe9"']
+    path = write("a.jsonl", b"\n".join(lines))
+    assert read(path) == [
+        Document(0, 0, "fine", 1),
+        Reject(1, 43, "invalid UTF-8"),
+        Reject(2, 60, "invalid UTF-8"),
+    ]
+    (first, *_) = read(path, id_field="title", where="title != 3")
+    assert first == Document(0, 0, "fine", "caf\ufffd")
+
+
 def test_half_a_character_in_the_text_is_a_reject(read, write):
     (row,) = read(write("a.jsonl", r'{"text": "cut \ud83d", "id": 1}'))
     assert row == Reject(0, 0, "malformed JSON: half of a character in the text")
     (row,) = read(write("b.jsonl", r'{"text": "fine", "id": "\ud83d"}'))
-    assert row == Document(0, 0, "fine", "?")
+    assert row == Document(0, 0, "fine", "\ufffd")
 
 
 def test_a_row_with_many_fields_names_the_first_eight(read, write):

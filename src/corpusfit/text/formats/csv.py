@@ -38,9 +38,9 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Reject, Shard, Source
 from corpusfit.kernels.lines import line_ends
 from corpusfit.text import rejects
-from corpusfit.text.contract import Format
+from corpusfit.text.contract import Format, is_utf8
 from corpusfit.text.cutting import BOM, MIB, Block, Scan, cut
-from corpusfit.text.fields import Row, fields_in, from_mapping, from_value
+from corpusfit.text.fields import Row, fields_in, from_broken, from_mapping, from_value
 from corpusfit.text.files import Stream
 
 SEPARATORS = ",;|\t"
@@ -107,6 +107,7 @@ class Csv(Format):
             for name in (plan.text_field, plan.id_field)
         )
         by_name = plan.where or plan.numbers or plan.kept_fields()
+        valid = is_utf8(data)
         if ends[-1] < len(data):
             ends.append(len(data))
         for row, (begin, end) in enumerate(itertools.pairwise(ends), shard.first_row):
@@ -120,11 +121,11 @@ class Csv(Format):
                 yield values
             elif records.unclosed and end == len(data):
                 yield Reject(row, byte, rejects.UNCLOSED_QUOTE)
-            elif by_name or not 0 <= text_index < len(values):
+            elif by_name or not (valid and 0 <= text_index < len(values)):
                 record: dict[str, str] = {}
                 for name, value in zip(names, values, strict=False):
                     record.setdefault(name, value)  # of columns with one name the first
-                yield from_mapping(row, byte, record, plan)
+                yield (from_mapping if valid else from_broken)(row, byte, record, plan)
             else:
                 id = values[id_index] if 0 <= id_index < len(values) else None
                 yield from_value(row, byte, values[text_index], id)
@@ -250,10 +251,7 @@ def _values(
     """The fields of one record, or the reason why it cannot be parsed."""
     if not raw.strip(b"\r\n"):
         return Reject(row, byte, rejects.EMPTY_LINE)
-    try:
-        values, fault = dialect.values(raw.decode())
-    except UnicodeDecodeError:
-        return Reject(row, byte, rejects.INVALID_UTF8)
+    values, fault = dialect.values(raw.decode(errors="surrogateescape"))
     if fault == rejects.UNCLOSED_QUOTE:
         return Reject(row, byte, fault)
     values = _without_end(values, max_fields)

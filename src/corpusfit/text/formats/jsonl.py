@@ -21,16 +21,15 @@ import numpy as np
 import orjson
 
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Document, Documents, Reject, Shard, Source, texts_between
+from corpusfit.core.types import Documents, Reject, Shard, Source, texts_between
 from corpusfit.kernels.lines import field_texts, line_spans
 from corpusfit.text import rejects
 from corpusfit.text.contract import Format, completed, is_utf8
 from corpusfit.text.cutting import BOM, Block, Lines, Text, cut, lines_of
-from corpusfit.text.fields import Pick, Row, fields_in, from_mapping, json_value
+from corpusfit.text.fields import Pick, Row, fields_in, from_broken, from_mapping, json_value
 from corpusfit.text.files import Stream
 
 _LONG = re.compile(rb"\d{19}")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _ESCAPED = re.compile(rb'[\x00-\x1f"\\]')
 
 
@@ -154,8 +153,7 @@ def _failed(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
     """The row of a line that is almost JSON, or its reject.
 
     A byte order mark may begin any line, as files are joined. NaN, Infinity and numbers beyond a
-    float's range are null, and lone surrogates in other fields are question marks: what is wrong
-    there must not cost the text.
+    float's range are null: a missing number must not cost the text.
     """
     if line.startswith(BOM):
         line = line.removeprefix(BOM)
@@ -165,21 +163,17 @@ def _failed(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
             pass
     if not line.strip():
         return Reject(row, byte, rejects.EMPTY_LINE)
-    try:
-        decoded = line.decode()
-    except UnicodeDecodeError:
-        return Reject(row, byte, rejects.INVALID_UTF8)
+    valid = is_utf8(line)
     try:
         record = json.loads(
-            decoded, parse_constant=lambda _: None, parse_float=_finite, parse_int=_digits
+            line.decode(errors="surrogateescape"),
+            parse_constant=lambda _: None,
+            parse_float=_finite,
+            parse_int=_digits,
         )
-        found = from_mapping(row, byte, record, plan)
-        if isinstance(found, Document) and _SURROGATE.search(found.text):
-            return Reject(row, byte, rejects.HALF_CHARACTER)
-        plain = json.dumps(record, ensure_ascii=False).encode("utf-8", "replace")
-        return from_mapping(row, byte, orjson.loads(plain), plan)
+        return from_broken(row, byte, record, plan, rejects.HALF_CHARACTER if valid else "")
     except (ValueError, RecursionError):
-        return Reject(row, byte, rejects.MALFORMED_JSON)
+        return Reject(row, byte, rejects.MALFORMED_JSON if valid else rejects.INVALID_UTF8)
 
 
 def _finite(number: str) -> float | None:
