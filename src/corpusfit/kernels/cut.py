@@ -44,7 +44,7 @@ _STOP, _FULL, _CLOSER, _SOLO, _SPACED, _PHRASED = range(7, 13)
 # _PHRASED: the same, but with a stop between sentences, and spaces between phrases (Khmer …).
 # _STOP needs white space behind it to end a sentence, _FULL does not.
 
-STOPS = ".!?…‽‼⁇⁈⁉؟؞۔։܀߹።।॥෴᙮᠃᠉᥄᥅᱾⸮꓿꘎꛳꯫"
+STOPS = ".!?…‽‼⁇⁈⁉؟؞۔։׃܀߹።।॥෴᙮᠃᠉᥄᥅᱾⸮꓿꘎꛳꯫"
 FULLS = "。！？．｡︒﹒﹖﹗។៕။།༎༏༐༑༔᪨᪩᭚᭛᭞᭟꧉꩝꩞꩟"
 # beginnings of the names of characters in scripts that have such stops
 _OF_PHRASES = ("KHMER", "MYANMAR", "TIBETAN", "TAI THAM", "BALINESE", "JAVANESE")
