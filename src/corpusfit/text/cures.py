@@ -12,6 +12,7 @@ from pathlib import PurePosixPath
 
 import orjson
 
+from corpusfit.core.credentials import public_name
 from corpusfit.core.errors import InputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
@@ -82,6 +83,8 @@ _PYTHON = (
 _MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
 _WIDE = {"0101": "UTF-16LE", "1010": "UTF-16BE", "0111": "UTF-32LE", "1110": "UTF-32BE"}
 _HEAD = 1 << 16
+# characters of what is almost JSON that show its first row; many escaped quotes take their square
+_FIRST = 1 << 14
 # fraction of a file's rows, rejected for one reason, that calls for advice
 _LOST = 0.1
 # most files that are opened to find a cure
@@ -171,18 +174,19 @@ def of_empty(names: Sequence[str], setting: str) -> str:
     return f"In {setting}, {files} 0 bytes: {listed}. If rows are missing, fetch again."
 
 
-def of_division(lines: Sequence[str], unclear: Sequence[str], role: str) -> list[str]:
+def of_division(lines: Sequence[str], unclear: Sequence[str], setting: str) -> list[str]:
     """Notes on what a text is in files that do not say it by blank lines alone."""
     notes = []
-    # what is said of a target counts its texts
+    if setting == "`target`":  # what is said of a target counts its texts
+        lines = ()
     for names, is_read, other in (
-        ([] if role == "target" else lines, "a text per line", "blocks`: divided by blank lines"),
+        (lines, "a text per line", "blocks`: divided by blank lines"),
         (unclear, "texts between blank lines", "lines`: a text per line"),
     ):
         if names:
             files = f"{names[0]} is" if len(names) == 1 else f"{len(names):,} .txt files are"
-            cure = "" if role == "task" else f" (`read.txt={other})"
-            notes.append(f"In `{role}`, {files} read as {is_read}{cure}.")
+            cure = "" if setting == "`task`" else f" (`read.txt={other})"
+            notes.append(f"In {setting}, {files} read as {is_read}{cure}.")
     return notes
 
 
@@ -199,7 +203,7 @@ def refuse_table(paths: Iterable[str], setting: str) -> None:
     log = next(filter(None, logs), None)
     if not log:
         return
-    table = log.string[: log.start()]
+    table = public_name(log.string[: log.start()])
     delta, hudi = log.groups()
     source, output = json.dumps(table), json.dumps(f"{PurePosixPath(table).name}.parquet")
     if hudi:
@@ -430,6 +434,7 @@ def _as_lines(path: str, start: bytes) -> str:
             name = match[1].decode()
             command = _command(_AS_LINES % f"[{name!r}]", path, ".rows.jsonl")
             return f"Write a line for each row of {name!r} first: {command}"
+    rest = rest[:_FIRST]
     loose = re.sub(_JSON, lambda m: m[1] or "," * (m[0] != ","), rest)
     if rest.startswith("[") and loose == rest:
         return f"Write a line for each row first: {_command(_AS_LINES % '', path, '.rows.jsonl')}"

@@ -123,7 +123,7 @@ def find(
                 for file in _expand(name, setting, skipped, known):
                     files.setdefault((f"{file.store}://{file.real}", ""), file)
         stored = list(_with_names(list(files.values())))
-        described, divided = _divided(_survey(stored, plan, engine, kept, known), plan, role)
+        described, divided = _divided(_survey(stored, plan, engine, kept, known), plan, setting)
         sources = [*described, *others.values()]
         if not sources:
             raise EmptyInputError(f"{setting} must name at least one input; got none.")
@@ -142,7 +142,7 @@ def find(
 _LOOKED_AT = 5
 
 
-def _divided(sources: list[Source], plan: ReadPlan, role: str) -> tuple[list[Source], list[str]]:
+def _divided(sources: list[Source], plan: ReadPlan, setting: str) -> tuple[list[Source], list[str]]:
     """The sources, of which plain text is of the format that it shows, and notes on that."""
     if plan.txt != AUTO:
         return sources, []
@@ -163,7 +163,7 @@ def _divided(sources: list[Source], plan: ReadPlan, role: str) -> tuple[list[Sou
                 divided[n] = replace(sources[n], format=TxtLines.name)
         elif found != {False}:
             unclear += [sources[n].name for n in numbers]
-    return divided, cures.of_division(lines, unclear, role)
+    return divided, cures.of_division(lines, unclear, setting)
 
 
 def _start(source: Source, plan: ReadPlan) -> bytes:
@@ -666,7 +666,7 @@ def _data_among(paths: Iterable[str], folder: str, skipped: list[str]) -> Iterat
         no_data = next((n for n, name in enumerate(names, 1) if not is_data(name)), 0)
         if no_data:
             inside = "/" * (no_data < len(names))
-            left_out.add(f"{folder}/{'/'.join(names[:no_data])}{inside}")
+            left_out.add(public_name(f"{folder}/{'/'.join(names[:no_data])}{inside}"))
         else:
             yield path
     skipped += left_out

@@ -263,7 +263,7 @@ def _values(
 def _without_end(values: list[str], width: int) -> list[str]:
     """The values without blank ones behind the last column, as a separator may end each row."""
     while len(values) > width and not values[-1].strip():
-        values = values[:-1]
+        values.pop()
     return values
 
 
