@@ -63,16 +63,22 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
     return from_value(row, byte, text, id, fields or None, tuple(numbers))
 
 
-def from_broken(row: int, byte: int, record: object, plan: ReadPlan, reason: str = "") -> Row:
+def from_broken(row: int, byte: int, record: object, plan: ReadPlan, half: str = "") -> Row:
     """Make a row from fields with lone surrogates, as `surrogateescape` has of invalid bytes.
 
     They cost a row that has them in its text; in other fields they become replacement characters.
+    `half` is the reason for a text whose surrogates are not of bytes.
     """
     found = from_mapping(row, byte, record, plan)
-    if isinstance(found, Document) and _SURROGATE.search(found.text):
-        return Reject(row, byte, reason or rejects.INVALID_UTF8)
-    plain = _SURROGATE.sub("\ufffd", json.dumps(record, ensure_ascii=False))
-    return from_mapping(row, byte, orjson.loads(plain), plan)
+    plain = json.dumps(record, ensure_ascii=False)
+    if not _SURROGATE.search(plain):
+        return found
+    if isinstance(found, Reject):
+        kept = half or found.reason == rejects.LEFT_OUT
+        return found if kept else Reject(row, byte, rejects.INVALID_UTF8)
+    if _SURROGATE.search(found.text):
+        return Reject(row, byte, half or rejects.INVALID_UTF8)
+    return from_mapping(row, byte, orjson.loads(_SURROGATE.sub("\ufffd", plain)), plan)
 
 
 def _decided(record: Mapping[Any, Any], plan: ReadPlan) -> list[float] | str:

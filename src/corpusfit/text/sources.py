@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import glob
 import itertools
@@ -13,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from corpusfit.core.artifacts import no_collection, user_path
 from corpusfit.core.credentials import public_name, registered
@@ -122,6 +123,7 @@ def find(
                 # the real path is the key, so that a file named twice counts once
                 for file in _expand(name, setting, skipped, known):
                     files.setdefault((f"{file.store}://{file.real}", ""), file)
+        _refuse_tables(files.values(), setting)
         stored = list(_with_names(list(files.values())))
         described, divided = _divided(_survey(stored, plan, engine, kept, known), plan, setting)
         sources = [*described, *others.values()]
@@ -136,6 +138,14 @@ def find(
         if text:
             note(text)
     return sources
+
+
+def _refuse_tables(files: Iterable[_Found], setting: str) -> None:
+    """Refuse files in the folder of a table, however they are named."""
+    for folder in {file.folder for file in files if not (file.store or is_url(file.folder))}:
+        for place in (Path(folder), *Path(folder).parents):
+            logs = itertools.chain(*map(place.glob, cures.LOGS))
+            cures.refuse_table(map(str, logs), setting)
 
 
 # files of one kind that are looked at, from the first to the last
@@ -392,7 +402,6 @@ def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list
             raise
         mode = 0  # Windows has no names with *
     if stat.S_ISDIR(mode):
-        _refuse_table_around(path, setting)
         return _walk(path, (), skipped, setting)
     if stat.S_ISREG(mode):
         folder = str(Path(path).parent)
@@ -407,17 +416,10 @@ def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list
     folder = _fixed_part(_slashes(path))
     pattern = tuple(_slashes(path)[len(_slashes(folder)) :].strip("/").split("/"))
     before = len(skipped)
-    _refuse_table_around(folder, setting)
     files = _walk(folder, pattern, skipped, setting) if Path(folder).is_dir() else []
     if not files and len(skipped) == before:
         raise _missing(input_name, setting, ", which matches nothing")
     return files
-
-
-def _refuse_table_around(folder: str, setting: str) -> None:
-    """Refuse the folder of a table, and what is inside it."""
-    for place in (Path(folder), *Path(folder).parents):
-        cures.refuse_table(map(str, itertools.chain(*map(place.glob, cures.LOGS))), setting)
 
 
 def _slashes(path: str) -> str:
@@ -621,6 +623,7 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
         elif glob.has_magic(input_name):
             matches = fs.glob(path, detail=True)
             folder, paths = _fixed_part(path), {}
+            cures.refuse_table(map(fs.unstrip_protocol, _beside(fs, folder)), setting)
             for match, info in matches.items():
                 is_folder = info.get("type") == "directory"
                 paths |= fs.find(match, detail=True) if is_folder else {match: info}
@@ -656,6 +659,13 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
     names = {path: registered(url) if is_url(path) else url for path, url in urls.items()}
     files = ((url, public_name(path), url) for path, url in names.items())
     return _with_formats(files, public_name(folder), store, skipped)
+
+
+def _beside(fs: Any, folder: str) -> list[str]:
+    """What is in a folder of a store; nothing if that cannot be listed."""
+    with contextlib.suppress(OSError, NotImplementedError):
+        return [str(name) for name in fs.ls(folder, detail=False)]
+    return []
 
 
 def _data_among(paths: Iterable[str], folder: str, skipped: list[str]) -> Iterator[str]:

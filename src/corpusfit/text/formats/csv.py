@@ -257,6 +257,8 @@ def _values(
     values = _without_end(values, max_fields)
     if not fault and len(values) > max_fields:
         fault = f"{len(values)} fields under a header of {max_fields}"
+    if fault and not is_utf8(raw):
+        return Reject(row, byte, rejects.INVALID_UTF8)
     return Reject(row, byte, rejects.malformed_csv(fault)) if fault else values
 
 
