@@ -38,7 +38,6 @@ from corpusfit.text.contract import (
     named,
 )
 from corpusfit.text.files import (
-    CHUNK,
     Infos,
     States,
     Stream,
@@ -47,7 +46,6 @@ from corpusfit.text.files import (
     is_data,
     is_url,
     raise_unreadable,
-    read_bytes,
     reason_of,
     reports_digest,
     stated_digest,
@@ -55,7 +53,7 @@ from corpusfit.text.files import (
     unpacked_name,
 )
 from corpusfit.text.formats.run import as_run
-from corpusfit.text.formats.txt import Txt, TxtLines, by_lines
+from corpusfit.text.formats.txt import MANY, Txt, TxtLines, by_lines
 from corpusfit.text.shards import fingerprint
 from corpusfit.text.surveyed import Kept, surveyed
 
@@ -148,7 +146,7 @@ def _refuse_tables(files: Iterable[_Found], setting: str) -> None:
             cures.refuse_table(map(str, logs), setting)
 
 
-# files of one kind that are looked at, from the first to the last
+# files of a folder that are looked at, from the first to the last
 _LOOKED_AT = 5
 
 
@@ -156,17 +154,17 @@ def _divided(sources: list[Source], plan: ReadPlan, setting: str) -> tuple[list[
     """The sources, of which plain text is of the format that it shows, and notes on that."""
     if plan.txt != AUTO:
         return sources, []
-    # files of one kind have names that differ in numbers; in a store each look is a request
-    kinds: dict[tuple[str, str], list[int]] = {}
-    for number, source in enumerate(sources):
-        if source.format == Txt.name:
-            folder, _, name = _slashes(source.url).rpartition("/")
-            kind = folder, "" if is_url(source.url) else _NUMBER.sub("0", name)
-            kinds.setdefault(kind, []).append(number)
+    # those of a folder are read alike if there are many; in a store each look is a request
+    plain = [number for number, source in enumerate(sources) if source.format == Txt.name]
+    kinds: dict[str, list[int]] = {}
+    for number in plain:
+        url = sources[number].url
+        alone = len(plain) < MANY and not is_url(url)
+        kinds.setdefault(url if alone else posixpath.dirname(_slashes(url)), []).append(number)
     divided, lines, unclear = sources.copy(), list[str](), list[str]()
     for numbers in kinds.values():
         looked_at = [sources[n] for n in numbers[:: -(-len(numbers) // _LOOKED_AT)]]
-        found = {by_lines(_start(source, plan)) for source in looked_at}
+        found = {by_lines(next(iter(Stream(s, plan)), b""), len(plain)) for s in looked_at}
         if found == {True}:
             lines += [sources[n].name for n in numbers]
             for n in numbers:
@@ -174,13 +172,6 @@ def _divided(sources: list[Source], plan: ReadPlan, setting: str) -> tuple[list[
         elif found != {False}:
             unclear += [sources[n].name for n in numbers]
     return divided, cures.of_division(lines, unclear, setting)
-
-
-def _start(source: Source, plan: ReadPlan) -> bytes:
-    """The first bytes of a file, unpacked."""
-    if source.compression:
-        return next(iter(Stream(source, plan)), b"")
-    return read_bytes(source.url, 0, min(source.size, CHUNK))
 
 
 def is_pair(input_name: str) -> bool:

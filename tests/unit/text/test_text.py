@@ -128,6 +128,12 @@ DIVIDED = {
     # lines of paragraphs, and what blank lines divide
     "broken": (broken(72, 60), False),
     "broken narrowly": (broken(40, 60), False),
+    "indented, without full lines": (
+        "\n".join(broken(72, 2, initial_indent="   ") for _ in range(20)),
+        False,
+    ),
+    "lower case": ("\n".join(sentence.lower() for sentence in sentences(40)), True),
+    "lower case without stops": ("\n".join(s.lower() for s in sentences(40, stop="")), True),
     "indented": ("\n".join(broken(72, initial_indent="   ") for _ in range(6)), False),
     "Chinese, broken": ("\n".join(PROSE[i : i + 30] for i in range(0, len(PROSE), 30)), False),
     "blocks": ("\n\n".join(sentences(60)), False),
@@ -145,7 +151,7 @@ DIVIDED = {
 @pytest.mark.parametrize("kind", DIVIDED)
 def test_a_file_shows_whether_its_lines_are_texts(kind):
     content, lines = DIVIDED[kind]
-    assert by_lines(content if isinstance(content, bytes) else content.encode()) is lines
+    assert by_lines(content if isinstance(content, bytes) else content.encode(), 1) is lines
 
 
 def found(folder, role="corpus", **settings):
@@ -181,10 +187,18 @@ def test_each_file_has_the_form_that_it_shows(write, tmp_path):
     assert [re.search(r"\w+\.txt", note)[0] for note in said] == ["lines.txt", "verses.txt"]
 
 
-def test_files_whose_names_differ_in_numbers_are_read_alike(write, tmp_path):
-    for number in range(12):
-        write(f"in/part-{number}.txt", "\n".join(sentences(30)))
-        write(f"in/doc_{number}.txt", DIVIDED["verses" if number else "sentences"][0])
+@pytest.mark.parametrize(("lines", "count"), [(250, 5000), (150, 20)])
+def test_of_many_files_each_may_be_a_document(write, tmp_path, lines, count):
+    for number in range(20):
+        write(f"in/{number}.txt", "\n".join(sentences(lines)))
     read, said = found(tmp_path / "in")
-    assert len(read) == 12 * 30 + 11 * 10 + 1
-    assert [re.search(r"\d+", note)[0] for note in said] == ["12", "12"]
+    assert (len(read), len(said)) == (count, count > 20)
+
+
+def test_many_files_of_a_folder_are_read_alike(write, tmp_path):
+    for number in range(20):
+        write(f"in/a/{number}.txt", "\n".join(sentences(250)))
+        write(f"in/b/{number}.txt", "\n".join(sentences(5 if number else 250)))
+    read, said = found(tmp_path / "in")
+    assert len(read) == 20 * 250 + 20
+    assert [re.search(r"\d+", note)[0] for note in said] == ["20", "20"]

@@ -45,14 +45,19 @@ _BLANK_SO_FAR = re.compile(rb"%s(\xc2|\xe3\x80?)?" % _BLANK)
 _MARK = re.compile(rb"^\xef\xbb\xbf", re.MULTILINE)  # files that were joined have several
 # bytes that decide on it
 _SEEN = 1 << 16
-# fewest lines of a file of lines; more would be a document of a short poem
+MANY = 20
+"""Plain text files of which each may be a document."""
+# fewest lines of a file of lines for each file there is, up to these
 _FEWEST = 10
 # most characters of the median line that is a text by itself, such as a sentence
 _SHORT = 300
 # lines for each blank one that is among them by chance
 _STRAY = 100
-# fraction of full lines in a text that is broken to a width
+# in text that is broken to a width: fraction of full lines, of lines that go on with a sentence in
+# lower case, and of sentence ends for each line
 _FULL = 0.7
+_GOES_ON = 0.25
+_SENTENCES = 0.1
 _CLOSED = f"[{re.escape(STOPS + FULLS)}][{re.escape(CLOSERS)}]*"
 _STOP = re.compile(rf"{_CLOSED}(?=\s|$)|[{FULLS}]")
 _END = re.compile(rf"{_CLOSED}$")
@@ -158,37 +163,42 @@ class TxtLines(Txt):
         return "lines"
 
 
-def by_lines(start: bytes) -> bool | None:
+def by_lines(start: bytes, files: int) -> bool | None:
     """Whether each line of a file is a text, by its first bytes; None if that is not clear.
 
-    It is if the lines are short and hardly one is blank, unless they are those of a paragraph that
-    a program has broken to a width.
+    It is if the lines are short and hardly one is blank, unless they are those of paragraphs that a
+    program has broken to a width. The more files there are, the more may each be a document, so
+    the more lines it must have.
     """
+    fewest = _FEWEST * min(files, MANY)
     start = line_feeds(start[:_SEEN].removeprefix(BOM))
-    if start.count(b"\n") < _FEWEST - 1:  # most of many small files
+    if start.count(b"\n") < fewest - 1:  # most of many small files
         return False
     raw = start.decode(errors="replace").strip()
     lines = [line.strip() for line in raw.split("\n")]
     texts = list(filter(None, lines))
     begins = zip(["", *lines], lines, strict=False)
     blocks = sum(not before and bool(line) for before, line in begins)
-    if len(texts) < _FEWEST or blocks == len(texts) or "\0" in raw or _is_broken(texts):
+    if len(texts) < fewest or blocks == len(texts) or "\0" in raw or _are_broken(texts):
         return False
     short = sorted(map(len, texts))[len(texts) // 2] <= _SHORT
     return True if short and (blocks == 1 or len(texts) >= _STRAY * blocks) else None
 
 
-def _is_broken(lines: list[str]) -> bool:
-    """Whether sentences end within lines, which end where the next word is too long."""
+def _are_broken(lines: list[str]) -> bool:
+    """Whether sentences go on in the next line, or lines end where the next word is too long."""
     width = sorted(map(len, lines))[len(lines) * 9 // 10]
-    full = sum(
+    full = goes_on = 0
+    for line, following in itertools.pairwise(lines):
         # without spaces a line may begin with any character
-        len(line) + min(len(following.split(None, 1)[0]), width // 4) >= width
-        for line, following in itertools.pairwise(lines)
-    )
+        word = min(len(following.split(None, 1)[0]), width // 4)
+        full += len(line) + word >= width
+        goes_on += following[0].islower() and not _END.search(line)
     stops = sum(len(_STOP.findall(line)) for line in lines)
     at_end = sum(_END.search(line) is not None for line in lines)
-    return full >= _FULL * (len(lines) - 1) and at_end < stops - at_end
+    if 2 * at_end < stops and full >= _FULL * (len(lines) - 1):
+        return True
+    return stops >= _SENTENCES * len(lines) and goes_on >= _GOES_ON * len(lines)
 
 
 def _document(row: int, byte: int, raw: bytes) -> Row | None:
