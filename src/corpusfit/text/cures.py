@@ -159,9 +159,9 @@ def note_of(skipped: Iterable[str], setting: str) -> str:
     counted = ", ".join(f"{n:,} {ending}" for ending, n in sorted(counts.items()) if n)
     names = ", ".join(PurePosixPath(path).name for path in paths[:_NAMED])
     more = ", …" if len(paths) > _NAMED else ""
-    files = "1 file" if len(paths) == 1 else f"{len(paths):,} files"
-    files += " or folders" * (counts["folder"] > 0)
-    note = f"Passed over in {setting}: {files} ({counted}): {names}{more}. {of_skipped(paths)}"
+    each = {0: "file", len(paths): "folder"}.get(counts["folder"], "file or folder")
+    number = f"1 {each}" if len(paths) == 1 else f"{len(paths):,} {each.replace(' ', 's ', 1)}s"
+    note = f"Passed over in {setting}: {number} ({counted}): {names}{more}. {of_skipped(paths)}"
     return note.rstrip()
 
 
@@ -171,7 +171,7 @@ def of_empty(names: Sequence[str], setting: str) -> str:
         return ""
     listed = ", ".join(names[:_NAMED]) + ", …" * (len(names) > _NAMED)
     files = "1 file has" if len(names) == 1 else f"{len(names):,} files have"
-    return f"In {setting}, {files} 0 bytes: {listed}. If rows are missing, fetch again."
+    return f"In {setting}, {files} 0 bytes: {listed}. Fetch what should have rows again."
 
 
 def of_division(lines: Sequence[str], unclear: Sequence[str], setting: str) -> list[str]:
