@@ -24,6 +24,7 @@ from corpusfit.evaluation.splitting import form_of
 from corpusfit.text import contract, current_sources, find
 from corpusfit.text.checks import check_format
 from corpusfit.text.contract import Named
+from corpusfit.text.formats import txt
 from corpusfit.text.pairs import carried_text
 
 FORMATS = contract.formats()
@@ -110,6 +111,7 @@ EXAMPLES = {
     "csv": lambda folder, texts: delimited(folder, texts, "csv", ","),
     "hub": hub,
     "jsonl": lambda folder, texts: written(folder / "a.jsonl", json_lines(texts)),
+    "lines": lambda folder, texts: written(folder / "a.txt", "\n".join(texts) + "\n"),
     "moses": moses,
     "parquet": parquet,
     "run": run,
@@ -120,8 +122,10 @@ EXAMPLES = {
 
 
 @pytest.fixture(params=sorted(FORMATS))
-def form(request):
+def form(request, monkeypatch):
     """Each format in turn."""
+    if request.param == "lines":
+        monkeypatch.setattr(txt, "_FEWEST", 2)  # the texts are few
     if request.param == "hub":
         pytest.importorskip("datasets", reason="the extra hub is not installed")
         request.getfixturevalue("offline")
@@ -156,7 +160,8 @@ def test_what_it_declares(form):
     assert FORMATS[form.name] is form
     assert all(s.startswith(".") and s == s.lower() for s in form.suffixes)
     assert not {s for other in others for s in other.suffixes} & set(form.suffixes)
-    assert bool(form.suffixes) != isinstance(form, Named)
+    # the content decides between `txt` and `lines`
+    assert bool(form.suffixes) != isinstance(form, Named) or form.name == "lines"
     assert isinstance(form, Named) or not form.parallel
     assert all(suffix in contract.allowed_suffixes() for suffix in form.suffixes)
     assert form.__doc__

@@ -263,7 +263,8 @@ def test_warnings_and_errors_leave_standard_output_to_json(cli, pile, jsonl, tmp
     ("between", "texts", "named"),
     [
         ("\n\n", 30, "lines (`read.txt=lines` (--set read.txt=lines)"),
-        ("\n", 1, "pass `read.txt=lines` (--set read.txt=lines)"),
+        ("\n", 30, "one per line (`read.txt=blocks` (--set read.txt=blocks)"),
+        (" ", 1, "pass `read.txt=lines` (--set read.txt=lines)"),
     ],
 )
 def test_how_a_text_file_is_divided_is_said(cli, pile, tmp_path, between, texts, named):

@@ -20,6 +20,7 @@ ROWS = "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in
 TABLE = "id;text\n" + "".join(f"{i};{text}\n" for i, text in enumerate(TEXTS))
 LIST = json.dumps([{"text": text} for text in TEXTS], indent=1)
 DATA = json.dumps({"n": [1, {"n": [{}]}], "my data": json.loads(LIST)}, indent=1)
+LOOSE = [{"text": f'{text} \\\\ "}} {{" ,] ,}}', "n": [1, {"a": []}]} for text in TEXTS]
 COMMAND = re.compile(r"(?:gzip -dk|iconv|mv|python -[cm]) .*(?<=[ ])(\S+)$", re.M)
 OPTION = re.compile(r"--(?:set [^\s)]+|text-field|target-field \w+)")
 
@@ -33,6 +34,12 @@ def archive(path):
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("rows.jsonl", ROWS)
     return path.read_bytes()
+
+
+def loose(between, comma="", **words):
+    """The rows as JSON with what another program writes between them, or before an end."""
+    written = (json.dumps(row, ensure_ascii=False, **words) for row in LOOSE)
+    return between.join(re.sub(r"(\n?)}$", rf"{comma}\1}}", row) for row in written)
 
 
 FILES = {
@@ -50,6 +57,18 @@ FILES = {
     "indented.jsonl": lambda _: LIST.encode(),
     "list.jsonl.gz": lambda _: gzip.compress(LIST.encode()),
     "list.json.gz": lambda _: gzip.compress(LIST.encode()),
+    "le.jsonl": lambda _: ROWS.encode("utf-16-le"),
+    "be.txt": lambda _: "\n\n".join(TEXTS).encode("utf-16-be"),
+    "le.csv.gz": lambda _: gzip.compress(TABLE.encode("utf-16-le")),
+    "four.csv": lambda _: TABLE.encode("utf-32-le"),
+    "four.tsv": lambda _: TABLE.replace(";", "\t").encode("utf-32"),
+    "python.jsonl": lambda _: "".join(f"{row}\n" for row in [*LOOSE[1:], {"text": "a", "n": None}]),
+    "commas.jsonl": lambda _: loose("\n", comma=","),
+    "ends.jsonl": lambda _: loose(",\n") + ",",
+    "last.json": lambda _: "[\n" + loose(",\n") + ",\n]\n",
+    "rows over lines.jsonl": lambda _: loose("\n", indent=2),
+    "rows over lines.json": lambda _: loose("\n\n", indent=2, comma=","),
+    "joined.jsonl": lambda _: loose(""),
     "data.json": lambda _: DATA.encode(),
     "one line.json": lambda _: DATA.replace("\n", "").encode(),
     "data.jsonl": lambda _: DATA.encode(),
@@ -64,7 +83,8 @@ FILES = {
 def test_the_command_in_the_message_makes_the_file_readable(name, cli, task, tmp_path):
     path = tmp_path / "my file" / name
     path.parent.mkdir()
-    path.write_bytes(FILES[name](path))
+    content = FILES[name](path)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
     words = ("select", "--target", task, "--method", "random", "--fraction", "0.5", "--corpus")
     failed = cli(*words, path, "--out", tmp_path / "out")
     assert failed.code == 1

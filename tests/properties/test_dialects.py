@@ -10,6 +10,7 @@ import io
 import json
 import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,10 +19,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from corpusfit.core.errors import InputError
 from corpusfit.evaluation.formats.conll import read_conll, read_conllu
 from corpusfit.evaluation.formats.rows import read_rows
 from corpusfit.evaluation.plan import TaskPlan
-from dialects import File, archived, check, lines, texts
+from dialects import MARK, File, archived, check, lines, texts
 
 SIZES = st.sampled_from([4.0, 1e-5, 1e-4])
 NO_LINES = "\n\r"
@@ -107,6 +109,70 @@ def delimited(draw, name="a.csv", separators=",;|\t"):
     return File({stored: content}, meant, settings=plan)
 
 
+AROUND = ["sep=", "comments", "an index", "an index without a name", "an end", "joined", "blanks"]
+
+
+@st.composite
+def dressed(draw):
+    """Tables with what programs write around values, and files that were joined."""
+    around, quoted = draw(st.sampled_from(AROUND)), draw(st.sampled_from(["MINIMAL", "ALL"]))
+    separator = "," if around == "comments" else draw(st.sampled_from(",;|\t"))
+    end = draw(st.sampled_from(["\n", "\r\n", "\r"]))
+    meant = draw(texts(least=2 if around == "an index without a name" else 1))
+    rows = [["id", "text"], *([f"n{i}", text] for i, text in enumerate(meant))]
+    if around.startswith("an index"):
+        first = draw(st.integers(0, 1))
+        rows = [rows[0], *([str(i), *row] for i, row in enumerate(rows[1:], first))]
+        rows[0] = ["", *rows[0]] if around == "an index" else rows[0]
+    if around == "an end":
+        more = [""] * draw(st.integers(1, 2))
+        rows = [rows[0] + more * draw(st.booleans()), *(row + more for row in rows[1:])]
+    if around == "blanks":
+        rows[0] = [f" {name} " for name in rows[0]]
+    quoting = getattr(csv, f"QUOTE_{quoted}")
+    inner = "\n" if end == "\n" else "\r\n"
+    records = as_csv(rows, inner, delimiter=separator, quoting=quoting)
+    before = {"sep=": f"sep={separator}{end}", "comments": f"# by hand, today{end}#{end}"}
+    mark = MARK.decode() * draw(st.booleans())
+    if around == "joined":
+        at = draw(st.integers(1, len(records)))
+        records.insert(at, mark + records[0])
+    if separator == "\t" and quoted == "MINIMAL":
+        assume('""' in "".join(records) or any(set(text) & set("\t\r\n") for text in meant))
+    data = mark + before.get(around, "") + end.join(records) + end * draw(st.booleans())
+    name = "a.tsv" if separator == "\t" else "a.csv"
+    stored, content = draw(archived(name, data.encode()))
+    return File({stored: content}, meant, rejects=around == "joined")
+
+
+@st.composite
+def joined(draw):
+    """Files of JSON lines and of plain text that were joined, each with its mark."""
+    parts = draw(st.lists(texts(NO_LINES + "\ufeff"), min_size=1, max_size=3))
+    name = draw(st.sampled_from(["a.jsonl", "a.txt"]))
+    data = b""
+    for part in parts:
+        lines_of_part = [json.dumps({"text": text}) if "j" in name else text for text in part]
+        data += MARK * draw(st.booleans())
+        data += "".join(f"{line}\n" for line in lines_of_part).encode()
+    meant = [text for part in parts for text in part]
+    stored, content = draw(archived(name, data))
+    return File({stored: content}, meant, settings={} if "j" in name else {"txt": "lines"})
+
+
+@st.composite
+def unsettled_text(draw):
+    """Plain text that says by itself whether lines or blocks are texts."""
+    meant = draw(texts(NO_LINES + "\ufeff.", least=10, most=14))
+    gap = draw(st.sampled_from([[], [""], ["", " \t"]]))
+    records = [line for text in meant for line in (text, *gap)]
+    stored, content = draw(archived("a.txt", draw(lines(records))))
+    return File({stored: content}, meant)
+
+
+OTHERS = ['{"text": ["\\r"]}', r'"cut \ud83d"', "1e400", "NaN", "-Infinity", r'["\udc00", -1e999]']
+
+
 @st.composite
 def json_lines(draw):
     meant = draw(texts())
@@ -127,7 +193,7 @@ def json_lines(draw):
         fields = [
             f'"text"{space}:{space}{written}',
             f'"id":{space}"n{i}"',
-            '"other": {"text": ["\\r"]}',
+            f'"other": {draw(st.sampled_from(OTHERS))}',
         ]
         fields = draw(st.permutations(fields))
         record = f"{{{space}" + f"{space},{space}".join(fields) + f"{space}}}"
@@ -202,6 +268,41 @@ def parquet(draw):
     return File({stored: content}, meant)
 
 
+UNFINISHED = ["_temporary/0/{}", "__magic/{}", "_{}", ".{}", ".x/{}", "_spark_metadata/{}"]
+SUMS = ["SHA256SUMS.txt", "md5sum.txt", "checksums.csv", "manifest-sha256.txt", "_SUCCESS"]
+PARTS = ["part-{}.jsonl", "year=2024/part-{}.jsonl", "_year=1/{}.jsonl", "a_{}.jsonl", "d/{}.jsonl"]
+
+
+@st.composite
+def folder(draw):
+    """Folders as Spark, Hive and Arrow write them, with what is not finished or no data."""
+    meant = draw(texts())
+    files, by_name = dict[str, bytes](), {}
+    for number, text in enumerate(meant):
+        name = draw(st.sampled_from(PARTS)).format(number)
+        files[name] = by_name[name] = (json.dumps({"text": text}) + "\n").encode()
+        other = draw(st.sampled_from(["", *UNFINISHED]))
+        if other:
+            files[other.format(f"{number}.jsonl")] = files[name]
+    files |= dict.fromkeys(draw(st.lists(st.sampled_from(SUMS))), b"d41d8 a.jsonl\n")
+    meant = [json.loads(by_name[name])["text"] for name in sorted(by_name)]
+    return File(files, meant, name=draw(st.sampled_from(["{}", "{}/**", "file://{}"])))
+
+
+LOGS = [
+    "_delta_log/0.json",
+    ".hoodie/x",
+    "metadata/v2.metadata.json",
+    "metadata/00-a.metadata.json",
+]
+
+
+@given(file=folder(), log=st.sampled_from(LOGS), deep=st.sampled_from(["", "t/", "a/b=1/"]))
+def test_a_folder_with_the_log_of_a_table_is_refused(file, log, deep):
+    with pytest.raises(InputError, match=" table, so "):
+        check(replace(file, files={**file.files, deep + log: b"{}"}))
+
+
 @st.composite
 def wide(draw):
     """Encodings that are not read: nothing of them may pass for text."""
@@ -230,6 +331,10 @@ CORPUS = {
     "columns": pair_columns(),
     "parquet": parquet(),
     "UTF-16": wide(),
+    "around values": dressed(),
+    "joined": joined(),
+    "unsettled": unsettled_text(),
+    "folder": folder(),
 }
 
 

@@ -179,11 +179,17 @@ def read(name, field):
 
 def in_files(folder, values, kind):
     """The rows in files of every format that has their type."""
-    lines = (json.dumps({"id": i, "x": v}, default=as_json) for i, v in enumerate(values))
+    # another field may hold what JSON does not allow, and a column may be there twice
+    wrong = '"n": 1e400, "cut": "\\ud83d"'
+    lines = (
+        json.dumps({"id": i, "x": v}, default=as_json)[:-1] + f", {wrong}}}"
+        for i, v in enumerate(values)
+    )
     (folder / "a.jsonl").write_text("".join(line + "\n" for line in lines))
     yield "a.jsonl"
     for name, own in (("narrow", kind), ("wide", wide(kind))):
-        table = pa.table({"id": range(len(values)), "x": pa.array(values, own)})
+        columns = [pa.array(range(len(values))), pa.array(values, own), pa.nulls(len(values))]
+        table = pa.table(columns, names=["id", "x", "x"])
         pq.write_table(table, folder / f"{name}.parquet", row_group_size=2)
         yield f"{name}.parquet"
         for suffix, new in (("arrow", pa.ipc.new_file), ("feather", pa.ipc.new_stream)):
@@ -195,6 +201,7 @@ def in_files(folder, values, kind):
 def in_memory(name, values, kind):
     """The rows as data that a caller in Python may hold."""
     table = pa.table({"x": pa.array(values, kind)})
+    yield "table with x twice", table.append_column("x", pa.nulls(len(values)))
     yield "rows", [{"x": value} for value in values]
     yield "table", table
     yield "reader", table.to_reader()

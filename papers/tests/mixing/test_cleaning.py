@@ -21,6 +21,9 @@ def sentences(text, language="en", longest=128, **options):
         ("hi", "यह है। वह है।", ["यह है।", "वह है।"]),
         # a language without rules is cut at full stops
         ("haw", "Ua hele au. Ua noho ia.", ["Ua hele au.", "Ua noho ia."]),
+        ("km", "ខ្ញុំ ទៅសាលា។គាត់ទៅ ។ ល្អ៕", ["ខ្ញុំ ទៅសាលា។", "គាត់ទៅ ។", "ល្អ៕"]),
+        ("my", "ကျွန်တော် သွားတယ်။မိုးရွာတယ်။", ["ကျွန်တော် သွားတယ်။", "မိုးရွာတယ်။"]),
+        ("bo", "ང་འགྲོ་གི་ཡོད།ཁྱེད་རང་ཡག་པོ། །ང་དགའ།།", ["ང་འགྲོ་གི་ཡོད།", "ཁྱེད་རང་ཡག་པོ། །", "ང་དགའ།།"]),
     ],
 )  # fmt: skip
 def test_sentences_by_language(language, text, wanted):

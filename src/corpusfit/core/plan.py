@@ -22,7 +22,7 @@ PRECISIONS = ("auto", "bf16", "fp32")
 GPUS: tuple[str, ...] = ("cuda", "mps", "xpu")
 DEVICES = ("auto", "cpu", *GPUS)
 DEFAULT_FRACTION = 0.2
-TXT = ("blocks", "lines", "file")
+TXT = ("auto", "blocks", "lines", "file")
 """What a document of a `.txt` file is."""
 
 DEFAULT_METHOD = "cynical"
@@ -115,10 +115,11 @@ class ReadPlan(Group, group="read"):
         str,
         Option(
             "What is a document in `.txt` files: `blocks` between blank lines, single `lines`, "
-            "or the whole `file`",
+            "the whole `file`, or `auto`: `lines` if they are short and none is blank, else "
+            "`blocks`",
             allowed=TXT,
         ),
-    ] = "blocks"
+    ] = "auto"
     separator: Separator = ""
     quote: Quote = '"'
     escape: Escape = ""

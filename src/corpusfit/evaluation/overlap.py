@@ -26,6 +26,7 @@ from corpusfit.text import cures, rows
 from corpusfit.text.context import Machine, RunContext
 from corpusfit.text.contract import format_of
 from corpusfit.text.fields import NoTextError, Row, from_value, text_in
+from corpusfit.text.files import is_data
 from corpusfit.text.reading import Reasons, Tally, read_shard, require_none_rejected
 from corpusfit.text.same_text import exact_keys, text_keys
 
@@ -318,7 +319,7 @@ def _places(folder: Path, read: ReadPlan) -> tuple[dict[str, list[str]], ReadPla
     entries: dict[str, list[Path]] = {}
     for entry in sorted(folder.iterdir()):
         split = split_of(entry)
-        if split and not entry.name.startswith("."):
+        if split and is_data(entry.name):
             entries.setdefault(split, []).append(entry)
     if not entries:
         names = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"

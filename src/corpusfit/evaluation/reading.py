@@ -29,7 +29,7 @@ from corpusfit.evaluation.task import Examples, Task, nested_places
 from corpusfit.evaluation.tasks import detect, load, names
 from corpusfit.kernels.chance import place_keys
 from corpusfit.text.contract import format_of, suffixes
-from corpusfit.text.files import unpacked_name
+from corpusfit.text.files import is_data, unpacked_name
 from corpusfit.text.formats import hub
 
 SPLITS = ("train", "dev", "test")
@@ -201,10 +201,9 @@ class _Search:
 
 
 def _visible(folder: Path) -> Iterator[Path]:
-    """All files below a folder, sorted, without hidden ones."""
+    """All files below a folder, sorted, without those that are no data by their names."""
     for path in sorted(folder.rglob("*")):
-        inside = path.relative_to(folder).parts
-        if path.is_file() and not any(part.startswith(".") for part in inside):
+        if path.is_file() and all(map(is_data, path.relative_to(folder).parts)):
             yield path
 
 

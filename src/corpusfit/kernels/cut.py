@@ -37,16 +37,18 @@ from corpusfit.kernels.machine_words import (
 WINDOW, SENTENCE, PARAGRAPH, FIXED, WHOLE = range(5)
 """Where units end: packed sentences, each sentence, each paragraph, fixed windows, nowhere."""
 
-_SPACE, _NEWLINE, _LETTER, _LOWER, _UPPER, _DIGIT, _SIGN, _STOP, _FULL, _CLOSER, _SOLO, _SPACED = (
-    range(12)
-)
+_SPACE, _NEWLINE, _LETTER, _LOWER, _UPPER, _DIGIT, _SIGN = range(7)
+_STOP, _FULL, _CLOSER, _SOLO, _SPACED, _PHRASED = range(7, 13)
 # _SOLO: scripts without spaces whose sentences end with a full-width stop (Chinese, Japanese).
 # _SPACED: scripts without spaces between words that put one between sentences (Thai, Lao …).
+# _PHRASED: the same, but with a stop between sentences, and spaces between phrases (Khmer …).
 # _STOP needs white space behind it to end a sentence, _FULL does not.
 
-_STOPS = ".!?…‽؟۔։።।॥᠃᠉"
-_FULLS = "。！？．｡"
-_CLOSERS = ")]}\"'”’»›」』）】〉》"
+STOPS = ".!?…‽‼⁇⁈⁉؟؞۔։׃܀߹።।॥෴᙮᠃᠉᥄᥅᱾⸮꓿꘎꛳꯫"
+FULLS = "。！？．｡︒﹒﹖﹗។៕။།༎༏༐༑༔᪨᪩᭚᭛᭞᭟꧉꩝꩞꩟"
+# beginnings of the names of characters in scripts that have such stops
+_OF_PHRASES = ("KHMER", "MYANMAR", "TIBETAN", "TAI THAM", "BALINESE", "JAVANESE")
+CLOSERS = ")]}\"'”’»›」』）】〉》"
 _ABBREVIATIONS = (
     "mr mrs ms dr prof sr jr st vs al fig figs eq eqs ref refs vol pp ed eds cf ca approx dept gen "
     "col lt sgt rep sen gov hon rev viz resp sec ch art jan feb mar apr jun jul aug sep sept oct "
@@ -67,7 +69,7 @@ def _class_of(char: str) -> int:
     category = unicodedata.category(char)
     if char in "\n\r\v\f\x85\u2028\u2029":
         return _NEWLINE
-    for chars, kind in ((_STOPS, _STOP), (_FULLS, _FULL), (_CLOSERS, _CLOSER)):
+    for chars, kind in ((STOPS, _STOP), (FULLS, _FULL), (CLOSERS, _CLOSER)):
         if char in chars:
             return kind
     if category in ("Zs", "Cc"):
@@ -76,7 +78,9 @@ def _class_of(char: str) -> int:
         name = unicodedata.name(char, "")
         if name.startswith(IDEOGRAPHIC):
             return _SOLO
-        if name.startswith((*UNSPACED, "TIBETAN")):
+        if name.startswith(_OF_PHRASES):
+            return _PHRASED
+        if name.startswith(UNSPACED):
             return _SPACED
         return {"Ll": _LOWER, "Lu": _UPPER, "Lt": _UPPER}.get(category, _LETTER)
     return _DIGIT if category == "Nd" else _SIGN

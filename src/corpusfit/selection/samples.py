@@ -33,6 +33,7 @@ from corpusfit.kernels.chance import part_keys
 from corpusfit.selection.fit import Sample
 from corpusfit.text import cures
 from corpusfit.text.context import Machine, Run, machine_of
+from corpusfit.text.formats.txt import Txt
 from corpusfit.text.in_memory import inputs
 from corpusfit.text.reading import Reasons, Tally, cut_units, read_shard, read_units
 
@@ -121,17 +122,18 @@ def target_texts(run: Run, sample: Sample) -> int:
             f"{inside[0]} of the target is in the corpus too, where its own texts score highest. "
             "Leave it out of `corpus`."
         )
-    mode = read.txt if any(s.format == "txt" for s in run.target) else ""
+    forms = [corpus.load_format(name) for name in sorted({s.format for s in run.target})]
+    modes = [form.mode(read) for form in forms if isinstance(form, Txt)]
     if len(different) < FEW:
         cure = "Add texts to the target."
-        if mode in ("blocks", "file"):
+        if {"blocks", "file"} & {*modes}:
             cure = "Add texts, or pass `read.txt=lines` if each line of its files is one."
         run.warn(
             f"The target has only {len(different)} different text{'s' * (len(different) > 1)}. "
             f"With fewer than {FEW}, scores and comparisons of methods are unreliable. {cure}"
         )
-    elif mode:
-        divided = _DIVIDED[mode]
+    elif modes:
+        divided = " or ".join(_DIVIDED[mode] for mode in modes)
         if may_be_whole(run.target, read, len(different)):
             divided = f"{divided[:-1]}, `read.txt=file`: one per file)"
         run.machine.progress.note(f"The target has {len(different):,} different texts, {divided}.")
@@ -141,9 +143,9 @@ def target_texts(run: Run, sample: Sample) -> int:
 
 def may_be_whole(sources: Sequence[Source], read: ReadPlan, texts: int) -> bool:
     """Whether plain text is divided within many files that are small enough for a document."""
-    files = sum(source.format == "txt" for source in sources)
+    files = sum(source.format == Txt.name for source in sources)
     small = files < texts < _PARAGRAPHS * files
-    return read.txt == "blocks" and small and FEW <= files == len(sources)
+    return read.txt in ("auto", "blocks") and small and FEW <= files == len(sources)
 
 
 def background_texts(run: Run, sample: Sample, k: int) -> Reasons:

@@ -27,7 +27,7 @@ from corpusfit.core.types import Blocks, Nth, Source
 from corpusfit.text.contract import formats, load
 from corpusfit.text.cutting import Block, most_in_one
 
-_VERSION = 5  # of the blocks of the same content; those of Parquet depend on pyarrow, too
+_VERSION = 6  # of the blocks of the same content; those of Parquet depend on pyarrow, too
 _LEAST = 1 << 20
 """Stored bytes below which blocks are found faster than a file of the cache is worth."""
 _MOST = 1 << 18

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -11,13 +12,14 @@ from pathlib import PurePosixPath
 
 import orjson
 
+from corpusfit.core.credentials import public_name
 from corpusfit.core.errors import InputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text import rejects
-from corpusfit.text.contract import load
+from corpusfit.text.contract import format_of, load
 from corpusfit.text.cutting import BOM
-from corpusfit.text.files import CHUNK, MAGIC, Stream, unpacked_name
+from corpusfit.text.files import CHUNK, MAGIC, Stream, is_data, unpacked_name
 from corpusfit.text.formats.csv import SEPARATORS, TAB, Csv
 
 # programs that unpack, by compression
@@ -47,12 +49,16 @@ _COMMANDS = {
 _SHEET = ".xlsx"
 # suffixes with a cure of their own; the last two are also those of files beside texts
 _CURABLE = (".docx", ".pdf", _SHEET, ".json", ".zip")
-# names of files about the data, such as `_SUCCESS`, which need no warning when skipped
+# names of files about the data that need no warning when skipped
 _METADATA = re.compile(
-    r"_.*|(readme|licen[cs]e|copying|notice|changelog|citation|authors|contributing)(\..*)?"
-    r"|(dataset_infos?|dataset_dict|state)\.json|.*\.(md5|sha1|sha256|sha512|crc|sig|asc)"
-    r"|(md5|sha1|sha256|sha512)sums?(\.txt)?|checksums?(\..*)?|thumbs\.db|desktop\.ini",
+    r"(readme|licen[cs]e|copying|notice|changelog|citation|authors|contributing)(\..*)?"
+    r"|(dataset_infos?|dataset_dict|state)\.json|.*\.(crc|sig|asc)|thumbs\.db|desktop\.ini",
     re.IGNORECASE,
+)
+LOGS = ("_delta_log", ".hoodie", "metadata/*.metadata.json")
+"""What only a folder with a table has, which says which rows of its files count."""
+_LOG = re.compile(
+    r"/(?:(_delta_log)|(\.hoodie)|metadata/(?:v\d+|\d+-[^/]+)\.metadata\.json)(?:/|$)"
 )
 # most files that a note names
 _NAMED = 3
@@ -61,8 +67,24 @@ _AS_LINES = (
     "< {} > {}"
 )
 _LIST = re.compile(rb'"([\w -]+)"\s*:\s*\[\s*[\[{]')
-_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+# strings, commas before an end, and what is between two objects
+_JSON = r"(\x22(?:[^\x22\\]|\\.)*\x22)|,(?=\s*(?:[]}]|$))|(?<=})\s*(?={)"
+_LOOSE = (
+    "import json, re, sys; "
+    f'text = re.sub(r"{_JSON}", lambda m: m[1] or "," * (m[0] != ","), sys.stdin.read()); '
+    'rows = text.strip().removeprefix("[").removesuffix("]"); '
+    '[print(json.dumps(row)) for row in json.loads("[" + rows + "]")]'
+)
+_PYTHON = (
+    "import ast, json, sys; "
+    "[print(json.dumps(ast.literal_eval(row))) for row in sys.stdin if row.strip()]"
+)
+# the encoding of a file by a mark, and by which of four bytes in turn are mostly 0 without one
+_MARKS = {b"\xff\xfe\0\0": "UTF-32", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}
+_WIDE = {"0101": "UTF-16LE", "1010": "UTF-16BE", "0111": "UTF-32LE", "1110": "UTF-32BE"}
 _HEAD = 1 << 16
+# characters of what is almost JSON that show its first row; many escaped quotes take their square
+_FIRST = 1 << 14
 # fraction of a file's rows, rejected for one reason, that calls for advice
 _LOST = 0.1
 # most files that are opened to find a cure
@@ -72,8 +94,20 @@ _MAX_OPENED = 10
 def of_skipped(paths: Iterable[str]) -> str:
     """Advice on the first skipped file and the first skipped link; empty without one."""
     named = sorted(path for path in paths if not _is_metadata(path))
+    no_data = [path for path in named if not is_data(PurePosixPath(path).name)]
     links = [path for path in named if os.path.islink(path)]  # noqa: PTH114 (of URLs too)
-    return f"{_of_files([p for p in named if p not in links])} {_of_links(links)}".strip()
+    files = [path for path in named if path not in links and path not in no_data]
+    return f"{_of_files(files)} {_of_links(links)} {_of_names(no_data)}".strip()
+
+
+def _of_names(no_data: Sequence[str]) -> str:
+    """Advice on the first name that is left out for what it is."""
+    if not no_data:
+        return ""
+    return (
+        "Names that begin with _ or . are left out, and so are checksums; to read one, name it "
+        f"itself: {shlex.quote(no_data[0].rstrip('/'))}"
+    )
 
 
 def _of_links(links: Sequence[str]) -> str:
@@ -115,21 +149,89 @@ def note_of(skipped: Iterable[str], setting: str) -> str:
         inner, archive = unpacked_name(PurePosixPath(path).name)
         if os.path.islink(path):  # noqa: PTH114 (of URLs too)
             counts["link"] += 1
+        elif path.endswith("/"):
+            counts["folder"] += 1
         elif os.path.isdir(path):  # noqa: PTH112
             counts["folder that cannot be listed"] += 1
         else:
             ending = PurePosixPath(inner).suffix + (f".{archive}" if archive else "")
             counts[ending.lower() or "without suffix"] += 1
-    counted = ", ".join(f"{n:,} {ending}" for ending, n in sorted(counts.items()))
+    counted = ", ".join(f"{n:,} {ending}" for ending, n in sorted(counts.items()) if n)
     names = ", ".join(PurePosixPath(path).name for path in paths[:_NAMED])
     more = ", …" if len(paths) > _NAMED else ""
-    files = "1 file" if len(paths) == 1 else f"{len(paths):,} files"
-    note = f"Passed over in {setting}: {files} ({counted}): {names}{more}. {of_skipped(paths)}"
+    each = {0: "file", len(paths): "folder"}.get(counts["folder"], "file or folder")
+    number = f"1 {each}" if len(paths) == 1 else f"{len(paths):,} {each.replace(' ', 's ', 1)}s"
+    note = f"Passed over in {setting}: {number} ({counted}): {names}{more}. {of_skipped(paths)}"
     return note.rstrip()
 
 
+def of_empty(names: Sequence[str], setting: str) -> str:
+    """A note on files without a byte; empty without any."""
+    if not names:
+        return ""
+    listed = ", ".join(names[:_NAMED]) + ", …" * (len(names) > _NAMED)
+    files = "1 file has" if len(names) == 1 else f"{len(names):,} files have"
+    return f"In {setting}, {files} 0 bytes: {listed}. Fetch what should have rows again."
+
+
+def of_division(lines: Sequence[str], unclear: Sequence[str], setting: str) -> list[str]:
+    """Notes on what a text is in files that do not say it by blank lines alone."""
+    notes = []
+    if setting == "`target`":  # what is said of a target counts its texts
+        lines = ()
+    for names, is_read, other in (
+        (lines, "a text per line", "blocks`: divided by blank lines"),
+        (unclear, "texts between blank lines", "lines`: a text per line"),
+    ):
+        if names:
+            files = f"{names[0]} is" if len(names) == 1 else f"{len(names):,} .txt files are"
+            cure = "" if setting == "`task`" else f" (`read.txt={other})"
+            notes.append(f"In {setting}, {files} read as {is_read}{cure}.")
+    return notes
+
+
 def _is_metadata(path: str) -> bool:
-    return _METADATA.fullmatch(PurePosixPath(path).name) is not None
+    name = PurePosixPath(path).name
+    if path.endswith("/"):  # a folder
+        return name.startswith(".")
+    return not format_of(name) and (not is_data(name) or _METADATA.fullmatch(name) is not None)
+
+
+def refuse_table(paths: Iterable[str], setting: str) -> None:
+    """Refuse the folder of a table, if a path below it is that of its log."""
+    logs = (_LOG.search(path.replace(os.sep, "/")) for path in paths)
+    log = next(filter(None, logs), None)
+    if not log:
+        return
+    table = public_name(log.string[: log.start()])
+    delta, hudi = log.groups()
+    source, output = json.dumps(table), json.dumps(f"{PurePosixPath(table).name}.parquet")
+    if hudi:
+        kind = "a Hudi table"
+        cure = f'with Spark, spark.read.format("hudi").load({source}).write.parquet({output})'
+    elif delta:
+        kind = "a Delta table"
+        cure = "pip install deltalake && " + _code(
+            "import pyarrow.parquet as pq; from deltalake import DeltaTable; "
+            f"pq.write_table(DeltaTable({source}).to_pyarrow_table(), {output})"
+        )
+    else:
+        kind = "an Iceberg table"
+        cure = "pip install pyiceberg && " + _code(
+            "import re; from pathlib import Path; import pyarrow.parquet as pq; "
+            "from pyiceberg.table import StaticTable; "
+            f'logs = Path({source}).glob("metadata/*.metadata.json"); '
+            'last = max(logs, key=lambda log: int(re.search("[0-9]+", log.name)[0])); '
+            f"pq.write_table(StaticTable.from_metadata(str(last)).scan().to_arrow(), {output})"
+        )
+    raise InputError(
+        f"{setting} must have no files of a table that only its log explains; {table} is {kind}, "
+        f"so its files also have rows that were removed. Write its rows to a file first: {cure}"
+    )
+
+
+def _code(code: str) -> str:
+    return f"python -c {shlex.quote(code)}"
 
 
 def holds_json_lines(path: str) -> bool:
@@ -193,12 +295,12 @@ def of_content(
     if len(sources) == 1 and any(map(rejects.hides_rows, reasons)):
         return f"{name} is damaged. Fetch it again."
     start = _start(path, source.compression)
-    if reason == rejects.INVALID_UTF8 or start.startswith(_UTF16):
+    if reason == rejects.INVALID_UTF8 or _wide_encoding(start):
         return of_encoding(name, path, start)
     listed = start.lstrip()[:1] == b"["
     if source.format == "jsonl" and (listed or reason == rejects.MALFORMED_JSON):
         lines = _as_lines(path, start)
-        return f"{name} is one value of JSON. {lines}" if lines else otherwise
+        return f"{name} is not a row of JSON per line. {lines}" if lines else otherwise
     return _of_separator(source, plan, start) or otherwise
 
 
@@ -277,14 +379,15 @@ def of_encoding(name: str, path: str, start: bytes | None = None, *, alone: bool
     """Advice on a file that is not in UTF-8."""
     inner, archive = unpacked_name(path)
     start = _start(path, archive) if start is None else start
-    encoding = "UTF-16" if start.startswith(_UTF16) else "WINDOWS-1252"
+    wide = _wide_encoding(start)
+    encoding = wide or "WINDOWS-1252"
     suffix = PurePosixPath(inner).suffix
     command = _command(f"iconv -f {encoding} -t UTF-8 {{}} > {{}}", path, f".utf8{suffix}")
     if alone:
         command += f" && {_moved(path, path + '.old')}"
         command += f" && rm {shlex.quote(inner)}" if archive else ""
-    if encoding == "UTF-16":
-        return f"{name} is in UTF-16: {command}"
+    if wide:
+        return f"{name} is in {wide}: {command}"
     return f"{name} is not in UTF-8. If it is in Windows-1252 or Latin-1: {command}"
 
 
@@ -307,14 +410,23 @@ def _of_separator(source: Source, plan: ReadPlan, start: bytes) -> str:
     return f"{has}: `read.separator={other}`"
 
 
+def _wide_encoding(start: bytes) -> str:
+    """The encoding of a file whose characters have two or four bytes; empty for another."""
+    marked = (encoding for mark, encoding in _MARKS.items() if start.startswith(mark))
+    zeros = (2 * start[i::4].count(0) > len(start[i::4]) for i in range(4))
+    return next(marked, "") or _WIDE.get("".join(str(int(mostly)) for mostly in zeros), "")
+
+
 def _as_lines(path: str, start: bytes) -> str:
-    """Advice on converting a JSON value to JSON lines; empty if that does not apply."""
-    first, _, more = start.removeprefix(BOM).strip().partition(b"\n")
-    if more and _is_json(first):
+    """Advice on converting JSON, or what is almost JSON, to lines; empty if that does not apply."""
+    lines = start.removeprefix(BOM).strip().split(b"\n")
+    bad = next((n for n, line in enumerate(lines) if line.strip() and not _is_json(line)), 0)
+    rest = b"\n".join(lines[bad:]).lstrip().decode(errors="replace")
+    if len(lines) > 1 and not bad and _is_json(lines[0]):
         return ""
-    if first.startswith(b"["):
-        return f"Write a line for each row first: {_command(_AS_LINES % '', path, '.rows.jsonl')}"
-    for match in _LIST.finditer(start):
+    if re.match(r"\[?\s*{\s*'", rest):
+        return f"Write Python's values as JSON first: {_converted(_PYTHON, path)}"
+    for match in [] if bad else _LIST.finditer(start):
         opened, closed = (
             [start.count(mark, 0, match.start()) for mark in marks] for marks in (b"{[", b"}]")
         )
@@ -322,7 +434,24 @@ def _as_lines(path: str, start: bytes) -> str:
             name = match[1].decode()
             command = _command(_AS_LINES % f"[{name!r}]", path, ".rows.jsonl")
             return f"Write a line for each row of {name!r} first: {command}"
-    return ""
+    rest = rest[:_FIRST]
+    loose = re.sub(_JSON, lambda m: m[1] or "," * (m[0] != ","), rest)
+    if rest.startswith("[") and loose == rest:
+        return f"Write a line for each row first: {_command(_AS_LINES % '', path, '.rows.jsonl')}"
+    try:
+        _, end = json.JSONDecoder().raw_decode(loose.removeprefix("[").lstrip())
+    except (ValueError, RecursionError):
+        return ""
+    # a single object has no rows, and what is no separator is no JSON
+    if loose.removeprefix("[").lstrip()[end:].lstrip()[:1] not in (",", "]"):
+        return ""
+    return f"Write a line for each row first: {_converted(_LOOSE, path)}"
+
+
+def _converted(code: str, path: str) -> str:
+    """The command by which Python writes lines of JSON of a file."""
+    escaped = _code(code).replace("{", "{{").replace("}", "}}")
+    return _command(f"{escaped} < {{}} > {{}}", path, ".rows.jsonl")
 
 
 def _is_json(line: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,7 @@ Row = Document | Reject
 
 TOOLS = "tools"
 """The field of a chat's row that lists the tools which the assistant may call."""
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _TEMPLATE_FIELD = re.compile(r"\{([^{}]+)\}")
 _MISSING = object()
 _MOST = float(np.finfo(np.float32).max)
@@ -59,6 +61,24 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
         fields[name] = field_of(record, name)
     id = field_of(record, plan.id_field)
     return from_value(row, byte, text, id, fields or None, tuple(numbers))
+
+
+def from_broken(row: int, byte: int, record: object, plan: ReadPlan, half: str = "") -> Row:
+    """Make a row from fields with lone surrogates, as `surrogateescape` has of invalid bytes.
+
+    They cost a row that has them in its text; in other fields they become replacement characters.
+    `half` is the reason for a text whose surrogates are not of bytes.
+    """
+    found = from_mapping(row, byte, record, plan)
+    plain = json.dumps(record, ensure_ascii=False)
+    if not _SURROGATE.search(plain):
+        return found
+    if isinstance(found, Reject):
+        kept = half or found.reason == rejects.LEFT_OUT
+        return found if kept else Reject(row, byte, rejects.INVALID_UTF8)
+    if _SURROGATE.search(found.text):
+        return Reject(row, byte, half or rejects.INVALID_UTF8)
+    return from_mapping(row, byte, orjson.loads(_SURROGATE.sub("\ufffd", plain)), plan)
 
 
 def _decided(record: Mapping[Any, Any], plan: ReadPlan) -> list[float] | str:
@@ -253,8 +273,15 @@ def from_value(
 _Convert = Callable[[Any], Any]
 
 
+def of_first_names(table: Any) -> Any:
+    """An Arrow table or batch with the first of the columns that have one name."""
+    names = table.schema.names
+    return table.select([names.index(name) for name in dict.fromkeys(names)])
+
+
 def records(table: Any) -> Iterator[dict[str, Any]]:
     """The rows of an Arrow table or batch, still with the dates, decimals and bytes of Python."""
+    table = of_first_names(table)
     names, columns = table.schema.names, list(map(values, table.columns))
     for row in zip(*columns, strict=True) if names else [()] * table.num_rows:
         yield dict(zip(names, row, strict=True))

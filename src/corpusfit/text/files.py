@@ -7,6 +7,7 @@ import errno
 import hashlib
 import lzma
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -71,8 +72,11 @@ COMPRESSIONS = tuple(_OPENERS)
 """Suffixes of readable compressed files, without the dot."""
 MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst", b"BZh": "bz2", b"\xfd7zXZ\0": "xz"}
 """Their first bytes."""
-
-
+# hidden files, those that a job is still writing or writes about its work, and checksums
+_NO_DATA = re.compile(
+    r"^[._]|(?:^|[-._])(?:(?:md5|sha1|sha\d{3})(?:sums?)?|checksums?)(?:\.\w+){0,2}$",
+    re.IGNORECASE,
+)
 Infos = dict[str, dict[str, Any]]
 """What stores say of files, by URL."""
 
@@ -301,6 +305,15 @@ def first_line(error: BaseException) -> str:
     """The first line of an error's text, or the name of its class."""
     lines = str(error).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(error).__name__
+
+
+def is_data(name: str) -> bool:
+    """Whether a file or a folder that is found in a folder holds data, by its name.
+
+    Those whose names begin with `.` or `_` do not, as Spark, Hive and Arrow have it, unless the
+    name gives a column's value, such as `_year=2024`; nor do checksums.
+    """
+    return not _NO_DATA.search(name) or (name[0] == "_" and "=" in name)
 
 
 def unpacked_name(name: str) -> tuple[str, str]:

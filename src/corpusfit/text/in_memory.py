@@ -25,6 +25,7 @@ from corpusfit.core.offers import Inputs
 from corpusfit.text.context import Machine
 from corpusfit.text.contract import format_of, named
 from corpusfit.text.fields import fields_in, missing, records, values
+from corpusfit.text.files import is_data
 from corpusfit.text.formats.jsonl import line_of
 from corpusfit.text.rejects import missing_field
 
@@ -102,7 +103,9 @@ def inputs(inputs_or_data: Inputs, role: str, machine: Machine, field: str = "te
                     shutil.copyfileobj(whole, out)
             elif is_local(target):
                 target.touch()  # mark it as used for `cache clear`
-    return [str(folder)] if several else [str(files[0])]
+    # in a folder, a file with such a name would be left out
+    named = not several or not all(is_data(file.name) for file in files)
+    return list(map(str, files)) if named else [str(folder)]
 
 
 def _named(inputs: Inputs) -> list[str] | None:

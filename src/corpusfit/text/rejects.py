@@ -8,6 +8,7 @@ from typing import Any
 from corpusfit.core.plan import ReadPlan
 
 MALFORMED_JSON = "malformed JSON"
+HALF_CHARACTER = f"{MALFORMED_JSON}: half of a character in the text"
 INVALID_UTF8 = "invalid UTF-8"
 NOT_AN_OBJECT = "row is not an object"
 NULL_TEXT = "text is null"
@@ -16,6 +17,7 @@ NOT_A_STRING = "text is not a string"
 MISSING_FIELD = "missing field"
 EMPTY_LINE = "empty line"
 NUL = "text contains NUL"
+REPEATED_HEADER = "repeated header"
 UNCLOSED_QUOTE = "unclosed quote"
 NO_CONVERSATION = "row is no conversation"
 NO_ASSISTANT = "conversation without a turn of the assistant"
@@ -53,8 +55,8 @@ def missing_field(field: str, fields: Iterable[object]) -> str:
     Of a row itself these are also the fields of its objects, such as `meta.text`.
     """
     names = [*_inner(fields)] if isinstance(fields, Mapping) else [str(name) for name in fields]
-    within = next((name for name in names if name.endswith(f".{field}")), "")
-    guess = f"; try {within}" if within else ""
+    alike = (f".{name}".lower().endswith(f".{field}".lower()) for name in names)
+    guess = next((f"; try {name}" for name, fits in zip(names, alike, strict=True) if fits), "")
     return f"{MISSING_FIELD} {field!r}" + (f": fields are {_listed(names)}{guess}" if names else "")
 
 

@@ -468,5 +468,4 @@ def raw_rows(shard: Shard, plan: ReadPlan) -> Iterator[tuple[Row, bytes]]:
     end = Reject(-1, shard.first_byte + len(data), "")
     for row, following in itertools.pairwise([*every, end]):
         raw = bytes(data[row.byte - shard.first_byte : following.byte - shard.first_byte])
-        raw = raw.removeprefix(BOM) if row.byte == 0 else raw
-        yield row, form.written_row(shard.data, raw)
+        yield row, form.written_row(shard.data, raw.removeprefix(BOM))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import glob
+import itertools
 import os
 import posixpath
 import re
@@ -12,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from corpusfit.core.artifacts import no_collection, user_path
 from corpusfit.core.credentials import public_name, registered
@@ -25,7 +27,7 @@ from corpusfit.core.errors import (
     without_secrets,
 )
 from corpusfit.core.languages import LANGUAGES
-from corpusfit.core.plan import PAIR, ReadPlan
+from corpusfit.core.plan import AUTO, PAIR, ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text import cures
 from corpusfit.text.blocks import with_blocks
@@ -38,8 +40,10 @@ from corpusfit.text.contract import (
 from corpusfit.text.files import (
     Infos,
     States,
+    Stream,
     filesystem,
     infos,
+    is_data,
     is_url,
     raise_unreadable,
     reason_of,
@@ -49,6 +53,7 @@ from corpusfit.text.files import (
     unpacked_name,
 )
 from corpusfit.text.formats.run import as_run
+from corpusfit.text.formats.txt import MANY, Txt, TxtLines, by_lines
 from corpusfit.text.shards import fingerprint
 from corpusfit.text.surveyed import Kept, surveyed
 
@@ -116,16 +121,57 @@ def find(
                 # the real path is the key, so that a file named twice counts once
                 for file in _expand(name, setting, skipped, known):
                     files.setdefault((f"{file.store}://{file.real}", ""), file)
+        _refuse_tables(files.values(), setting)
         stored = list(_with_names(list(files.values())))
-        sources = [*_survey(stored, plan, engine, kept, known), *others.values()]
+        described, divided = _divided(_survey(stored, plan, engine, kept, known), plan, setting)
+        sources = [*described, *others.values()]
         if not sources:
             raise EmptyInputError(f"{setting} must name at least one input; got none.")
         for source in sources:
             load(source.format).check(source, plan, setting)
         sources = with_blocks(_unique(sources), plan, engine, kept.folder if kept else None)
-    if text := cures.note_of(skipped, setting):
-        note(text)
+    empty = sorted(source.name for source in described if not source.size)
+    empty = empty if len(empty) < len(described) else []  # else they are an error
+    for text in (cures.note_of(skipped, setting), cures.of_empty(empty, setting), *divided):
+        if text:
+            note(text)
     return sources
+
+
+def _refuse_tables(files: Iterable[_Found], setting: str) -> None:
+    """Refuse files in the folder of a table, however they are named."""
+    for folder in {file.folder for file in files if not (file.store or is_url(file.folder))}:
+        for place in (Path(folder), *Path(folder).parents):
+            logs = itertools.chain(*map(place.glob, cures.LOGS))
+            cures.refuse_table(map(str, logs), setting)
+
+
+# files of a folder that are looked at, from the first to the last
+_LOOKED_AT = 5
+
+
+def _divided(sources: list[Source], plan: ReadPlan, setting: str) -> tuple[list[Source], list[str]]:
+    """The sources, of which plain text is of the format that it shows, and notes on that."""
+    if plan.txt != AUTO:
+        return sources, []
+    # those of a folder are read alike if there are many; in a store each look is a request
+    plain = [number for number, source in enumerate(sources) if source.format == Txt.name]
+    kinds: dict[str, list[int]] = {}
+    for number in plain:
+        url = sources[number].url
+        alone = len(plain) < MANY and not is_url(url)
+        kinds.setdefault(url if alone else posixpath.dirname(_slashes(url)), []).append(number)
+    divided, lines, unclear = sources.copy(), list[str](), list[str]()
+    for numbers in kinds.values():
+        looked_at = [sources[n] for n in numbers[:: -(-len(numbers) // _LOOKED_AT)]]
+        found = {by_lines(next(iter(Stream(s, plan)), b""), len(plain)) for s in looked_at}
+        if found == {True}:
+            lines += [sources[n].name for n in numbers]
+            for n in numbers:
+                divided[n] = replace(sources[n], format=TxtLines.name)
+        elif found != {False}:
+            unclear += [sources[n].name for n in numbers]
+    return divided, cures.of_division(lines, unclear, setting)
 
 
 def is_pair(input_name: str) -> bool:
@@ -309,8 +355,9 @@ def _expand(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
     """List the readable files of one input.
 
     A file that is named itself must have a known suffix; in folders and globs other files are
-    passed over, as are hidden files and folders. Output folders of runs below the named folder
-    (those with `.corpusfit/run.json`) are left out too, so that no run reads another's output.
+    passed over, as is what is no data by its name (`is_data`). Output folders of runs below the
+    named folder (those with `.corpusfit/run.json`) are left out too, so that no run reads another's
+    output. A folder with the log of a table, which alone says which rows count, is refused.
     Links are followed within the named folder, and out of it to the blobs of the hub's cache
     (`_stays`). A file or a folder that is reached twice counts once, under its own name if it has
     one there.
@@ -346,7 +393,7 @@ def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list
             raise
         mode = 0  # Windows has no names with *
     if stat.S_ISDIR(mode):
-        return _walk(path, (), skipped)
+        return _walk(path, (), skipped, setting)
     if stat.S_ISREG(mode):
         folder = str(Path(path).parent)
         form = _required_format(path, path, input_name, setting)
@@ -360,7 +407,7 @@ def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list
     folder = _fixed_part(_slashes(path))
     pattern = tuple(_slashes(path)[len(_slashes(folder)) :].strip("/").split("/"))
     before = len(skipped)
-    files = _walk(folder, pattern, skipped) if Path(folder).is_dir() else []
+    files = _walk(folder, pattern, skipped, setting) if Path(folder).is_dir() else []
     if not files and len(skipped) == before:
         raise _missing(input_name, setting, ", which matches nothing")
     return files
@@ -378,7 +425,7 @@ _States = frozenset[int]
 _ALL: _States = frozenset()
 
 
-def _walk(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Found]:
+def _walk(root: str, pattern: tuple[str, ...], skipped: list[str], setting: str) -> list[_Found]:
     """The readable files below a folder that match a pattern, sorted by path; all without one."""
     # use the directory entries of one walk, as calling stat on many files dominates the time
     states = (pattern and _with_skipped(pattern, {0})) or _ALL
@@ -406,12 +453,14 @@ def _walk(root: str, pattern: tuple[str, ...], skipped: list[str]) -> list[_Foun
             continue
         entered.add((real, states))
         inside = os.path.join(real, "")  # noqa: PTH118 (a string)
-        for entry in _entries(folder, others, must=not states):
-            inner: _States | None = _ALL
-            matches = True
-            if states:
-                inner, matches = _advance(pattern, states, entry.name)
-            elif entry.name.startswith("."):
+        entries = _entries(folder, others, must=not states)
+        cures.refuse_table((entry.path for entry in entries), setting)
+        for entry in entries:
+            data = is_data(entry.name)
+            inner, matches = _advance(pattern, states, entry.name, data=data)
+            if not data and (inner, matches) == _LEFT_OUT:
+                if _advance(pattern, states, entry.name, data=True) != _LEFT_OUT:
+                    others.append(entry.path + "/" * _is(entry, os.DirEntry.is_dir))
                 continue
             path = inside + entry.name
             if matches and not entry.is_symlink() and _is(entry, os.DirEntry.is_file):
@@ -504,12 +553,22 @@ def _with_skipped(pattern: tuple[str, ...], states: set[int]) -> _States | None:
     return _ALL if len(pattern) in left else frozenset(left) or None
 
 
-def _advance(pattern: tuple[str, ...], states: _States, name: str) -> tuple[_States | None, bool]:
-    """The states after a name, and whether the name completes the pattern."""
+_LEFT_OUT = None, False
+
+
+def _advance(
+    pattern: tuple[str, ...], states: _States, name: str, *, data: bool
+) -> tuple[_States | None, bool]:
+    """The states after a name, and whether the name completes the pattern.
+
+    What is no `data` by its name must be named by its beginning, as hidden files in a shell.
+    """
+    if not states:
+        return (_ALL, True) if data else _LEFT_OUT
     behind = set[int]()
     for at in states:
         part = pattern[at]
-        if name.startswith(".") and not part.startswith("."):
+        if not data and part.startswith(("*", "?", "[")):
             continue
         if part == "**":
             behind |= {at, at + 1} if at + 1 == len(pattern) else {at}
@@ -555,6 +614,7 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
         elif glob.has_magic(input_name):
             matches = fs.glob(path, detail=True)
             folder, paths = _fixed_part(path), {}
+            cures.refuse_table(map(fs.unstrip_protocol, _beside(fs, folder)), setting)
             for match, info in matches.items():
                 is_folder = info.get("type") == "directory"
                 paths |= fs.find(match, detail=True) if is_folder else {match: info}
@@ -569,13 +629,14 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
         raise _missing(input_name, setting, ", which does not exist") from without_secrets(e)
     except Exception as e:
         raise_unreadable(input_name, e)
-    # leave out hidden files, and output folders of runs
+    # leave out what is no data by its name, and output folders of runs
     folder = folder.rstrip("/")
+    cures.refuse_table(map(fs.unstrip_protocol, paths), setting)
     outputs = {p[: -len(_RUN)] for p in paths if p.endswith(_RUN)} - {folder}
     remote_paths = [
         path
-        for path in paths
-        if "/." not in path[len(folder) :] and not any(path.startswith(f"{o}/") for o in outputs)
+        for path in _data_among(paths, folder, skipped)
+        if not any(path.startswith(f"{o}/") for o in outputs)
     ]
     urls = {path: fs.unstrip_protocol(path) for path in remote_paths}
     if chained := [url for url in urls.values() if "::" in url]:
@@ -591,12 +652,33 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
     return _with_formats(files, public_name(folder), store, skipped)
 
 
+def _beside(fs: Any, folder: str) -> list[str]:
+    """What is in a folder of a store; nothing if that cannot be listed."""
+    with contextlib.suppress(OSError, NotImplementedError):
+        return [str(name) for name in fs.ls(folder, detail=False)]
+    return []
+
+
+def _data_among(paths: Iterable[str], folder: str, skipped: list[str]) -> Iterator[str]:
+    """The files below a folder of a store that are data by all names on their way."""
+    left_out = set[str]()
+    for path in paths:
+        names = path[len(folder) :].strip("/").split("/")
+        no_data = next((n for n, name in enumerate(names, 1) if not is_data(name)), 0)
+        if no_data:
+            inside = "/" * (no_data < len(names))
+            left_out.add(public_name(f"{folder}/{'/'.join(names[:no_data])}{inside}"))
+        else:
+            yield path
+    skipped += left_out
+
+
 def _required_format(path: str, name: str, input_name: str, setting: str) -> tuple[str, str]:
     """The format and the compression of a file that is named itself, by its name in its store."""
     form = format_of(name) or _format(path, {})
     inner, archive = unpacked_name(name)
     if form is None and inner.lower().rpartition(".")[2] in LANGUAGES:  # test.de, of a translation
-        form = load("txt").name, archive
+        form = Txt.name, archive
     if form is None:
         raise InputError(
             f"{setting} must be a file whose name ends in {allowed_suffixes()}; "

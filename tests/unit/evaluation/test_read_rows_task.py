@@ -468,3 +468,11 @@ def test_a_split_without_a_label_of_train_is_refused_before_the_work(write):
     folder = three(write, rows[:8] + [(text, label.upper()) for text, label in rows[8:]])
     with pytest.raises(InputError, match=r"in test .*'A', 'B'"):
         read(folder)
+
+
+def test_a_plain_text_task_of_lines_has_an_example_per_line(tmp_path):
+    texts = [f"The short text number {n}." for n in range(40)]
+    (tmp_path / "lines.txt").write_text("\n".join(texts))
+    task = read_task(str(tmp_path / "lines.txt"), TaskPlan(kind="language_modeling"), seed=0)
+    assert [pieces[0] for pieces in task.test.pieces] == texts
+    assert len(task.notes) == 1

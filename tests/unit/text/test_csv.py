@@ -77,6 +77,73 @@ def test_no_records(read, write, content):
     assert read(write("a.csv", content)) == []
 
 
+MARK = "\ufeff"
+R = '"text","id"\n'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "text;id\nthe cat;1;\nthe dog;2;\n",  # a separator ends each row
+        "text,id,\nthe cat,1,\nthe dog,2, \n",
+        "text,id\r\nthe cat,1,,,\r\nthe dog,2,,,\r\n",
+        f"{MARK}sep=;\r\ntext;id\r\nthe cat;1\r\nthe dog;2\r\n",  # Excel's first line
+        '"sep=|"\rtext|id\rthe cat|1\rthe dog|2\r',
+        "SEP=\t\ntext\tid\nthe cat\t1\nthe dog\t2\n",
+        "sep=,\n# exported, by hand\ntext,id\nthe cat,1\nthe dog,2\n",
+        "# exported\n#\n\ntext;id\nthe cat;1\nthe dog;2\n",  # comments
+        "\n\r\ntext;id\nthe cat;1\nthe dog;2\n",
+        " text , id\nthe cat,1\nthe dog,2\n",
+        ",text,id\n0,the cat,1\n1,the dog,2\n",  # an index of pandas
+        f'{R}"1","the cat","1"\n"2","the dog","2"\n',  # of R
+        "text\tid\n0\tthe cat\t1\n1\tthe dog\t2",
+        f"{MARK}text,id\nthe cat,1\n{MARK}text,id\nthe dog,2\n",  # files that were joined
+        f"text,id\nthe cat,1\n{MARK}the dog,2\ntext,id",
+        f'text,id\nthe cat,1\n{MARK}"the dog",2\n',
+    ],
+)
+@pytest.mark.parametrize("shard_mb", [4.0, 1e-5])
+def test_what_programs_write_around_values(read, write, content, shard_mb):
+    name = "a.tsv" if "\t" in content else "a.csv"
+    rows = read(write(name, content), shard_mb=shard_mb)
+    used = [row for row in rows if isinstance(row, Document)]
+    assert [(row.text, str(row.id)) for row in used] == [("the cat", "1"), ("the dog", "2")]
+    rejected = [row.reason for row in rows if row not in used]
+    assert rejected == ["repeated header"] * (content.count("text") - 1)
+
+
+def test_bytes_that_are_no_utf8_in_another_field_cost_no_text(read, write):
+    path = write("a.csv", b"text,id,n\nfine,caf\xe9,1\ncaf\xe9,2,2\n\xc3\xa9,3,3\n")
+    rows = [
+        Document(0, 10, "fine", "caf\ufffd"),
+        Reject(1, 22, "invalid UTF-8"),
+        Document(2, 31, "\xe9", "3"),
+    ]
+    assert read(path) == read(path, where="n < 9") == rows
+    found = read(path, text_field="{text} {n}")
+    assert [getattr(row, "text", row.row) for row in found] == ["fine 1", 1, "\xe9 3"]
+
+
+def test_a_quoted_value_behind_a_mark_may_have_lines(read, write):
+    rows = read(write("a.csv", f'text,id\na,1\n{MARK}"b\nc",2\n'))
+    assert [(row.text, row.row) for row in rows] == [("a", 0), ("b\nc", 1)]
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("#id,text\n1,a\n2,b\n", ["a", "b"]),  # its names are a header's
+        ("text\n#one\n#two\n", ["#one", "#two"]),
+        ("text\n# one\ntext too\n", ["# one", "text too"]),
+        ("text,id\n1,the cat, 1\n5,the dog, 2\n", []),  # a comma in a text
+        ("text,id\n1,the cat,1\n", []),
+    ],
+)
+def test_what_only_looks_like_these(read, write, content, texts):
+    rows = read(write("a.csv", content))
+    assert [row.text for row in rows if isinstance(row, Document)] == texts
+
+
 def test_a_giant_header_is_one_reject(read, write):
     path = write("a.csv", "x" * 5000 + "\nrow\n")
     assert read(path, max_row_mb=1e-3) == [Reject(0, 0, "row longer than 0.001 MiB")]

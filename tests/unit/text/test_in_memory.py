@@ -14,6 +14,8 @@ import corpusfit
 from corpusfit.cli.options import Name
 from corpusfit.core.errors import UsageError
 from corpusfit.core.manifest import Finished
+from corpusfit.core.plan import ReadPlan
+from corpusfit.text import documents, find, shards
 from corpusfit.text.in_memory import inputs, listed
 
 TEXTS = ["The first text.", 'A "second" one,\nof two lines.', "Ein drittes: Übung 🙂"]
@@ -103,6 +105,12 @@ def test_a_mapping_gives_sources_by_name(machine):
 
     found = {file.name: read(file) for file in Path(folder).iterdir()}
     assert found == {"bio.jsonl": [{"text": TEXTS[0]}], "news%2F2024.jsonl": ROWS[1:]}
+
+
+def test_names_of_a_mapping_may_be_any(machine):
+    names = inputs({"_news": TEXTS, ".x": TEXTS, "md5": TEXTS, "a": TEXTS}, "corpus", machine)
+    sources = find(names, ReadPlan(), role="corpus")
+    assert [s.name for s in sources] == [".x.jsonl", "_news.jsonl", "a.jsonl", "md5.jsonl"]
 
 
 def test_the_splits_of_a_dataset_are_a_task_with_the_names_of_labels(machine):
@@ -219,9 +227,17 @@ def test_what_is_no_text_is_refused(machine, given):
         inputs(given, "target", machine)
 
 
-def test_a_row_that_is_no_unicode_is_one_reject(machine):
-    (name,) = inputs(["A text.", "half of a \ud83d pair"], "corpus", machine)
-    assert Path(name).read_bytes().splitlines()[1] == b'"\xff"'
+def test_half_a_character_costs_a_row_only_in_its_text(machine):
+    rows = [
+        {"text": "half of a \ud83d pair"},
+        {"text": "A text.", "title": "cut \ud83d", "n": 1e99},
+    ]
+    (name,) = inputs(rows, "corpus", machine)
+    plan = ReadPlan()
+    (shard,) = shards(find([name], plan, role="corpus"), plan)
+    used, rejected = documents(shard, plan)
+    assert used.texts.to_pylist() == ["A text."]
+    assert [reject.row for reject in rejected] == [0]
 
 
 def test_a_data_frame_and_a_column_of_polars(machine):

@@ -22,7 +22,7 @@ def test_rows_carry_line_byte_and_id(read, write):
         (b'{"text": "x"', "malformed JSON"),
         (b"nonsense", "malformed JSON"),
         (b"[" * 5000, "malformed JSON"),
-        (b'{"text": "\\ud800"}', "malformed JSON"),
+        (b'{"text": "\\ud800"}', "malformed JSON: half of a character in the text"),
         (b'{"text": "\xff"}', "invalid UTF-8"),
         (b'["text"]', "row is not an object"),
         (b"3", "row is not an object"),
@@ -66,6 +66,42 @@ def test_numbers_that_are_none_are_null(read, write, number):
     assert without.reason == "no number in 'n'"
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        r'"cut \ud83d"',
+        r'["\udc00 \ud83d\ude00", {"\ud800": 1}]',
+        "1e400",
+        "-1e999",
+        '[1.5, 1e400, "1e400"]',
+        "12345678901234567890123",
+    ],
+)
+def test_what_is_wrong_in_another_field_costs_no_text(read, write, other):
+    path = write("a.jsonl", f'{{"text": "a fine text", "id": 7, "of": {other}}}\n')
+    assert read(path) == [Document(0, 0, "a fine text", 7)]
+    assert read(path, where="of != 3") == read(path)
+
+
+def test_bytes_that_are_no_utf8_in_another_field_cost_no_text(read, write):
+    lines = [b'{"text": "fine", "title": "caf\xe9", "id": 1}', b'{"text": "caf\xe9"}', b'{"\xe9"']
+    path = write("a.jsonl", b"\n".join(lines))
+    assert read(path) == [
+        Document(0, 0, "fine", 1),
+        Reject(1, 43, "invalid UTF-8"),
+        Reject(2, 60, "invalid UTF-8"),
+    ]
+    (first, *_) = read(path, id_field="title", where="title != 3")
+    assert first == Document(0, 0, "fine", "caf\ufffd")
+
+
+def test_half_a_character_in_the_text_is_a_reject(read, write):
+    (row,) = read(write("a.jsonl", r'{"text": "cut \ud83d", "id": 1}'))
+    assert row == Reject(0, 0, "malformed JSON: half of a character in the text")
+    (row,) = read(write("b.jsonl", r'{"text": "fine", "id": "\ud83d"}'))
+    assert row == Document(0, 0, "fine", "\ufffd")
+
+
 def test_a_row_with_many_fields_names_the_first_eight(read, write):
     fields = ", ".join(f'"f{i}": 1' for i in range(20))
     (row,) = read(write("a.jsonl", "{" + fields + "}"))
@@ -106,6 +142,16 @@ def test_byte_order_mark_and_windows_line_ends(read, write):
         Document(0, 0, "a", None),
         Reject(1, 18, "empty line"),
         Document(2, 20, "b", None),
+    ]
+
+
+def test_marks_of_files_that_were_joined_are_ignored(read, write):
+    mark = "\ufeff"
+    path = write("a.jsonl", f'{mark}{{"text": "a"}}\n{mark}{{"text": "b{mark}"}}\n{mark}\n')
+    assert [getattr(row, "text", row) for row in read(path)] == [
+        "a",
+        f"b{mark}",
+        Reject(2, 37, "empty line"),
     ]
 
 

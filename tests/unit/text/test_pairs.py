@@ -161,6 +161,20 @@ def test_a_tsv_with_a_header_by_the_names_of_its_columns(read, write, shard_mb):
         assert path.read_bytes()[row.byte :].startswith(carried_text(row).encode() + b"\t1\t")
 
 
+@pytest.mark.parametrize("shard_mb", [4.0, 1e-5])
+def test_pairs_of_files_that_were_joined(read, write, shard_mb):
+    mark = "\ufeff"
+    write("a.de", f"{mark}eins\n{mark}zwei\n")
+    write("a.en", f"one\n{mark}two\n")
+    place = write("a.tsv", f"{mark}de\ten\neins\tone\n{mark}de\ten\t\r\n{mark}zwei\ttwo\t\n").parent
+    by_line = read(f"pair:{place}/a.de,{place}/a.en", shard_mb=shard_mb)
+    first, header, second = read(f"pair:{place}/a.tsv:de,en", shard_mb=shard_mb)
+    assert header.reason == "repeated header"
+    for found in (by_line, [first, second]):
+        texts = [(row.text, carried_text(row)) for row in found]
+        assert texts == [("eins", "one"), ("zwei", "two")]
+
+
 def test_a_column_that_is_not_there(read, write):
     path = write("p.tsv", "en\tde\nx\ty\n")
     with pytest.raises(InputError, match=r"'fr'.* en, de"):

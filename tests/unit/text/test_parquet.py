@@ -13,6 +13,7 @@ from corpusfit import text as corpus
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
 from corpusfit.text import find, shards
+from corpusfit.text.fields import records
 from corpusfit.text.formats import parquet
 
 
@@ -35,6 +36,23 @@ def test_rows(read, table):
         Reject(3, 0, "text contains NUL"),
         Document(4, 0, "zwölf", None),
     ]
+
+
+def test_of_columns_with_one_name_the_first_counts(read, tmp_path):
+    columns = [["one", "two"], ["no", "no"], [1, 2], [{"x": "a"}, {"x": "b"}], [{"x": "no"}] * 2]
+    table = pa.table(list(map(pa.array, columns)), names=["text", "text", "id", "of", "of"])
+    pq.write_table(table, tmp_path / "a.parquet")
+    with pa.ipc.new_file(tmp_path / "a.arrow", table.schema) as out:
+        out.write_table(table)
+    rows = [Document(0, 0, "one", 1), Document(1, 0, "two", 2)]
+    assert read(tmp_path / "a.parquet") == read(tmp_path / "a.arrow") == rows
+    assert list(records(table)) == [
+        {"text": "one", "id": 1, "of": {"x": "a"}},
+        {"text": "two", "id": 2, "of": {"x": "b"}},
+    ]
+    for name in ("a.parquet", "a.arrow"):
+        found = read(tmp_path / name, text_field="{text} {of.x}", id_field="text")
+        assert [(row.text, row.id) for row in found] == [("one a", "one"), ("two b", "two")]
 
 
 @pytest.mark.parametrize(
@@ -147,14 +165,6 @@ def test_broken_files(read, table, write):
     assert rows[-1].reason.startswith("unreadable parquet: ")
     assert all(isinstance(r, Document) for r in rows[:-1])
     assert len(rows) > 1000
-
-
-def test_two_columns_of_one_name(read, tmp_path):
-    columns = [pa.array(["a"]), pa.array(["b"])]
-    pq.write_table(pa.Table.from_arrays(columns, names=["text"] * 2), tmp_path / "a.parquet")
-    (row,) = read(tmp_path / "a.parquet")
-    assert row.reason.startswith("unreadable parquet: ")
-    assert "text" in row.reason
 
 
 def test_a_schema_of_broken_bytes(read, table, write):

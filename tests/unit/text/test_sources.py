@@ -64,6 +64,56 @@ def test_a_folder_without_what_is_hidden_or_unknown(find, write, tmp_path):
     assert names(find(tmp_path / "in")) == sorted(kept)
 
 
+UNFINISHED = {
+    "spark": ["_temporary/0/attempt_1/part-0.jsonl", "_SUCCESS", ".part-0.jsonl.crc"],
+    "magic": ["__magic/job/a.jsonl", "_d.jsonl", "_spark_metadata/0.txt", "_delta_x.csv"],
+    "sums": ["SHA256SUMS.txt", "checksums.csv", "manifest-md5.txt", "a.jsonl.sha1", "md5sum.tsv"],
+}
+
+
+@pytest.mark.parametrize("given", ["{}", "{}/*", "{}/**", "{}/**/*.*", "memory://{}"])
+@pytest.mark.parametrize("kind", UNFINISHED)
+def test_names_that_are_no_data_are_left_out_and_counted(write, tmp_path, memory, kind, given):
+    kept = ["_year=2024/b.jsonl", "a_b.jsonl", "md5-explained.txt", "part-0.jsonl"]
+    for name in [*kept, *UNFINISHED[kind]]:
+        memory.pipe(str(write(f"in/{name}", ROW)), ROW)
+    said = []
+    place = given.format(tmp_path / "in")
+    found = find_sources([place], ReadPlan(), role="corpus", note=said.append)
+    assert names(found) == kept
+    counted = {"spark": 1, "magic": 4, "sums": 4}[kind]  # without what no reader would read
+    assert re.search(rf" {counted} (file|folder)", said[0])
+
+
+def test_what_is_named_itself_is_read_whatever_its_name(find, write, tmp_path):
+    write("in/_d.jsonl", ROW)
+    write("in/_temporary/b.jsonl", ROW)
+    assert names(find(tmp_path / "in/_d.jsonl")) == ["_d.jsonl"]
+    assert names(find(tmp_path / "in/_temporary")) == ["b.jsonl"]
+    assert names(find(f"{tmp_path}/in/_*")) == ["_d.jsonl", "_temporary/b.jsonl"]
+
+
+@pytest.mark.parametrize("given", ["", "/t", "/t/*.parquet", "/t/x=1", "/t/part-0.parquet"])
+@pytest.mark.parametrize(
+    ("log", "kind"),
+    [
+        ("_delta_log/00000000000000000000.json", "Delta"),
+        (".hoodie/hoodie.properties", "Hudi"),
+        ("metadata/v3.metadata.json", "Iceberg"),
+        ("metadata/00002-6f1c.metadata.json", "Iceberg"),
+    ],
+)
+def test_files_of_a_table_are_refused(find, write, tmp_path, memory, log, kind, given):
+    for name in ("part-0.parquet", "x=1/part-1.parquet", log):
+        memory.pipe(str(write(f"lake/t/{name}", b"{}")), b"{}")
+    place = f"{tmp_path}/lake{given}"
+    with pytest.raises(InputError, match=f"lake/t is an? {kind} table"):
+        find(place)
+    if given in ("", "/t", "/t/*.parquet") and not (kind == "Iceberg" and "*" in given):
+        with pytest.raises(InputError, match=f"lake/t is an? {kind} table"):
+            find(f"memory://{place}")
+
+
 def test_names_are_relative_to_what_inputs_share(find, write, tmp_path):
     write("in/a/1.txt", b"")
     write("in/b/1.txt", b"")

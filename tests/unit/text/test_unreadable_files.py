@@ -85,6 +85,17 @@ def test_every_file_that_is_passed_over_is_counted(write, tmp_path, given):
     assert "2 without suffix" in note
 
 
+@pytest.mark.parametrize("name", ["a.parquet", "a.arrow", "a.csv", "a.jsonl.gz", "a.txt"])
+def test_a_file_without_a_byte_is_named(write, tmp_path, name):
+    write("in/b.jsonl", '{"text": "x"}')
+    write(f"in/{name}", b"")
+    said = []
+    sources = find([str(tmp_path / "in")], ReadPlan(), role="corpus", note=said.append)
+    (note,) = said
+    assert f" {name}." in note
+    assert len(sources) == 2
+
+
 JSON_LINES = '{"text": "a"}\n{"text": "b"}\n'
 
 

@@ -80,6 +80,8 @@ _STRETCH = re.compile(
     rf"|.{{1,{_MOST}}}",
     re.DOTALL,
 )
+# behind an end of a sentence in Khmer or Tibetan, of which sentencex knows none
+_BEHIND_ENDS = re.compile(r"(?<=[។៕།༎༏༐༑༔])(?!\s*[។៕།༎༏༐༑༔])")
 
 
 def cyrillic(text: str) -> str:
@@ -197,7 +199,8 @@ def _sentences(text: str, language: str, transliterated: bool, counts: Counter[s
         plain = cyrillic(plain)
     sentences = []
     stretches = _STRETCH.findall(plain) if len(plain) > _MOST else [plain]
-    for part in (part for stretch in stretches for part in segment(language, stretch)):
+    pieces = [piece for stretch in stretches for piece in _BEHIND_ENDS.split(stretch)]
+    for part in (part for piece in pieces for part in segment(language, piece)):
         sentence = " ".join(part.split())
         if _LETTER.search(sentence):
             sentences.append(sentence)

@@ -22,7 +22,7 @@ from corpusfit.evaluation.formats.conll import TAG, with_type
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.tasks import TASKS, load
 from corpusfit.text import cures
-from corpusfit.text.fields import Row, completion_at, json_value
+from corpusfit.text.fields import Row, completion_at, json_value, of_first_names
 from corpusfit.text.files import unpacked_name
 from corpusfit.text.formats import hub
 from corpusfit.text.rejects import (
@@ -46,6 +46,7 @@ class Rows:
     read: ReadPlan  # how they are read; the label is the id field
     rows: list[Row]  # the rows in reading order, without empty lines
     cure: str = ""  # advice on a file that is not in UTF-8; empty if all are
+    notes: tuple[str, ...] = ()  # on its files
 
     def values(self) -> list[object]:
         """The values of the label field that are neither missing nor blank."""
@@ -82,10 +83,10 @@ class Rows:
         if not texts:
             raise EmptyInputError(self._nothing_usable(bad, first, bool(wants)))
         if not bad:
-            return Labeled(texts, labels)
+            return Labeled(texts, labels, self.notes)
         rows = f"{bad:,} of {bad + len(texts):,} rows of {self.split}"
         note = f"{rows} were left out: for instance, {first}. {self.cure}".rstrip()
-        return Labeled(texts, labels, (note,))
+        return Labeled(texts, labels, (*self.notes, note))
 
     def _nothing_usable(self, bad: int, first: str, labels: bool) -> str:
         """The message for a split without usable rows."""
@@ -118,7 +119,8 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
         escape=plan.escape,
         columns=plan.columns,
     )
-    sources = corpus.find(places, read, role="task")
+    notes: list[str] = []
+    sources = corpus.find(places, read, role="task", note=notes.append)
     rows: list[Row] = []
     cure = ""
     for shard in corpus.shards(sources, read):
@@ -136,7 +138,7 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
                 cure = cures.of_encoding(Path(url).name, url, alone=True)
             if reason != EMPTY_LINE:
                 rows.append(row)
-    return Rows(split, sources, read, rows, cure)
+    return Rows(split, sources, read, rows, cure, tuple(notes))
 
 
 def read_texts(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:
@@ -290,7 +292,7 @@ def _parquet(source: str, plan: TaskPlan) -> _Rows:
         table = pq.ParquetFile(source)
         # batches without columns have no number of rows
         batches = table.iter_batches() if table.schema.names else ()
-        rows = [row for batch in batches for row in batch.to_pylist()]
+        rows = [row for batch in batches for row in of_first_names(batch).to_pylist()]
         feature = _feature(table.schema_arrow, plan)
         return rows, feature.get("feature", feature).get("names", ())
     except (pa.ArrowException, AttributeError, LookupError, OSError, ValueError) as e:

@@ -10,10 +10,11 @@ dialect of a file at the first quote that can be read in several ways.
 Why: quotes decide where a record ends, so borders are found while reading. Programs differ: Spark
 and R escape a quote by a backslash, others double it; and in most files with tabs, quotes are text
 that nobody closes, so that a reader of quotes joins lines.
-Trade-off: a record with more fields than the header is rejected; fewer fields are fine as long as
-the text is among them. A quote that is never closed turns the rest of the file into one rejected
-row. One to two MiB from the first doubtful quote on decide on the dialect; what does not fit later
-is rejected.
+Trade-off: a record with more fields than the header is rejected, unless the further ones are
+empty; fewer fields are fine as long as the text is among them. A header that is repeated, as in
+files that were joined, is a reject. A quote that is never closed turns the rest of the file into
+one rejected row. One to two MiB from the first doubtful quote on decide on the dialect; what does
+not fit later is rejected.
 Reference: RFC 4180; Python's `csv`, dialects `excel` and `excel-tab`; pandas, Spark and R write the
 others.
 """
@@ -37,9 +38,9 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Reject, Shard, Source
 from corpusfit.kernels.lines import line_ends
 from corpusfit.text import rejects
-from corpusfit.text.contract import Format
+from corpusfit.text.contract import Format, is_utf8
 from corpusfit.text.cutting import BOM, MIB, Block, Scan, cut
-from corpusfit.text.fields import Row, fields_in, from_mapping, from_value
+from corpusfit.text.fields import Row, fields_in, from_broken, from_mapping, from_value
 from corpusfit.text.files import Stream
 
 SEPARATORS = ",;|\t"
@@ -48,6 +49,11 @@ TAB = "\t"
 _BACKSLASH = "\\"
 # bytes of a header that decide on the separator
 _SEEN = 1 << 16
+# most rows whose first values decide on an index
+_NUMBERED = 20
+# Excel's line that states the separator, and lines that are blank or comments
+_STATED = re.compile(rb'"?sep=([\t -~])"?(?:\r\n|\r|\n)', re.IGNORECASE)
+_COMMENTS = re.compile(rb"[\r\n]*(?:#[^\r\n]*[\r\n]+)*")
 # bytes of an unfinished record beyond which no other dialect is considered
 _HELD = 1 << 20
 
@@ -63,10 +69,10 @@ class Csv(Format):
         stream = Stream(source, plan)
         chunks = iter(stream)
         start = next(chunks, b"")
-        begin = len(BOM) * start.startswith(BOM)
+        begin, dialects = self._opening(plan, start)
         start = start[begin:]
         names = columns_in(plan)
-        records = Records(*self._dialects(plan, start), width=len(names))
+        records = Records(*dialects, width=len(names))
         parts = records.looked(itertools.chain([start], chunks))
         if names:
             header = records.dialect.record(names) + records.dialect.end.encode()
@@ -78,6 +84,9 @@ class Csv(Format):
                     yield Block(0, 0, b"", (Reject(0, 0, reason),), stream.position)
                 return
             begin += len(header)
+            if _has_unnamed_index(records.dialect, header, rest):
+                header = records.dialect.separator.encode() + header
+                records.begin(header)
             parts = filter(None, itertools.chain([rest], parts))
         for block in cut(stream, records, plan, first_byte=begin, parts=parts):
             data = records.dialect.line + header + block.data
@@ -91,26 +100,32 @@ class Csv(Format):
         records = Records(dialect)
         ends = records(data)[0].tolist()
         # without a header, every record has too many fields
-        names = dialect.names(data[: ends[0]])
+        header = data[: ends[0]].rstrip(b"\r\n")
+        names = dialect.names(header)
         text_index, id_index = (
             (names.index(name) if name in names else -1)
             for name in (plan.text_field, plan.id_field)
         )
         by_name = plan.where or plan.numbers or plan.kept_fields()
+        valid = is_utf8(data)
         if ends[-1] < len(data):
             ends.append(len(data))
         for row, (begin, end) in enumerate(itertools.pairwise(ends), shard.first_row):
             byte = shard.first_byte + begin - ends[0]
-            values = _values(row, byte, data[begin:end], dialect, len(names))
+            raw = data[begin:end].removeprefix(BOM)  # as files are joined
+            if raw.startswith(header) and raw.rstrip(b"\r\n") == header:
+                yield Reject(row, byte, rejects.REPEATED_HEADER)
+                continue
+            values = _values(row, byte, raw, dialect, len(names))
             if isinstance(values, Reject):
                 yield values
             elif records.unclosed and end == len(data):
                 yield Reject(row, byte, rejects.UNCLOSED_QUOTE)
-            elif by_name or not 0 <= text_index < len(values):
+            elif by_name or not (valid and 0 <= text_index < len(values)):
                 record: dict[str, str] = {}
                 for name, value in zip(names, values, strict=False):
                     record.setdefault(name, value)  # of columns with one name the first
-                yield from_mapping(row, byte, record, plan)
+                yield (from_mapping if valid else from_broken)(row, byte, record, plan)
             else:
                 id = values[id_index] if 0 <= id_index < len(values) else None
                 yield from_value(row, byte, values[text_index], id)
@@ -143,18 +158,45 @@ class Csv(Format):
 
     def dialect(self, plan: ReadPlan, data: bytes) -> Dialect:
         """The dialect of a file by its first bytes, as far as its header shows it."""
-        return self._dialects(plan, data.removeprefix(BOM))[0]
+        return self._opening(plan, data)[1][0]
 
-    def _dialects(self, plan: ReadPlan, data: bytes) -> list[Dialect]:
-        """The dialects that a file may have by its first bytes, the usual one first."""
+    def _opening(self, plan: ReadPlan, data: bytes) -> tuple[int, list[Dialect]]:
+        """Where the header begins, and the dialects that a file may have by its first bytes.
+
+        Before the header, Excel reads a line that states the separator, and others write comments.
+        """
+        begin = len(BOM) * data.startswith(BOM)
+        stated = _STATED.match(data, begin)
+        if stated:
+            begin = stated.end()
+        separator = stated[1].decode() if stated and not plan.separator else plan.separator
+        dialects = self._dialects(plan, data[begin:], separator)
+        comments = _COMMENTS.match(data, begin)
+        if not comments or not comments[0] or plan.columns:
+            return begin, dialects
+        first = dialects[0].names(_first_line(data[begin:]))
+        behind = self._dialects(plan, data[comments.end() :], separator)
+        names = behind[0].names(_first_line(data[comments.end() :]))
+        if first == [""] or len(names) > len(first) or _fields_of(plan) & {*names} - {*first}:
+            return comments.end(), behind
+        return begin, dialects
+
+    def _dialects(self, plan: ReadPlan, data: bytes, separator: str) -> list[Dialect]:
+        """The dialects that a file may have by the bytes from its header on, the usual one first.
+
+        Without a `separator` that is known, the header shows it.
+        """
         escape = plan.escape if plan.escape != plan.quote else ""
-        first = Dialect(plan.separator or self.delimiter, plan.quote, escape)
-        header = re.split(rb"[\r\n]", data[:_SEEN], maxsplit=1)[0]
-        names = first.names(header)
-        fields = {plan.text_field, *fields_in(plan.text_field)}
-        if not plan.separator and not plan.columns and len(names) < 2 and not fields & {*names}:
+        first = Dialect(separator or self.delimiter, plan.quote, escape)
+        names = first.names(_first_line(data))
+        if (
+            not separator
+            and not plan.columns
+            and len(names) < 2
+            and not _fields_of(plan) & {*names}
+        ):
             others = [replace(first, separator=mark) for mark in SEPARATORS]
-            fitting = [other for other in others if len(other.names(header)) > 1]
+            fitting = [other for other in others if len(other.names(_first_line(data))) > 1]
             first = fitting[0] if len(fitting) == 1 else first
         dialects = [first]
         if plan.quote and not plan.escape:
@@ -179,21 +221,52 @@ class Tsv(Csv):
     delimiter = "\t"
 
 
+def _first_line(data: bytes) -> bytes:
+    return re.split(rb"[\r\n]", data[:_SEEN], maxsplit=1)[0]
+
+
+def _fields_of(plan: ReadPlan) -> set[str]:
+    """The names that may show which line is the header."""
+    return {plan.text_field, *fields_in(plan.text_field)}
+
+
+def _has_unnamed_index(dialect: Dialect, header: bytes, rest: bytes) -> bool:
+    """Whether the first value of each row is its number, without a name, as R writes it."""
+    sample, width = rest[:_SEEN], len(dialect.names(header)) + 1
+    ends = Records(dialect)(sample)[0].tolist()
+    if len(sample) < _SEEN and (not ends or ends[-1] < len(sample)):
+        ends.append(len(sample))
+    rows = [
+        dialect.values(sample[begin:end].decode(errors="replace"))[0]
+        for begin, end in itertools.pairwise([0, *ends[:_NUMBERED]])
+    ]
+    first = [row[0] for row in rows if len(row) == width]
+    numbers = [[str(number) for number in range(at, at + len(rows))] for at in (0, 1)]
+    return len(rows) > 1 and first in numbers
+
+
 def _values(
     row: int, byte: int, raw: bytes, dialect: Dialect, max_fields: int
 ) -> list[str] | Reject:
     """The fields of one record, or the reason why it cannot be parsed."""
     if not raw.strip(b"\r\n"):
         return Reject(row, byte, rejects.EMPTY_LINE)
-    try:
-        values, fault = dialect.values(raw.decode())
-    except UnicodeDecodeError:
-        return Reject(row, byte, rejects.INVALID_UTF8)
+    values, fault = dialect.values(raw.decode(errors="surrogateescape"))
     if fault == rejects.UNCLOSED_QUOTE:
         return Reject(row, byte, fault)
+    values = _without_end(values, max_fields)
     if not fault and len(values) > max_fields:
         fault = f"{len(values)} fields under a header of {max_fields}"
+    if fault and not is_utf8(raw):
+        return Reject(row, byte, rejects.INVALID_UTF8)
     return Reject(row, byte, rejects.malformed_csv(fault)) if fault else values
+
+
+def _without_end(values: list[str], width: int) -> list[str]:
+    """The values without blank ones behind the last column, as a separator may end each row."""
+    while len(values) > width and not values[-1].strip():
+        values.pop()
+    return values
 
 
 def _line_ends_of(dialect: Dialect, data: bytes) -> set[bytes]:
@@ -254,7 +327,7 @@ class Dialect:
     def names(self, header: bytes) -> list[str]:
         """The names in a header; none if it cannot be parsed."""
         names, fault = self.values(header.decode(errors="replace"))
-        return [] if fault else names
+        return [] if fault else [name.strip() for name in names]
 
     def values(self, record: str) -> tuple[list[str], str]:
         """The values of a record, and why its quotes are wrong (empty: they are right)."""
@@ -324,7 +397,10 @@ class Records:
         self.dialect = dialect
         self._mark, ends = dialect.quote.encode(), b"\n\r" if dialect.end == "\r" else b"\n"
         mark, escape = re.escape(self._mark), re.escape(dialect.escape.encode())
-        before = rb"(?<=[%s%s])" % (ends, re.escape(dialect.separator.encode()))
+        before = rb"(?:(?<=[%s%s])|(?<=[%s]%s))" % (
+            *(ends, re.escape(dialect.separator.encode())),
+            *(ends, BOM),
+        )
         self._stop = re.compile(b"[%s]" % ends + (rb"|" + before + mark if mark else b""))
         self._inside = re.compile(b"[%s%s]" % (mark, escape)) if mark else self._stop
         # quotes that dialects read differently: one after a backslash, or any between tabs
@@ -413,10 +489,13 @@ class Records:
         scanned = copy.copy(self)
         starts = [0, *(scanned(chunk)[0] + len(self._open)).tolist()]
         begin = max(start for start in starts if start <= doubt.start())
-        width = self._width or len(self.dialect.names(data[: (*starts, len(data))[1]]))
+        possible, width = [self.dialect, *self._others], self._width
+        if not width:
+            end = (*starts, len(data))[1]
+            width = len(self.dialect.names(data[:end]))
+            width += any(_has_unnamed_index(d, data[:end], data[end:]) for d in possible)
         sample, whole = data[begin:] + following, not following
         header = self._headed and not self._width and not begin
-        possible = [self.dialect, *self._others]
         gains = [_gain(d, sample, width, whole=whole, header=header) for d in possible]
         self._others = ()
         self._use(possible[gains.index(max(gains))])
@@ -443,6 +522,7 @@ def _gain(dialect: Dialect, sample: bytes, width: int, *, whole: bool, header: b
     for begin, end in itertools.pairwise(ends):
         record = sample[begin:end].decode(errors="replace").strip("\r\n")
         values, fault = dialect.values(record)
+        values = _without_end(values, width)
         # against: malformed quotes, or a wrong number of values
         if fault or (record and len(values) != width):
             gain -= 1

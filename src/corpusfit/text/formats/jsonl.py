@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -25,7 +26,7 @@ from corpusfit.kernels.lines import field_texts, line_spans
 from corpusfit.text import rejects
 from corpusfit.text.contract import Format, completed, is_utf8
 from corpusfit.text.cutting import BOM, Block, Lines, Text, cut, lines_of
-from corpusfit.text.fields import Pick, Row, fields_in, from_mapping, json_value
+from corpusfit.text.fields import Pick, Row, fields_in, from_broken, from_mapping, json_value
 from corpusfit.text.files import Stream
 
 _LONG = re.compile(rb"\d{19}")
@@ -113,17 +114,20 @@ _OPTIONS = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS | orjson.OPT_PAS
 
 
 def line_of(row: Mapping[Any, Any]) -> bytes:
-    """A row of any values as a JSON line; one that is not Unicode is rejected when it is read."""
+    """A row of any values as a JSON line; a text that is no Unicode is rejected when it is read."""
     try:
         return orjson.dumps(row, default=json_value, option=_OPTIONS) + b"\n"
     except orjson.JSONEncodeError:
         pass
     try:
         # an integer of more than 64 bits becomes text, with its digits
-        encoded = json.dumps(row, default=json_value)
-        return orjson.dumps(json.loads(encoded, parse_int=_digits)) + b"\n"
-    except (orjson.JSONEncodeError, TypeError, ValueError, RecursionError):
+        plain = json.loads(json.dumps(row, default=json_value), parse_int=_digits)
+    except (TypeError, ValueError, RecursionError):
         return b'"\xff"\n'
+    try:
+        return orjson.dumps(plain) + b"\n"
+    except orjson.JSONEncodeError:  # a lone surrogate
+        return json.dumps(plain).encode() + b"\n"
 
 
 def _digits(number: str) -> int | str:
@@ -148,10 +152,10 @@ def _row(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
 def _failed(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
     """The row of a line that is almost JSON, or its reject.
 
-    A leading byte order mark is allowed. NaN and Infinity, as Python and pandas write them, are
-    null: a missing number must not cost the text.
+    A byte order mark may begin any line, as files are joined. NaN, Infinity and numbers beyond a
+    float's range are null: a missing number must not cost the text.
     """
-    if byte == 0 and line.startswith(BOM):
+    if line.startswith(BOM):
         line = line.removeprefix(BOM)
         try:
             return from_mapping(row, byte, orjson.loads(line), plan)
@@ -159,12 +163,18 @@ def _failed(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
             pass
     if not line.strip():
         return Reject(row, byte, rejects.EMPTY_LINE)
+    valid = is_utf8(line)
     try:
-        decoded = line.decode()
-    except UnicodeDecodeError:
-        return Reject(row, byte, rejects.INVALID_UTF8)
-    if "NaN" in decoded or "Infinity" in decoded:
-        with contextlib.suppress(ValueError, RecursionError):
-            record = json.loads(decoded, parse_constant=lambda _: None)
-            return from_mapping(row, byte, orjson.loads(line_of(record)), plan)
-    return Reject(row, byte, rejects.MALFORMED_JSON)
+        record = json.loads(
+            line.decode(errors="surrogateescape"),
+            parse_constant=lambda _: None,
+            parse_float=_finite,
+            parse_int=_digits,
+        )
+        return from_broken(row, byte, record, plan, rejects.HALF_CHARACTER if valid else "")
+    except (ValueError, RecursionError):
+        return Reject(row, byte, rejects.MALFORMED_JSON if valid else rejects.INVALID_UTF8)
+
+
+def _finite(number: str) -> float | None:
+    return value if math.isfinite(value := float(number)) else None

@@ -138,8 +138,7 @@ def pair_of(row: int, byte: int, text: bytes, translation: bytes, plan: ReadPlan
     Its text is the first of them, or the second if the plan's text field is `translation`; the row
     carries the other one.
     """
-    if byte == 0:
-        text, translation = text.removeprefix(BOM), translation.removeprefix(BOM)
+    text, translation = text.removeprefix(BOM), translation.removeprefix(BOM)
     if not text.strip() and not translation.strip():
         return Reject(row, byte, rejects.EMPTY_LINE)
     first, second = _text(row, byte, text), _text(row, byte, translation)
@@ -166,8 +165,10 @@ class Columns(_Pairs):
     written = "tsv"
 
     def blocks(self, source: Source, plan: ReadPlan) -> Iterator[Block]:
-        """Blocks of whole lines; the first line of each holds the numbers of the two columns."""
-        first = b"%d %d\n" % self._numbers(source, plan, "The input")
+        """Blocks of whole lines; the first line of each has the two columns' numbers and names."""
+        numbers = self._numbers(source, plan, "The input")
+        names = source.translation.replace(",", "\t").encode()
+        first = b"%d %d\t%s\n" % (*numbers, names)
         headers = int(bool(source.translation))
         for block in cut(Text(Stream(source, plan), plan), Lines(), plan):
             data, row, byte = block.data, block.first_row, block.first_byte
@@ -184,14 +185,18 @@ class Columns(_Pairs):
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
         """Rows of one shard of a TSV; a row with too few columns lacks a text or a translation."""
         first, *lines = lines_of(shard.data)
-        text_at, translation_at = map(int, first.split())
+        numbers, *names = first.split(b"\t")
+        text_at, translation_at = map(int, numbers.split())
         byte = shard.first_byte
         for row, line in enumerate(lines, shard.first_row):
-            values = line.removesuffix(b"\r").split(b"\t")
+            values = line.removesuffix(b"\r").removeprefix(BOM).split(b"\t")
             text, translation = (
                 values[at] if at < len(values) else b"" for at in (text_at, translation_at)
             )
-            yield pair_of(row, byte, text, translation, plan)
+            if [text, translation] == names:
+                yield Reject(row, byte, rejects.REPEATED_HEADER)
+            else:
+                yield pair_of(row, byte, text, translation, plan)
             byte += len(line) + 1
 
     def head(self, data: bytes, plan: ReadPlan) -> int:

@@ -35,7 +35,7 @@ from corpusfit.core.types import Reject, Shard, Source
 from corpusfit.text import rejects
 from corpusfit.text.contract import Format
 from corpusfit.text.cutting import MIB, Block
-from corpusfit.text.fields import TOOLS, Row, fields_in, from_mapping, records
+from corpusfit.text.fields import TOOLS, Row, fields_in, from_mapping, of_first_names, records
 from corpusfit.text.files import FREE, Stream, open_stored, raise_unreadable
 from corpusfit.text.formats.jsonl import line_of
 
@@ -69,7 +69,8 @@ class Batches:
             with self._file() as file:
                 if self.problem or not self._source.size:
                     return
-                for batch, schema in self.read(file):
+                for read, schema in self.read(file):
+                    batch = of_first_names(read)
                     fields = fields or [n for f in schema for n in _names(f.name, f.type)]
                     wanted = self.wanted(schema.names)
                     flat = _flat(batch, wanted) if wanted else batch.select([])
