@@ -111,6 +111,13 @@ def select(
         return _finish(run, folder, resolved, manifest)
 
 
+def chosen_before(scored: Path) -> ChoosePlan:
+    """What a run chose last, or was about to choose when it was stopped."""
+    folder = SelectionFolder(scored)
+    manifest = folder.require_scored()
+    return Resolved.stored(folder.finished() or manifest).plan.choose
+
+
 def choose(
     scored: Path, amount: ChoosePlan, out: Path | None = None, *, machine: Machine = HERE
 ) -> Selection:
@@ -134,6 +141,9 @@ def choose(
         require_texts_for_near(plan, sources)
         require_kept(sources, plan)
         run = dataclasses.replace(run, clusters=clusters_fingerprint(run, amount))
+        if out is None:  # else what is stopped begins again with the other folder's choice
+            manifest = {**manifest, "plan": plan.as_dict()}
+            folder.keep_scored(manifest)
         folder.amend(_identity(run))
         run = dataclasses.replace(run, warnings_file=folder.warnings)
         return _finish(run, folder, resolved, manifest)
@@ -255,12 +265,11 @@ def _finish(
         del selected["groups"]
     selected |= {"aligned": aligned} if aligned else {}
     warn_of_amount(run, chosen, manifest["counts"]["segments"])
-    clusters = absolute([plan.choose.clusters])[0]
-    overrides = plan.with_value("choose.clusters", clusters).overrides()
+    plan = plan.with_value("choose.clusters", absolute([plan.choose.clusters])[0])
     finished = {
         **manifest,
         "command": "select",
-        "repeat": command_words("select", manifest["given"], {}, overrides),
+        "repeat": command_words("select", manifest["given"], {}, plan.overrides()),
         "plan": plan.as_dict(),
         "selected": selected,
         "warnings": list(dict.fromkeys([*manifest["warnings"], *run.all_warnings()])),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from corpusfit.evaluation.formats.conll import TAG, with_type
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.tasks import TASKS, load
 from corpusfit.text import cures
-from corpusfit.text.fields import Row, completion_at, json_value
+from corpusfit.text.fields import Row, completion_at, json_value, label_of
 from corpusfit.text.files import unpacked_name
 from corpusfit.text.formats import hub
 from corpusfit.text.rejects import (
@@ -35,6 +36,8 @@ from corpusfit.text.rejects import (
 )
 from corpusfit.training.chats import conversation_in, counted_messages
 from corpusfit.training.plan import ASSISTANT, COMPLETION
+
+_WHOLE = re.compile(r"-?[0-9]+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +54,12 @@ class Rows:
         """The values of the label field that are neither missing nor blank."""
         found = [r.value for r in self.rows if isinstance(r, Document) and r.value is not None]
         return [value for value in found if not isinstance(value, str) or value.strip()]
+
+    def holds_whole_decimals(self) -> bool:
+        """Whether all labels are whole numbers, of which some are written as 1.0 and not as 1."""
+        values = self.values()
+        names = list(map(label_of, values))
+        return all(map(_WHOLE.fullmatch, names)) and list(map(str, values)) != names
 
     def holds_words(self) -> bool:
         """Whether each row has as many labels as strings in its text: rows of words and tags."""
