@@ -42,7 +42,6 @@ from corpusfit.selection.resolving import (
     require_kept,
     require_texts_for_near,
     resolve,
-    warn_language_mismatch,
     whole_lines,
     with_cut,
     with_numbers,
@@ -94,7 +93,6 @@ def select(
             return Selection(out, done)
         manifest = folder.scored_so_far()
         if manifest is None:
-            warn_language_mismatch(run, resolved.method)
             # The selected text is compressed, but so may be the corpus; stored embeddings, 16 bits
             # a number, are about as large as the text.
             size = run.size * (run.plan.choose.share + resolved.method.encodes)

@@ -34,6 +34,7 @@ from corpusfit.selection.fit import Sample
 from corpusfit.text import cures
 from corpusfit.text.context import Machine, Run, machine_of
 from corpusfit.text.in_memory import inputs
+from corpusfit.text.pairs import MOST_IDENTIFIED
 from corpusfit.text.reading import Reasons, Tally, cut_units, read_shard, read_units
 
 FEW = 20
@@ -168,6 +169,13 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
         )
     write_units(sample, units, run.plan.read, documents)
     return rejected
+
+
+def some_texts(run: Run) -> list[str]:
+    """A few hundred units of the corpus, drawn in one pass over its text; perhaps fewer."""
+    k = MOST_IDENTIFIED
+    drawn, _ = _draw_units(run, k, first_bound(run.size, k, run.plan.cut))
+    return [text for part in drawn for text, _ in part.texts]
 
 
 def random_texts(
