@@ -138,18 +138,17 @@ def require_fields(
     for field in fields:
         # a row without its text field says which fields it has
         plan = dataclasses.replace(read, text_field=field, where="", numbers="", strict=False)
-        seen = dict[str, None]()
+        names = dict[str, None]()
         for row in _first_rows(sources, plan):
             reason = row.reason if isinstance(row, Reject) else ""
             if reason.startswith(rejects.MISSING_FIELD):
-                seen[reason.partition(" are ")[2].partition(";")[0]] = None
+                # rows may have different fields
+                names |= dict.fromkeys(rejects.fields_named(reason))
             elif not reason or rejects.of_field(reason):
                 break
         else:
-            # rows may have different fields
-            names = [*dict.fromkeys(n for each in seen for n in each.split(", ") if n.strip("…"))]
             if names:
-                shown = ", ".join(names[:_NAMED]) + ", …" * (len(names) > _NAMED)
+                shown = ", ".join([*names][:_NAMED]) + ", …" * (len(names) > _NAMED)
                 near = [f" Did you mean {n!r}?" for n in difflib.get_close_matches(field, names, 1)]
                 raise bad_setting(
                     f"`{setting}`",

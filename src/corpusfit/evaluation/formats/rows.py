@@ -23,7 +23,7 @@ from corpusfit.evaluation.formats.conll import TAG, with_type
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.tasks import TASKS, load
 from corpusfit.text import cures
-from corpusfit.text.fields import Row, completion_at, json_value, label_of
+from corpusfit.text.fields import Row, completion_at, fields_in, json_value, label_of
 from corpusfit.text.files import unpacked_name
 from corpusfit.text.formats import hub
 from corpusfit.text.rejects import (
@@ -31,6 +31,7 @@ from corpusfit.text.rejects import (
     INVALID_UTF8,
     NO_CONVERSATION,
     RefusedError,
+    fields_named,
     hides_rows,
     missing_field,
 )
@@ -146,6 +147,18 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
             if reason != EMPTY_LINE:
                 rows.append(row)
     return Rows(split, sources, read, rows, cure)
+
+
+def fields_like_labels(places: Sequence[str], plan: TaskPlan) -> list[str]:
+    """Of rows that lack the field of the label, the fields whose values repeat as labels do."""
+    rows = read_rows(places, plan, "")
+    lacking = _fields(rows.sources, replace(rows.read, text_field=plan.label_field))
+    found = []
+    for name in fields_named(lacking):
+        labels = list(map(str, read_rows(places, replace(plan, label_field=name), "").values()))
+        if name not in fields_in(plan.text_field) and 2 <= len({*labels}) <= len(labels) / 2:
+            found.append(name)
+    return found
 
 
 def read_texts(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:
