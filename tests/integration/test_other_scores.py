@@ -139,6 +139,29 @@ def test_what_cannot_be_is_said_first(files, tmp_path, options, message):
         select(files, tmp_path / "out", **options)
 
 
+def test_each_part_of_a_blend_is_explained(files, tmp_path):
+    settings = ("method.methods=field:edu,moore_lewis", "method.weights=3,1")
+    blended = select(files, tmp_path / "blend", method="blend", settings=settings)
+    for text in blended.best(3):
+        why = corpusfit.explain(blended, row=text)
+        assert [(m.name, m.weight) for m in why.members] == [
+            ("field:edu", 0.75),
+            ("moore_lewis", 0.25),
+        ]
+        assert why.members[0].score == pytest.approx(row(text["row"])["edu"])
+        assert sum(m.weight * m.rank for m in why.members) == pytest.approx(why.score)
+        assert all(f"  {m.name}: score {m.score:.4g}, rank" in str(why) for m in why.members)
+    assert corpusfit.explain(select(files, tmp_path / "m", method="random"), text="A").members == []
+
+
+def test_a_text_is_explained_by_its_id(files, tmp_path):
+    run = select(files, tmp_path / "out", method="dsir")
+    for text in run:
+        assert corpusfit.explain(run, row=str(text["id"])).row == text["row"]
+    with pytest.raises(UsageError, match=r"`row` must be SOURCE:ROW .*id of a selected text"):
+        corpusfit.explain(run, row="no such id")
+
+
 def test_plain_text_has_no_fields(files, tmp_path):
     (tmp_path / "a.txt").write_text("A text.\n\nAnother one.\n")
     with pytest.raises(UsageError, match=r"`read\.where` must be left out .*a\.txt"):

@@ -136,7 +136,7 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
         say(manifest["remark"])
     selected = manifest["selected"]
     show_composition(selected)
-    say(f"Selected text: {out / 'selected'}. All scores: {out / 'scores'}.")
+    say(f"Selected text, in the corpus's order: {out / 'selected'}. All scores: {out / 'scores'}.")
     if selected.get("aligned"):
         first, second = (out / name for name in selected["aligned"])
         say(f"Selected pairs, as line-aligned files: {first}, {second}.")

@@ -200,7 +200,8 @@ def explain(
     Args:
         out: the folder of a `select`.
         row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT` as in `scores/`; without SEGMENT, the row's first;
-            or a row of a `Selection`, such as `run[0]` or `run.to_pandas().iloc[0]`.
+            the id of a selected text; or a row of a `Selection`, such as `run[0]` or
+            `run.to_pandas().iloc[0]`.
         text: any text to explain, in place of a row.
         top: highest number of n-grams per direction, and of target texts.
 
