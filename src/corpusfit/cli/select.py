@@ -174,6 +174,9 @@ def show_composition(selected: Mapping[str, Any]) -> None:
         empty = sum(n.get("segments") == 0 for _, n in sources)
         without = f" ({empty:,} without a usable row)" if empty else ""
         say(f"Nothing is selected from {others}{without}.")
+    if selected.get("short"):
+        shorter = _number(selected["short"], "segment")
+        say(f"{shorter} of fewer than {selected['least']} word pieces come after all others.")
     copies = copies_in_words(selected.get("copies"))
     if copies:
         say(f"{copies}; --dedup none keeps them.")

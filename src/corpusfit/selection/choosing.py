@@ -80,6 +80,7 @@ class Keying:
     seed: int  # of a draw
     by_group: bool  # whether each group has an amount of its own
     over: Moments  # mean and deviation of all scores, for lambda
+    least: int = 0  # word pieces of a segment without which it comes after all others
     highest: float | None = None  # the highest of all scores, if they are logarithms of weights
     factors: NDArray[np.float64] | None = None  # float64 [k], of the groups' shares in a weight
 
@@ -87,6 +88,8 @@ class Keying:
         """The weights and keys of a part."""
         group = _groups(part) if self.by_group else np.zeros(len(part.scores), np.int64)
         weight, keys = np.ones_like(part.scores), part.scores
+        if self.plan.policy == "top" and self.least:
+            keys = np.where(part.tokens < self.least, np.finfo(np.float32).min, keys)
         if self.plan.policy != "top":
             if self.highest is not None:
                 weight, logs = importance(part.scores, self.highest), np.asarray(part.scores)
@@ -154,6 +157,7 @@ def choose(
     plan: ChoosePlan,
     *,
     seed: int,
+    least: int = 0,
     log_weights: bool = False,
     quota: NDArray[np.float64] | None = None,
 ) -> Decision:
@@ -175,6 +179,7 @@ def choose(
         seed,
         by_group,
         Moments(0.0, 1.0) if top else _merged(m for s in sums for m in s.moments),
+        least,
         highest if log_weights and plan.policy == "resample" else None,
         factors,
     )

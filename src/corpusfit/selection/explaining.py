@@ -67,6 +67,7 @@ class Explanation:
         selected: whether the segment is selected; None also before a selection.
         copy: whether the segment was left out, as its row is a copy of another or as a repeat.
         repeat: whether it was left out as the words of other segments, of which three stay.
+        short: whether it was left out as having so few word pieces that it comes after all others.
         score: the stored score, or that of the text.
         threshold: the lowest selected score; None if nothing is selected.
         text: the full text.
@@ -84,6 +85,7 @@ class Explanation:
     selected: bool | None
     copy: bool
     repeat: bool
+    short: bool
     score: float
     threshold: float | None
     text: str
@@ -103,6 +105,8 @@ class Explanation:
         if self.copy:
             why = "a repeat of other segments" if self.repeat else "a copy of another row"
             selected += f", as {why}"
+        if self.short:
+            selected += ", as so short a text comes after all others"
         notes = f"higher: {registry.higher(self.method)}"
         if self.threshold is not None:
             notes += f"; lowest selected score: {self.threshold:.4g}"
@@ -150,7 +154,7 @@ def explain(
             sources = [Source(**s) for s in manifest["corpus"]]
             run = Run.of(context, plan, [], sources, commits=manifest.get("commits", {}))
             facts: dict[str, Any] = dict.fromkeys(("source", "row", "segment", "selected"))
-            facts |= {"copy": False, "repeat": False}
+            facts |= {"copy": False, "repeat": False, "short": False}
             if text is None:
                 units, texts, facts = _segment(run, folder, str(row))
             else:
@@ -200,7 +204,7 @@ def _segment(
                 )
         path = table.part_path(folder.scores, shard)
         rows = table.read_rows(path, tally.sources(run.names))
-        columns = ("start", "end", "score", "selected", "copy", "segment")
+        columns = ("start", "end", "score", "selected", "copy", "tokens", "segment")
         *values, segments = table.read_columns(path, *columns)
         places = np.flatnonzero((rows == numbered) & (segments == segment))
         if len(places):
@@ -212,8 +216,9 @@ def _segment(
             has += ", of which `read.where` leaves some out"
         raise UsageError(f"`row` must name a scored row and segment; {has}; got {reference}.")
     at = int(places[0])
-    start, end, score, selected, copy = (column[at].item() for column in values)
-    choose = (folder.finished() or folder.require_scored())["plan"]["choose"]
+    start, end, score, selected, copy, tokens = (column[at].item() for column in values)
+    manifest = folder.finished() or folder.require_scored()
+    choose, chosen = manifest["plan"]["choose"], manifest.get("selected") or {}
     repeats = stored_copies(folder, repeats_kind(choose.get("dedup", ""))) if copy else None
     numbers = corpus.numbering(run.sources)[0]
     first = max(n for n in numbers if n <= number)  # of the source, or of the run that has it
@@ -230,6 +235,7 @@ def _segment(
             "selected": selected,
             "copy": copy,
             "repeat": repeats is not None and bool(repeats.documents(shard, len(rows))[at]),
+            "short": not (selected or copy) and tokens < chosen.get("least", 0),
             "score": score,
         },
     )

@@ -384,9 +384,14 @@ _LANGUAGE_FIELDS = ("language", "lang", "metadata.language", "meta.language")
 _MIN_SHARE = 0.1  # of the target's sample, for a language to be one of the target's
 
 
+def likens(method: AnyMethod) -> bool:
+    """Whether the method scores how like the target a text is."""
+    return not (method.ignores_target or isinstance(method, LabelMethod))
+
+
 def reads_words(method: AnyMethod) -> bool:
     """Whether the method compares words, which two languages do not share."""
-    if method.ignores_target or isinstance(method, LabelMethod):
+    if not likens(method):
         return False
     return method.reads != "embedding" and method.exact
 

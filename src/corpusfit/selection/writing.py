@@ -28,6 +28,7 @@ from corpusfit.selection.balance import Balance, Groups, balance
 from corpusfit.selection.choosing import Decision, choose
 from corpusfit.selection.copies import Copies
 from corpusfit.selection.examples import draw_examples, example_path, write_examples
+from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_parts
 from corpusfit.selection.gathering import (
     gather,
@@ -43,8 +44,9 @@ from corpusfit.selection.merging import (
     stored_parts,
     write_piece,
 )
-from corpusfit.selection.resolving import Resolved
+from corpusfit.selection.resolving import Resolved, likens
 from corpusfit.selection.result import read_selected
+from corpusfit.selection.samples import least_pieces
 from corpusfit.selection.spread import add_spreads, bins_of, count_gathered, write_spread
 from corpusfit.text import rows
 from corpusfit.text.context import Run
@@ -57,7 +59,8 @@ class Chosen:
     """The selection: counts, the lowest selected score, and composition by source and cluster.
 
     `of_tokens` are the word pieces of all candidates, `rows` the texts that neighboring segments
-    are joined to.
+    are joined to. Segments of fewer than `least` word pieces come after all others, if the best are
+    taken; `short` counts them.
     With quotas, `quota` has each cluster's wanted share of the selection, `by_cluster` the counts
     of its segments (by their main cluster) and of those selected; `groups` has the names if the
     groups are no clusters. `copies` has the numbers of
@@ -69,6 +72,8 @@ class Chosen:
     rows: int = 0
     tokens: int = 0
     of_tokens: int = 0
+    least: int = 0
+    short: int = 0
     threshold: float | None = None
     by_source: dict[str, dict[str, int]] = field(default_factory=dict)
     quota: list[float] | None = None
@@ -83,6 +88,7 @@ class Chosen:
         self.rows += more.rows
         self.tokens += more.tokens
         self.of_tokens += more.of_tokens
+        self.short += more.short
         if self.copies is not None and more.copies is not None:
             self.copies["segments"] += more.copies["segments"]
         self.parts += more.parts
@@ -105,6 +111,8 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
     plan = run.plan.choose
     by = balance(run, folder, copies)
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
+    if plan.policy == "top" and likens(method):
+        chosen.least = least_pieces(Sample(folder.fit, "target"))
     if by is not None:
         chosen.by_cluster = [_nothing() for _ in by.quota]
     if isinstance(by, Groups):
@@ -120,6 +128,7 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
             over_runs(run, folder.gathered, runs, weighted_by),
             plan,
             seed=run.plan.seed,
+            least=chosen.least,
             log_weights=method.log_weights,
             quota=by.quota if by is not None else None,
         )
@@ -189,6 +198,7 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
             if part.groups is not None:
                 _count(chosen.by_cluster, part.groups, candidates, selected)
             chosen.of_tokens += int(candidates.sum())
+            chosen.short += int(((candidates > 0) & (candidates < decision.keying.least)).sum())
             copied += int(copy.sum())
             if selected.any():
                 chosen.parts.append(part.index)
@@ -279,7 +289,7 @@ def write_selected(run: Run, folder: SelectionFolder, resolved: Resolved, chosen
         folder.selected.mkdir(exist_ok=True)
     segments = sum(counts["segments"] for counts in chosen.by_source.values())
     runs = runs_of_parts(folder)
-    sample, places, drawn = draw_examples(run, folder.gathered, runs, segments)
+    sample, places, drawn = draw_examples(run, folder.gathered, runs, segments, chosen.least)
     count = partial(count_gathered, folder.gathered, bins_of(sample))
     write_spread(folder.spread, add_spreads(run.engine.map(count, runs)))
     remove(folder.gathered)

@@ -36,7 +36,8 @@ def drawn(tmp_path, monkeypatch):
         run = types.SimpleNamespace(
             engine=types.SimpleNamespace(map=map), plan=types.SimpleNamespace(seed=seed)
         )
-        sample, places, lot = examples.draw_examples(run, Path(tmp_path), [*filter(None, runs)], n)
+        named = [*filter(None, runs)]
+        sample, places, lot = examples.draw_examples(run, Path(tmp_path), named, n, least=0)
         found = sorted(ends[part] + place for part, of in places.items() for place in of)
         return sample, found, sorted(ends[part] + place for part, place in lot)
 
