@@ -50,11 +50,17 @@ class OverRuns(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The decision for one part: weight float32 [n], selected bool [n]."""
+    """The decision for one part: weight float32 [n], selected bool [n].
+
+    `tied` counts the segments with the lowest selected key where only some of them are selected, by
+    their draws, and `drawn` those.
+    """
 
     index: int
     weight: NDArray[np.float32]
     selected: NDArray[np.bool_]
+    tied: int
+    drawn: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +130,14 @@ class Decision:
 
     def choices(self, run: int, parts: Iterable[ScoredPart]) -> Iterator[Choice]:
         """The decisions for the parts of a run, in order."""
+        lowest = [np.nan if t.draw is None else t.key for t in self.thresholds[run]]
+        keys = np.array(lowest, np.float32)
         for keyed, selected in self.selected(run, parts):
             top = self.keying.plan.policy == "top"
             weight = selected.astype(np.float32) if top else keyed.weight
-            yield Choice(keyed.part.index, weight, selected)
+            last = keyed.keys == keys[keyed.group]
+            tied, drawn = int(last.sum()), int((last & selected).sum())
+            yield Choice(keyed.part.index, weight, selected, tied, drawn)
 
     def selected(
         self, run: int, parts: Iterable[ScoredPart]

@@ -60,7 +60,8 @@ class Chosen:
 
     `of_tokens` are the word pieces of all candidates, `rows` the texts that neighboring segments
     are joined to. Segments of fewer than `least` word pieces come after all others, if the best are
-    taken; `short` counts them.
+    taken; `short` counts them. Of `tied` segments with the lowest selected score, `drawn` are
+    selected, by chance.
     With quotas, `quota` has each cluster's wanted share of the selection, `by_cluster` the counts
     of its segments (by their main cluster) and of those selected; `groups` has the names if the
     groups are no clusters. `copies` has the numbers of
@@ -74,6 +75,8 @@ class Chosen:
     of_tokens: int = 0
     least: int = 0
     short: int = 0
+    tied: int = 0
+    drawn: int = 0
     threshold: float | None = None
     by_source: dict[str, dict[str, int]] = field(default_factory=dict)
     quota: list[float] | None = None
@@ -89,6 +92,8 @@ class Chosen:
         self.tokens += more.tokens
         self.of_tokens += more.of_tokens
         self.short += more.short
+        self.tied += more.tied
+        self.drawn += more.drawn
         if self.copies is not None and more.copies is not None:
             self.copies["segments"] += more.copies["segments"]
         self.parts += more.parts
@@ -199,6 +204,8 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
                 _count(chosen.by_cluster, part.groups, candidates, selected)
             chosen.of_tokens += int(candidates.sum())
             chosen.short += int(((candidates > 0) & (candidates < decision.keying.least)).sum())
+            chosen.tied += choice.tied
+            chosen.drawn += choice.drawn
             copied += int(copy.sum())
             if selected.any():
                 chosen.parts.append(part.index)
@@ -252,8 +259,12 @@ def _count(
         counter["tokens"] += int(pieces[number])
 
 
+_NOTABLE = 0.01
+"""Share of the selection from which on it is said that it was drawn among equal scores."""
+
+
 def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
-    """Warn if the amount exceeds all segments, or is too small for any."""
+    """Warn if the amount exceeds all segments, is too small for any, or ends among equal scores."""
     choose = run.plan.choose
     segments -= (chosen.copies or {"segments": 0})["segments"]
     more_than_all = (choose.segments or 0) > segments or (choose.tokens or 0) > chosen.tokens
@@ -263,6 +274,11 @@ def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
         run.warn(
             f"The next best segment does not fit: {chosen.tokens:,} of {choose.tokens:,} word "
             "pieces are selected. A share, `choose.fraction`, goes over."
+        )
+    if chosen.drawn >= max(1, _NOTABLE * chosen.segments):
+        run.warn(
+            f"{chosen.tied:,} segments have the lowest score that is selected, of which "
+            f"{chosen.drawn:,} are selected at random. Scores keep about seven digits."
         )
     if not chosen.segments:
         more = "lower `choose.threshold`"
