@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from corpusfit.core.artifacts import folder_path
-from corpusfit.core.errors import bad_setting
+from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
 from corpusfit.core.plan import AMOUNTS, DEFAULT_FRACTION, Plan
 from corpusfit.scoring.names import require
@@ -172,7 +172,11 @@ def choose(
     machine = machine_of(machine, options)
     into = None if out is None else folder_path(out, "`out`")
     scored = folder_path(folder, "DIR")
-    before = commands.chosen_before(scored)
+    try:
+        before = commands.chosen_before(scored)
+    except InputError:
+        built.check()  # a wrong setting is named before a wrong folder
+        raise
     if any(getattr(built.choose, name) is not None for name in AMOUNTS):
         # an amount takes the place of any other
         before = dataclasses.replace(before, **dict.fromkeys(AMOUNTS))
