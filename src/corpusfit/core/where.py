@@ -191,10 +191,11 @@ def time_of(text: str) -> tuple[datetime, str] | None:
     match = _TIME.fullmatch(text.strip())
     if match is None:
         return None
-    numbers = [int(match[n] or 0) for n in (1, 3, 4, 5, 6, 7, 10, 11)]
-    offset = timedelta(hours=numbers[6], minutes=numbers[7])
+    year, month, day = int(match[1]), int(match[3]), int(match[4])
+    hour, minute, second = (int(match[n] or 0) for n in (5, 6, 7))
+    offset = timedelta(hours=int(match[10] or 0), minutes=int(match[11] or 0))
     try:
-        local = datetime(*numbers[:6])
+        local = datetime(year, month, day, hour, minute, second)
         utc = local + offset if match[9] == "-" else local - offset
     except (ValueError, OverflowError):
         return None

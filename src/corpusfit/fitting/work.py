@@ -283,13 +283,12 @@ class Work:
         if task.kind == PLAIN:
             files = (self.target, self.heldout)
             texts, held = (read_bytes(path).count(b"\n") for path in files)
-            counts = f"{texts:,} texts to select by and {held:,} held-out ones. No held-out text is"
+            said = f"{texts:,} texts to select by and {held:,} held-out ones. No held-out text is"
         else:
-            counts = f"{len(task.train):,} training, {len(task.dev):,} dev and {len(task.test):,} "
-            counts += "test examples. No dev or test text is"
+            said = f"{len(task.train):,} training, {len(task.dev):,} dev and {len(task.test):,} "
+            said += "test examples. No dev or test text is"
         lines = [
-            f"Task {task.name} ({task.kind.replace('_', ' ')}): {counts} used to select or to "
-            "adapt."
+            f"Task {task.name} ({task.kind.replace('_', ' ')}): {said} used to select or to adapt."
         ]
         if task.kind == "classification":
             metric = metric_of(self.plan.task, task.kind)

@@ -178,8 +178,8 @@ def choose(
         built.check()  # a wrong setting is named before a wrong folder
         raise
     if any(getattr(built.choose, name) is not None for name in AMOUNTS):
-        # an amount takes the place of any other
-        before = dataclasses.replace(before, **dict.fromkeys(AMOUNTS))
+        none: dict[str, Any] = dict.fromkeys(AMOUNTS)  # an amount takes the place of any other
+        before = dataclasses.replace(before, **none)
     begin: Plan = Plan(choose=before)
     if isinstance(plan, Plan):
         begin, plan = begin.with_overrides(plan.overrides()), None
