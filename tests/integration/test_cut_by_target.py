@@ -119,6 +119,18 @@ def test_a_text_of_a_word_or_two_comes_after_all_documents(select, tmp_path, tin
     assert len(select(prose("task", 30), "all", fraction=1.0, **words)) == len(rows)
 
 
+def test_the_end_of_a_document_is_no_scrap(select, tmp_path):
+    """A document of one unit and four words more, and one of those words alone."""
+    end = " cell assay ligand enzyme"
+    rows = [("kinase " * 63).strip() + "." + end, *prose("market", 30), end.strip()]
+    run = select(
+        prose("task", 30), corpus=write_rows(tmp_path / "corpus.jsonl", rows), fraction=0.5
+    )
+    assert run.manifest["selected"]["short"] == 1
+    first = [text for text in run if text["row"] == 0]
+    assert sum(text["segments"] for text in first) == 2
+
+
 @pytest.mark.parametrize(
     ("target", "words"),
     [

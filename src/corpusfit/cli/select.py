@@ -175,7 +175,7 @@ def show_composition(selected: Mapping[str, Any]) -> None:
         without = f" ({empty:,} without a usable row)" if empty else ""
         say(f"Nothing is selected from {others}{without}.")
     if selected.get("short"):
-        shorter = _number(selected["short"], "segment")
+        shorter = _number(selected["short"], "text")
         say(f"{shorter} of fewer than {selected['least']} word pieces come after all others.")
     copies = copies_in_words(selected.get("copies"))
     if copies:

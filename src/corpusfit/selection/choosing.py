@@ -27,7 +27,7 @@ class ScoredPart:
     """Scores (float32 [n]) and word pieces (int64 [n]) of one part of `scores/`, by segment.
 
     With quotas also the main group of each segment, int64 [n], and for weights its shares of all k
-    groups, float32 [n, k].
+    groups, float32 [n, k]. Segments that are `short`, bool [n], come after all others.
     """
 
     index: int
@@ -35,6 +35,7 @@ class ScoredPart:
     tokens: NDArray[np.int64]
     groups: NDArray[np.int64] | None = None
     shares: NDArray[np.float32] | None = None
+    short: NDArray[np.bool_] | None = None
 
 
 Parts = Callable[[], Iterable[ScoredPart]]
@@ -86,7 +87,6 @@ class Keying:
     seed: int  # of a draw
     by_group: bool  # whether each group has an amount of its own
     over: Moments  # mean and deviation of all scores, for lambda
-    least: int = 0  # word pieces of a segment without which it comes after all others
     highest: float | None = None  # the highest of all scores, if they are logarithms of weights
     factors: NDArray[np.float64] | None = None  # float64 [k], of the groups' shares in a weight
 
@@ -94,8 +94,8 @@ class Keying:
         """The weights and keys of a part."""
         group = _groups(part) if self.by_group else np.zeros(len(part.scores), np.int64)
         weight, keys = np.ones_like(part.scores), part.scores
-        if self.plan.policy == "top" and self.least:
-            keys = np.where(part.tokens < self.least, np.finfo(np.float32).min, keys)
+        if self.plan.policy == "top" and part.short is not None:
+            keys = np.where(part.short, np.finfo(np.float32).min, keys)
         if self.plan.policy != "top":
             if self.highest is not None:
                 weight, logs = importance(part.scores, self.highest), np.asarray(part.scores)
@@ -167,7 +167,6 @@ def choose(
     plan: ChoosePlan,
     *,
     seed: int,
-    least: int = 0,
     log_weights: bool = False,
     quota: NDArray[np.float64] | None = None,
 ) -> Decision:
@@ -189,7 +188,6 @@ def choose(
         seed,
         by_group,
         Moments(0.0, 1.0) if top else _merged(m for s in sums for m in s.moments),
-        least,
         highest if log_weights and plan.policy == "resample" else None,
         factors,
     )

@@ -57,16 +57,15 @@ def example_path(folder: Path, shard: int) -> Path:
 
 
 def draw_examples(
-    run: Run, gathered: Path, runs: Sequence[tuple[int, ...]], segments: int, least: int
+    run: Run, gathered: Path, runs: Sequence[tuple[int, ...]], segments: int
 ) -> tuple[NDArray[np.float32], dict[int, tuple[int, ...]], set[tuple[int, int]]]:
     """Draw example segments; returns scores of a uniform sample, places by part, and those drawn.
 
     They are the selected segments with the highest and the lowest scores, those with the next
-    lower ones, and segments that are drawn from the selection. Of those that are not selected, they
-    have at least some word pieces.
+    lower ones, and segments that are drawn from the selection.
     """
     share = min(1.0, _SAMPLE / max(1, segments))
-    job = partial(_draw, gathered, run.plan.seed, share, least)
+    job = partial(_draw, gathered, run.plan.seed, share)
     found = dict(run.engine.map(job, enumerate(runs)))
     sample = np.concatenate([found[number][0] for number in range(len(runs))])
     kinds = zip(*(found[number][1] for number in range(len(runs))), strict=True)
@@ -85,7 +84,7 @@ _SCORES, _DRAWN = 1, 2  # random streams
 
 
 def _draw(
-    gathered: Path, seed: int, share: float, least: int, numbered: tuple[int, tuple[int, ...]]
+    gathered: Path, seed: int, share: float, numbered: tuple[int, tuple[int, ...]]
 ) -> tuple[int, tuple[NDArray[np.float32], list[WithKeys]]]:
     """A share of the scores of a run of parts, and the candidates for each kind of example."""
     number, parts = numbered
@@ -98,7 +97,7 @@ def _draw(
         # the longer a text, the likelier it is drawn, as a model is trained on words
         # Reference: Efraimidis and Spirakis (2006), weighted random sampling with a reservoir.
         drawn = -np.log(_uniform(seed, _DRAWN, part)) / np.maximum(part.tokens, 1)
-        others = kept & ~selected & (part.tokens >= least)
+        others = kept & ~selected & ~part.short
         kinds = ((selected, falling), (selected, -falling), (others, falling), (selected, drawn))
         for kind, (inside, keys) in enumerate(kinds):
             at = np.flatnonzero(inside)

@@ -217,6 +217,7 @@ def _segment(
         raise UsageError(f"`row` must name a scored row and segment; {has}; got {reference}.")
     at = int(places[0])
     start, end, score, selected, copy, tokens = (column[at].item() for column in values)
+    alone = int((rows == numbered).sum()) == 1
     manifest = folder.finished() or folder.require_scored()
     choose, chosen = manifest["plan"]["choose"], manifest.get("selected") or {}
     repeats = stored_copies(folder, repeats_kind(choose.get("dedup", ""))) if copy else None
@@ -235,7 +236,7 @@ def _segment(
             "selected": selected,
             "copy": copy,
             "repeat": repeats is not None and bool(repeats.documents(shard, len(rows))[at]),
-            "short": not (selected or copy) and tokens < chosen.get("least", 0),
+            "short": not (selected or copy) and tokens < chosen.get("least", 0) and alone,
             "score": score,
         },
     )

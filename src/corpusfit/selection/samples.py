@@ -178,7 +178,7 @@ _SCRAP = 5
 
 
 def least_pieces(target: Sample) -> int:
-    """Word pieces of a segment without which it comes after all others; fewer for short targets.
+    """Word pieces of a document without which it comes after all others; fewer for short targets.
 
     What is computed of one or two words is mostly chance, by which it is above whole documents.
     Reference: Xie et al. (2023), appendix on the quality filter, which asks for 40 words.

@@ -59,8 +59,8 @@ class Chosen:
     """The selection: counts, the lowest selected score, and composition by source and cluster.
 
     `of_tokens` are the word pieces of all candidates, `rows` the texts that neighboring segments
-    are joined to. Segments of fewer than `least` word pieces come after all others, if the best are
-    taken; `short` counts them. Of `tied` segments with the lowest selected score, `drawn` are
+    are joined to. If the best are taken, documents of fewer than `least` word pieces, `short` of
+    them, come after all others. Of `tied` segments with the lowest selected score, `drawn` are
     selected, by chance.
     With quotas, `quota` has each cluster's wanted share of the selection, `by_cluster` the counts
     of its segments (by their main cluster) and of those selected; `groups` has the names if the
@@ -126,14 +126,14 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
         chosen.copies = {**copies.counts, "segments": 0}
     runs = runs_of_parts(folder, run.shard_count)
     with run.stage("choose", len(runs)):
-        for _ in run.engine.map(partial(gather, folder.scores, folder.gathered, copies, by), runs):
+        begin = partial(gather, folder.scores, folder.gathered, copies, by, chosen.least)
+        for _ in run.engine.map(begin, runs):
             pass
         weighted_by = by if plan.policy != "top" else None
         decision = choose(
             over_runs(run, folder.gathered, runs, weighted_by),
             plan,
             seed=run.plan.seed,
-            least=chosen.least,
             log_weights=method.log_weights,
             quota=by.quota if by is not None else None,
         )
@@ -203,7 +203,7 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
             if part.groups is not None:
                 _count(chosen.by_cluster, part.groups, candidates, selected)
             chosen.of_tokens += int(candidates.sum())
-            chosen.short += int(((candidates > 0) & (candidates < decision.keying.least)).sum())
+            chosen.short += int((part.short & ~copy).sum())
             chosen.tied += choice.tied
             chosen.drawn += choice.drawn
             copied += int(copy.sum())
@@ -305,7 +305,7 @@ def write_selected(run: Run, folder: SelectionFolder, resolved: Resolved, chosen
         folder.selected.mkdir(exist_ok=True)
     segments = sum(counts["segments"] for counts in chosen.by_source.values())
     runs = runs_of_parts(folder)
-    sample, places, drawn = draw_examples(run, folder.gathered, runs, segments, chosen.least)
+    sample, places, drawn = draw_examples(run, folder.gathered, runs, segments)
     count = partial(count_gathered, folder.gathered, bins_of(sample))
     write_spread(folder.spread, add_spreads(run.engine.map(count, runs)))
     remove(folder.gathered)

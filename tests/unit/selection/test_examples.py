@@ -21,6 +21,7 @@ def drawn(tmp_path, monkeypatch):
             "score": np.asarray(scores, np.float32),
             "tokens": np.ones(n, np.int64) if tokens is None else tokens,
             "copy": np.zeros(n, np.bool_) if copy is None else copy,
+            "short": np.zeros(n, np.bool_),
         }
         ends = [0, *np.cumsum(sizes).tolist(), n]
         runs = [(0,), tuple(range(1, len(ends) - 1))]
@@ -36,8 +37,7 @@ def drawn(tmp_path, monkeypatch):
         run = types.SimpleNamespace(
             engine=types.SimpleNamespace(map=map), plan=types.SimpleNamespace(seed=seed)
         )
-        named = [*filter(None, runs)]
-        sample, places, lot = examples.draw_examples(run, Path(tmp_path), named, n, least=0)
+        sample, places, lot = examples.draw_examples(run, Path(tmp_path), [*filter(None, runs)], n)
         found = sorted(ends[part] + place for part, of in places.items() for place in of)
         return sample, found, sorted(ends[part] + place for part, place in lot)
 
