@@ -12,6 +12,7 @@ import lzma
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -159,3 +160,30 @@ def lines(draw: Any, records: Sequence[str], ends: Sequence[str] = ("\n", "\r\n"
     end, last, mark = draw(st.sampled_from(list(ends))), draw(st.booleans()), draw(st.booleans())
     text = end.join(records) + end * last
     return MARK * mark + text.encode()
+
+
+@st.composite
+def spelled(draw: Any, moment: datetime) -> str:
+    """A time, of UTC and in whole minutes, as some program writes it."""
+    offset = draw(st.sampled_from([None, None, 0, 60, -300, 330, 345]))
+    local = moment + timedelta(minutes=offset or 0)
+    dash = draw(st.sampled_from("--/"))
+    day = local.strftime(f"%Y{dash}%m{dash}%d")
+    if offset is None and local == local.replace(hour=0, minute=0) and draw(st.booleans()):
+        return day
+    clock = local.strftime("%H:%M") + draw(st.sampled_from(["", ":00", ":00.000", ":00.000000000"]))
+    zone = ""
+    if offset is not None:
+        hours, minutes = divmod(abs(offset), 60)
+        sign = "-" if offset < 0 else "+"
+        forms = [f"{sign}{hours:02}:{minutes:02}", f"{sign}{hours:02}{minutes:02}"]
+        forms += [f"{sign}{hours:02}"] * (not minutes) + ["Z", "z", " UTC"] * (not offset)
+        zone = draw(st.sampled_from(forms))
+    return day + draw(st.sampled_from(["T", " ", "t"])) + clock + zone
+
+
+@st.composite
+def whole_number(draw: Any, number: int) -> int | float | str:
+    """A whole number, as a program writes it that knows it as one, or as a float, or as text."""
+    spellings = [number, float(number), str(number), f"{number}.0", f" {number}", f"{number}.00 "]
+    return draw(st.sampled_from(spellings))

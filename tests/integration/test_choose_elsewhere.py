@@ -27,6 +27,37 @@ def test_both_selections_stay(first, inline, tmp_path):
     assert corpusfit.explain(back.path, text="the selected text", machine=inline)
 
 
+def test_what_is_not_named_is_as_the_run_has_it(task, pile, inline, tmp_path, monkeypatch):
+    words = {"target": task, "corpus": pile, "machine": inline, "method": "dsir"}
+    halves = {"balance": "source", "settings": ["choose.quota=even"]}
+    first = corpusfit.select(**words, **halves, fraction=0.3, out=tmp_path / "first")
+    even = first.manifest["selected"]["quota"]
+    assert len({*even}) == 1 < len(even)
+    fewer = corpusfit.choose(first.path, out=tmp_path / "fewer", segments=4, machine=inline)
+    assert fewer.manifest["selected"]["quota"] == even
+    assert fewer.manifest["selected"]["segments"] == 4
+    fresh = corpusfit.select(**words, **halves, segments=4, out=tmp_path / "fresh")
+    assert digests(fewer.path) == digests(fresh.path)
+    # in its own folder, one after the other
+    one = corpusfit.choose(first.path, segments=4, machine=inline)
+    assert digests(one.path) == digests(fresh.path)
+    corpusfit.choose(first.path, dedup="near", settings=["choose.balance="], machine=inline)
+    last = corpusfit.choose(first.path, fraction=0.3, machine=inline)
+    assert last.manifest["selected"]["quota"] is None
+    plain = corpusfit.select(**words, fraction=0.3, dedup="near", out=tmp_path / "plain")
+    assert digests(last.path, "selected") == digests(plain.path, "selected")
+
+
+def test_a_plan_names_what_differs_from_its_defaults(first, inline, tmp_path):
+    plan = corpusfit.Plan().with_overrides(["choose.segments=5"])
+    (tmp_path / "plan.toml").write_text("choose.segments = 5\n", "utf-8")
+    corpusfit.choose(first.path, dedup="none", machine=inline)
+    for named in (plan, tmp_path / "plan.toml"):
+        again = corpusfit.choose(first.path, plan=named, machine=inline)
+        assert again.manifest["plan"]["choose"]["dedup"] == "none"
+        assert again.manifest["selected"]["segments"] == 5
+
+
 @pytest.mark.parametrize("step", ["_finish", "write_selection_card"])
 def test_a_stopped_one_is_resumed(first, inline, tmp_path, monkeypatch, step):
     def stop(*_, **__):

@@ -252,7 +252,10 @@ def test_chosen_again_with_and_without_a_balance(find, select, tiny_static, tmp_
     assert digests(run.path, "scores", "selected") == {
         k: v for k, v in balanced.items() if k != "examples.parquet"
     }
-    corpusfit.choose(run.path, fraction=0.3, machine=inline)
+    again = corpusfit.choose(run.path, fraction=0.2, machine=inline)
+    assert again.manifest["selected"]["quota"] == [round(1 / 3, 6)] * 3
+    corpusfit.choose(run.path, fraction=0.3, machine=inline, settings=["choose.balance="])
+    corpusfit.choose(run.path, machine=inline, settings=["choose.quota=target"])
     assert digests(run.path) == plain
 
 
@@ -330,7 +333,7 @@ def test_clusters_are_known_by_what_they_are(find, select, tmp_path, inline):
     (tmp_path / "domains").rename(tmp_path / "moved")
     words["clusters"] = tmp_path / "moved"
     assert digests(select(**words).path) == before
-    corpusfit.choose(tmp_path / "out", fraction=0.3, machine=inline)
+    corpusfit.choose(tmp_path / "out", machine=inline, settings=["choose.balance="])
     select()  # the same run, chosen as it stands
     with pytest.raises(InputError, match="clusters"):
         corpusfit.choose(tmp_path / "out", machine=inline, balance="cluster", clusters="nowhere")

@@ -16,8 +16,8 @@ LONG = " ".join(prose("task", 400))
 def select(pile, tmp_path, inline):
     def select(texts, out="out", **words):
         target = write_rows(tmp_path / "target.jsonl", texts)
-        words = {"method": "dsir", "machine": inline, **words}
-        return corpusfit.select(target=target, corpus=pile, out=tmp_path / out, **words)
+        words = {"method": "dsir", "machine": inline, "corpus": pile, **words}
+        return corpusfit.select(target=target, out=tmp_path / out, **words)
 
     return select
 
@@ -96,3 +96,50 @@ def test_conversations_are_whole(task, jsonl, tmp_path, inline, asker, said):
     assert [s["text"] for s in run] == ["\n".join(turn[said] for turn in turns)] * 2
     with pytest.raises(UsageError, match=r"`cut\.unit` must be document.*conversations"):
         corpusfit.select(**words, out=tmp_path / "parts", unit="sentence")
+
+
+SCRAPS = ["ok", "No.", "+1", "N/A", "[deleted]", "Page 2", "404", "null", "Log in", "Menu", "Cell"]
+
+
+@pytest.mark.parametrize("method", ["dsir", "moore_lewis", "cynical", "knn", "domain_cosine"])
+def test_a_text_of_a_word_or_two_comes_after_all_documents(select, tmp_path, tiny_static, method):
+    documents = [*prose("task", 20, 1), *prose("market", 40), *prose("kitchen", 40)]
+    rows = [*SCRAPS[:5], *documents, *SCRAPS[5:]]
+    corpus = write_rows(tmp_path / "corpus.jsonl", rows)
+    words = {"corpus": corpus, "method": method, "unit": "document"}
+    if method in ("knn", "domain_cosine"):
+        words["embedder"] = str(tiny_static)
+    run = select(prose("task", 30), segments=len(documents), **words)
+    assert {text["text"] for text in run} == {*documents}
+    selected = run.manifest["selected"]
+    assert selected["short"] == len(SCRAPS)
+    assert selected["threshold"] == pytest.approx(min(text["score"] for text in run))
+    scrap = corpusfit.explain(run, row="corpus.jsonl:0")
+    assert (scrap.selected, scrap.short) == (False, True)
+    assert len(select(prose("task", 30), "all", fraction=1.0, **words)) == len(rows)
+
+
+def test_the_end_of_a_document_is_no_scrap(select, tmp_path):
+    """A document of one unit and four words more, and one of those words alone."""
+    end = " cell assay ligand enzyme"
+    rows = [("kinase " * 63).strip() + "." + end, *prose("market", 30), end.strip()]
+    run = select(
+        prose("task", 30), corpus=write_rows(tmp_path / "corpus.jsonl", rows), fraction=0.5
+    )
+    assert run.manifest["selected"]["short"] == 1
+    first = [text for text in run if text["row"] == 0]
+    assert sum(text["segments"] for text in first) == 2
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (SCRAPS, {"method": "dsir"}),  # such texts are wanted
+        (prose("task", 30), {"method": "random"}),  # nothing of the score is likeness
+        (prose("task", 30), {"method": "dsir", "weights": "continuous"}),
+    ],
+)
+def test_short_texts_are_as_others_where_they_may_be_wanted(select, tmp_path, target, words):
+    corpus = write_rows(tmp_path / "corpus.jsonl", [*prose("market", 30), *SCRAPS])
+    run = select(target, corpus=corpus, segments=30, **words)
+    assert {text["text"] for text in run} & {*SCRAPS}

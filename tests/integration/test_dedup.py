@@ -116,7 +116,8 @@ def test_choose_leaves_copies_out_too(select, inline, tmp_path):
     half = {"fraction": 0.5, "fraction_of": "segments"}
     every = corpusfit.choose(first.path, **half, dedup="none", machine=inline)
     assert texts(every).count(PLANTED) == 60
-    other = corpusfit.choose(first.path, out=tmp_path / "o", fraction=0.5, machine=inline)
+    words = {"fraction": 0.5, "fraction_of": "words", "dedup": "exact", "machine": inline}
+    other = corpusfit.choose(first.path, out=tmp_path / "o", **words)
     assert digests(other.path) == before
     shutil.rmtree(other.path / f".corpusfit/keys-{FORM}")  # as in a folder of an older version
     assert digests(corpusfit.choose(other.path, fraction=0.5, machine=inline).path) == before
@@ -245,7 +246,7 @@ def test_near_copies_are_left_out_and_counted_apart(select, rows, inline):
     planted, copied = ({*places, len(rows) + 1 + n} for n, places in enumerate(same))
     assert len(planted - marked) == len(copied - marked) == 1
     assert len(rows) + len(edited) not in marked
-    exact = corpusfit.choose(run.path, fraction=0.9, machine=inline)
+    exact = corpusfit.choose(run.path, fraction=0.9, dedup="exact", machine=inline)
     assert exact.manifest["selected"]["copies"]["exact"] == 60
     assert "near" not in exact.manifest["selected"]["copies"]
 

@@ -515,6 +515,21 @@ def test_what_cannot_be_done_is_refused_before_anything_is_trained(fit, given, n
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
+def test_a_field_that_may_be_the_label_is_asked_for(words, jsonl):
+    rows = [
+        {"sentence": text, "id": i, "intent": ["ask", "tell", 3][i % 3], "of": "one place"}
+        for i, text in enumerate(prose("task", 60))
+    ]
+    given = {"task": jsonl("task.jsonl", rows), "text_field": "sentence", "corpus_field": "text"}
+    words = {**words, **given}
+    cures = r"`task\.label_field=intent`.*`task\.kind=language_modeling`"
+    with pytest.raises(corpusfit.CorpusfitError, match=cures):
+        corpusfit.fit.dry_run(**words)
+    plain = corpusfit.fit.dry_run(**words, kind="language_modeling")
+    assert "48 texts to select by and 12 held-out ones" in plain["words"]
+
+
 def test_a_task_with_labels_in_its_test_split_alone_is_no_plain_text(fit, jsonl):
     jsonl("half/train.jsonl", [{"text": text, "label": None} for text in prose("task", 30)])
     tested = [{"text": text, "label": "ab"[i % 2]} for i, text in enumerate(prose("market", 30))]

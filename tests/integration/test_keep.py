@@ -150,7 +150,9 @@ def test_choose_carries_others_without_scoring_again(select, tmp_path, inline):
     # the same as if they had been named at first
     fresh = select(tmp_path / "c.jsonl", out="fresh", keep="tags,url")
     assert digests(fresh.path / "selected") == digests(chosen.path / "selected")
-    assert not {*KEPT} & {*corpusfit.choose(without, fraction=0.5, machine=inline)[0]}
+    again = corpusfit.choose(without, fraction=0.4, machine=inline)
+    assert {"tags", "url"} <= {*again[0]}
+    assert not {*KEPT} & {*corpusfit.choose(again, machine=inline, settings=["choose.keep="])[0]}
 
 
 def test_what_the_text_is_made_of_is_there_once(select, tmp_path):

@@ -8,6 +8,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -137,6 +138,53 @@ def test_a_filter_is_part_of_the_run(files, tmp_path):
 def test_what_cannot_be_is_said_first(files, tmp_path, options, message):
     with pytest.raises((UsageError, EmptyInputError), match=message):
         select(files, tmp_path / "out", **options)
+
+
+@pytest.mark.parametrize(
+    ("number", "told"),
+    [
+        (lambda i: 1_700_000_000 + i, True),  # Unix times
+        (lambda i: 20240101000000 + 100 * i, True),
+        (lambda i: 0.9999998 + i / 1e9, True),
+        (lambda i: i % 3, True),  # really equal
+        (lambda i: i / N, False),
+        (lambda i: 2**24 - i, False),
+    ],
+)
+def test_a_draw_among_equal_scores_is_told(files, tmp_path, number, told):
+    path = tmp_path / "n.jsonl"
+    write(path, [{**row(i), "number": number(i)} for i in range(N)])
+    run = select(files, tmp_path / "out", path, method="field:number")
+    selected, warned = run.manifest["selected"], run.manifest["warnings"]
+    assert any("selected at random" in warning for warning in warned) is told
+    scores = [np.float32(number(i)) for i in range(N)]
+    equal = scores.count(np.float32(selected["threshold"]))
+    drawn = [text for text in run if text["score"] == pytest.approx(selected["threshold"])]
+    assert selected["tied"] == (equal if told else 0)
+    assert not told or 0 < selected["drawn"] <= len(drawn)
+
+
+def test_each_part_of_a_blend_is_explained(files, tmp_path):
+    settings = ("method.methods=field:edu,moore_lewis", "method.weights=3,1")
+    blended = select(files, tmp_path / "blend", method="blend", settings=settings)
+    for text in blended.best(3):
+        why = corpusfit.explain(blended, row=text)
+        assert [(m.name, m.weight) for m in why.members] == [
+            ("field:edu", 0.75),
+            ("moore_lewis", 0.25),
+        ]
+        assert why.members[0].score == pytest.approx(row(text["row"])["edu"])
+        assert sum(m.weight * m.rank for m in why.members) == pytest.approx(why.score)
+        assert all(f"  {m.name}: score {m.score:.4g}, rank" in str(why) for m in why.members)
+    assert corpusfit.explain(select(files, tmp_path / "m", method="random"), text="A").members == []
+
+
+def test_a_text_is_explained_by_its_id(files, tmp_path):
+    run = select(files, tmp_path / "out", method="dsir")
+    for text in run:
+        assert corpusfit.explain(run, row=str(text["id"])).row == text["row"]
+    with pytest.raises(UsageError, match=r"`row` must be SOURCE:ROW .*id of a selected text"):
+        corpusfit.explain(run, row="no such id")
 
 
 def test_plain_text_has_no_fields(files, tmp_path):

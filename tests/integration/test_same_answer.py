@@ -233,8 +233,8 @@ def test_choose_equals_a_fresh_select(run, inline):
         {"tokens": 2000},
         {"threshold": 0.75},
         {"weights": "continuous", "segments": 50, "settings": ["choose.alpha=-1", "choose.c=2"]},
-        {"weights": "resample", "fraction": 0.3},
-        {"fraction": 0.1},
+        {"weights": "resample", "fraction": 0.3, "settings": ["choose.alpha=0", "choose.c=1"]},
+        {"weights": "top", "fraction": 0.1},
     ]
     before = digests(first.path)
     for i, words in enumerate(amounts):

@@ -235,6 +235,13 @@ def test_the_table_counts_what_sets_count(split, tmp_path, inline, cli):
     assert "15.4 %" in shown.out
 
 
+@pytest.mark.parametrize(("dev", "test", "sizes"), [(0.05, 0.2, (1, 2)), (1e-9, 0, (1, 0))])
+def test_a_share_of_few_rows_is_at_least_one(split, tmp_path, jsonl, dev, test, sizes):
+    rows = jsonl("few.jsonl", [f"document number {i} speaks of thing {7 * i}" for i in range(10)])
+    splits = split(rows, dev=dev, test=test).manifest["splits"]
+    assert tuple(splits.get(name, {"rows": 0})["rows"] for name in ("dev", "test")) == sizes
+
+
 @pytest.mark.parametrize("form", ["csv", "tsv", "columns", "columns-bare"])
 def test_the_form_of_the_input_is_kept(split, tmp_path, form, inline):
     texts = [f'{t} "so"' if i % 3 else t for i, t in enumerate(prose("market", 60))]

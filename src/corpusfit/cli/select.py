@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpusfit.cli.options import EVERYWHERE, command
 from corpusfit.cli.show import percent, say, say_result, table, with_flags
-from corpusfit.core.plan import AMOUNTS, ChoosePlan
+from corpusfit.core.plan import AMOUNTS, ChoosePlan, Plan
 
 if TYPE_CHECKING:
     from corpusfit.selection.ranking import Ranking
@@ -66,7 +66,8 @@ def choose(run: Selection) -> None:
       corpusfit choose out/ --fraction 0.05 --out smaller/
       corpusfit choose out/ --keep url,license
 
-    Computes no new scores. Without --out, replaces DIR/selected and the report.
+    Computes no new scores. What is not named is as the run has it: its quotas, copies and columns;
+    an amount takes the place of another. Without --out, replaces DIR/selected and the report.
 
     Options:
         DIR: {RUN_FOLDER}
@@ -116,6 +117,8 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
     counts, method = manifest["counts"], manifest["method"]["name"]
     if again:
         say(f"{counts['segments']:,} segments scored by the earlier run.")
+        if chosen := Plan(choose=ChoosePlan(**manifest["plan"]["choose"])).overrides():
+            say(f"Chosen with {', '.join(chosen)}.")
     else:
         left_out = ""
         if "left_out" in counts:
@@ -133,7 +136,7 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
         say(manifest["remark"])
     selected = manifest["selected"]
     show_composition(selected)
-    say(f"Selected text: {out / 'selected'}. All scores: {out / 'scores'}.")
+    say(f"Selected text, in the corpus's order: {out / 'selected'}. All scores: {out / 'scores'}.")
     if selected.get("aligned"):
         first, second = (out / name for name in selected["aligned"])
         say(f"Selected pairs, as line-aligned files: {first}, {second}.")
@@ -171,6 +174,9 @@ def show_composition(selected: Mapping[str, Any]) -> None:
         empty = sum(n.get("segments") == 0 for _, n in sources)
         without = f" ({empty:,} without a usable row)" if empty else ""
         say(f"Nothing is selected from {others}{without}.")
+    if selected.get("short"):
+        shorter = _number(selected["short"], "text")
+        say(f"{shorter} of fewer than {selected['least']} word pieces come after all others.")
     copies = copies_in_words(selected.get("copies"))
     if copies:
         say(f"{copies}; --dedup none keeps them.")

@@ -2,7 +2,8 @@
 
 What: `FIELD == VALUE`, also `!= < <= > >=`, `in [..]`, `not in [..]` and `is null`, joined by
 `and`, `or`, `not` and parentheses; a value is a string in quotes, a number, `true`, `false` or
-`null`. A field is a name, a dotted one for a field within a field, or `field("any name")`.
+`null`. A field is a name, a dotted one for a field within a field, or `field("any name")`. Strings
+that spell times are compared as times, because programs write the same time differently.
 Why: Python's own parser gives a tree with the usual precedences; only the nodes above are taken.
 Trade-off: one side of a comparison is a value, so two fields cannot be compared.
 """
@@ -11,9 +12,11 @@ from __future__ import annotations
 
 import ast
 import operator
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -33,6 +36,13 @@ _ORDERS: dict[type, Callable[[Any, Any], bool]] = {
 }
 _TURNED: dict[type, type] = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
 _LONGEST = 10_000
+_TIME = re.compile(
+    r"""(\d{4}) ([-/]) (\d\d?) \2 (\d\d?)
+    (?: (?: T | [ ]+ ) (\d\d?) : (\d\d) (?: : (\d\d) (?: [.,] (\d+) )? )?
+        (?: [ ]? (?: Z | UTC | ([-+]) (\d\d) (?: :? (\d\d) )? ) )? )?""",
+    re.ASCII | re.IGNORECASE | re.VERBOSE,
+)
+_DAY_OR_MONTH_FIRST = re.compile(r"\d\d?([-/.])\d\d?\1\d{2,4}\b.*", re.ASCII)
 
 
 class NotComparableError(Exception):
@@ -127,6 +137,10 @@ def _comparison(
         return lambda row: not any(_same(row(name), value) for value in values)
     if kind not in _ORDERS or isinstance(values[0], bool) or values[0] is None:
         raise _RefusedError(ast.unparse(whole))
+    written = str(values[0]).strip()
+    no_time = _TIME.fullmatch(written) and not time_of(written)
+    if no_time or _DAY_OR_MONTH_FIRST.fullmatch(written):
+        raise _RefusedError(f"{ast.unparse(whole)}; write a date as 2024-12-31")
     return lambda row: _in_order(name, row(name), values[0], _ORDERS[kind])
 
 
@@ -167,6 +181,32 @@ def number_of(value: Any) -> int | float | None:
     return None
 
 
+@lru_cache
+def time_of(text: str) -> tuple[datetime, str] | None:
+    """The time that a text spells, in UTC, and its digits behind the second; None for any other.
+
+    A time without an offset is taken as UTC, as one without a zone in Parquet; a date is its
+    midnight.
+    """
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
+        return None
+    year, month, day = int(match[1]), int(match[3]), int(match[4])
+    hour, minute, second = (int(match[n] or 0) for n in (5, 6, 7))
+    offset = timedelta(hours=int(match[10] or 0), minutes=int(match[11] or 0))
+    try:
+        local = datetime(year, month, day, hour, minute, second)
+        utc = local + offset if match[9] == "-" else local - offset
+    except (ValueError, OverflowError):
+        return None
+    return utc, (match[8] or "").rstrip("0")
+
+
+def _begin_of(text: str) -> tuple[datetime, str] | None:
+    """The time that a text spells, or when the month or the year that it spells begins."""
+    return time_of(text) or time_of(f"{text.strip()}-01") or time_of(f"{text.strip()}-01-01")
+
+
 def _same(value: Any, wanted: Any) -> bool:
     """Whether a row's value is that of the filter; values of different kinds never are."""
     if isinstance(wanted, bool):
@@ -179,6 +219,9 @@ def _same(value: Any, wanted: Any) -> bool:
         return value == number_of(wanted)  # a number in quotes
     if wanted is None and isinstance(value, str):
         return not value.strip()  # an empty value of a CSV file
+    if isinstance(value, str) and isinstance(wanted, str) and value != wanted:
+        time = time_of(wanted)
+        return time is not None and time == time_of(value)
     return bool(value == wanted)
 
 
@@ -192,6 +235,11 @@ def _in_order(name: str, value: Any, other: Any, order: Callable[[Any, Any], boo
     if isinstance(value, str) and not value.strip():  # an empty value of a CSV file
         return False
     if isinstance(other, str):
+        time = _begin_of(other)
+        if time and isinstance(value, str) and number is None and (its := _begin_of(value)):
+            return order(its, time)
+        if time and wanted is None:
+            raise NotComparableError(f"{name!r} is not a time: {str(value)[:40]!r}")
         if isinstance(value, str):
             return order(value, other)
         raise NotComparableError(f"{name!r} is not text: {type(value).__name__}")

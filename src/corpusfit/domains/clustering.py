@@ -129,9 +129,9 @@ def clusters(
 
 def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any]:
     """Draw, fit and describe; returns the manifest."""
-    warn_english_only(plan.embed.embedder, run.sources, plan.read, run.warn)
     sample = Sample(folder.drawn, "sample")
     units = _draw_units(plan, run, folder, sample)
+    warn_english_only(plan.embed.embedder, sample.read_texts(), run.warn)
     if not sample.vectors.exists():
         add_vectors(run, sample)
     # known domains are for comparison only: clusters never see them

@@ -19,7 +19,7 @@ from corpusfit.evaluation.metrics import METRICS, from_counts
 from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, TaskPlan
 from corpusfit.evaluation.points import POINTS
 from corpusfit.evaluation.task import Examples, Task
-from corpusfit.kernels.normal_form import normalized
+from corpusfit.text.fields import label_of
 from corpusfit.training.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:
@@ -139,7 +139,8 @@ class TaskType(ABC):
         Args:
             value: as the format has it: a string, a number, a boolean, a list, or None.
         """
-        label = one_label(value) if isinstance(value, str | int) else ""
+        fraction = isinstance(value, float) and value % 1
+        label = "" if fraction else label_of(value)
         return [label] if label else None
 
     def read(self, location: str, plan: TaskPlan) -> Read | None:
@@ -308,11 +309,6 @@ class TaskType(ABC):
     def signatures(self, labels: tuple[str, ...]) -> dict[str, str]:
         """Signature of each metric, such as sacreBLEU's; empty for most kinds."""
         return {}
-
-
-def one_label(value: str | int) -> str:
-    """The name of a label: white space around it and the form of its accents make no other."""
-    return normalized(str(value).strip())
 
 
 def in_order(labels: Collection[str]) -> list[str]:

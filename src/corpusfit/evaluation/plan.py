@@ -348,7 +348,9 @@ class SizesPlan(Group, group="split"):
 
     def wanted(self, rows: int) -> tuple[int, int]:
         """Number of rows of dev and of test, out of `rows`."""
-        dev, test = (round(v * rows) if v < 1 else int(v) for v in (self.dev, self.test))
+        # a share is at least a row, as a split that was asked for is not empty
+        sizes = (self.dev, self.test)
+        dev, test = (max(1, round(v * rows)) if 0 < v < 1 else int(v) for v in sizes)
         if dev + test >= rows:
             raise bad_setting(
                 "`split.dev` and `split.test`",

@@ -328,6 +328,12 @@ def _read(files: TaskFiles, plan: TaskPlan) -> tuple[TaskType, Splits, Sequence[
         split: of_split.labeled(task_type.parse, task_type.wants)
         for split, of_split in rows.items()
     }
+    if plan.kind == "auto" and rows["train"].holds_whole_decimals():
+        note = (
+            "The labels of train are whole numbers, written with a decimal point; the task is read "
+            f"as {kind}. `task.kind=classification` or `task.kind=regression` decides otherwise."
+        )
+        examples["train"] = replace(examples["train"], notes=(*examples["train"].notes, note))
     return task_type, examples, class_names(next(iter(files.places.values()))[0], plan)
 
 

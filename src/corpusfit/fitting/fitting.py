@@ -25,7 +25,7 @@ from corpusfit.core.manifest import Finished, locked, read_object, versions
 from corpusfit.core.plan import DEFAULT_METHOD
 from corpusfit.embed.folders import find, require_extra
 from corpusfit.evaluation.formats.conll import read_tagged_text
-from corpusfit.evaluation.formats.rows import read_rows
+from corpusfit.evaluation.formats.rows import fields_like_labels, read_rows
 from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan
 from corpusfit.evaluation.reading import find_splits, read_task
 from corpusfit.evaluation.task import Task, task_digest
@@ -235,6 +235,14 @@ def _read(request: Request) -> tuple[Task, EvaluatePlan]:
         named = plan.task.label_field != TaskPlan().label_field  # then it must be there
         every = [path for paths in files.places.values() for path in paths]
         if files.form == "rows" and not named and not read_rows(every, plan.task, "").values():
+            if fields := fields_like_labels(every, plan.task):
+                raise bad_setting(
+                    "`task.label_field`",
+                    "a field of the rows of `task`",
+                    plan.task.label_field,
+                    f"If the labels are in {' or '.join(fields)}, set `task.label_field="
+                    f"{fields[0]}`; if there are none, set `task.kind={PLAIN}`.",
+                )
             plan = plan.with_value("task.kind", PLAIN)
         elif files.form == "conll" and all(map(format_of, train)):  # a .txt file may be both
             plain = read_tagged_text(train, "train") is None

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from corpusfit.core.artifacts import remove, write_bytes
+from corpusfit.core.artifacts import read_bytes, remove, write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import InputError, bad_setting
@@ -280,10 +280,15 @@ class Work:
     def described(self, schedule: Schedule) -> str:
         """What is read and done, in a few lines."""
         task = self.task
+        if task.kind == PLAIN:
+            files = (self.target, self.heldout)
+            texts, held = (read_bytes(path).count(b"\n") for path in files)
+            said = f"{texts:,} texts to select by and {held:,} held-out ones. No held-out text is"
+        else:
+            said = f"{len(task.train):,} training, {len(task.dev):,} dev and {len(task.test):,} "
+            said += "test examples. No dev or test text is"
         lines = [
-            f"Task {task.name} ({task.kind.replace('_', ' ')}): {len(task.train):,} training, "
-            f"{len(task.dev):,} dev and {len(task.test):,} test examples. No dev or test text is "
-            "used to select or to adapt.",
+            f"Task {task.name} ({task.kind.replace('_', ' ')}): {said} used to select or to adapt."
         ]
         if task.kind == "classification":
             metric = metric_of(self.plan.task, task.kind)

@@ -55,6 +55,23 @@ class Effect:
     effect: float
 
 
+@dataclass(frozen=True)
+class Member:
+    """What one of several methods says of a text.
+
+    Attributes:
+        name: of the method.
+        weight: its weight among the others; all have a sum of 1.
+        score: its own score of the text.
+        rank: the rank of this score in a sample of the corpus, from 0 to 1.
+    """
+
+    name: str
+    weight: float
+    score: float
+    rank: float
+
+
 def sum_by_part(parts: Iterable[str], effects: Iterable[float]) -> list[Effect]:
     """One effect per different part, strongest raise first."""
     total: dict[str, float] = {}
@@ -113,6 +130,10 @@ class Scorer(ABC, Generic[Batch]):
             compute exact effects, they add up to the score. The default is empty, for methods that
             do not read words.
         """
+        return []
+
+    def explain_members(self, batch: Batch) -> list[Member]:
+        """What each of several methods says of one text of n units, if the score is of several."""
         return []
 
 

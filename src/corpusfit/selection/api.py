@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from corpusfit.core.artifacts import folder_path
-from corpusfit.core.errors import bad_setting
+from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.offers import Inputs, Offer, dry_run, offers
-from corpusfit.core.plan import DEFAULT_FRACTION, Plan
+from corpusfit.core.plan import AMOUNTS, DEFAULT_FRACTION, Plan
 from corpusfit.scoring.names import require
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def choose(
     machine: Machine | None = None,
     **options: Unpack[ChooseOptions],
 ) -> Selection:
-    """Select again from stored scores.
+    """Select again from stored scores; what is not named is as the run has it.
 
     Args:
         folder: of a `select`.
@@ -156,7 +157,7 @@ def choose(
     Returns:
         The run with its new selection.
     """
-    built = build_plan(CHOOSE, plan, settings, options)
+    built = CHOOSE.build(plan, settings, options)
     others = [o for o in built.overrides() if not o.startswith("choose.")]
     if others:
         raise bad_setting(
@@ -170,7 +171,22 @@ def choose(
 
     machine = machine_of(machine, options)
     into = None if out is None else folder_path(out, "`out`")
-    return commands.choose(folder_path(folder, "DIR"), built.choose, into, machine=machine)
+    scored = folder_path(folder, "DIR")
+    try:
+        before = commands.chosen_before(scored)
+    except InputError:
+        built.check()  # a wrong setting is named before a wrong folder
+        raise
+    if any(getattr(built.choose, name) is not None for name in AMOUNTS):
+        none: dict[str, Any] = dict.fromkeys(AMOUNTS)  # an amount takes the place of any other
+        before = dataclasses.replace(before, **none)
+    begin: Plan = Plan(choose=before)
+    if isinstance(plan, Plan):
+        begin, plan = begin.with_overrides(plan.overrides()), None
+    amount = CHOOSE.build(plan, settings, options, begin).choose
+    if amount.balance != "cluster" and not built.choose.clusters:
+        amount = dataclasses.replace(amount, clusters="")
+    return commands.choose(scored, amount, into, machine=machine)
 
 
 @offers()
@@ -188,7 +204,8 @@ def explain(
     Args:
         out: the folder of a `select`.
         row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT` as in `scores/`; without SEGMENT, the row's first;
-            or a row of a `Selection`, such as `run[0]` or `run.to_pandas().iloc[0]`.
+            the id of a selected text; or a row of a `Selection`, such as `run[0]` or
+            `run.to_pandas().iloc[0]`.
         text: any text to explain, in place of a row.
         top: highest number of n-grams per direction, and of target texts.
 

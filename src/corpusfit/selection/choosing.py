@@ -27,7 +27,7 @@ class ScoredPart:
     """Scores (float32 [n]) and word pieces (int64 [n]) of one part of `scores/`, by segment.
 
     With quotas also the main group of each segment, int64 [n], and for weights its shares of all k
-    groups, float32 [n, k].
+    groups, float32 [n, k]. Segments that are `short`, bool [n], come after all others.
     """
 
     index: int
@@ -35,6 +35,7 @@ class ScoredPart:
     tokens: NDArray[np.int64]
     groups: NDArray[np.int64] | None = None
     shares: NDArray[np.float32] | None = None
+    short: NDArray[np.bool_] | None = None
 
 
 Parts = Callable[[], Iterable[ScoredPart]]
@@ -50,11 +51,17 @@ class OverRuns(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The decision for one part: weight float32 [n], selected bool [n]."""
+    """The decision for one part: weight float32 [n], selected bool [n].
+
+    `tied` counts the segments with the lowest selected key where only some of them are selected, by
+    their draws, and `drawn` those.
+    """
 
     index: int
     weight: NDArray[np.float32]
     selected: NDArray[np.bool_]
+    tied: int
+    drawn: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,8 @@ class Keying:
         """The weights and keys of a part."""
         group = _groups(part) if self.by_group else np.zeros(len(part.scores), np.int64)
         weight, keys = np.ones_like(part.scores), part.scores
+        if self.plan.policy == "top" and part.short is not None:
+            keys = np.where(part.short, np.finfo(np.float32).min, keys)
         if self.plan.policy != "top":
             if self.highest is not None:
                 weight, logs = importance(part.scores, self.highest), np.asarray(part.scores)
@@ -121,10 +130,14 @@ class Decision:
 
     def choices(self, run: int, parts: Iterable[ScoredPart]) -> Iterator[Choice]:
         """The decisions for the parts of a run, in order."""
+        lowest = [np.nan if t.draw is None else t.key for t in self.thresholds[run]]
+        keys = np.array(lowest, np.float32)
         for keyed, selected in self.selected(run, parts):
             top = self.keying.plan.policy == "top"
             weight = selected.astype(np.float32) if top else keyed.weight
-            yield Choice(keyed.part.index, weight, selected)
+            last = keyed.keys == keys[keyed.group]
+            tied, drawn = int(last.sum()), int((last & selected).sum())
+            yield Choice(keyed.part.index, weight, selected, tied, drawn)
 
     def selected(
         self, run: int, parts: Iterable[ScoredPart]

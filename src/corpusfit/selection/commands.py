@@ -42,7 +42,6 @@ from corpusfit.selection.resolving import (
     require_kept,
     require_texts_for_near,
     resolve,
-    warn_language_mismatch,
     whole_lines,
     with_cut,
     with_numbers,
@@ -94,7 +93,6 @@ def select(
             return Selection(out, done)
         manifest = folder.scored_so_far()
         if manifest is None:
-            warn_language_mismatch(run, resolved.method)
             # The selected text is compressed, but so may be the corpus; stored embeddings, 16 bits
             # a number, are about as large as the text.
             size = run.size * (run.plan.choose.share + resolved.method.encodes)
@@ -109,6 +107,13 @@ def select(
         if not selecting:
             return Selection(out, manifest)
         return _finish(run, folder, resolved, manifest)
+
+
+def chosen_before(scored: Path) -> ChoosePlan:
+    """What a run chose last, or was about to choose when it was stopped."""
+    folder = SelectionFolder(scored)
+    manifest = folder.require_scored()
+    return Resolved.stored(folder.finished() or manifest).plan.choose
 
 
 def choose(
@@ -134,6 +139,9 @@ def choose(
         require_texts_for_near(plan, sources)
         require_kept(sources, plan)
         run = dataclasses.replace(run, clusters=clusters_fingerprint(run, amount))
+        if out is None:  # else what is stopped begins again with the other folder's choice
+            manifest = {**manifest, "plan": plan.as_dict()}
+            folder.keep_scored(manifest)
         folder.amend(_identity(run))
         run = dataclasses.replace(run, warnings_file=folder.warnings)
         return _finish(run, folder, resolved, manifest)
@@ -255,12 +263,11 @@ def _finish(
         del selected["groups"]
     selected |= {"aligned": aligned} if aligned else {}
     warn_of_amount(run, chosen, manifest["counts"]["segments"])
-    clusters = absolute([plan.choose.clusters])[0]
-    overrides = plan.with_value("choose.clusters", clusters).overrides()
+    plan = plan.with_value("choose.clusters", absolute([plan.choose.clusters])[0])
     finished = {
         **manifest,
         "command": "select",
-        "repeat": command_words("select", manifest["given"], {}, overrides),
+        "repeat": command_words("select", manifest["given"], {}, plan.overrides()),
         "plan": plan.as_dict(),
         "selected": selected,
         "warnings": list(dict.fromkeys([*manifest["warnings"], *run.all_warnings()])),

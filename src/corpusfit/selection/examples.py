@@ -97,7 +97,7 @@ def _draw(
         # the longer a text, the likelier it is drawn, as a model is trained on words
         # Reference: Efraimidis and Spirakis (2006), weighted random sampling with a reservoir.
         drawn = -np.log(_uniform(seed, _DRAWN, part)) / np.maximum(part.tokens, 1)
-        others = kept & ~selected
+        others = kept & ~selected & ~part.short
         kinds = ((selected, falling), (selected, -falling), (others, falling), (selected, drawn))
         for kind, (inside, keys) in enumerate(kinds):
             at = np.flatnonzero(inside)

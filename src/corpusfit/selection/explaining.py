@@ -18,12 +18,14 @@ from corpusfit.core.artifacts import restore
 from corpusfit.core.errors import ChangedInputError, InputError, ModelError, UsageError, bad_setting
 from corpusfit.core.escaping import one_line
 from corpusfit.core.manifest import locked, undamaged
-from corpusfit.core.plan import EmbedPlan, MethodPlan
+from corpusfit.core.plan import EmbedPlan, Plan
 from corpusfit.core.types import (
     FILE_BITS,
     Documents,
     Paired,
     Source,
+    Texts,
+    Units,
     file_of,
     in_file,
     read_as,
@@ -32,13 +34,14 @@ from corpusfit.core.types import (
 )
 from corpusfit.embed import load
 from corpusfit.scoring import registry, table
-from corpusfit.scoring.contract import Effect, sum_by_part
+from corpusfit.scoring.contract import Effect, Member, sum_by_part
 from corpusfit.selection.copies import repeats_kind, stored_copies
 from corpusfit.selection.fit import Sample, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder, tallies
 from corpusfit.selection.resolving import Resolved
+from corpusfit.selection.result import Selection
 from corpusfit.text.context import Machine, Run
-from corpusfit.text.reading import cut_units, read_units
+from corpusfit.text.reading import cut_units, read_units, with_numbers
 
 _CHARACTERS = 300  # shown of a text
 _SOURCES = 10  # named in a message
@@ -64,6 +67,7 @@ class Explanation:
         selected: whether the segment is selected; None also before a selection.
         copy: whether the segment was left out, as its row is a copy of another or as a repeat.
         repeat: whether it was left out as the words of other segments, of which three stay.
+        short: whether it was left out as having so few word pieces that it comes after all others.
         score: the stored score, or that of the text.
         threshold: the lowest selected score; None if nothing is selected.
         text: the full text.
@@ -71,6 +75,7 @@ class Explanation:
         lowered: n-grams that lowered the score, strongest first.
         nearest: target texts nearest to the text, of a method that reads embeddings.
         meaning: what the score and the effects are, if that needs words.
+        members: of a method that blends others, each with its own score and rank.
     """
 
     method: str
@@ -80,6 +85,7 @@ class Explanation:
     selected: bool | None
     copy: bool
     repeat: bool
+    short: bool
     score: float
     threshold: float | None
     text: str
@@ -87,6 +93,7 @@ class Explanation:
     lowered: list[Effect]
     nearest: list[Neighbor]
     meaning: str
+    members: list[Member]
 
     @property
     def headline(self) -> str:
@@ -98,6 +105,8 @@ class Explanation:
         if self.copy:
             why = "a repeat of other segments" if self.repeat else "a copy of another row"
             selected += f", as {why}"
+        if self.short:
+            selected += ", as so short a text comes after all others"
         notes = f"higher: {registry.higher(self.method)}"
         if self.threshold is not None:
             notes += f"; lowest selected score: {self.threshold:.4g}"
@@ -107,13 +116,18 @@ class Explanation:
         """The score, the text, the words that moved the score, and the nearest target texts."""
         text = one_line(self.text[:_CHARACTERS])
         lines = [one_line(self.headline), f"  {text}", one_line(self.meaning)]
+        for each in self.members:
+            lines.append(
+                f"  {one_line(each.name)}: score {each.score:.4g}, rank {each.rank:.3f}, weight "
+                f"{each.weight:.2g}"
+            )
         for how, effects in {"raised": self.raised, "lowered": self.lowered}.items():
             listed = ", ".join(f"{each.part} ({each.effect:+.3g})" for each in effects)
             lines += [f"Words that {how} the score: {one_line(listed)}."] if listed else []
         if self.nearest:
             lines.append("Target texts nearest to it by embedding, with their cosine:")
-        for each in self.nearest:
-            lines.append(f"  {each.cosine:.3f}  {one_line(each.text[:_CHARACTERS])}")
+        for near in self.nearest:
+            lines.append(f"  {near.cosine:.3f}  {one_line(near.text[:_CHARACTERS])}")
         return "\n".join(filter(None, lines))
 
 
@@ -140,12 +154,12 @@ def explain(
             sources = [Source(**s) for s in manifest["corpus"]]
             run = Run.of(context, plan, [], sources, commits=manifest.get("commits", {}))
             facts: dict[str, Any] = dict.fromkeys(("source", "row", "segment", "selected"))
-            facts |= {"copy": False, "repeat": False}
+            facts |= {"copy": False, "repeat": False, "short": False}
             if text is None:
-                units, facts = _segment(run, folder, str(row))
+                units, texts, facts = _segment(run, folder, str(row))
             else:
                 document = Documents(np.zeros(1, np.int64), text_array([text]))
-                units = cut_units(document, plan.cut)[1].to_pylist()
+                units, texts = cut_units(document, plan.cut)
             context.engine.needs_gpu = plan.embed.needs_gpu
             embed = run.pinned(plan.embed)
             if manifest["encoder"] and prepare_encoder(run, embed) != manifest["encoder"]:
@@ -154,8 +168,8 @@ def explain(
                     "Restore the model, or score again with another `out`."
                 )
             target = Sample(folder.fit, "target")
-            job = partial(_why, plan.method, folder.scorer, target, embed, top)
-            why = run.one(job, units)
+            job = partial(_why, plan, folder.scorer, target, embed, top)
+            why = run.one(job, (units, texts))
         selected = (folder.finished() or {}).get("selected")
         threshold = selected and selected["threshold"]
     if selected is None:
@@ -165,15 +179,17 @@ def explain(
         **{**why, **facts},
         method=name,
         threshold=threshold,
-        text="".join(units) if text is None else text,
+        text="".join(texts.to_pylist()) if text is None else text,
         raised=[e for e in effects if e.effect > 0][:top],
         lowered=[e for e in reversed(effects) if e.effect < 0][:top],
     )
 
 
-def _segment(run: Run, folder: SelectionFolder, reference: str) -> tuple[list[str], dict[str, Any]]:
-    """A segment's units and stored facts."""
-    number, row, segment = _parsed(reference, run.names)
+def _segment(
+    run: Run, folder: SelectionFolder, reference: str
+) -> tuple[Units, Texts, dict[str, Any]]:
+    """A segment's units, their texts, and stored facts."""
+    number, row, segment = _parsed(_of_id(folder, reference), run.names)
     name, nth, last = run.names[number], 0, -1
     for shard, tally in tallies(folder):
         file = number - tally.source
@@ -188,7 +204,7 @@ def _segment(run: Run, folder: SelectionFolder, reference: str) -> tuple[list[st
                 )
         path = table.part_path(folder.scores, shard)
         rows = table.read_rows(path, tally.sources(run.names))
-        columns = ("start", "end", "score", "selected", "copy", "segment")
+        columns = ("start", "end", "score", "selected", "copy", "tokens", "segment")
         *values, segments = table.read_columns(path, *columns)
         places = np.flatnonzero((rows == numbered) & (segments == segment))
         if len(places):
@@ -200,22 +216,39 @@ def _segment(run: Run, folder: SelectionFolder, reference: str) -> tuple[list[st
             has += ", of which `read.where` leaves some out"
         raise UsageError(f"`row` must name a scored row and segment; {has}; got {reference}.")
     at = int(places[0])
-    start, end, score, selected, copy = (column[at].item() for column in values)
-    choose = (folder.finished() or folder.require_scored())["plan"]["choose"]
+    start, end, score, selected, copy, tokens = (column[at].item() for column in values)
+    alone = int((rows == numbered).sum()) == 1
+    manifest = folder.finished() or folder.require_scored()
+    choose, chosen = manifest["plan"]["choose"], manifest.get("selected") or {}
     repeats = stored_copies(folder, repeats_kind(choose.get("dedup", ""))) if copy else None
     numbers = corpus.numbering(run.sources)[0]
     first = max(n for n in numbers if n <= number)  # of the source, or of the run that has it
     sources = [s for s, n in zip(run.sources, numbers, strict=True) if n == first]
-    units = _units(run, sources, nth, row + ((number - first) << FILE_BITS), (start, end))
-    return units, {
-        "source": name,
-        "row": row,
-        "segment": segment,
-        "selected": selected,
-        "copy": copy,
-        "repeat": repeats is not None and bool(repeats.documents(shard, len(rows))[at]),
-        "score": score,
-    }
+    in_shard = row + ((number - first) << FILE_BITS)
+    units, texts = _units(run, sources, nth, in_shard, (start, end))
+    return (
+        units,
+        texts,
+        {
+            "source": name,
+            "row": row,
+            "segment": segment,
+            "selected": selected,
+            "copy": copy,
+            "repeat": repeats is not None and bool(repeats.documents(shard, len(rows))[at]),
+            "short": not (selected or copy) and tokens < chosen.get("least", 0) and alone,
+            "score": score,
+        },
+    )
+
+
+def _of_id(folder: SelectionFolder, reference: str) -> str:
+    """The place of the first selected text that has this id; the reference itself without one."""
+    done = folder.finished()
+    for row in Selection(folder.path, done) if done else ():
+        if str(row["id"]) == reference:
+            return f"{row['source']}:{row['row']}:{row['segment']}"
+    return reference
 
 
 def _parsed(reference: str, names: Sequence[str]) -> tuple[int, int, int]:
@@ -225,13 +258,13 @@ def _parsed(reference: str, names: Sequence[str]) -> tuple[int, int, int]:
         if match and match[1] in names:
             return names.index(match[1]), int(match[2]), int(match[3] or 0)
     shown = ", ".join(names[:_SOURCES]) + ", …" * (len(names) > _SOURCES)
-    allowed = "SOURCE:ROW or SOURCE:ROW:SEGMENT"
+    allowed = "SOURCE:ROW or SOURCE:ROW:SEGMENT, or the id of a selected text"
     raise bad_setting("`row`", allowed, reference, f"Sources of this run: {shown}.")
 
 
 def _units(
     run: Run, sources: Sequence[Source], nth: int, row: int, between: tuple[int, int]
-) -> list[str]:
+) -> tuple[Units, Texts]:
     """Read the n-th shard of some sources again; a row's units between two characters."""
     current, changed = corpus.current_sources(sources, run.plan.read, run.engine, run.surveys)
     if changed:
@@ -244,45 +277,45 @@ def _units(
         shard = next(itertools.islice(corpus.shards(current, read), nth, None))
     units, texts, _ = read_units(shard, read, run.plan.cut, run.names)
     inside = (units.row == row) & (units.start >= between[0]) & (units.end <= between[1])
-    unit_texts: list[str] = take_texts(texts, np.flatnonzero(inside)).to_pylist()
-    return unit_texts
+    places = np.flatnonzero(inside)
+    return units.take(places), take_texts(texts, places)
 
 
 def _why(
-    used: MethodPlan,
+    plan: Plan,
     scorer_path: Path,
     target: Sample,  # the target's texts and, for a method on embeddings, its vectors
     embed: EmbedPlan,
     top: int,
-    units: list[str],
+    segment: tuple[Units, Texts],
 ) -> dict[str, Any]:
     """The score of some units, the effects of their n-grams on it, and the nearest texts."""
-    method = registry.build(used.name, used.options)
-    batch: Any = text_array(units)
+    method = registry.build(plan.method.name, plan.method.options)
+    units, texts = segment
+    batch: Any = texts
     nearest: list[Neighbor] = []
     if method.encodes:
         encoded = Paired(batch, load(embed).encode(batch))
         similarity = registry.unit_method("domain_cosine", {"centered": False})
         known = target.batch("embedding")
         cosines = similarity.fit(encoded.vectors, known, seed=0).score(known)
-        texts = target.read_texts()
+        others = target.read_texts()
         best = np.argsort(-cosines, kind="stable")[:top]
-        nearest = [Neighbor(texts[i], float(cosines[i])) for i in best if cosines[i] > 0.0]
+        nearest = [Neighbor(others[i], float(cosines[i])) for i in best if cosines[i] > 0.0]
         batch = read_as(encoded, method.reads)
-    found: dict[str, Any] = {"effects": [], "nearest": nearest, "meaning": ""}
+    found: dict[str, Any] = {"effects": [], "nearest": nearest, "meaning": "", "members": []}
     if method.scorer is None:
         return found
     scorer = restore(scorer_path, registry.scorer_class)
     found["meaning"] = scorer.meaning()
-    if method.fields:  # the numbers are in the row, not in its text
-        return found
     if method.whole_segments:
-        units = ["".join(units)]
-        batch = text_array(units)
+        batch = texts = text_array(["".join(texts.to_pylist())])
+    batch = with_numbers(batch, units, plan.read, method.fields)
+    found["members"] = scorer.explain_members(batch)
     # a segment's score is the sum of its units' log weights, the mean of other scores
-    share = 1.0 if method.log_weights else 1 / len(units)
+    share = 1.0 if method.log_weights else 1 / len(texts)
     sums: defaultdict[str, float] = defaultdict(float)
-    for unit in units:
+    for unit in texts.to_pylist():
         for effect in scorer.explain(unit):
             sums[effect.part] += effect.effect
     found["effects"] = sum_by_part(sums.keys(), (float(n * share) for n in sums.values()))

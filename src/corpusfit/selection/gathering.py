@@ -27,13 +27,15 @@ from corpusfit.text.context import Run
 class GatheredPart:
     """Scores (float32 [n]) and word pieces (int64 [n]) of one part, copies included.
 
-    With quotas also the main group of each segment, int64 [n].
+    Documents that have too few word pieces are `short`, bool [n]. With quotas also the main group
+    of each segment, int64 [n].
     """
 
     index: int
     scores: NDArray[np.float32]
     tokens: NDArray[np.int64]
     copy: NDArray[np.bool_]
+    short: NDArray[np.bool_]
     groups: NDArray[np.int64] | None
 
     def without_copies(self, weighted_by: Balance | None = None) -> ScoredPart:
@@ -45,17 +47,24 @@ class GatheredPart:
             self.tokens[kept],
             None if self.groups is None else self.groups[kept],
             None if weighted_by is None else weighted_by.shares(self.index)[kept],
+            self.short[kept],
         )
 
 
 def gather(
-    scores: Path, out: Path, copies: Copies, by: Balance | None, parts: tuple[int, ...]
+    scores: Path,
+    out: Path,
+    copies: Copies,
+    by: Balance | None,
+    least: int,  # word pieces of a document without which it is short
+    parts: tuple[int, ...],
 ) -> None:
     """Write what the steps need of a run of parts to one file."""
     found: dict[str, list[NDArray[Any]]] = {
         "score": [np.empty(0, np.float32)],
         "tokens": [np.empty(0, np.int64)],
         "copy": [np.empty(0, np.bool_)],
+        "short": [np.empty(0, np.bool_)],
     }
     if by is not None:
         found["group"] = [np.empty(0, np.int64)]
@@ -66,6 +75,9 @@ def gather(
         found["score"].append(np.asarray(score, np.float32))
         found["tokens"].append(np.asarray(tokens, np.int64))
         found["copy"].append(copies.of(index, segment))
+        # the end of a longer document is no scrap
+        whole = (segment == 0) & (np.append(segment[1:], 0) == 0)
+        found["short"].append((found["tokens"][-1] < least) & whole)
         if by is not None:
             found["group"].append(by.groups(index))
     arrays = {name: np.concatenate(each) for name, each in found.items()}
@@ -92,6 +104,7 @@ def read_gathered(folder: Path, parts: Sequence[int]) -> Iterator[GatheredPart]:
             arrays["score"][begin:end],
             arrays["tokens"][begin:end],
             arrays["copy"][begin:end],
+            arrays["short"][begin:end],
             arrays["group"][begin:end] if "group" in arrays else None,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from corpusfit.scoring import table
 from corpusfit.selection.folder import SelectionFolder, tallies
 from corpusfit.text import load_format, numbering, rows
 from corpusfit.text.context import Machine, Run
+from corpusfit.text.fields import label_of
 from corpusfit.text.reading import Tally
 
 NONE = "(none)"
@@ -54,10 +54,7 @@ def _labeled(shard: Shard, read: ReadPlan) -> Iterator[tuple[int, str]]:
     try:
         for row in rows(shard, read):
             if isinstance(row, Document):
-                label: object = row.id
-                if isinstance(row.value, float) and math.isfinite(row.value) and row.value % 1:
-                    label = row.value  # a fraction, which is no id
-                yield row.row, NONE if label in (None, "") else str(label)
+                yield row.row, label_of(row.value) or NONE
     except ChangedInputError:
         if load_format(shard.format).cut_by_text:
             raise

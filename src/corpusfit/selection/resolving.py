@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import math
 import re
 from collections import Counter
@@ -137,18 +138,17 @@ def require_fields(
     for field in fields:
         # a row without its text field says which fields it has
         plan = dataclasses.replace(read, text_field=field, where="", numbers="", strict=False)
-        seen = dict[str, None]()
+        names = dict[str, None]()
         for row in _first_rows(sources, plan):
             reason = row.reason if isinstance(row, Reject) else ""
             if reason.startswith(rejects.MISSING_FIELD):
-                seen[reason.partition(" are ")[2].partition(";")[0]] = None
+                # rows may have different fields
+                names |= dict.fromkeys(rejects.fields_named(reason))
             elif not reason or rejects.of_field(reason):
                 break
         else:
-            # rows may have different fields
-            names = [*dict.fromkeys(n for each in seen for n in each.split(", ") if n.strip("…"))]
             if names:
-                shown = ", ".join(names[:_NAMED]) + ", …" * (len(names) > _NAMED)
+                shown = ", ".join([*names][:_NAMED]) + ", …" * (len(names) > _NAMED)
                 near = [f" Did you mean {n!r}?" for n in difflib.get_close_matches(field, names, 1)]
                 raise bad_setting(
                     f"`{setting}`",
@@ -380,12 +380,18 @@ def _size(text: float) -> str:
     return f"{text / 1e9:,.3g} GB" if text >= 1e9 else f"{text / 1e6:,.3g} MB"
 
 
+_LANGUAGE_FIELDS = ("language", "lang", "metadata.language", "meta.language")
 _MIN_SHARE = 0.1  # of the target's sample, for a language to be one of the target's
+
+
+def likens(method: AnyMethod) -> bool:
+    """Whether the method scores how like the target a text is."""
+    return not (method.ignores_target or isinstance(method, LabelMethod))
 
 
 def reads_words(method: AnyMethod) -> bool:
     """Whether the method compares words, which two languages do not share."""
-    if method.ignores_target or isinstance(method, LabelMethod):
+    if not likens(method):
         return False
     return method.reads != "embedding" and method.exact
 
@@ -396,37 +402,58 @@ def encoder_of(plan: Plan) -> str:
     return plan.embed.embedder if method.encodes else ""
 
 
-def warn_language_mismatch(run: Run, method: AnyMethod) -> None:
-    """Warn if most of the corpus is in other languages than the target and scores would suffer."""
-    # Checks the first texts of some sources; skipped without the extra `languages`.
-    # Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
+def languages_matter(run: Run, method: AnyMethod) -> bool:
+    """Whether scores of texts in other languages than the target's would be unreliable."""
+    if run.role != "corpus":  # texts to fit a `corpusfit.Scorer` on
+        return False
+    return (reads_words(method) or is_english_only(encoder_of(run.plan))) and can_identify()
+
+
+def warn_of_languages(
+    run: Run, method: AnyMethod, target: Sequence[str], sample: Sequence[str]
+) -> None:
+    """Warn if most of a sample of the corpus is in other languages than the target.
+
+    Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
+    """
     encoder = encoder_of(run.plan)
-    compares_words = reads_words(method)
-    if not ((compares_words or is_english_only(encoder)) and can_identify()):
-        return
-    target_counts = count_languages(run.target, run.plan.target_read)
-    corpus_counts = count_languages(run.sources, run.plan.read)
+    target_counts, corpus_counts = count_languages(target), count_languages(sample)
     minimum = _MIN_SHARE * target_counts.total()
-    target_languages = {code for code, n in target_counts.items() if n >= minimum}
+    target_languages = sorted(code for code, n in target_counts.items() if n >= minimum)
     other_counts = Counter(
         {code: n for code, n in corpus_counts.items() if code not in target_languages}
     )
     # a minority of other languages does no harm
     if not target_languages or 2 * other_counts.total() <= corpus_counts.total():
-        warn_english_only(encoder, run.sources, run.plan.read, run.warn)
+        warn_english_only(encoder, sample, run.warn)
         return
-    if compares_words:
+    if reads_words(method):
         why = "compares words"
     else:
         why = f"uses the encoder {encoder}, trained on English only"
-    pairs = corpus.is_parallel(run.sources)
-    cure = "Name the files of the pairs in the other order, or use" if pairs else "Use"
     percent = 100 * other_counts.total() / corpus_counts.total()
     run.warn(
-        f"{percent:.0f} % of the first texts of the corpus is in other languages "
+        f"{percent:.0f} % of a sample of the corpus is in other languages "
         f"({', '.join(code for code, _ in other_counts.most_common(3))}) than the target "
-        f"({', '.join(sorted(target_languages))}), and {run.plan.method.name} {why}, so scores "
-        f"across languages are unreliable. {cure} a multilingual encoder with "
-        "`embed.embedder=PATH` and a method that reads only embeddings, for instance "
-        "`method.name=domain_cosine`."
+        f"({', '.join(target_languages)}), and {run.plan.method.name} {why}, so scores "
+        f"across languages are unreliable. {_language_cure(run, target_languages)} To compare "
+        "texts across languages, use a multilingual encoder with `embed.embedder=PATH` and a "
+        "method that reads only embeddings, for instance `method.name=domain_cosine`."
+    )
+
+
+def _language_cure(run: Run, languages: Sequence[str]) -> str:
+    """How to select from the texts in some languages alone."""
+    if corpus.is_parallel(run.sources):
+        return "Name the files of the pairs in the other order."
+    named = ", ".join(map(json.dumps, languages))
+    condition = f"in [{named}]" if len(languages) > 1 else f"== {named}"
+    for field in _LANGUAGE_FIELDS:
+        read = dataclasses.replace(run.plan.read, text_field=field, where="", numbers="")
+        rows = _first_rows(run.sources, read)
+        if any(isinstance(row, Document) and row.text in languages for row in rows):
+            return f"To select from those in the target's, set `read.where={field} {condition}`."
+    return (
+        f"To select from those in the target's, name their files alone, or write the language into "
+        f"a field of each row and set `read.where=language {condition}`."
     )

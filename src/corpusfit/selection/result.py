@@ -47,7 +47,8 @@ class Selection(Finished, Sequence[dict[str, Any]]):
     source, row, segment (the first), score, weight, segments (how many), id; for aligned pairs also
     its translation; the row's fields of `choose.keep`; and where a template or a chat makes the
     text, the fields that it is made of. Texts stand in the corpus's order, and are read from the
-    folder at each use; `row` is the position in its source, from 0. `path` is the folder,
+    folder at each use; `best` has those with the highest scores, the highest first. `row` is the
+    position in its source, from 0. `path` is the folder,
     `manifest` the content of its `manifest.json`.
     """
 

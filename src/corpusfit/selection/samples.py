@@ -35,11 +35,14 @@ from corpusfit.text import cures
 from corpusfit.text.context import Machine, Run, machine_of
 from corpusfit.text.formats.txt import Txt
 from corpusfit.text.in_memory import inputs
+from corpusfit.text.pairs import MOST_IDENTIFIED
 from corpusfit.text.reading import Reasons, Tally, cut_units, read_shard, read_units
 
 FEW = 20
 _FIRST = 100
 """Rows of the corpus that are read to say what its text field is."""
+_SHORTEST = 0.05
+"""Share of the target's units that may be shorter than a scrap."""
 _PARAGRAPHS = 100
 """Most paragraphs per file, on average, of files that may be a document each."""
 _DIVIDED = {
@@ -170,6 +173,29 @@ def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
         )
     write_units(sample, units, run.plan.read, documents)
     return rejected
+
+
+_SCRAP = 5
+"""Word pieces without which a text, such as `Page 2` or `[deleted]`, says nothing of likeness."""
+
+
+def least_pieces(target: Sample) -> int:
+    """Word pieces of a document without which it comes after all others; fewer for short targets.
+
+    What is computed of one or two words is mostly chance, by which it is above whole documents.
+    Reference: Xie et al. (2023), appendix on the quality filter, which asks for 40 words.
+    """
+    texts = text_array(target.read_texts())
+    units, _ = cut_units(Documents(np.arange(len(texts)), texts), CutPlan("document"))
+    # where the target has such texts too, they are wanted
+    return min(_SCRAP, int(np.quantile(units.pieces, _SHORTEST)))
+
+
+def some_texts(run: Run) -> list[str]:
+    """A few hundred units of the corpus, drawn in one pass over its text; perhaps fewer."""
+    k = MOST_IDENTIFIED
+    drawn, _ = _draw_units(run, k, first_bound(run.size, k, run.plan.cut))
+    return [text for part in drawn for text, _ in part.texts]
 
 
 def random_texts(

@@ -28,12 +28,18 @@ from corpusfit.selection.embedding import add_vectors, embed_corpus
 from corpusfit.selection.fit import Sample, alike, common_words, fit
 from corpusfit.selection.folder import SelectionFolder, mark_path, tallies
 from corpusfit.selection.labels import labels_of, shown
-from corpusfit.selection.resolving import Resolved, reads_words
+from corpusfit.selection.resolving import (
+    Resolved,
+    languages_matter,
+    reads_words,
+    warn_of_languages,
+)
 from corpusfit.selection.rounds import score_in_rounds
 from corpusfit.selection.samples import (
     background_texts,
     read_background,
     sample_vectors,
+    some_texts,
     target_texts,
 )
 from corpusfit.text.context import Run
@@ -104,13 +110,18 @@ def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[S
     target_texts(run, target)
     method = resolved.method
     remark = ""
+    languages = languages_matter(run, method)
     if run.encoder is None:
         if not background.texts.exists():  # otherwise an interrupted run has drawn it already
             background_texts(run, background, run.plan.fit.background)
+        if languages:
+            warn_of_languages(run, method, target.read_texts(), background.read_texts())
         if reads_words(method):
             require_words(run, target, background, signs=getattr(method, "signs", False))
     store = None
     if method.encodes:
+        if languages:  # before the work, so from a sample of its own
+            warn_of_languages(run, method, target.read_texts(), some_texts(run))
         store, counts = embed_corpus(run, run.plan.embed, run.encoder)
         add_vectors(run, target)
         places = bottom_k(enumerate(counts), run.plan.fit.background, run.plan.seed)

@@ -28,6 +28,7 @@ from corpusfit.selection.balance import Balance, Groups, balance
 from corpusfit.selection.choosing import Decision, choose
 from corpusfit.selection.copies import Copies
 from corpusfit.selection.examples import draw_examples, example_path, write_examples
+from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_parts
 from corpusfit.selection.gathering import (
     gather,
@@ -43,8 +44,9 @@ from corpusfit.selection.merging import (
     stored_parts,
     write_piece,
 )
-from corpusfit.selection.resolving import Resolved
+from corpusfit.selection.resolving import Resolved, likens
 from corpusfit.selection.result import read_selected
+from corpusfit.selection.samples import least_pieces
 from corpusfit.selection.spread import add_spreads, bins_of, count_gathered, write_spread
 from corpusfit.text import rows
 from corpusfit.text.context import Run
@@ -57,7 +59,9 @@ class Chosen:
     """The selection: counts, the lowest selected score, and composition by source and cluster.
 
     `of_tokens` are the word pieces of all candidates, `rows` the texts that neighboring segments
-    are joined to.
+    are joined to. If the best are taken, documents of fewer than `least` word pieces, `short` of
+    them, come after all others. Of `tied` segments with the lowest selected score, `drawn` are
+    selected, by chance.
     With quotas, `quota` has each cluster's wanted share of the selection, `by_cluster` the counts
     of its segments (by their main cluster) and of those selected; `groups` has the names if the
     groups are no clusters. `copies` has the numbers of
@@ -69,6 +73,10 @@ class Chosen:
     rows: int = 0
     tokens: int = 0
     of_tokens: int = 0
+    least: int = 0
+    short: int = 0
+    tied: int = 0
+    drawn: int = 0
     threshold: float | None = None
     by_source: dict[str, dict[str, int]] = field(default_factory=dict)
     quota: list[float] | None = None
@@ -83,6 +91,9 @@ class Chosen:
         self.rows += more.rows
         self.tokens += more.tokens
         self.of_tokens += more.of_tokens
+        self.short += more.short
+        self.tied += more.tied
+        self.drawn += more.drawn
         if self.copies is not None and more.copies is not None:
             self.copies["segments"] += more.copies["segments"]
         self.parts += more.parts
@@ -105,6 +116,8 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
     plan = run.plan.choose
     by = balance(run, folder, copies)
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
+    if plan.policy == "top" and likens(method):
+        chosen.least = least_pieces(Sample(folder.fit, "target"))
     if by is not None:
         chosen.by_cluster = [_nothing() for _ in by.quota]
     if isinstance(by, Groups):
@@ -113,7 +126,8 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
         chosen.copies = {**copies.counts, "segments": 0}
     runs = runs_of_parts(folder, run.shard_count)
     with run.stage("choose", len(runs)):
-        for _ in run.engine.map(partial(gather, folder.scores, folder.gathered, copies, by), runs):
+        begin = partial(gather, folder.scores, folder.gathered, copies, by, chosen.least)
+        for _ in run.engine.map(begin, runs):
             pass
         weighted_by = by if plan.policy != "top" else None
         decision = choose(
@@ -189,6 +203,9 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
             if part.groups is not None:
                 _count(chosen.by_cluster, part.groups, candidates, selected)
             chosen.of_tokens += int(candidates.sum())
+            chosen.short += int((part.short & ~copy).sum())
+            chosen.tied += choice.tied
+            chosen.drawn += choice.drawn
             copied += int(copy.sum())
             if selected.any():
                 chosen.parts.append(part.index)
@@ -242,8 +259,12 @@ def _count(
         counter["tokens"] += int(pieces[number])
 
 
+_NOTABLE = 0.01
+"""Share of the selection from which on it is said that it was drawn among equal scores."""
+
+
 def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
-    """Warn if the amount exceeds all segments, or is too small for any."""
+    """Warn if the amount exceeds all segments, is too small for any, or ends among equal scores."""
     choose = run.plan.choose
     segments -= (chosen.copies or {"segments": 0})["segments"]
     more_than_all = (choose.segments or 0) > segments or (choose.tokens or 0) > chosen.tokens
@@ -253,6 +274,11 @@ def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
         run.warn(
             f"The next best segment does not fit: {chosen.tokens:,} of {choose.tokens:,} word "
             "pieces are selected. A share, `choose.fraction`, goes over."
+        )
+    if chosen.drawn >= max(1, _NOTABLE * chosen.segments):
+        run.warn(
+            f"{chosen.tied:,} segments have the lowest score that is selected, of which "
+            f"{chosen.drawn:,} are selected at random. Scores keep about seven digits."
         )
     if not chosen.segments:
         more = "lower `choose.threshold`"

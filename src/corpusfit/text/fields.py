@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
 from corpusfit.core.where import NotComparableError, number_of, parsed
+from corpusfit.kernels.normal_form import normalized
 from corpusfit.text import rejects
 
 Row = Document | Reject
@@ -29,6 +30,8 @@ TOOLS = "tools"
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _TEMPLATE_FIELD = re.compile(r"\{([^{}]+)\}")
 _MISSING = object()
+_WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
+"""A whole number as pandas writes it where one is missing."""
 _MOST = float(np.finfo(np.float32).max)
 
 Pick = Callable[[NDArray[np.int64], NDArray[np.int64]], NDArray[np.bool_]]
@@ -212,6 +215,23 @@ def text_of_value(value: Any, field: str, depth: int = 0) -> str | None:
     if depth and value != {rejects.FOREIGN: rejects.INVALID_UTF8}:
         raise NoTextError(f"{rejects.not_a_string(value)} in a list")
     raise NoTextError(rejects.not_a_string(value, field))
+
+
+def label_of(value: object) -> str:
+    """The name of a label or a group that a value is; empty for none.
+
+    White space around it and the form of its accents make no other one, and a whole number is the
+    same as 1 and as 1.0, which a program may write where a column has a missing value.
+    """
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return ""
+        return str(int(value) if value.is_integer() else value)
+    if not isinstance(value, str | int):
+        return ""
+    name = normalized(str(value).strip())
+    whole = _WHOLE.fullmatch(name)
+    return str(int(whole[1])) if whole else name
 
 
 def json_value(value: Any) -> Any:

@@ -180,7 +180,14 @@ def _rows(data: Any) -> Iterator[Any]:
         data = data.loc[:, ~data.columns.duplicated()]  # of columns with one name the first
         columns = [_column(data.iloc[:, n]) for n in range(data.shape[1])]
         names = list(map(str, data.columns))
+        # named levels of the index are columns, as pandas writes them to Parquet
+        for level, name in enumerate(data.index.names):
+            if name is not None and str(name) not in names:
+                columns.append(_column(data.index.get_level_values(level).to_series()))
+                names.append(str(name))
         yield from (dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True))
+    elif hasattr(data, "collect"):  # a lazy frame of polars
+        yield from _rows(data.collect())
     elif hasattr(data, "to_arrow"):  # a data frame or a series of polars
         yield from _rows(data.to_arrow())
     elif hasattr(data, "to_batches"):  # an Arrow table
@@ -193,8 +200,11 @@ def _rows(data: Any) -> Iterator[Any]:
         yield from records(data)
     elif hasattr(data, "to_pylist"):  # an Arrow array
         yield from values(data)
+    # any other table, such as a relation of DuckDB; a column of pandas has a type
+    elif hasattr(data, "__arrow_c_stream__") and not hasattr(data, "dtype"):
+        yield from _rows(pa.RecordBatchReader.from_stream(data))
     else:
-        for row in data:
+        for row in data if isinstance(data, Iterable) else [data]:
             yield from _rows(row) if hasattr(row, "to_pylist") else [row]
 
 

@@ -6,14 +6,13 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from corpusfit import text as corpus
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.core.languages import can_identify, identifier
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Document, Source
+from corpusfit.core.types import Document
 from corpusfit.text.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
 
 
@@ -74,8 +73,8 @@ _ENGLISH_ONLY = re.compile(
     r"|all-(MiniLM|mpnet)-[\w.-]+)"
 )
 
-_SOURCES = 32  # most in a sample, evenly spaced
-_TEXTS = 8  # texts from each of these; more if there are fewer sources
+MOST_IDENTIFIED = 256
+"""Texts of a sample whose languages are looked at."""
 _PAGE = 1_000  # characters, as many as the identifier reads
 _ENOUGH = 1_000  # characters without which a sample says nothing of an encoder
 
@@ -85,13 +84,11 @@ def is_english_only(embedder: str) -> bool:
     return bool(_ENGLISH_ONLY.fullmatch(embedder.partition("@")[0]))
 
 
-def warn_english_only(
-    embedder: str, sources: Sequence[Source], read: ReadPlan, warn: Callable[[str], None]
-) -> None:
-    """Warn if the encoder reads only English and most of the corpus is in other languages."""
+def warn_english_only(embedder: str, texts: Sequence[str], warn: Callable[[str], None]) -> None:
+    """Warn if the encoder reads only English and most of a sample of the corpus is not English."""
     if not (is_english_only(embedder) and can_identify()):
         return
-    counts = count_languages(sources, read)
+    counts = count_languages(texts)
     others = Counter({code: n for code, n in counts.items() if code != ENGLISH})
     if 2 * others.total() > counts.total() >= _ENOUGH:
         share = 100 * others.total() / counts.total()
@@ -102,19 +99,11 @@ def warn_english_only(
         )
 
 
-def count_languages(sources: Sequence[Source], read: ReadPlan) -> Counter[str]:
-    """The characters in each language among the first texts of some sources."""
-    chosen = sources[:: max(1, math.ceil(len(sources) / _SOURCES))]
+def count_languages(texts: Sequence[str]) -> Counter[str]:
+    """The characters in each language among a few hundred of some texts, evenly spaced."""
     identify, counts = identifier(), Counter[str]()
-    for source in chosen:
-        texts = (
-            row.text
-            for shard in corpus.shards([source], read)
-            for row in corpus.rows(shard, read)
-            if isinstance(row, Document)
-        )
-        for text in islice(texts, _TEXTS * max(1, _SOURCES // len(chosen))):
-            # by length: the language of a single word is a guess
-            counts[identify(text)] += min(len(text), _PAGE)
+    for text in texts[:: math.ceil(len(texts) / MOST_IDENTIFIED) or 1]:
+        # by length: the language of a single word is a guess
+        counts[identify(text)] += min(len(text), _PAGE)
     counts.pop("", None)
     return counts

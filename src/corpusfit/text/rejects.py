@@ -60,6 +60,12 @@ def missing_field(field: str, fields: Iterable[object]) -> str:
     return f"{MISSING_FIELD} {field!r}" + (f": fields are {_listed(names)}{guess}" if names else "")
 
 
+def fields_named(reason: str) -> list[str]:
+    """The fields that the reason of `missing_field` lists."""
+    listed = reason.partition(": fields are ")[2].partition("; try ")[0]
+    return [name for name in listed.split(", ") if name.strip("…")]
+
+
 def not_a_string(value: object, field: str = "") -> str:
     """The text field holds neither a string nor what is said in messages or a list of strings."""
     if isinstance(value, Mapping) and FOREIGN in value:

@@ -68,6 +68,58 @@ def test_what_is_kept(text, kept):
     assert parsed(text).keeps(ROW.get) is kept
 
 
+SECOND_OF_JANUARY = [
+    "2024-01-02",
+    "2024-1-2",
+    "2024/01/02",
+    " 2024-01-02 ",
+    "2024-01-02T00:00:00",
+    "2024-01-02 00:00",
+    "2024-01-02T00:00:00.000000000",
+    "2024-01-02T00:00:00Z",
+    "2024-01-02 00:00:00 UTC",
+    "2024-01-02 02:00:00+02",
+    "2024-01-02T05:30:00+0530",
+    "2024-01-01T19:00:00.000-05:00",
+]
+
+
+@pytest.mark.parametrize("written", SECOND_OF_JANUARY)
+@pytest.mark.parametrize("asked", SECOND_OF_JANUARY)
+def test_a_time_is_the_same_however_it_is_written(written, asked):
+    def keeps(comparison, value):
+        return parsed(f"date {comparison}").keeps({"date": value}.get)
+
+    for comparison in ("== '{}'", "in ['{}']", "<= '{}'", ">= '{}'"):
+        assert keeps(comparison.format(asked), written)
+    for comparison in ("!= '{}'", "< '{}'", "> '{}'"):
+        assert not keeps(comparison.format(asked), written)
+    assert keeps(f"> '{asked}'", "2024-01-02T00:00:00.000000001")
+    assert keeps(f"< '{asked}'", "2024-01-02T00:30:00+02:00")
+    assert not keeps(f"<= '{asked}'", "2024-01-02T12:00:00")
+    assert not keeps(f"== '{asked}'", "the second of January")
+    assert not keeps(f"< '{asked}'", None)
+    assert not keeps(f"< '{asked}'", " ")
+
+
+@pytest.mark.parametrize("value", ["yesterday", "02/01/2024", "2024-02-30", 1704153600, "20240102"])
+def test_what_is_no_time_has_no_order_with_one(value):
+    with pytest.raises(NotComparableError, match="date"):
+        parsed("date < '2024-01-02'").keeps({"date": value}.get)
+
+
+def test_a_year_and_a_month_are_their_beginnings():
+    for value in ("2024-06-01T00:00:00", "2024-06", "2024-06-01 02:00+02:00"):
+        assert parsed("date >= '2024-06' and date <= '2024-06'").keeps({"date": value}.get)
+    assert not parsed("date >= '2024'").keeps({"date": "2024-01-01T00:30:00+02:00"}.get)
+
+
+@pytest.mark.parametrize("text", ["date < '31/12/2024'", "'1.2.24' > date", "date >= '2024-02-30'"])
+def test_a_date_that_may_be_read_in_two_ways_is_refused(text):
+    with pytest.raises(UsageError, match="write a date as 2024-12-31"):
+        parsed(text)
+
+
 @pytest.mark.parametrize("text", ["topic > 3", "score < 'a'", "tags >= 0", "flag > 0"])
 def test_values_without_an_order_are_no_answer(text):
     with pytest.raises(NotComparableError, match=r"topic|score|tags|flag"):

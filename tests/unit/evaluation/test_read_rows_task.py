@@ -397,13 +397,54 @@ def test_label_names_are_those_of_numbers(write):
         read(folder, label_names="neg,pos")
 
 
-@pytest.mark.parametrize(("labels", "noted"), [(["1.5", "2.0"], True), (["1.0", "2.0"], False)])
+@pytest.mark.parametrize(
+    ("labels", "noted"), [(["1.5", "2.0"], True), (["1.0", "2.0"], True), (["1", "2"], False)]
+)
 def test_classes_that_look_like_decimals_are_noted(write, labels, noted):
     for split in ("train", "dev", "test"):
         folder = write(f"{split}.csv", separated([("a", labels[0]), ("b", labels[1])], ","))
     task = read(folder)
     assert task.kind == "classification"
     assert any("task.kind=regression" in note for note in task.notes) is noted
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
+@pytest.mark.parametrize(
+    ("labels", "names"),
+    [
+        ([1.0, 0.0], ("0", "1")),
+        ([1.0, None, 0.0], ("0", "1")),
+        ([1, 1.0, 0, 0.0, -1], ("-1", "0", "1")),
+        ([1.0, 2.0, 3.0, 4.0, 5.0], ("1", "2", "3", "4", "5")),
+    ],
+)
+def test_whole_numbers_in_few_values_are_classes_in_every_format(tmp_path, suffix, labels, names):
+    rows = [{"text": f"text {i}", "label": label} for i, label in enumerate(labels * 2)]
+    for split in ("train", "dev", "test"):
+        path = tmp_path / f"{split}.{suffix}"
+        if suffix == "jsonl":
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        elif suffix == "csv":
+            cells = [("" if row["label"] is None else row["label"]) for row in rows]
+            path.write_text(separated([(f"text {i}", c) for i, c in enumerate(cells)], ","))
+        else:
+            texts, values = ([row[name] for row in rows] for name in ("text", "label"))
+            pq.write_table(pa.table({"text": texts, "label": pa.array(values, pa.float64())}), path)
+    task = read(tmp_path)
+    assert (task.kind, task.labels) == ("classification", names)
+    assert sum("task.kind=regression" in note for note in task.notes) == 1
+    assert read(tmp_path, kind="regression").kind == "regression"
+    assert len(read(tmp_path, kind="classification").notes) == len(task.notes) - 1
+
+
+@pytest.mark.parametrize("labels", [[1.5, 2.0], [float(i) for i in range(30)]])
+def test_fractions_and_many_whole_decimals_are_amounts(tmp_path, labels):
+    rows = [{"text": f"text {i}", "label": label} for i, label in enumerate(labels)]
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    task = read(tmp_path)
+    assert task.kind == "regression"
+    assert len(task.notes) == (len(labels) == 30)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ def drawn(tmp_path, monkeypatch):
             "score": np.asarray(scores, np.float32),
             "tokens": np.ones(n, np.int64) if tokens is None else tokens,
             "copy": np.zeros(n, np.bool_) if copy is None else copy,
+            "short": np.zeros(n, np.bool_),
         }
         ends = [0, *np.cumsum(sizes).tolist(), n]
         runs = [(0,), tuple(range(1, len(ends) - 1))]

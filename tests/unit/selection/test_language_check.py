@@ -1,5 +1,8 @@
 """The warning for a corpus in other languages than the target's."""
 
+import json
+import re
+
 import pytest
 
 pytest.importorskip("py3langid")
@@ -51,6 +54,37 @@ def test_a_method_on_words_across_languages(warnings):
 def test_languages_count_by_the_length_of_their_texts(warnings, pile, warned):
     words = ["kinase", "ligand", "assay", "dose", "tumor", "plasma", "receptor", "vivo"] * 7
     assert bool(warnings(ENGLISH, pile + words, method="dsir")) == warned
+
+
+@pytest.mark.parametrize("method", ["dsir", "domain_cosine"])
+@pytest.mark.parametrize("order", ["german first", "english first", "mixed"])
+def test_the_sample_is_drawn_from_the_whole_corpus(warnings, jsonl, tiny_static, order, method):
+    """A corpus of 30 % German, in shards of a few texts, in any order of its rows."""
+    german, english = GERMAN * 10, [f"{text} {i}" for i in range(56) for text in ENGLISH]
+    pile = german + english if order == "german first" else english + german
+    if order == "mixed":
+        pile = pile[::3] + pile[1::3] + pile[2::3]
+    words = {"method": method, "settings": ["read.shard_mb=0.01"]}
+    if method == "domain_cosine":
+        words["embedder"] = "static"
+    assert not warnings(ENGLISH, pile, **words)
+    (warning,) = warnings(GERMAN[:25], pile, overwrite=True, **words)
+    assert 50 < int(warning.partition(" %")[0]) < 90
+
+
+@pytest.mark.parametrize("field", ["language", "lang"])
+def test_the_filter_that_is_named_works(tmp_path, jsonl, inline, field):
+    rows = [{"text": t, field: "en"} for t in ENGLISH] + [{"text": t, field: "de"} for t in GERMAN]
+    (tmp_path / "pile.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    words = {"target": jsonl("t.jsonl", ENGLISH), "corpus": tmp_path / "pile.jsonl"}
+    words |= {"method": "dsir", "machine": inline}
+    first = corpusfit.select(**words, out=tmp_path / "first")
+    (warning,) = (w for w in first.manifest["warnings"] if "other languages" in w)
+    where = re.search(r"`read\.where=(.*?)`", warning)[1]
+    assert where == f'{field} == "en"'
+    second = corpusfit.select(**words, where=where, out=tmp_path / "second")
+    assert not [w for w in second.manifest["warnings"] if "other languages" in w]
+    assert second.manifest["counts"]["documents"] == len(ENGLISH)
 
 
 def test_an_encoder_of_unknown_languages(warnings, tiny_static):

@@ -265,3 +265,44 @@ def test_values_of_a_narrow_column_have_no_digits_of_a_wide_one(machine):
 def test_of_columns_of_a_frame_with_one_name_the_first_counts(machine):
     frame = pd.DataFrame([["first", "second"]], columns=["text", "text"])
     assert read(inputs(frame, "corpus", machine)[0]) == [{"text": "first"}]
+
+
+@pytest.mark.parametrize("index", ["text", "n", "day", ["n", "text"], ["id", "n"], None])
+def test_an_index_of_a_frame_is_as_in_its_parquet_file(machine, tmp_path, index):
+    days = pd.to_datetime(["2024-01-02", None, "2024-01-02T03:04:05Z"], utc=True, format="ISO8601")
+    frame = pd.DataFrame(ROWS).assign(n=[7, 3, 9], id=["a", None, "c"], day=days)
+    frame = frame if index is None else frame.set_index(index)
+    frame.to_parquet(tmp_path / "frame.parquet")
+    words = {"target": TEXTS, "method": "random", "segments": 3, "engine": "inline"}
+    rows = []
+    for name, corpus in (("frame", frame), ("file", tmp_path / "frame.parquet")):
+        run = corpusfit.select(corpus=corpus, out=tmp_path / name, **words, keep="n,day")
+        own = {"source", "row", "score"}
+        found = [{k: v for k, v in row.items() if k not in own} for row in run]
+        rows.append(sorted(found, key=lambda row: row["text"]))
+    assert rows[0] == rows[1]
+
+
+def test_an_index_without_a_name_or_with_that_of_a_column_adds_nothing(machine):
+    frame = pd.DataFrame(ROWS, index=[7, 8, 9])
+    for given in (frame, frame.set_index("text", drop=False)):
+        assert read(inputs(given, "corpus", machine)[0]) == ROWS
+
+
+def test_lazy_frames_and_whatever_else_streams_tables(machine):
+    class Relation:
+        """Any table that offers Arrow's C stream and nothing else, as a relation of DuckDB."""
+
+        def __arrow_c_stream__(self, requested_schema=None):
+            return pa.Table.from_pylist(ROWS).__arrow_c_stream__(requested_schema)
+
+    assert read(inputs(Relation(), "corpus", machine)[0]) == ROWS
+    polars = pytest.importorskip("polars")
+    lazy = polars.DataFrame(ROWS).lazy().filter(polars.col("n") > 0)
+    assert read(inputs(lazy, "corpus", machine)[0]) == ROWS[1:]
+
+
+@pytest.mark.parametrize("given", [object(), 5, 0.5])
+def test_what_has_no_rows_is_refused(machine, given):
+    with pytest.raises(UsageError, match="names of inputs, texts, dicts, a data frame"):
+        inputs(given, "corpus", machine)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,14 @@ from corpusfit.evaluation.formats.conll import TAG, with_type
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.tasks import TASKS, load
 from corpusfit.text import cures
-from corpusfit.text.fields import Row, completion_at, json_value, of_first_names
+from corpusfit.text.fields import (
+    Row,
+    completion_at,
+    fields_in,
+    json_value,
+    label_of,
+    of_first_names,
+)
 from corpusfit.text.files import unpacked_name
 from corpusfit.text.formats import hub
 from corpusfit.text.rejects import (
@@ -30,11 +38,14 @@ from corpusfit.text.rejects import (
     INVALID_UTF8,
     NO_CONVERSATION,
     RefusedError,
+    fields_named,
     hides_rows,
     missing_field,
 )
 from corpusfit.training.chats import conversation_in, counted_messages
 from corpusfit.training.plan import ASSISTANT, COMPLETION
+
+_WHOLE = re.compile(r"-?[0-9]+")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +63,12 @@ class Rows:
         """The values of the label field that are neither missing nor blank."""
         found = [r.value for r in self.rows if isinstance(r, Document) and r.value is not None]
         return [value for value in found if not isinstance(value, str) or value.strip()]
+
+    def holds_whole_decimals(self) -> bool:
+        """Whether all labels are whole numbers, of which some are written as 1.0 and not as 1."""
+        values = self.values()
+        names = list(map(label_of, values))
+        return all(map(_WHOLE.fullmatch, names)) and list(map(str, values)) != names
 
     def holds_words(self) -> bool:
         """Whether each row has as many labels as strings in its text: rows of words and tags."""
@@ -139,6 +156,18 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
             if reason != EMPTY_LINE:
                 rows.append(row)
     return Rows(split, sources, read, rows, cure, tuple(notes))
+
+
+def fields_like_labels(places: Sequence[str], plan: TaskPlan) -> list[str]:
+    """Of rows that lack the field of the label, the fields whose values repeat as labels do."""
+    rows = read_rows(places, plan, "")
+    lacking = _fields(rows.sources, replace(rows.read, text_field=plan.label_field))
+    found = []
+    for name in fields_named(lacking):
+        labels = list(map(str, read_rows(places, replace(plan, label_field=name), "").values()))
+        if name not in fields_in(plan.text_field) and 2 <= len({*labels}) <= len(labels) / 2:
+            found.append(name)
+    return found
 
 
 def read_texts(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:

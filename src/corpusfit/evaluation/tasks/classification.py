@@ -16,7 +16,7 @@ from corpusfit.evaluation.metrics import BINARY, METRICS, tallies
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.task import Examples, Task
 
-_DECIMAL = re.compile(r"-?\d+\.\d+")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _NO_LABEL = "-1"
 
 
@@ -38,7 +38,7 @@ class Classification(TaskType):
         """
         different = {label for labeled in splits.values() for label in labeled.different()}
         if not names:
-            decimal = all(map(_DECIMAL.fullmatch, different)) and any(
+            decimal = all(map(_NUMBER.fullmatch, different)) and any(
                 not float(label).is_integer() for label in different
             )
             note = (

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import InputError, bad_setting
-from corpusfit.evaluation.contract import Splits, TaskType, in_order, one_label
+from corpusfit.evaluation.contract import Splits, TaskType, in_order
 from corpusfit.evaluation.metrics import from_counts, tallies
 from corpusfit.evaluation.task import Examples, Task
+from corpusfit.text.fields import label_of
 
 if TYPE_CHECKING:
     import torch
@@ -143,7 +144,7 @@ def _name(label: str | int, names: Sequence[str]) -> str:
         if not 0 <= label < len(names):
             raise bad_setting("`task.label_names`", f"names up to number {label}", ",".join(names))
         return names[label]
-    return one_label(label)
+    return label_of(label)
 
 
 def _listed(value: object) -> object:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     import torch
 
 
+_FEW_CLASSES = 20
+"""Different whole numbers up to which they are classes, such as stars; more are amounts."""
+
+
 class Regression(TaskType):
     """A number for a text, with the mean squared error, as in semantic textual similarity.
 
@@ -38,9 +42,13 @@ class Regression(TaskType):
         return "squared units of the labels" if metric == "neg_mse" else self.unit
 
     def claims(self, labels: Sequence[object]) -> bool:
-        """Whether all are numbers and one has a decimal point."""
-        numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in labels)
-        return numbers and any(isinstance(v, float) for v in labels)
+        """Whether all are numbers, one has a decimal point, and they are not few whole ones."""
+        # pandas writes the numbers of classes as 1.0 where a label is missing
+        if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in labels):
+            return False
+        decimals = {v for v in labels if isinstance(v, float)}
+        amounts = len({*labels}) > _FEW_CLASSES or not all(map(float.is_integer, decimals))
+        return bool(decimals) and amounts
 
     def parse(self, value: object) -> list[float] | None:
         """The number, also from a string; None for infinite ones, which no model can learn."""

@@ -13,7 +13,7 @@ Reference: Borda count; Aslam and Montague (2001), Models for Metasearch.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -26,7 +26,7 @@ from corpusfit.core.plan import MethodPlan
 from corpusfit.core.types import Reads, read_as
 from corpusfit.kernels.scores import mid_ranks
 from corpusfit.scoring import registry
-from corpusfit.scoring.contract import Family, Method, Scorer
+from corpusfit.scoring.contract import Family, Member, Method, Scorer
 
 
 @dataclass(frozen=True)
@@ -62,11 +62,23 @@ class BlendScorer(Scorer[Any]):
     def score(self, batch: Any) -> NDArray[np.float32]:
         """Score n texts, or float32 [n, d], or both: the mean rank, float32 [n] in [0, 1]."""
         total = np.zeros(len(batch))
-        each = zip(self.members, self.reads, self.weights, _parts(self.knots), strict=True)
-        for member, reads, weight, part in each:
-            scores = member.score(read_as(batch, reads))
-            total += weight * rank_among(scores, self.known[part], self.ranks[part])
+        for weight, (_, ranks) in zip(self.weights, self._scored(batch), strict=True):
+            total += weight * ranks
         return total.astype(np.float32)
+
+    def explain_members(self, batch: Any) -> list[Member]:
+        """Each member's mean score and mean rank of the units of a text."""
+        each = zip(self.names, self.weights.tolist(), self._scored(batch), strict=True)
+        return [
+            Member(name, weight, float(scores.mean()), float(ranks.mean()))
+            for name, weight, (scores, ranks) in each
+        ]
+
+    def _scored(self, batch: Any) -> Iterator[tuple[NDArray[np.float32], NDArray[np.float64]]]:
+        """Each member's scores and ranks of n texts, [n] each."""
+        for member, reads, part in zip(self.members, self.reads, _parts(self.knots), strict=True):
+            scores = member.score(read_as(batch, reads))
+            yield scores, rank_among(scores, self.known[part], self.ranks[part])
 
 
 def _parts(ends: NDArray[np.int64]) -> list[slice]:
