@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -240,6 +241,18 @@ def load_tokenizer(folder: Path, what: str) -> Any:
             "Name a folder with the model and its tokenizer."
         )
     return tokenizer
+
+
+def save_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """Write a tokenizer that versions 4 and 5 of transformers open, on any machine."""
+    tokenizer.save_pretrained(folder)
+    path = folder / "tokenizer_config.json"
+    fields = json.loads(path.read_text("utf-8"))
+    for how_it_was_opened in ("local_files_only", "is_local"):
+        fields.pop(how_it_was_opened, None)
+    if fields.get("tokenizer_class") == "TokenizersBackend":
+        fields["tokenizer_class"] = "PreTrainedTokenizerFast"  # version 4's name for it
+    path.write_bytes(json.dumps(fields, indent=2, sort_keys=True).encode())
 
 
 def position_limit(model: Any) -> int:

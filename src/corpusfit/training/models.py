@@ -39,6 +39,7 @@ from corpusfit.embed.transformer import (
     missing_weights,
     position_limit,
     quiet,
+    save_tokenizer,
 )
 from corpusfit.training.objectives import load
 from corpusfit.training.plan import ModelPlan
@@ -311,12 +312,7 @@ def save_model(
         aside.mkdir(parents=True)
         with quiet():
             model.save_pretrained(aside, state_dict=weights)
-            tokenizer.save_pretrained(aside)
-        config = aside / "tokenizer_config.json"
-        fields = json.loads(config.read_text("utf-8"))
-        if fields.get("tokenizer_class") == "TokenizersBackend":  # version 4's name for it
-            fields["tokenizer_class"] = "PreTrainedTokenizerFast"
-            config.write_bytes(json.dumps(fields, indent=2, sort_keys=True).encode())
+            save_tokenizer(tokenizer, aside)
         files = [path.relative_to(aside) for path in aside.rglob("*") if path.is_file()]
         for path in sorted(files, key=lambda p: (p.name == "config.json", p)):
             with open(aside / path, "rb") as whole, writing(folder / path) as f:

@@ -347,6 +347,9 @@ def test_saved_and_opened_again(name, request, tmp_path):
     torch.testing.assert_close(states, got.model.base_model(input_ids=ids).last_hidden_state)
     fields = json.loads((out / "tokenizer_config.json").read_text())
     assert fields["tokenizer_class"] == "PreTrainedTokenizerFast"  # transformers 4 and 5 know it
+    # how and where it was opened here is not for those who open it
+    assert not {"local_files_only", "is_local", "trust_remote_code"} & fields.keys()
+    assert not [p for p in out.glob("*.json") if str(tmp_path) in p.read_text()]
     assert not [p for p in out.iterdir() if p.is_dir()]
 
 
