@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -14,10 +14,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import MissingDependencyError, ModelError, raise_machine_fault
-from corpusfit.core.plan import EmbedPlan
+from corpusfit.core.plan import AUTO, EmbedPlan
 from corpusfit.core.types import Texts, Vectors
 from corpusfit.embed.contract import Encoder, Progress, digest
-from corpusfit.embed.folders import file_digests, transformer_folder
+from corpusfit.embed.folders import (
+    EMBEDDER,
+    MINILM,
+    Pooling,
+    file_digests,
+    read_pooling,
+    transformer_folder,
+)
 from corpusfit.embed.hardware import fast_products, resolve
 
 if TYPE_CHECKING:
@@ -56,6 +63,7 @@ class TransformerEncoder(Encoder):
     batch_tokens: int  # most tokens of a batch, rows times longest row
     unit_length: bool  # scale embeddings to length 1
     precision: str  # `fp32`, `bf16` (of the weights too) or `fp16` (of products alone)
+    prompt: str = ""  # before each text
 
     def encode(self, texts: Sequence[str] | Texts, on_progress: Progress | None = None) -> Vectors:
         """One embedding per text; see `Encoder.encode`."""
@@ -100,7 +108,7 @@ class TransformerEncoder(Encoder):
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text, truncated; a text without tokens is one padding token."""
         ids: list[list[int]] = self.tokenizer(
-            [text[: CHARACTERS * self.max_length] for text in texts],
+            [(self.prompt + text)[: CHARACTERS * self.max_length] for text in texts],
             truncation=True,
             max_length=self.max_length,
             return_attention_mask=False,
@@ -172,16 +180,28 @@ def fingerprint(folder: Path, plan: EmbedPlan) -> str:
     """Fingerprint of a model folder's embeddings under a plan, from its files."""
     # precision, device and batching are part of it because they change an embedding's last bits
     hardware = resolve(plan, batch_tokens=plan.batch_tokens)
+    pooling = _pooling(folder, plan)
     identity = {
         "kind": "transformer 1",
         "files": file_digests(transformer_folder(folder)),
-        "pooling": plan.pooling,
+        "pooling": pooling.mode,
         "unit_length": plan.unit_length,
+        **({"max_tokens": pooling.max_tokens} if pooling.max_tokens else {}),
+        **({"prompt": pooling.prompt} if pooling.prompt else {}),
         **hardware._asdict(),
     }
     if (hardware.kind, hardware.precision) == ("cuda", "fp32"):
         identity["products"] = "tf32"  # earlier versions multiplied float32 there
     return digest(identity)
+
+
+def _pooling(folder: Path, plan: EmbedPlan) -> Pooling:
+    """How a plan makes an embedding of a folder's transformer."""
+    if plan.pooling:
+        return Pooling(plan.pooling)
+    stated = read_pooling(folder, "", EMBEDDER)
+    # it states 256 tokens and was trained with 512 positions, which our windows use
+    return replace(stated, max_tokens=0) if plan.embedder in (AUTO, MINILM) else stated
 
 
 def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEncoder:
@@ -193,6 +213,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
     except ImportError as e:
         raise MissingDependencyError("A transformer as `embed.embedder`", "models") from e
     path = transformer_folder(folder)
+    pooling = _pooling(folder, plan)
     dtype = torch.bfloat16 if hardware.precision == "bf16" else torch.float32
     what = f"`embed.embedder`: the model in {folder}"
     with loading(what):
@@ -200,7 +221,8 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         options = {"use_safetensors": True, "dtype": dtype, **LOCAL}
         model, info = AutoModel.from_pretrained(str(path), output_loading_info=True, **options)
     missing = info["missing_keys"]
-    if model.config.is_encoder_decoder:
+    # an encoder that is saved alone, as of sentence-t5, is opened with a decoder too
+    if model.config.is_encoder_decoder or {"encoder", "decoder"} <= {*model._modules}:
         missing = [n.removeprefix("encoder.") for n in missing if n.startswith("encoder.")]
         model = model.get_encoder()
     # transformers fills missing weights with random numbers, others in each process
@@ -214,17 +236,30 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
                 model(input_ids=torch.zeros((2, 2), dtype=torch.long), attention_mask=None)
         except RuntimeError:
             model = model.float()
+    small, large = (tokenizer(letter)["input_ids"] for letter in "aA")
+    if pooling.lower_case and small != large:
+        raise _unlike(what, "makes texts lower case before its tokenizer reads them")
+    if pooling.mode == "cls" and not plan.pooling and small[:1] != [tokenizer.cls_token_id]:
+        raise _unlike(what, "pools by the first token, which is not one for the whole text")
+    stated = pooling.max_tokens or tokenizer.model_max_length
     return TransformerEncoder(
         name=name,
         dim=int(model.config.hidden_size),
         fingerprint=fingerprint(folder, plan),
         model=model.to(hardware.device),
         tokenizer=tokenizer,
-        pooling=plan.pooling,
-        max_length=int(min(position_limit(model), tokenizer.model_max_length, MAX_TOKENS)),
+        pooling=pooling.mode,
+        max_length=int(min(position_limit(model), stated, MAX_TOKENS)),
         batch_tokens=hardware.batch_tokens,
         unit_length=plan.unit_length,
         precision=hardware.precision,
+        prompt=pooling.prompt,
+    )
+
+
+def _unlike(what: str, why: str) -> ModelError:
+    return ModelError(
+        f"{what} {why}. Set `embed.pooling=mean` for the transformer alone, or name another model."
     )
 
 
