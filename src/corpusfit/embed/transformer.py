@@ -41,6 +41,10 @@ LOCAL = {"local_files_only": True, "trust_remote_code": False}
 # tokenised.
 CHARACTERS = 64
 
+_FEW = 3  # tokens
+# of the largest number of an embedding; in half precision it may differ by some hundredths
+_ROUNDING = {"fp32": 1e-3, "bf16": 0.05, "fp16": 0.05}
+
 Ids: TypeAlias = Sequence[Sequence[int] | NDArray[np.int32]]
 """Token ids of n texts."""
 
@@ -64,6 +68,7 @@ class TransformerEncoder(Encoder):
     unit_length: bool  # scale embeddings to length 1
     precision: str  # `fp32`, `bf16` (of the weights too) or `fp16` (of products alone)
     prompt: str = ""  # before each text
+    pads: bool = True  # whether texts of several lengths go through the model together
 
     def encode(self, texts: Sequence[str] | Texts, on_progress: Progress | None = None) -> Vectors:
         """One embedding per text; see `Encoder.encode`."""
@@ -85,7 +90,7 @@ class TransformerEncoder(Encoder):
         kind = self.model.device.type
         try:
             with torch.inference_mode(), fast_products(kind, self.precision):
-                for batch in token_batches(lengths, self.batch_tokens):
+                for batch in token_batches(lengths, self.batch_tokens, pads=self.pads):
                     # stays on the device, as waiting for it would leave a GPU idle
                     vectors = self.pooled([ids[i] for i in batch], lengths[batch])
                     encoded.append((batch, vectors.float()))
@@ -164,14 +169,22 @@ def _too_large(batch_tokens: int, kind: str) -> ModelError:
     )
 
 
-def token_batches(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[np.int64]]:
-    """Batches of texts of similar length, the longest first, ties in the given order."""
+def token_batches(
+    lengths: NDArray[np.int64], budget: int, *, pads: bool = True
+) -> Iterator[NDArray[np.int64]]:
+    """Batches of texts of similar length, the longest first, ties in the given order.
+
+    Unless they are padded (`pads`), the texts of a batch have the same length.
+    """
     # The cost of a batch is its rows times its longest row, so sorting by length wastes little. A
     # budget in tokens keeps activations inside the processor's cache (on CPU) and memory constant.
     order = np.argsort(-lengths, kind="stable")
     at = 0
     while at < len(order):
-        rows = max(1, budget // max(1, int(lengths[order[at]])))
+        longest = int(lengths[order[at]])
+        rows = max(1, budget // max(1, longest))
+        if not pads:
+            rows = min(rows, int((lengths == longest).sum()))
         yield order[at : at + rows]
         at += rows
 
@@ -221,8 +234,9 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         options = {"use_safetensors": True, "dtype": dtype, **LOCAL}
         model, info = AutoModel.from_pretrained(str(path), output_loading_info=True, **options)
     missing = info["missing_keys"]
-    # an encoder that is saved alone, as of sentence-t5, is opened with a decoder too
-    if model.config.is_encoder_decoder or {"encoder", "decoder"} <= {*model._modules}:
+    # an encoder that is saved alone, such as a T5EncoderModel, is opened with a decoder too
+    saved_as = model.config.architectures or [""]
+    if model.config.is_encoder_decoder or saved_as[0].endswith("EncoderModel"):
         missing = [n.removeprefix("encoder.") for n in missing if n.startswith("encoder.")]
         model = model.get_encoder()
     # transformers fills missing weights with random numbers, others in each process
@@ -242,7 +256,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
     if pooling.mode == "cls" and not plan.pooling and small[:1] != [tokenizer.cls_token_id]:
         raise _unlike(what, "pools by the first token, which is not one for the whole text")
     stated = pooling.max_tokens or tokenizer.model_max_length
-    return TransformerEncoder(
+    encoder = TransformerEncoder(
         name=name,
         dim=int(model.config.hidden_size),
         fingerprint=fingerprint(folder, plan),
@@ -255,6 +269,21 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         precision=hardware.precision,
         prompt=pooling.prompt,
     )
+    return replace(encoder, pads=_padding_is_unseen(encoder))
+
+
+def _padding_is_unseen(encoder: TransformerEncoder) -> bool:
+    """Whether a text has the same embedding beside a longer one.
+
+    Not so where padding takes part: FNet's Fourier transform, ConvBERT's convolutions,
+    Nystromformer's landmarks, MobileBERT's trigrams.
+    """
+    longer = encoder.tokens(["a b c d e f g h i j k l"])
+    short = [longer[0][:_FEW]]
+    alone = encoder.encode_ids(short)[0]
+    beside = encoder.encode_ids([*longer, *short])[1]
+    most = _ROUNDING[encoder.precision] * float(np.abs(alone).max())
+    return float(np.abs(beside - alone).max()) <= most
 
 
 def _unlike(what: str, why: str) -> ModelError:

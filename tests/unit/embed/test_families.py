@@ -34,6 +34,21 @@ FAMILIES = {
     "Deberta": (SIZES | DEBERTA, 66),
     "DebertaV2": (SIZES | DEBERTA | {"position_buckets": 16, "norm_rel_ebd": "layer_norm"}, 66),
     "Longformer": (SIZES | ROBERTA | {"attention_window": [8, 8]}, 64),
+    # of these, a text's states depend on what it is padded with
+    "FNet": (SIZES, 66),
+    "ConvBert": (SIZES | {"embedding_size": 16}, 66),
+    "Nystromformer": (SIZES | {"segment_means_seq_length": 8, "num_landmarks": 8}, 66),
+    "Funnel": (
+        {
+            "d_model": 32,
+            "n_head": 2,
+            "d_head": 16,
+            "d_inner": 48,
+            "block_sizes": [1],
+            "architectures": ["FunnelModel"],
+        },
+        512,
+    ),
     "T5": ({"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}, 512),
 }
 """Configuration of a tiny model, and the most tokens of a text."""
