@@ -37,7 +37,7 @@ FAMILIES = {
     # of these, a text's states depend on what it is padded with
     "FNet": (SIZES, 66),
     "ConvBert": (SIZES | {"embedding_size": 16}, 66),
-    "Nystromformer": (SIZES | {"segment_means_seq_length": 8, "num_landmarks": 8}, 66),
+    "Nystromformer": (SIZES, 66),
     "Funnel": (
         {
             "d_model": 32,
