@@ -52,6 +52,7 @@ FEW = {**SIZES, "embedding_size": 16}
 UNTIED = {**SIZES, "tie_word_embeddings": False}
 DEBERTA = {**SIZES, "relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
 XLM = {"emb_dim": 32, "n_layers": 2, "n_heads": 4, "max_position_embeddings": 66, "pad_index": 0}
+XLM |= {"pad_token_id": 0}
 DISTIL = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "max_position_embeddings": 66}
 LUKE = {"entity_vocab_size": 20, "entity_emb_size": 16}
 MASKED = {
