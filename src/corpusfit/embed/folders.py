@@ -376,7 +376,8 @@ def read_pooling(folder: Path, mode: str, setting: ModelSetting) -> Pooling:
     transformer = folder / modules[0][1] if modules else folder
     # earlier versions named it by the architecture, such as sentence_roberta_config.json
     readers = [transformer / _READER, *sorted(transformer.glob("sentence_*_config.json"))]
-    read = next(filter(None, (read_json(path, {}, setting) for path in readers)), {})
+    found = (read_json(path, dict[str, Any](), setting) for path in readers)
+    read = next(filter(None, found), dict[str, Any]())
     whole = read_json(folder / _STATED, {}, setting)
     kept = {name: whole[name] for name in _KEPT if whole.get(name)}
     prompt = kept.get("prompts", {}).get(kept.get("default_prompt_name"), "")

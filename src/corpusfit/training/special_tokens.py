@@ -87,7 +87,7 @@ def special_tokens_of_columns(tokenizer: Any) -> SpecialTokens:
 
 def largest_id(tokenizer: Any) -> int:
     """The largest token id of a transformers tokenizer, which may have fewer tokens than that."""
-    return max(tokenizer.get_vocab().values())
+    return int(max(tokenizer.get_vocab().values()))
 
 
 def backend_tokenizer(tokenizer: Any, name: str) -> Any:
