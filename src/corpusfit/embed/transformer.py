@@ -243,13 +243,13 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
     _require_weights(missing_weights(model, missing)[1], model, what)
     model.config.use_cache = False
     model = model.eval()
-    if hardware.precision == "bf16":
-        # code that mixes types cannot compute in that of the weights
+    with loading(what), torch.inference_mode():
+        tried = {"input_ids": torch.zeros((2, 2), dtype=torch.long), "attention_mask": None}
         try:
-            with torch.inference_mode():
-                model(input_ids=torch.zeros((2, 2), dtype=torch.long), attention_mask=None)
-        except RuntimeError:
+            states = model(**tried).last_hidden_state
+        except RuntimeError:  # code that mixes types cannot compute in that of the weights
             model = model.float()
+            states = model(**tried).last_hidden_state
     small, large = (tokenizer(letter)["input_ids"] for letter in "aA")
     if pooling.lower_case and small != large:
         raise _unlike(what, "makes texts lower case before its tokenizer reads them")
@@ -258,7 +258,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
     stated = pooling.max_tokens or tokenizer.model_max_length
     encoder = TransformerEncoder(
         name=name,
-        dim=int(model.config.hidden_size),
+        dim=int(states.shape[-1]),  # that of Reformer is not its configuration's
         fingerprint=fingerprint(folder, plan),
         model=model.to(hardware.device),
         tokenizer=tokenizer,

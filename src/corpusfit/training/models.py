@@ -170,6 +170,9 @@ def checked_model(
 ) -> LoadedModel:
     """Check a model against its objective, and collect what training needs."""
     kind = load(objective)
+    table = getattr(model, "get_input_embeddings", lambda: None)()
+    if getattr(table, "weight", None) is None:
+        raise _unfit(name, objective, "it has no table of embeddings by token", kind.instead)
     special = kind.special_tokens(model, tokenizer, name)
     if unfit := kind.unfit(model, special):
         raise _unfit(name, objective, *unfit)

@@ -17,6 +17,17 @@ SIZES = {
     "max_position_embeddings": 66,
     "initializer_range": 0.3,
 }
+REFORMER = {  # its states are twice as wide
+    "is_decoder": False,
+    "hidden_size": 32,
+    "attention_head_size": 8,
+    "num_attention_heads": 4,
+    "feed_forward_size": 48,
+    "attn_layers": ["local", "local"],
+    "axial_pos_embds": False,
+    "max_position_embeddings": 64,
+    "initializer_range": 0.3,
+}
 ROBERTA = {"pad_token_id": 1}
 DEBERTA = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
 DISTILBERT = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "initializer_range": 0.3}
@@ -49,6 +60,7 @@ FAMILIES = {
         },
         512,
     ),
+    "Reformer": (REFORMER, 64),
     "T5": ({"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}, 512),
 }
 """Configuration of a tiny model, and the most tokens of a text."""
