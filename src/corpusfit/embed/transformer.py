@@ -244,7 +244,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
     model.config.use_cache = False
     model = model.eval()
     with loading(what), torch.inference_mode():
-        tried = {"input_ids": torch.zeros((2, 2), dtype=torch.long), "attention_mask": None}
+        tried = {"input_ids": torch.zeros((2, 8), dtype=torch.long), "attention_mask": None}
         try:
             states = model(**tried).last_hidden_state
         except RuntimeError:  # code that mixes types cannot compute in that of the weights
@@ -269,7 +269,8 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         precision=hardware.precision,
         prompt=pooling.prompt,
     )
-    return replace(encoder, pads=_padding_is_unseen(encoder))
+    with loading(what):
+        return replace(encoder, pads=_padding_is_unseen(encoder))
 
 
 def _padding_is_unseen(encoder: TransformerEncoder) -> bool:
