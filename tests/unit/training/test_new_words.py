@@ -193,9 +193,22 @@ def llama(_):
     return tf.LlamaTokenizer(vocab=with_a_hole(words), merges=merges, mask_token="<mask>")
 
 
-def unigram(_):
-    words = ["<s>", "<pad>", "</s>", "<unk>", "▁", *LETTERS, "▁the", "<mask>"]
-    return tf.XLMRobertaTokenizer(vocab=[(word, -1.0 - (len(word) < 3)) for word in words])
+def unigram(kind, *special):
+    def made(_):
+        words = [*special, "▁", *LETTERS, "▁the"]
+        return kind(vocab=[(word, -1.0 - (len(word) < 3)) for word in words])
+
+    return made
+
+
+def deberta(_):
+    words = with_a_hole(["[CLS]", "[PAD]", "[SEP]", "[UNK]", *BYTES])
+    return tf.DebertaTokenizer(vocab={**words, "[MASK]": 400}, merges=MERGES)
+
+
+def word_pieces_of(kind, *special):
+    numbers = {word: 200 + 2 * i for i, word in enumerate(special)}
+    return lambda _: kind(vocab={**with_a_hole(PIECES), **numbers})
 
 
 def added_first(_):
@@ -215,7 +228,17 @@ FAMILIES = {
         vocab=with_a_hole(["<|endoftext|>", "<mask>", *BYTES]), merges=MERGES, mask_token="<mask>"
     ),
     "Llama": llama,
-    "XLM-R": unigram,
+    "DeBERTa": deberta,
+    "XLM-R": unigram(tf.XLMRobertaTokenizer, "<s>", "<pad>", "</s>", "<unk>", "<mask>"),
+    "ALBERT": unigram(tf.AlbertTokenizer, "<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
+    "DeBERTa v2": unigram(tf.DebertaV2Tokenizer, "[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"),
+    "XLNet": unigram(
+        tf.XLNetTokenizer, "<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"
+    ),
+    "MPNet": word_pieces_of(tf.MPNetTokenizer, "<s>", "</s>", "<pad>", "<mask>"),
+    "Funnel": word_pieces_of(
+        tf.FunnelTokenizer, "<s>", "</s>", "<pad>", "<mask>", "<unk>", "<cls>"
+    ),
     "unused ids": added_first,
 }
 
