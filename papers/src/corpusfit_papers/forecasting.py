@@ -378,7 +378,7 @@ class _Losses:
         self.length = min(length, position_limit(model))
         self._tokenizer, self._fill, self._seed = tokenizer, padding(tokenizer), seed
         self._special = list(tokenizer.all_special_ids)
-        self._ordinary = np.setdiff1d(np.arange(len(tokenizer)), self._special)
+        self._ordinary = np.setdiff1d(list(tokenizer.get_vocab().values()), self._special)
 
     def mean(self, texts: Sequence[str]) -> float:
         """Mean loss per predicted token in nats on random sequences of some texts."""

@@ -201,7 +201,7 @@ def retrieval(
     *,
     model: str | PathLike[str] | Sequence[str],
     pairs: str | PathLike[str] | Sequence[str],
-    pooling: str = "mean",
+    pooling: str = "",
     seed: int = 0,
 ) -> Retrieval:
     """Measure bitext retrieval by cosine, in both directions; trains nothing.
@@ -216,7 +216,8 @@ def retrieval(
             each is compared with the first.
         pairs: parallel corpora: `NAME` for files `NAME.de` and `NAME.en`, `FILE,FILE`, a `.tsv`
             file of two columns, or `pair:…` as for `corpus` of `select`.
-        pooling: how a model's outputs become one vector: `mean` or `cls`.
+        pooling: how a model's outputs become one vector: `mean` or `cls`; by default as
+            sentence-transformers reads the model's folder, else the mean.
         seed: of the bootstrap.
 
     Returns:

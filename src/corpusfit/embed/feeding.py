@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ class Encode(Job[Tokens | None, Any]):
 class FedEncoder(TransformerEncoder):
     """A transformer that tokenises here; its model is in the process of the piece's device."""
 
-    job: Encode
+    job: Encode = field(kw_only=True)
 
     def encode_ids(self, ids: Ids, on_progress: Progress | None = None) -> Vectors:
         """One embedding per list of token ids; see `TransformerEncoder.encode_ids`."""

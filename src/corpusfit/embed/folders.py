@@ -327,6 +327,7 @@ POOLING = "1_Pooling"
 _MODULES = ("Transformer", "Pooling", "Normalize")
 _LEGACY = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
 _MODE, _LENGTH = "pooling_mode", "max_seq_length"
+_READER = "sentence_bert_config.json"
 
 
 _STATED = "config_sentence_transformers.json"
@@ -340,20 +341,23 @@ class Pooling:
     mode: str = "mean"  # or `cls`
     unit_length: bool = False
     max_tokens: int = 0  # most tokens of a text that sentence-transformers reads; 0 if not stated
+    prompt: str = ""  # what sentence-transformers puts before each text
+    lower_case: bool = False  # whether it makes texts lower case, whatever the tokenizer does
     # prompts and similarity, which training does not use
     stated: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 def read_pooling(folder: Path, mode: str, setting: ModelSetting) -> Pooling:
     """The pooling of a model folder; the default is the mean."""
-    paths = {kind.rpartition(".")[2]: path for kind, path in modules_of(folder, setting)}
+    modules = modules_of(folder, setting)
+    paths = {kind.rpartition(".")[2]: path for kind, path in modules}
     others = [kind for kind in paths if kind not in _MODULES]
     if others:
         raise ModelError(
             f"{setting.name} must name a transformer with a pooling alone; {folder} also has a "
             f"{others[0]}. Name another model."
         )
-    stated = ["mean"]
+    stated, config = ["mean"], dict[str, Any]()
     if "Pooling" in paths:
         # the current configuration format names one mode, the legacy one has a flag for each
         config = read_json(folder / paths["Pooling"] / "config.json", {}, setting)
@@ -369,10 +373,24 @@ def read_pooling(folder: Path, mode: str, setting: ModelSetting) -> Pooling:
             f"{setting.name}: {folder} must pool by mean or cls; got "
             f"{' and '.join(stated) or 'no pooling'}. Name another model."
         )
-    read = read_json(folder / "sentence_bert_config.json", {}, setting)
+    transformer = folder / modules[0][1] if modules else folder
+    # earlier versions named it by the architecture, such as sentence_roberta_config.json
+    readers = [transformer / _READER, *sorted(transformer.glob("sentence_*_config.json"))]
+    found = (read_json(path, dict[str, Any](), setting) for path in readers)
+    read = next(filter(None, found), dict[str, Any]())
     whole = read_json(folder / _STATED, {}, setting)
     kept = {name: whole[name] for name in _KEPT if whole.get(name)}
-    return Pooling(mode or stated[0], "Normalize" in paths, int(read.get(_LENGTH) or 0), kept)
+    prompt = kept.get("prompts", {}).get(kept.get("default_prompt_name"), "")
+    if prompt and not mode and config.get("include_prompt") is False:
+        raise ModelError(f"{setting.name}: {folder} pools without its prompt. Name another model.")
+    return Pooling(
+        mode or stated[0],
+        "Normalize" in paths,
+        int(read.get(_LENGTH) or 0),
+        prompt,
+        read.get("do_lower_case") is True,
+        kept,
+    )
 
 
 def write_pooling(folder: Path, pooling: Pooling, dim: int) -> None:
@@ -390,7 +408,7 @@ def write_pooling(folder: Path, pooling: Pooling, dim: int) -> None:
         "modules.json": modules,
     }
     if pooling.max_tokens:
-        files["sentence_bert_config.json"] = {_LENGTH: pooling.max_tokens, "do_lower_case": False}
+        files[_READER] = {_LENGTH: pooling.max_tokens, "do_lower_case": False}
     if pooling.stated:
         files[_STATED] = dict(pooling.stated)
     for name, value in files.items():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -13,10 +14,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import MissingDependencyError, ModelError, raise_machine_fault
-from corpusfit.core.plan import EmbedPlan
+from corpusfit.core.plan import AUTO, EmbedPlan
 from corpusfit.core.types import Texts, Vectors
 from corpusfit.embed.contract import Encoder, Progress, digest
-from corpusfit.embed.folders import file_digests, transformer_folder
+from corpusfit.embed.folders import (
+    EMBEDDER,
+    MINILM,
+    Pooling,
+    file_digests,
+    read_pooling,
+    transformer_folder,
+)
 from corpusfit.embed.hardware import fast_products, resolve
 from corpusfit.kernels.word_form import word_form
 
@@ -33,6 +41,10 @@ LOCAL = {"local_files_only": True, "trust_remote_code": False}
 # Characters per token: no tokenizer averages more, so a text is cut to that many before it is
 # tokenised.
 CHARACTERS = 64
+
+_FEW = 3  # tokens
+# of the largest number of an embedding; in half precision it may differ by some hundredths
+_ROUNDING = {"fp32": 1e-3, "bf16": 0.05, "fp16": 0.05}
 
 Ids: TypeAlias = Sequence[Sequence[int] | NDArray[np.int32]]
 """Token ids of n texts."""
@@ -56,6 +68,8 @@ class TransformerEncoder(Encoder):
     batch_tokens: int  # most tokens of a batch, rows times longest row
     unit_length: bool  # scale embeddings to length 1
     precision: str  # `fp32`, `bf16` (of the weights too) or `fp16` (of products alone)
+    prompt: str = ""  # before each text
+    pads: bool = True  # whether texts of several lengths go through the model together
 
     def encode(self, texts: Sequence[str] | Texts, on_progress: Progress | None = None) -> Vectors:
         """One embedding per text; see `Encoder.encode`."""
@@ -78,7 +92,7 @@ class TransformerEncoder(Encoder):
         kind = self.model.device.type
         try:
             with torch.inference_mode(), fast_products(kind, self.precision):
-                for batch in token_batches(lengths, self.batch_tokens):
+                for batch in token_batches(lengths, self.batch_tokens, pads=self.pads):
                     # stays on the device, as waiting for it would leave a GPU idle
                     vectors = self.pooled([ids[i] for i in batch], lengths[batch])
                     encoded.append((batch, vectors.float()))
@@ -101,7 +115,7 @@ class TransformerEncoder(Encoder):
     def tokens(self, texts: Sequence[str]) -> list[list[int]]:
         """Token ids of each text, truncated; a text without tokens is one padding token."""
         ids: list[list[int]] = self.tokenizer(
-            [text[: CHARACTERS * self.max_length] for text in texts],
+            [(self.prompt + text)[: CHARACTERS * self.max_length] for text in texts],
             truncation=True,
             max_length=self.max_length,
             return_attention_mask=False,
@@ -157,14 +171,22 @@ def _too_large(batch_tokens: int, kind: str) -> ModelError:
     )
 
 
-def token_batches(lengths: NDArray[np.int64], budget: int) -> Iterator[NDArray[np.int64]]:
-    """Batches of texts of similar length, the longest first, ties in the given order."""
+def token_batches(
+    lengths: NDArray[np.int64], budget: int, *, pads: bool = True
+) -> Iterator[NDArray[np.int64]]:
+    """Batches of texts of similar length, the longest first, ties in the given order.
+
+    Unless they are padded (`pads`), the texts of a batch have the same length.
+    """
     # The cost of a batch is its rows times its longest row, so sorting by length wastes little. A
     # budget in tokens keeps activations inside the processor's cache (on CPU) and memory constant.
     order = np.argsort(-lengths, kind="stable")
     at = 0
     while at < len(order):
-        rows = max(1, budget // max(1, int(lengths[order[at]])))
+        longest = int(lengths[order[at]])
+        rows = max(1, budget // max(1, longest))
+        if not pads:
+            rows = min(rows, int((lengths == longest).sum()))
         yield order[at : at + rows]
         at += rows
 
@@ -173,16 +195,28 @@ def fingerprint(folder: Path, plan: EmbedPlan) -> str:
     """Fingerprint of a model folder's embeddings under a plan, from its files."""
     # precision, device and batching are part of it because they change an embedding's last bits
     hardware = resolve(plan, batch_tokens=plan.batch_tokens)
+    pooling = _pooling(folder, plan)
     identity = {
         "kind": "transformer 2",  # 1: of texts as they are written
         "files": file_digests(transformer_folder(folder)),
-        "pooling": plan.pooling,
+        "pooling": pooling.mode,
         "unit_length": plan.unit_length,
+        **({"max_tokens": pooling.max_tokens} if pooling.max_tokens else {}),
+        **({"prompt": pooling.prompt} if pooling.prompt else {}),
         **hardware._asdict(),
     }
     if (hardware.kind, hardware.precision) == ("cuda", "fp32"):
         identity["products"] = "tf32"  # earlier versions multiplied float32 there
     return digest(identity)
+
+
+def _pooling(folder: Path, plan: EmbedPlan) -> Pooling:
+    """How a plan makes an embedding of a folder's transformer."""
+    if plan.pooling:
+        return Pooling(plan.pooling)
+    stated = read_pooling(folder, "", EMBEDDER)
+    # it states 256 tokens and was trained with 512 positions, which our windows use
+    return replace(stated, max_tokens=0) if plan.embedder in (AUTO, MINILM) else stated
 
 
 def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEncoder:
@@ -194,6 +228,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
     except ImportError as e:
         raise MissingDependencyError("A transformer as `embed.embedder`", "models") from e
     path = transformer_folder(folder)
+    pooling = _pooling(folder, plan)
     dtype = torch.bfloat16 if hardware.precision == "bf16" else torch.float32
     what = f"`embed.embedder`: the model in {folder}"
     with loading(what):
@@ -201,31 +236,62 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         options = {"use_safetensors": True, "dtype": dtype, **LOCAL}
         model, info = AutoModel.from_pretrained(str(path), output_loading_info=True, **options)
     missing = info["missing_keys"]
-    if model.config.is_encoder_decoder:
+    # an encoder that is saved alone, such as a T5EncoderModel, is opened with a decoder too
+    saved_as = model.config.architectures or [""]
+    if model.config.is_encoder_decoder or saved_as[0].endswith("EncoderModel"):
         missing = [n.removeprefix("encoder.") for n in missing if n.startswith("encoder.")]
         model = model.get_encoder()
     # transformers fills missing weights with random numbers, others in each process
     _require_weights(missing_weights(model, missing)[1], model, what)
     model.config.use_cache = False
     model = model.eval()
-    if hardware.precision == "bf16":
-        # code that mixes types cannot compute in that of the weights
+    with loading(what), torch.inference_mode():
+        tried = {"input_ids": torch.zeros((2, 8), dtype=torch.long), "attention_mask": None}
         try:
-            with torch.inference_mode():
-                model(input_ids=torch.zeros((2, 2), dtype=torch.long), attention_mask=None)
-        except RuntimeError:
+            states = model(**tried).last_hidden_state
+        except RuntimeError:  # code that mixes types cannot compute in that of the weights
             model = model.float()
-    return TransformerEncoder(
+            states = model(**tried).last_hidden_state
+    small, large = (tokenizer(letter)["input_ids"] for letter in "aA")
+    if pooling.lower_case and small != large:
+        raise _unlike(what, "makes texts lower case before its tokenizer reads them")
+    if pooling.mode == "cls" and not plan.pooling and small[:1] != [tokenizer.cls_token_id]:
+        raise _unlike(what, "pools by the first token, which is not one for the whole text")
+    stated = pooling.max_tokens or tokenizer.model_max_length
+    encoder = TransformerEncoder(
         name=name,
-        dim=int(model.config.hidden_size),
+        dim=int(states.shape[-1]),  # that of Reformer is not its configuration's
         fingerprint=fingerprint(folder, plan),
         model=model.to(hardware.device),
         tokenizer=tokenizer,
-        pooling=plan.pooling,
-        max_length=int(min(position_limit(model), tokenizer.model_max_length, MAX_TOKENS)),
+        pooling=pooling.mode,
+        max_length=int(min(position_limit(model), stated, MAX_TOKENS)),
         batch_tokens=hardware.batch_tokens,
         unit_length=plan.unit_length,
         precision=hardware.precision,
+        prompt=pooling.prompt,
+    )
+    with loading(what):
+        return replace(encoder, pads=_padding_is_unseen(encoder))
+
+
+def _padding_is_unseen(encoder: TransformerEncoder) -> bool:
+    """Whether a text has the same embedding beside a longer one.
+
+    Not so where padding takes part: FNet's Fourier transform, ConvBERT's convolutions,
+    Nystromformer's landmarks, MobileBERT's trigrams.
+    """
+    longer = encoder.tokens(["a b c d e f g h i j k l"])
+    short = [longer[0][:_FEW]]
+    alone = encoder.encode_ids(short)[0]
+    beside = encoder.encode_ids([*longer, *short])[1]
+    most = _ROUNDING[encoder.precision] * float(np.abs(alone).max())
+    return float(np.abs(beside - alone).max()) <= most
+
+
+def _unlike(what: str, why: str) -> ModelError:
+    return ModelError(
+        f"{what} {why}. Set `embed.pooling=mean` for the transformer alone, or name another model."
     )
 
 
@@ -242,6 +308,18 @@ def load_tokenizer(folder: Path, what: str) -> Any:
             "Name a folder with the model and its tokenizer."
         )
     return tokenizer
+
+
+def save_tokenizer(tokenizer: Any, folder: Path) -> None:
+    """Write a tokenizer that versions 4 and 5 of transformers open, on any machine."""
+    tokenizer.save_pretrained(folder)
+    path = folder / "tokenizer_config.json"
+    fields = json.loads(path.read_text("utf-8"))
+    for how_it_was_opened in ("local_files_only", "is_local"):
+        fields.pop(how_it_was_opened, None)
+    if fields.get("tokenizer_class") == "TokenizersBackend":
+        fields["tokenizer_class"] = "PreTrainedTokenizerFast"  # version 4's name for it
+    path.write_bytes(json.dumps(fields, indent=2, sort_keys=True).encode())
 
 
 def position_limit(model: Any) -> int:

@@ -224,7 +224,7 @@ def _word_states(
 
     width = int(encoder.dim)
     states: list[Vectors] = [np.empty((0, width), np.float32)] * len(encoded)
-    for batch in token_batches(encoded.lengths, encoder.batch_tokens):
+    for batch in token_batches(encoded.lengths, encoder.batch_tokens, pads=encoder.pads):
         rows = [torch.from_numpy(encoded.ids[i].astype(np.int64)) for i in batch]
         tokens = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
         real = torch.from_numpy(encoded.lengths[batch])[:, None]

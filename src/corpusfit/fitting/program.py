@@ -241,9 +241,9 @@ def require_model(out: Path, base: Path, log: Path) -> None:
     setting = ModelSetting(TRAIN_WITH, "a program that writes a model", "", "train")
     transformer_folder(out, setting)
     if not any(path for pattern in _TOKENIZERS for path in out.glob(pattern)):
-        from corpusfit.embed.transformer import load_tokenizer
+        from corpusfit.embed.transformer import load_tokenizer, save_tokenizer
 
-        load_tokenizer(base, TRAIN_WITH).save_pretrained(out)
+        save_tokenizer(load_tokenizer(base, TRAIN_WITH), out)
 
 
 @dataclass(frozen=True)

@@ -61,6 +61,7 @@ from corpusfit.training.models import (
     find_new_words,
     open_model,
     recomputable,
+    token_tables,
 )
 from corpusfit.training.objectives import objective
 from corpusfit.training.phases import ROLES, PhaseRunner, Ready, model_bytes
@@ -302,6 +303,8 @@ def open_base(
     text_length(length, objective(plan.objective, opened.special, length))
     if plan.adapter.kind:
         require_adaptable(opened.model, plan.adapter)
+    if plan.model.add_tokens:
+        token_tables(opened.model, opened.name)
     if plan.train.checkpointing == "on" and not recomputable(opened.model):
         cure = f"{type(opened.model).__name__} has no layers that can be computed again."
         raise bad_setting("`train.checkpointing`", "auto or off for this model", "on", cure)

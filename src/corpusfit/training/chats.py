@@ -144,7 +144,7 @@ class ChatEncoder:
             return self._text(text, fields, field)
         loss_on, most = self.chats.loss_on, self.chats.length
         messages, at = counted_messages(parts, loss_on)
-        tools = _plain(_parsed(fields.get(TOOLS))) or None
+        tools = _parsed(_plain(fields.get(TOOLS))) or None
         render = partial(self._render, tools=tools)
         text = render(messages)
         ids, spans = self._ids(text)

@@ -39,6 +39,7 @@ from corpusfit.embed.transformer import (
     missing_weights,
     position_limit,
     quiet,
+    save_tokenizer,
 )
 from corpusfit.training.objectives import load
 from corpusfit.training.plan import ModelPlan
@@ -169,6 +170,9 @@ def checked_model(
 ) -> LoadedModel:
     """Check a model against its objective, and collect what training needs."""
     kind = load(objective)
+    table = getattr(model, "get_input_embeddings", lambda: None)()
+    if getattr(table, "weight", None) is None:
+        raise _unfit(name, objective, "it has no table of embeddings by token", kind.instead)
     special = kind.special_tokens(model, tokenizer, name)
     if unfit := kind.unfit(model, special):
         raise _unfit(name, objective, *unfit)
@@ -311,12 +315,7 @@ def save_model(
         aside.mkdir(parents=True)
         with quiet():
             model.save_pretrained(aside, state_dict=weights)
-            tokenizer.save_pretrained(aside)
-        config = aside / "tokenizer_config.json"
-        fields = json.loads(config.read_text("utf-8"))
-        if fields.get("tokenizer_class") == "TokenizersBackend":  # version 4's name for it
-            fields["tokenizer_class"] = "PreTrainedTokenizerFast"
-            config.write_bytes(json.dumps(fields, indent=2, sort_keys=True).encode())
+            save_tokenizer(tokenizer, aside)
         files = [path.relative_to(aside) for path in aside.rglob("*") if path.is_file()]
         for path in sorted(files, key=lambda p: (p.name == "config.json", p)):
             with open(aside / path, "rb") as whole, writing(folder / path) as f:
@@ -366,44 +365,91 @@ def find_new_words(texts: Iterable[str], opened: LoadedModel, max_words: int) ->
         trial = backend_tokenizer(opened.tokenizer, opened.name)
         vocabulary = trial.get_vocab(with_added_tokens=True).keys()
         new = [word for word in candidates if word not in vocabulary]
-        trial.add_tokens(_added(trial, new))
+        numbers = _add_tokens(trial, new)
         sentences = [f"{_BEFORE}{word} b" for word in new]
-        ids = zip(new, trial.encode_batch(sentences, add_special_tokens=False), strict=True)
-        whole_words = {word for word, coded in ids if trial.token_to_id(word) in coded.ids}
+        coded = trial.encode_batch(sentences, add_special_tokens=False)
+        read = zip(new, numbers, coded, strict=True)
+        whole_words = {word for word, number, encoding in read if number in encoding.ids}
         chosen = [word for word in candidates if word in whole_words]
     whole = sum(counts[word] * len(pieces[word]) for word in words)
     shorter = sum(saves[word] for word in chosen) / max(1, whole)
     return NewWords(tuple(chosen), tuple(pieces[w] for w in chosen), shorter)
 
 
-def _added(backend: Any, words: Sequence[str]) -> list[Any]:
-    """Words as tokens to add: whole words alone, with the space before them."""
-    from tokenizers import AddedToken
+def _add_tokens(backend: Any, words: Sequence[str]) -> range:
+    """Add words to a tokenizer, in place, as whole words with the space before them.
 
+    Returns:
+        Their ids, above the largest of the tokenizer.
+    """
+    from tokenizers import AddedToken, Tokenizer
+
+    numbers = backend.get_vocab(with_added_tokens=True)
+    first = max(numbers.values()) + 1
+    parts = json.loads(backend.to_str())
+    # The library counts on from the size of the model's vocabulary, where ids may be missing: all
+    # up to `first` get a token that no text has. A Unigram model has a list, without holes.
+    if isinstance(parts["model"]["vocab"], dict) and len(parts["model"]["vocab"]) < first:
+        unused = set(range(first)) - set(numbers.values())
+        parts["model"]["vocab"] = numbers | {f"[unused0{number}]": number for number in unused}
+        backend.model = Tokenizer.from_str(json.dumps(parts)).model
     options = {"single_word": True, "lstrip": True, "normalized": backend.normalizer is not None}
-    return [AddedToken(word, **options) for word in words]
+    backend.add_tokens([AddedToken(word, **options) for word in words])
+    return range(first, first + len(words))
 
 
 def add_words(opened: LoadedModel, new: NewWords, objective: str) -> LoadedModel:
     """Add words to the tokenizer and the model, in place, as tokens."""
-    # The embedding of a word, and its row and bias in the head, are the means of its pieces'.
+    # What the model has of a word, such as its embedding, and its row and bias in the head, are the
+    # means of its pieces'.
     # Reference: Gee et al. (2022), Fast Vocabulary Transfer, section 3.2 (the mean of the
     # pieces).
     import torch
 
     model, tokenizer = opened.model, opened.tokenizer
-    first = len(tokenizer)
-    tokenizer.add_tokens(_added(backend_tokenizer(tokenizer, opened.name), new.words))
-    if len(tokenizer) > model.get_input_embeddings().weight.shape[0]:
-        with quiet():
-            model.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    head = model.get_output_embeddings()
-    tables = {id(m.weight): m.weight for m in (model.get_input_embeddings(), head) if m is not None}
-    bias = getattr(head, "bias", None)
+    numbers = _add_tokens(tokenizer.backend_tokenizer, new.words)
+    grown: dict[int, Any] = {}  # by the old parameter, which several modules may share
     with torch.no_grad():
-        for table in [*tables.values(), *([] if bias is None else [bias])]:
-            for row, pieces in enumerate(new.pieces, first):
-                table[row] = table[list(pieces)].mean(dim=0)
+        for module, name, axis in token_tables(model, opened.name):
+            old = getattr(module, name)
+            if id(old) not in grown:
+                shape = list(old.shape)
+                shape[axis] = max(0, numbers.stop - shape[axis])
+                table = torch.cat([old, old.new_zeros(shape)], axis)
+                for number, pieces in zip(numbers, new.pieces, strict=True):
+                    of_pieces = old.index_select(axis, torch.tensor(pieces, device=old.device))
+                    table.select(axis, number).copy_(of_pieces.mean(axis))
+                grown[id(old)] = torch.nn.Parameter(table) if name in module._parameters else table
+            setattr(module, name, grown[id(old)])
+    model.config.vocab_size = max(model.config.vocab_size, numbers.stop)
     fingerprint = digest({"kind": "words 1", "model": opened.fingerprint, "words": new.words})
     extended = checked_model(model, tokenizer, objective, opened.name, fingerprint)
     return replace(extended, commit=opened.commit, dtype=opened.dtype)
+
+
+def token_tables(model: Any, name: str) -> list[tuple[Any, str, int]]:
+    """Where a model has numbers of each token: a module, its parameter or buffer, and the axis."""
+    # What is larger in a model of the same kind, without numbers, with one token more. So a model
+    # with new tokens is one that its library opens.
+    import torch
+
+    config = copy.deepcopy(model.config)
+    tables: list[tuple[Any, str, int]] = []
+    with suppress(Exception), quiet(), torch.device("meta"):  # models raise many kinds
+        config.vocab_size += 1
+        larger = type(model)(config)
+        tables = [
+            (module, part, axis)
+            for module, other in zip(model.modules(), larger.modules(), strict=True)
+            for part, tensor in (*module._parameters.items(), *module._buffers.items())
+            if tensor is not None
+            for axis, size in enumerate(getattr(other, part).shape)
+            if size != tensor.shape[axis]
+        ]
+    embeddings = model.get_input_embeddings()
+    if not any(module is embeddings for module, _, _ in tables):
+        raise ModelError(
+            f"`model.name`: {name} is a {type(model).__name__}, whose vocabulary cannot grow. "
+            "Leave out `model.add_tokens`, or name another model."
+        )
+    return tables

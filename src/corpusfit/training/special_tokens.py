@@ -72,16 +72,22 @@ def special_tokens_of(tokenizer: Any, name: str, rows: int) -> SpecialTokens:
 
 def special_tokens_of_columns(tokenizer: Any) -> SpecialTokens:
     """Those of a tokenizer, which may be a slow one, that ends the texts of columns itself."""
+    vocabulary = 1 + largest_id(tokenizer)
     return SpecialTokens(
         prefix=(),
         suffix=(),
         mask=None,
         pad=tokenizer.pad_token_id or 0,
         end=tokenizer.eos_token_id,
-        vocabulary=len(tokenizer),
-        ordinary=np.ones(len(tokenizer), np.bool_),
+        vocabulary=vocabulary,
+        ordinary=np.ones(vocabulary, np.bool_),
         begins=None,
     )
+
+
+def largest_id(tokenizer: Any) -> int:
+    """The largest token id of a transformers tokenizer, which may have fewer tokens than that."""
+    return int(max(tokenizer.get_vocab().values()))
 
 
 def backend_tokenizer(tokenizer: Any, name: str) -> Any:

@@ -40,6 +40,7 @@ from corpusfit.text.same_text import FORM, text_keys
 from corpusfit.training.chats import ChatEncoder, Chats, Encoded
 from corpusfit.training.objectives import load
 from corpusfit.training.plan import ALL
+from corpusfit.training.special_tokens import largest_id
 
 _NAME = re.compile(r"part-(\d+)\.safetensors")
 MAX_MAPS = 16_384  # files mapped at once; Linux lets a process map about 65,000
@@ -118,7 +119,7 @@ def _of_pairs(folder: Path, objective: str) -> Tokenise:
         from transformers import AutoTokenizer
     with loading(f"The tokenizer {folder}"):
         tokenizer = AutoTokenizer.from_pretrained(folder, use_fast=True, **LOCAL)
-    kind: type[np.generic] = np.uint16 if len(tokenizer) <= 2**16 else np.uint32
+    kind: type[np.generic] = np.uint16 if largest_id(tokenizer) < 2**16 else np.uint32
     encode = load(objective).encode
 
     def tokenise(read: Read) -> tuple[Part, dict[str, Any]]:
@@ -146,7 +147,7 @@ def _of_pairs(folder: Path, objective: str) -> Tokenise:
 def _of_chats(folder: Path, chats: Chats, end: int | None, field: str) -> Tokenise:
     """Open a tokenizer of conversations; a refused one has no token and joins the rejects."""
     encoder = ChatEncoder(folder, chats, end)
-    kind: type[np.generic] = np.uint16 if len(encoder.tokenizer) <= 2**16 else np.uint32
+    kind: type[np.generic] = np.uint16 if largest_id(encoder.tokenizer) < 2**16 else np.uint32
 
     def tokenise(read: Read) -> tuple[Part, dict[str, Any]]:
         encoded = []

@@ -17,6 +17,17 @@ SIZES = {
     "max_position_embeddings": 66,
     "initializer_range": 0.3,
 }
+REFORMER = {  # its states are twice as wide
+    "is_decoder": False,
+    "hidden_size": 32,
+    "attention_head_size": 8,
+    "num_attention_heads": 4,
+    "feed_forward_size": 48,
+    "attn_layers": ["local", "local"],
+    "axial_pos_embds": False,
+    "max_position_embeddings": 64,
+    "initializer_range": 0.3,
+}
 ROBERTA = {"pad_token_id": 1}
 DEBERTA = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"]}
 DISTILBERT = {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48, "initializer_range": 0.3}
@@ -34,6 +45,22 @@ FAMILIES = {
     "Deberta": (SIZES | DEBERTA, 66),
     "DebertaV2": (SIZES | DEBERTA | {"position_buckets": 16, "norm_rel_ebd": "layer_norm"}, 66),
     "Longformer": (SIZES | ROBERTA | {"attention_window": [8, 8]}, 64),
+    # of these, a text's states depend on what it is padded with
+    "FNet": (SIZES, 66),
+    "ConvBert": (SIZES | {"embedding_size": 16}, 66),
+    "Nystromformer": (SIZES, 66),
+    "Funnel": (
+        {
+            "d_model": 32,
+            "n_head": 2,
+            "d_head": 16,
+            "d_inner": 48,
+            "block_sizes": [1],
+            "architectures": ["FunnelModel"],
+        },
+        512,
+    ),
+    "Reformer": (REFORMER, 64),
     "T5": ({"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}, 512),
 }
 """Configuration of a tiny model, and the most tokens of a text."""

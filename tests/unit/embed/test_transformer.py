@@ -81,6 +81,111 @@ def test_mean_agrees_with_sentence_transformers(tiny_encoder, texts, tmp_path):
         np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
+QUERY = {"prompts": {"query": "the kinase ", "text": "a "}, "default_prompt_name": "query"}
+STATED = {  # files of a folder of sentence-transformers and what else they say
+    "cls": {"1_Pooling/config.json": {"pooling_mode": "cls"}},
+    "cls, older": {
+        "1_Pooling/config.json": {
+            "pooling_mode": None,
+            "pooling_mode_cls_token": True,
+            "pooling_mode_mean_tokens": False,
+        }
+    },
+    "prompt": {"config_sentence_transformers.json": QUERY},
+    "other prompts": {"config_sentence_transformers.json": {**QUERY, "default_prompt_name": None}},
+    "few tokens": {"sentence_bert_config.json": {"max_seq_length": 9}},
+    "few tokens, older": {"sentence_roberta_config.json": {"max_seq_length": 9}},
+    "more tokens than its tokenizer": {
+        "tokenizer_config.json": {"model_max_length": 7},
+        "sentence_bert_config.json": {"max_seq_length": 40},
+    },
+    "lower case, as its tokenizer": {"sentence_bert_config.json": {"do_lower_case": True}},
+}
+UNLIKE = {
+    "largest": {"1_Pooling/config.json": {"pooling_mode": "max"}},
+    "without the prompt": {
+        "1_Pooling/config.json": {"include_prompt": False},
+        "config_sentence_transformers.json": QUERY,
+    },
+    "dense": {"modules.json": [{"idx": 2, "name": "2", "path": "2", "type": "a.Dense"}]},
+}
+
+
+def stating(base, folder, files):
+    """A folder of sentence-transformers that has the mean of a model, and says something else."""
+    kinds = {"": "Transformer", "1_Pooling": "Pooling"}
+    modules = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (path, kind) in enumerate(kinds.items())
+    ]
+    width = {"word_embedding_dimension": 32, "pooling_mode": "mean"}
+    shutil.copytree(base, folder)
+    for name, value in {"modules.json": modules, "1_Pooling/config.json": width, **files}.items():
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        if name == "modules.json":
+            path.write_text(json.dumps(modules + files.get(name, [])))
+            continue
+        before = json.loads(path.read_text()) if path.exists() else {}
+        before |= width if name.startswith("1_") else {}
+        whole = {key: v for key, v in {**before, **value}.items() if v is not None}
+        path.write_text(json.dumps(whole))
+    return folder
+
+
+@pytest.mark.parametrize("name", STATED)
+def test_a_folder_of_sentence_transformers_gives_what_that_library_gives(
+    tiny_encoder, texts, tmp_path, name
+):
+    from sentence_transformers import SentenceTransformer
+
+    saved = stating(tiny_encoder, tmp_path / "saved", STATED[name])
+    expected = SentenceTransformer(str(saved), device="cpu").encode(texts)
+    found = encoder(saved).encode(texts)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    alone = encoder(saved, pooling="mean")
+    if name != "more tokens than its tokenizer":  # the transformer alone, as it is elsewhere
+        assert np.array_equal(alone.encode(texts), encoder(tiny_encoder).encode(texts))
+    if not name.startswith(("other", "lower")):
+        assert abs(found - alone.encode(texts)).max() > 1e-3
+        assert prepare(dataclasses.replace(FP32, embedder=str(saved))) != alone.fingerprint
+
+
+@pytest.mark.parametrize("name", UNLIKE)
+def test_what_only_that_library_can_do_is_refused(tiny_encoder, texts, tmp_path, name):
+    saved = stating(tiny_encoder, tmp_path / "saved", UNLIKE[name])
+    with pytest.raises(ModelError, match=r"^`embed\.embedder`"):
+        encoder(saved)
+    alone = encoder(saved, pooling="mean").encode(texts)
+    assert np.array_equal(alone, encoder(tiny_encoder).encode(texts))
+
+
+def test_first_tokens_and_letters_that_it_would_read_otherwise_are_refused(
+    tiny_gpt2, texts, tmp_path
+):
+    first = {"1_Pooling/config.json": {"pooling_mode": "cls"}}
+    lower = {"sentence_bert_config.json": {"do_lower_case": True}}
+    for number, files in enumerate((first, lower)):
+        saved = stating(tiny_gpt2, tmp_path / str(number), files)
+        with pytest.raises(ModelError, match=r"^`embed\.embedder`.*`embed\.pooling=mean`"):
+            encoder(saved)
+        assert np.isfinite(encoder(saved, pooling="mean").encode(texts)).all()
+
+
+def test_an_encoder_that_is_saved_without_its_decoder(tiny_encoder, texts, tmp_path):
+    import transformers
+
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_heads": 4}
+    model = transformers.T5EncoderModel(transformers.T5Config(vocab_size=200, **sizes)).eval()
+    shutil.copytree(tiny_encoder, tmp_path / "t5")
+    model.save_pretrained(tmp_path / "t5")
+    one = encoder(tmp_path / "t5")
+    ids = one.tokenizer(texts[0], return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        expected = model(input_ids=ids).last_hidden_state[0].mean(0)
+    np.testing.assert_allclose(one.encode(texts[:1])[0], expected, atol=1e-5)
+
+
 def test_order_neighbors_and_budget_change_nothing_but_last_bits(folder, texts):
     one = encoder(folder)
     vectors = one.encode(texts)

@@ -168,6 +168,20 @@ def test_a_call_is_rendered_once_and_nulls_are_left_out(tmp_path):
     assert "None" not in text
 
 
+def test_nulls_in_json_that_is_a_string_are_as_transformers_has_them(tmp_path):
+    """No table has made them, as it makes those of objects whose rows have other fields."""
+    properties = {"city": {"type": "string", "default": None}, "days": {"enum": [None, 1]}}
+    parameters = {"type": "object", "properties": properties}
+    tools = [{"type": "function", "function": {**WEATHER["function"], "parameters": parameters}}]
+    arguments = {"city": None, "days": [None, 1]}
+    row = called(json.dumps(arguments)) | {"tools": json.dumps(tools)}
+    found = encoder_of(tmp_path, TEMPLATES["qwen"]).encode("", row, "messages")
+    messages = messages_of(row["messages"])
+    assert messages[1]["tool_calls"][0]["function"]["arguments"] == arguments
+    expected = tokenizer_of(TEMPLATES["qwen"]).apply_chat_template(messages, tools=tools)
+    assert list(found.ids) == list(expected["input_ids"])
+
+
 def test_names_of_sharegpt_and_content_in_parts():
     sharegpt = [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}]
     parts = [{"type": "text", "text": "a"}]

@@ -170,6 +170,15 @@ def test_marks_of_byte_pairs(gpt2):
     assert {tokens[i][0] for i in np.flatnonzero(special.begins)} == {"Ġ", "Ċ", "ĉ"}
 
 
+def test_a_model_without_a_table_of_embeddings_is_refused(tmp_path):
+    sizes = {"d_latents": 32, "d_model": 32, "num_latents": 8, "max_position_embeddings": 40}
+    heads = {"num_self_attention_heads": 2, "num_cross_attention_heads": 2}
+    config = tf.PerceiverConfig(**sizes, **heads, num_blocks=1, num_self_attends_per_block=1)
+    folder = saved(tmp_path / "perceiver", tf.PerceiverForMaskedLM, config, word_pieces())
+    with pytest.raises(ModelError, match=r"^`model\.name`: .*`objective\.name=mlm`.*embeddings"):
+        opening(folder)
+
+
 def test_a_missing_head_is_an_error_that_names_it_and_the_cure(headless):
     with pytest.raises(
         ModelError,
@@ -347,6 +356,9 @@ def test_saved_and_opened_again(name, request, tmp_path):
     torch.testing.assert_close(states, got.model.base_model(input_ids=ids).last_hidden_state)
     fields = json.loads((out / "tokenizer_config.json").read_text())
     assert fields["tokenizer_class"] == "PreTrainedTokenizerFast"  # transformers 4 and 5 know it
+    # how and where it was opened here is not for those who open it
+    assert not {"local_files_only", "is_local", "trust_remote_code"} & fields.keys()
+    assert not [p for p in out.glob("*.json") if str(tmp_path) in p.read_text()]
     assert not [p for p in out.iterdir() if p.is_dir()]
 
 

@@ -8,8 +8,15 @@ import torch
 import transformers as tf
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-from corpusfit.core.errors import UsageError
-from corpusfit.training.models import add_words, find_new_words, open_model, save_model
+from corpusfit.core.errors import ModelError, UsageError
+from corpusfit.training.models import (
+    LoadedModel,
+    add_words,
+    find_new_words,
+    open_model,
+    save_model,
+    token_tables,
+)
 from corpusfit.training.plan import AdaptPlan, ModelPlan
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -156,6 +163,124 @@ def test_a_word_that_is_a_piece_of_others_is_passed_over(made):
     every = find_new_words(texts, model, 10)
     assert every.words == ("kinase", "assay", "motif")
     assert find_new_words(["the ase"] * 3, model, 2).words == ()
+
+
+HOLE = 7  # an id that no token has, and two more
+PIECES = [*SPECIAL, *LETTERS, *(f"##{c}" for c in LETTERS), "the", "kin", "##ase"]
+BYTES = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "th", "Ġth", "Ġthe"]
+MERGES = [("t", "h"), ("Ġ", "th"), ("Ġth", "e")]
+
+
+def with_a_hole(words):
+    return {word: i + 3 * (i >= HOLE) for i, word in enumerate(words)}
+
+
+def from_lines(folder):
+    """As a `vocab.txt` with repeated lines makes it."""
+    lines = [*SPECIAL, "a", "b", *PIECES[len(SPECIAL) :]]
+    (folder / "vocab.txt").write_text("".join(f"{line}\n" for line in lines))
+    return tf.BertTokenizer.from_pretrained(folder)
+
+
+def roberta(_):
+    words = with_a_hole(["<s>", "<pad>", "</s>", "<unk>", *BYTES])
+    return tf.RobertaTokenizer(vocab={**words, "<mask>": max(words.values()) + 2}, merges=MERGES)
+
+
+def llama(_):
+    words = ["<unk>", "<s>", "</s>", "<mask>", "▁", *LETTERS, "th", "▁th", "▁the"]
+    merges = [("t", "h"), ("▁", "th"), ("▁th", "e")]
+    return tf.LlamaTokenizer(vocab=with_a_hole(words), merges=merges, mask_token="<mask>")
+
+
+def unigram(kind, *special):
+    def made(_):
+        words = [*special, "▁", *LETTERS, "▁the"]
+        return kind(vocab=[(word, -1.0 - (len(word) < 3)) for word in words])
+
+    return made
+
+
+def deberta(_):
+    words = with_a_hole(["[CLS]", "[PAD]", "[SEP]", "[UNK]", *BYTES])
+    return tf.DebertaTokenizer(vocab={**words, "[MASK]": 400}, merges=MERGES)
+
+
+def word_pieces_of(kind, *special):
+    numbers = {word: 200 + 2 * i for i, word in enumerate(special)}
+    return lambda _: kind(vocab={**with_a_hole(PIECES), **numbers})
+
+
+def added_first(_):
+    """A `tokenizer.json` with unused ids, whose special tokens are none of its model's."""
+    words = {word: i + len(BYTES) + 9 for i, word in enumerate(BYTES)}
+    made = Tokenizer(models.BPE(words, MERGES))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    roles = {f"{role}_token": f"[{role.upper()}]" for role in ("pad", "unk", "mask")}
+    return tf.PreTrainedTokenizerFast(tokenizer_object=made, **roles)
+
+
+FAMILIES = {
+    "BERT": lambda _: tf.BertTokenizer(vocab=with_a_hole(PIECES)),
+    "BERT, repeated lines": from_lines,
+    "RoBERTa": roberta,
+    "GPT-2": lambda _: tf.GPT2Tokenizer(
+        vocab=with_a_hole(["<|endoftext|>", "<mask>", *BYTES]), merges=MERGES, mask_token="<mask>"
+    ),
+    "Llama": llama,
+    "DeBERTa": deberta,
+    "XLM-R": unigram(tf.XLMRobertaTokenizer, "<s>", "<pad>", "</s>", "<unk>", "<mask>"),
+    "ALBERT": unigram(tf.AlbertTokenizer, "<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"),
+    "DeBERTa v2": unigram(tf.DebertaV2Tokenizer, "[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"),
+    "XLNet": unigram(
+        tf.XLNetTokenizer, "<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"
+    ),
+    "MPNet": word_pieces_of(tf.MPNetTokenizer, "<s>", "</s>", "<pad>", "<mask>"),
+    "Funnel": word_pieces_of(
+        tf.FunnelTokenizer, "<s>", "</s>", "<pad>", "<mask>", "<unk>", "<cls>"
+    ),
+    "unused ids": added_first,
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_new_tokens_have_ids_above_the_largest(family, tmp_path):
+    tokenizer = FAMILIES[family](tmp_path)
+    before, text = tokenizer.get_vocab(), "the the motif assay of the motif's"
+    coded = tokenizer("the of the")["input_ids"]
+    first = max(before.values()) + 1
+    config = tf.BertConfig(**SIZES, vocab_size=first)
+    opened = LoadedModel(tf.BertForMaskedLM(config), tokenizer, None, 40, "m", "")
+    new = find_new_words(["the motif, the assay", "the assay"], opened, 2)
+    assert new.words == ("assay", "motif")
+    larger = add_words(opened, new, "mlm")
+    after = larger.tokenizer.get_vocab()
+    assert {word: after[word] for word in before} == before
+    assert [after[word] for word in new.words] == [first, first + 1]
+    assert len(set(after.values())) == len(after)
+    assert larger.model.get_input_embeddings().weight.shape[0] == first + 2
+    ids = larger.tokenizer(text)["input_ids"]
+    assert (ids.count(first), ids.count(first + 1)) == (1, 2)
+    assert larger.tokenizer("the of the")["input_ids"] == coded
+    # what is no token of a text is neither masked nor put in the place of others
+    unused = set(range(first)) - set(before.values())
+    assert not larger.special.ordinary[sorted(unused)].any()
+    larger.tokenizer.save_pretrained(tmp_path / "new")
+    again = tf.AutoTokenizer.from_pretrained(tmp_path / "new")
+    assert again(text)["input_ids"] == ids
+    assert again.all_special_ids == tokenizer.all_special_ids
+
+
+class Fixed(tf.BertForMaskedLM):
+    """A model that has the same vocabulary whatever its configuration says."""
+
+    def __init__(self, config):
+        super().__init__(tf.BertConfig(**SIZES, vocab_size=60))
+
+
+def test_a_model_whose_vocabulary_cannot_grow_is_refused():
+    with pytest.raises(ModelError, match=r"^`model\.name`: m .*`model\.add_tokens`"):
+        token_tables(Fixed(None), "m")
 
 
 @pytest.mark.parametrize(

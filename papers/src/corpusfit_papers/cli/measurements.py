@@ -143,16 +143,17 @@ def retrieval(result: Retrieval) -> None:
       corpusfit retrieval --model mbert/ --model adapted/ --pairs wmt20.de-en
 
     Here the files wmt20.de-en.de and wmt20.de-en.en have the same number of lines. A sentence's
-    embedding is the mean of the model's outputs. P@1 (precision at 1) is the share of sentences
-    whose nearest neighbor by cosine is their translation. Prints P@1 in each direction and compares
-    each model with the first. Trains nothing and writes nothing.
+    embedding is the mean of the model's outputs, or what the model's folder states. P@1 (precision
+    at 1) is the share of sentences whose nearest neighbor by cosine is their translation. Prints
+    P@1 in each direction and compares each model with the first. Trains nothing and writes nothing.
 
     Options:
         --model, --embedder MODEL: Model for embeddings: minilm, static, a model folder or a Hugging
             Face hub id OWNER/NAME[@REVISION]; repeatable, to compare with the first
         --pairs INPUT: Parallel corpus: NAME (for files NAME.de and NAME.en), FILE,FILE, a .tsv file
             of two columns, or pair:… as for --corpus of `corpusfit select`; repeatable
-        --pooling NAME: How the outputs become an embedding: mean or cls (default: mean)
+        --pooling NAME: How the outputs become an embedding: mean or cls (default: as
+            sentence-transformers reads the model's folder, else mean)
         --seed N: Random seed of the bootstrap (default: 0)
     """
     names = _short_names(result.models)

@@ -51,9 +51,10 @@ def open_translator(name: str) -> tuple[Any, Any]:
 def require_translating(model: Any, tokenizer: Any, what: str) -> None:
     """Raise `ModelError` unless a model and its tokenizer are of one source and one target."""
     rows = model.get_input_embeddings().weight.shape[0]
-    if len(tokenizer) > rows:
+    tokens = 1 + max(tokenizer.get_vocab().values())
+    if tokens > rows:
         raise ModelError(
-            f"{what} has a tokenizer of {len(tokenizer):,} tokens and an embedding matrix of "
+            f"{what} has a tokenizer of {tokens:,} tokens and an embedding matrix of "
             f"{rows:,}. Name a folder with a model and its own tokenizer."
         )
     config = model.config
