@@ -8,12 +8,10 @@ from .domains.plan import ClustersPlan
 from .evaluation.api import (
     contamination,
     evaluate,
-    overlaps,
     split,
 )
 from .evaluation.decontamination.report import Contamination
 from .evaluation.evaluating import Evaluated
-from .evaluation.overlap import SplitOverlap
 from .evaluation.plan import EvaluatePlan, SplitPlan
 from .evaluation.splitting import Split
 from .fitting.api import fit
@@ -53,7 +51,6 @@ __all__ = [
     "Scorer",
     "Selection",
     "Split",
-    "SplitOverlap",
     "SplitPlan",
     "adapt",
     "cache",
@@ -65,7 +62,6 @@ __all__ = [
     "explain",
     "fit",
     "open",
-    "overlaps",
     "rank",
     "report",
     "select",

@@ -1,37 +1,28 @@
-"""The folder of a split, hashes of its rows, and how many texts are in two splits."""
+"""The folder of a split, and hashes of the rows that are split."""
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit import text as corpus
-from corpusfit.core.artifacts import remove, user_path
-from corpusfit.core.errors import InputError
-from corpusfit.core.manifest import OutFolder, is_inside
+from corpusfit.core.artifacts import remove
+from corpusfit.core.manifest import OutFolder
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Reject, Shard, Source, file_of, in_file
-from corpusfit.evaluation.decontamination.finder import HeldoutIndex
-from corpusfit.evaluation.decontamination.heldout import each_text, with_first_text
-from corpusfit.evaluation.decontamination.report import find_leaks
-from corpusfit.evaluation.reading import SPLITS, split_of
+from corpusfit.evaluation.decontamination.heldout import each_text
 from corpusfit.text import cures, rows
-from corpusfit.text.context import Machine, RunContext
-from corpusfit.text.contract import format_of
+from corpusfit.text.context import RunContext
 from corpusfit.text.fields import NoTextError, Row, from_value, text_in
 from corpusfit.text.reading import Reasons, Tally, read_shard, require_none_rejected
-from corpusfit.text.same_text import exact_key, text_keys
+from corpusfit.text.same_text import text_keys
 
-# The splits whose texts are searched for, by the split that is searched.
-_WITHIN = {"train": ("dev", "test"), "dev": ("test",), "test": ()}
-_Keyed = tuple[int, Tally, NDArray[np.int64], NDArray[np.uint64], NDArray[np.uint64]]
+_Keyed = tuple[int, Tally, NDArray[np.int64], NDArray[np.uint64]]
 
 
 def with_every_text(sources: Sequence[Source], read: ReadPlan) -> ReadPlan:
@@ -59,7 +50,7 @@ def texts_of(row: Row, read: ReadPlan) -> list[str] | Reject:
 
 @dataclass(frozen=True)
 class KeyTexts:
-    """Hash the texts of a shard (XXH3); returns its number, counts, rows and both hashes."""
+    """Hash the texts of a shard (XXH3); returns its number, counts, rows and hashes."""
 
     read: ReadPlan  # of `with_every_text`
     names: tuple[str, ...]
@@ -82,9 +73,7 @@ class KeyTexts:
             tally.documents, numbers = len(of_rows), np.array(of_rows, np.int64)
             if self.read.strict:
                 require_none_rejected(tally, self.names)
-        exact = np.array([exact_key(text.encode()) for text in texts], np.uint64)
-        keys = text_keys(texts).reshape(-1, each)
-        return shard.index, tally, numbers, keys, exact.reshape(-1, each)
+        return shard.index, tally, numbers, text_keys(texts).reshape(-1, each)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +85,6 @@ class Rows:
     row: NDArray[np.int64]  # int64 [n], number of the row in its source
     place: NDArray[np.int64]  # int64 [n], number of the row in its shard
     keys: NDArray[np.uint64]  # uint64 [n, texts], `text_keys`
-    written: NDArray[np.uint64]  # uint64 [n, texts], `exact_key`
     rejected: Reasons  # why other rows are unusable
     losses: cures.Losses  # them, and the usable rows of their sources
 
@@ -105,7 +93,7 @@ class Rows:
 
 
 def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, stage: str) -> Rows:
-    """Hash every text, in one pass; holds about 30 bytes per row, 50 for pairs."""
+    """Hash every text, in one pass; holds about 20 bytes per row, 30 for pairs."""
     job = KeyTexts(read, tuple(s.name for s in sources))
     with context.progress.showing(stage, sum(s.size for s in sources)):
         keyed = context.map(job, context.shards_of(sources, read, corpus.packed))
@@ -131,7 +119,6 @@ def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, sta
         in_file(place),
         place,
         np.concatenate([nothing, *(part[3] for part in parts)]),
-        np.concatenate([nothing, *(part[4] for part in parts)]),
         rejected,
         losses,
     )
@@ -155,186 +142,3 @@ class SplitFolder(OutFolder):
         super()._clear()
         self.remove_written()
         remove(self.rejects)
-
-
-@dataclass(frozen=True)
-class SplitOverlap:
-    """Number of texts of one split that are in another split, or repeated in their own.
-
-    Attributes:
-        data: name of the folder.
-        field: which text of the rows, by its field, or of pairs by its language, as `de`; empty
-            for rows of one text.
-        split: the split whose texts are counted.
-        within: the split that is searched; `split` itself for copies after the first.
-        texts: number of texts of `split`.
-        identical: texts with an exact match, in any Unicode form.
-        shared: texts that match after normalization (`corpus.same_text`), `identical` included.
-        near: texts with a near-duplicate, `shared` included; None if not counted.
-    """
-
-    data: str
-    field: str
-    split: str
-    within: str
-    texts: int
-    identical: int
-    shared: int
-    near: int | None
-
-
-def overlaps(
-    folders: Sequence[str], *, read: ReadPlan, near: bool, machine: Machine
-) -> list[SplitOverlap]:
-    """The overlap table of several folders.
-
-    A text that contains 0.8 of another's 5-grams counts as its near-duplicate, so a sentence within
-    a longer one does. Memory: two hashes per text; with `near` also sketches of dev and test.
-
-    Reference: Aharoni and Goldberg (2020), section 3.1 and appendix A.2, Table 8 ("computed using
-    the English part of the corpus"): one row here is one figure of that table.
-    """
-    read.check()
-    table = []
-    with machine.running() as context:
-        for folder in folders:
-            places, as_read = _places(user_path(folder), read)
-            name = user_path(folder).absolute().name
-            table += overlaps_in(name, places, as_read, context, near=near)
-    return table
-
-
-def overlaps_in(
-    name: str,
-    places: Mapping[str, Sequence[str]],
-    read: ReadPlan,
-    context: RunContext,
-    *,
-    near: bool,
-) -> list[SplitOverlap]:
-    """The overlap table of one set of splits."""
-    sources = {
-        split: context.find(places[split], with_first_text(read), "check")
-        for split in SPLITS
-        if split in places
-    }
-    names = {split: _names(files, read) for split, files in sources.items()}
-    (first, fields), *others = names.items()
-    for split, other in others:
-        if other != fields:  # they cannot be compared
-            raise InputError(
-                f"The splits of {name} must have the same texts; {first} has "
-                f"{', '.join(fields) or 'no pairs'}, {split} has {', '.join(other) or 'no pairs'}. "
-                "Give each split files with the same suffixes; put others into another folder."
-            )
-    rows = {
-        split: key_rows(files, with_every_text(files, read), context, f"read {split}")
-        for split, files in sources.items()
-    }
-    table: list[SplitOverlap] = []
-    for at, field in enumerate(fields):
-        for split, counted in rows.items():  # copies after the first
-            n = len(counted)
-            exact, same = (
-                n - len(np.unique(hashes[:, at])) for hashes in (counted.written, counted.keys)
-            )
-            table.append(SplitOverlap(name, field, split, split, n, exact, same, None))
-        for within, splits in _WITHIN.items():
-            compared = [split for split in splits if split in rows and within in rows]
-            texts = {split: _texts(sources[split], read, at) for split in compared if near}
-            contained = {split: np.zeros(0, np.bool_) for split in texts}
-            if any(texts.values()):  # `within` is read once for all of them
-                watched = HeldoutIndex.of_texts(itertools.chain(*texts.values()))
-                searched = each_text(sources[within], read)[at]
-                leaks = find_leaks(watched, sources[within], searched, context)
-                for split, of_split in texts.items():
-                    numbers = watched.numbers(of_split)
-                    contained[split] = np.isin(numbers, leaks.watched) & (numbers >= 0)
-            for split in compared:
-                asking, found_in = rows[split], rows[within]
-                identical = np.isin(asking.written[:, at], found_in.written[:, at])
-                shared = np.isin(asking.keys[:, at], found_in.keys[:, at])
-                table.append(
-                    SplitOverlap(
-                        name,
-                        field,
-                        split,
-                        within,
-                        len(asking),
-                        int(identical.sum()),
-                        int(shared.sum()),
-                        int((shared | contained[split]).sum()) if near else None,
-                    )
-                )
-    return table
-
-
-def _names(sources: Sequence[Source], read: ReadPlan) -> tuple[str, ...]:
-    """The names of the texts of a row: of pairs their languages; empty for rows of one text."""
-    if corpus.is_parallel(sources):
-        return corpus.sides(sources)
-    fields = tuple(plan.text_field for plan in each_text(sources, read))
-    return fields if len(fields) > 1 else ("",)
-
-
-def split_input(folder: Path, entry: Mapping[str, Any]) -> str:
-    """The files of a split as an input, from their entry in the manifest of `split`."""
-    outside = [name for name in entry["files"] if not is_inside(name)]
-    if outside:
-        raise InputError(
-            f"{folder / 'manifest.json'} must name files of its folder; got {outside[0]!r}. Run "
-            "`corpusfit split` again with another `out`."
-        )
-    files = ",".join(str(folder / name) for name in entry["files"])
-    if not entry["pair"]:
-        return files
-    return f"pair:{files}" + (f":{entry['columns']}" if entry["columns"] else "")
-
-
-def _texts(sources: Sequence[Source], read: ReadPlan, at: int) -> list[str]:
-    """One of the texts of every usable row, in reading order."""
-    every = with_every_text(sources, read)
-    return [
-        texts[at]
-        for shard in corpus.shards(sources, every)
-        for row in corpus.rows(shard, every)
-        if not isinstance(texts := texts_of(row, every), Reject)
-    ]
-
-
-def _places(folder: Path, read: ReadPlan) -> tuple[dict[str, list[str]], ReadPlan]:
-    """The inputs of each split in a folder, and how to read them."""
-    if not folder.is_dir():
-        raise InputError(
-            f"`check` must be a folder with files named train, dev and test; got {str(folder)!r}, "
-            "which is not a folder."
-        )
-    # a folder of `split` states how to read its files
-    manifest = SplitFolder(folder).finished()
-    if manifest is not None and manifest.get("command") == "split":
-        places = {name: [split_input(folder, e)] for name, e in manifest["splits"].items()}
-        return places, dataclasses.replace(read, **manifest["read"])
-    # any other folder: files are assigned to splits by name
-    entries: dict[str, list[Path]] = {}
-    for entry in sorted(folder.iterdir()):
-        split = split_of(entry)
-        if split and not entry.name.startswith("."):
-            entries.setdefault(split, []).append(entry)
-    if not entries:
-        names = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
-        raise InputError(
-            f"`check={folder}` must contain files named train, dev and test; it contains {names}."
-        )
-    inputs = {}
-    for split, files in entries.items():
-        if all(entry.is_dir() or format_of(entry.name) for entry in files):
-            inputs[split] = list(map(str, files))
-        elif len(files) == 2 and not any(entry.is_dir() for entry in files):
-            inputs[split] = [f"pair:{files[0]},{files[1]}"]
-        else:
-            raise InputError(
-                f"`check={folder}` must contain for {split} two line-aligned files ({split}.de, "
-                f"{split}.en) or files of rows; it contains "
-                f"{', '.join(entry.name for entry in files)}."
-            )
-    return inputs, read

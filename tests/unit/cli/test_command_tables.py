@@ -119,13 +119,6 @@ SHOWN = {
         }
     ],
     "methods.methods": [None],
-    "split._show_overlaps": [
-        [
-            {"data": PATH, "field": "zh-Hant", "split": "train", "within": within}
-            | dict.fromkeys(("texts", "identical", "shared", "near"), 1_234_567_890)
-            for within in ("train", "dev")
-        ]
-    ],
     "methods._show": [[CacheEntry(Path(PATH), "embeddings of corpora", 10**15, 0.0)]],
 }
 
