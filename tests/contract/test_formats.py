@@ -18,8 +18,8 @@ from corpusfit.core import registry
 from corpusfit.core.errors import CorpusfitError, InputError, UsageError
 from corpusfit.core.manifest import FORMAT
 from corpusfit.core.plan import ReadPlan
-from corpusfit.evaluation.overlap import texts_of as all_texts
-from corpusfit.evaluation.overlap import with_every_text
+from corpusfit.evaluation.keyed_rows import texts_of as all_texts
+from corpusfit.evaluation.keyed_rows import with_every_text
 from corpusfit.evaluation.splitting import form_of
 from corpusfit.text import contract, current_sources, find
 from corpusfit.text.checks import check_format

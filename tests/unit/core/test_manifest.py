@@ -10,7 +10,7 @@ import corpusfit
 from corpusfit.core.errors import ChangedInputError, InputError, OutputFolderError, StorageError
 from corpusfit.core.manifest import FORMAT, OutFolder, is_inside, read_kept, undamaged
 from corpusfit.evaluation.evaluating import EvaluateFolder
-from corpusfit.evaluation.overlap import SplitFolder
+from corpusfit.evaluation.keyed_rows import SplitFolder
 from corpusfit.selection.folder import SelectionFolder
 
 IDENTITY = {
