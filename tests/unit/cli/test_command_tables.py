@@ -61,8 +61,6 @@ SHOWN = {
                 {"cluster": 1, "share": 1.0, "words": [LONG] * 10, "units": MANY}
                 | {"domains": {PATH: MANY, "b": MANY}}
             ],
-            "domains": [f"{PATH}{i}" for i in range(8)],
-            "proximity": [[-0.99] * 8] * 8,
         }
     ],
     "contamination.contamination": [
