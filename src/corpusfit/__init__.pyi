@@ -18,7 +18,7 @@ from .fitting.api import fit
 from .fitting.fitting import Fitted
 from .reporting.api import open, report
 from .selection.api import choose, explain, rank, select
-from .selection.estimator import SavedScorer, Scorer
+from .selection.estimator import Scorer
 from .selection.explaining import Explanation
 from .selection.result import Selection
 from .text.api import cache, clear_cache
@@ -47,7 +47,6 @@ __all__ = [
     "Machine",
     "PackedDataset",
     "Plan",
-    "SavedScorer",
     "Scorer",
     "Selection",
     "Split",

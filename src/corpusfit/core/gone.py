@@ -46,6 +46,7 @@ GONE = {
     "cache --keep": "Run `corpusfit cache clear`: it removes what no command uses now.",
     "clusters --no-report": "It writes no page: leave the option out, and read clusters.csv.",
     "run --no-report": "It writes no page: leave the option out, and read table.md or table.csv.",
+    "SavedScorer": "Give the workers `corpusfit.Scorer.from_pretrained(NAME).score_samples`.",
     "split --check": _OVERLAPS,
     "rank --seeds": "It compares by held-out bits: leave the option out.",
     "adapt --time": "Run it with `--dry-run`, which says how long a step takes, then with "
