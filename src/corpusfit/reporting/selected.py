@@ -20,9 +20,6 @@ from corpusfit.selection.spread import Spread, read_spread
 _SHOWN = 3
 """Examples shown of the highest scores, of the lowest selected ones, and of those below."""
 
-_LENGTH_SHARES = (0.1, 0.5, 0.9)
-"""Quantiles of the lengths of segments."""
-
 _SOURCES = 12
 """Most sources of a chart; the table below it has 30, and its file all."""
 
@@ -46,8 +43,8 @@ def selected_part(path: Path, manifest: dict[str, Any]) -> Part:
     sheets = _counts(manifest)
     charts = {"shares": (shares_chart(_shares(manifest["selected"])), _OF_SHARES)}
     if spread is not None and spread.heights.any():
-        sheets["lengths"] = _lengths(spread)
-        caption = f"Segments by score (higher: {registry.higher(manifest['method']['name'])}), "
+        higher = registry.higher(manifest["method"]["name"])
+        caption = f"{spread.heights.sum():,} segments by score (higher: {higher}), "
         charts["scores"] = (_scores(spread, examples, threshold), caption + _OF_SCORES)
     return Part(
         "selection",
@@ -247,13 +244,3 @@ def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
             ],
         ),
     }
-
-
-def _lengths(spread: Spread) -> Sheet:
-    """How long the segments of the corpus and of the selection are."""
-    rows = zip(("corpus", "selection"), spread.quantiles(_LENGTH_SHARES), strict=False)
-    return Sheet(
-        "Lengths of segments, in word pieces",
-        ["of", *(f"{100 * share:.0f} % have at most" for share in _LENGTH_SHARES)],
-        [(whole, *quantiles) for whole, quantiles in rows],
-    )

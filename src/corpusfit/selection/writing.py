@@ -45,7 +45,7 @@ from corpusfit.selection.merging import (
 )
 from corpusfit.selection.resolving import Resolved
 from corpusfit.selection.result import read_selected
-from corpusfit.selection.spread import add_spreads, bins_of, count_gathered, write_spread
+from corpusfit.selection.spread import spread_of, write_spread
 from corpusfit.text import rows
 from corpusfit.text.context import Run
 from corpusfit.text.cutting import MIB
@@ -280,8 +280,7 @@ def write_selected(run: Run, folder: SelectionFolder, resolved: Resolved, chosen
     segments = sum(counts["segments"] for counts in chosen.by_source.values())
     runs = runs_of_parts(folder)
     sample, places, drawn = draw_examples(run, folder.gathered, runs, segments)
-    count = partial(count_gathered, folder.gathered, bins_of(sample))
-    write_spread(folder.spread, add_spreads(run.engine.map(count, runs)))
+    write_spread(folder.spread, spread_of(sample))
     remove(folder.gathered)
 
     # the selected text and the examples of each shard, unless they are written, or merged
