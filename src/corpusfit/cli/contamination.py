@@ -54,7 +54,6 @@ def contamination(result: Contamination) -> None:
             f"  data: {one_line(example.excerpt, _MAX_CHARACTERS)}\n"
         )
     say(
-        f"{result.holders:,} of {result.texts:,} texts ({result.size / 1e6:,.1f} MB) contain a "
-        f"held-out text (searched in {result.seconds:,.1f} s)."
+        f"{result.holders:,} of {result.texts:,} texts contain a held-out text."
         + (" To train without them: corpusfit adapt --guard …" if result.holders else "")
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,7 @@ from corpusfit.core.artifacts import read_arrays, write_arrays
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import EmptyInputError
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Shard, Source, Texts, buffers, file_of, in_file
+from corpusfit.core.types import Shard, Source, Texts, file_of, in_file
 from corpusfit.evaluation.decontamination.finder import (
     ContaminationFinder,
     ContaminationMatches,
@@ -44,7 +43,6 @@ class Leaks:
     # Each takes about 30 bytes of memory.
 
     texts: int  # number of texts that were read
-    size: int  # their size in bytes
     source: NDArray[np.int64]  # int64 [m], number of the source of the text
     rows: NDArray[np.int64]  # int64 [m], row of the text in its source
     watched: NDArray[np.int64]  # int64 [m], number of the held-out text
@@ -78,7 +76,6 @@ class FindWatched(Job[Shard, tuple[int, Tally, Leaks]]):
             holders = documents.row[matches.text]
             leaks = Leaks(
                 tally.documents,
-                len(buffers(documents.texts)[0]),
                 tally.source + file_of(holders),
                 in_file(holders),
                 matches.watched,
@@ -142,8 +139,7 @@ def find_all_leaks(
 ) -> Leaks:
     """As `find_leaks`, in each text of a row: all that the plans read."""
     of_texts = [find_leaks(watched, sources, read, context) for read in reads]
-    # a row is one text to train on; its size is that of all its texts, its key is that of the text
-    # that contains the held-out text
+    # a row is one text to train on; its key is that of the text that contains the held-out text
     first = of_texts[0]
     return dataclasses.replace(_joined(of_texts), texts=first.texts, reasons=first.reasons)
 
@@ -156,7 +152,6 @@ def _joined(parts: Sequence[Leaks]) -> Leaks:
         pairs += len(part.rows)
     return Leaks(
         sum(part.texts for part in parts),
-        sum(part.size for part in parts),
         np.concatenate([np.empty(0, np.int64), *(part.source for part in parts)]),
         np.concatenate([np.empty(0, np.int64), *(part.rows for part in parts)]),
         np.concatenate([np.empty(0, np.int64), *(part.watched for part in parts)]),
@@ -246,22 +241,18 @@ class Contamination:
     Attributes:
         task: the held-out input, as the user named it.
         texts: number of texts to train on.
-        size: their size in bytes.
         holders: number of those that contain a held-out text.
         splits: contamination by split.
         examples: a few finds of each split, from the highest to the lowest containment.
         rows: contaminated rows, by source; of a selection, those of the corpus.
-        seconds: time of reading and matching.
     """
 
     task: tuple[str, ...]
     texts: int
-    size: int
     holders: int
     splits: dict[str, SplitContamination]
     examples: list[Example]
     rows: dict[str, list[int]]
-    seconds: float
 
 
 def report_contamination(
@@ -285,7 +276,6 @@ def report_contamination(
         splits = held_out(task, task_read, context.progress, setting="task")
         watched = HeldoutIndex.of_texts(t for texts in splits.values() for t in texts)
         inputs = find_training_inputs(data, (), (), with_first_text(read), context)
-        began = time.perf_counter()
         selection = inputs.selection
         if selection is None:
             reads = each_text(inputs.data, read)
@@ -293,7 +283,6 @@ def report_contamination(
             aligned = bool(selection["selected"].get("aligned"))
             reads = list(inputs.read.sides()) if aligned else [inputs.read]
         leaks = find_all_leaks(watched, inputs.data, reads, context)
-        seconds = time.perf_counter() - began
     if not leaks.texts:
         raise EmptyInputError(
             f"`data` has no usable row ({leaks.reasons}). Set `read.text_field` to the field with "
@@ -351,10 +340,8 @@ def report_contamination(
     return Contamination(
         tuple(task),
         leaks.texts,
-        leaks.size,
         len(different),
         counts,
         examples,
         rows,
-        round(seconds, 3),
     )
