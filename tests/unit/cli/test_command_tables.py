@@ -71,8 +71,6 @@ SHOWN = {
             examples=[EXAMPLE],
             holders=MANY,
             texts=MANY,
-            size=1e12,
-            seconds=1e6,
         )
     ],
     "fit.show_fitted": [
