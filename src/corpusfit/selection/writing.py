@@ -43,7 +43,6 @@ from corpusfit.selection.merging import (
     stored_parts,
     write_piece,
 )
-from corpusfit.selection.resolving import Resolved
 from corpusfit.selection.result import read_selected
 from corpusfit.selection.spread import spread_of, write_spread
 from corpusfit.text import rows
@@ -265,7 +264,7 @@ def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
         )
 
 
-def write_selected(run: Run, folder: SelectionFolder, resolved: Resolved, chosen: Chosen) -> None:
+def write_selected(run: Run, folder: SelectionFolder, chosen: Chosen) -> None:
     """Write the selected text and the examples; removes those of an earlier selection."""
     mark = folder.work / "chosen.json"
     part_bytes = run.plan.choose.part_mb * MIB
@@ -322,7 +321,7 @@ def write_selected(run: Run, folder: SelectionFolder, resolved: Resolved, chosen
             pass
     remove(folder.pieces)
     if not folder.examples.exists():
-        write_examples(run, folder, resolved, places, drawn)
+        write_examples(folder, places, drawn)
 
 
 _COLUMNS = ("row", "segment", "start", "end", "score", "weight", "selected", "tokens")
