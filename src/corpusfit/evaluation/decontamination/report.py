@@ -310,12 +310,12 @@ def report_contamination(
         pairs = np.flatnonzero(np.isin(leaks.watched, numbers))
         # a row that contains several held-out texts counts once
         _, first = np.unique(everywhere[pairs], axis=0, return_index=True)
-        found = Counter(origins[pair][0] for pair in pairs[first].tolist())
+        by_source = Counter(origins[pair][0] for pair in pairs[first].tolist())
         counts[name] = SplitContamination(
             len(numbers),
             int(np.isin(numbers, leaks.watched).sum()),
             len(first),
-            dict(sorted(found.items(), key=lambda c: (-c[1], c[0]))),
+            dict(sorted(by_source.items(), key=lambda c: (-c[1], c[0]))),
         )
         # a few pairs to show, from the highest to the lowest containment
         shown = [pair for pair in pairs.tolist() if pair in leaks.excerpts]
