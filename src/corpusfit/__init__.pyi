@@ -8,19 +8,17 @@ from .domains.plan import ClustersPlan
 from .evaluation.api import (
     contamination,
     evaluate,
-    overlaps,
     split,
 )
 from .evaluation.decontamination.report import Contamination
 from .evaluation.evaluating import Evaluated
-from .evaluation.overlap import SplitOverlap
 from .evaluation.plan import EvaluatePlan, SplitPlan
 from .evaluation.splitting import Split
 from .fitting.api import fit
 from .fitting.fitting import Fitted
 from .reporting.api import open, report
 from .selection.api import choose, explain, rank, select
-from .selection.estimator import SavedScorer, Scorer
+from .selection.estimator import Scorer
 from .selection.explaining import Explanation
 from .selection.result import Selection
 from .text.api import cache, clear_cache
@@ -49,11 +47,9 @@ __all__ = [
     "Machine",
     "PackedDataset",
     "Plan",
-    "SavedScorer",
     "Scorer",
     "Selection",
     "Split",
-    "SplitOverlap",
     "SplitPlan",
     "adapt",
     "cache",
@@ -65,7 +61,6 @@ __all__ = [
     "explain",
     "fit",
     "open",
-    "overlaps",
     "rank",
     "report",
     "select",

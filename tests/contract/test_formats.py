@@ -18,8 +18,8 @@ from corpusfit.core import registry
 from corpusfit.core.errors import CorpusfitError, InputError, UsageError
 from corpusfit.core.manifest import FORMAT
 from corpusfit.core.plan import ReadPlan
-from corpusfit.evaluation.overlap import split_input, with_every_text
-from corpusfit.evaluation.overlap import texts_of as all_texts
+from corpusfit.evaluation.keyed_rows import texts_of as all_texts
+from corpusfit.evaluation.keyed_rows import with_every_text
 from corpusfit.evaluation.splitting import form_of
 from corpusfit.text import contract, current_sources, find
 from corpusfit.text.checks import check_format
@@ -258,8 +258,9 @@ def test_split_writes_rows_that_read_the_same(form, example, tmp_path, shard_mb)
             assert bool(raw) == bool(form.written)
     for handle in handles:
         handle.close()
-    entry = {"files": [f.name for f in files], "pair": out.pair, "columns": out.columns}
-    again = find([split_input(files[0].parent, entry)], plan, role="data")
+    name = ",".join(map(str, files))
+    columns = f":{sources[0].translation}" if out.header else ""
+    again = find([f"pair:{name}{columns}" if out.pair else name], plan, role="data")
     assert [(r.id, all_texts(r, every)) for r in read(again)] == [
         (r.id, all_texts(r, every)) for r in read(sources)
     ]

@@ -126,7 +126,7 @@ UNUSABLE = {
     "explain": (["--top", "few"], "--top", "few"),
     "rank": (["--fraction", "1.5"], "--fraction", "1.5"),
     "methods": (["knm"], "method", "knm"),
-    "split": (["--check", "a", "--dev", "0.5"], "--check", "--dev"),
+    "split": (["--dev", "few"], "--dev", "few"),
     "contamination": (["--workers", "0"], "--workers", "0"),
     "adapt": (["--model", "m", "--replay-share", "2.5"], "--replay-share", "2.5"),
     "evaluate": (["--train-size", "1;2"], "--train-size", "1;2"),

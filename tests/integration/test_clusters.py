@@ -46,7 +46,6 @@ def test_what_is_found_is_written(find):
     assert said["domains"] == {f"{topic}.jsonl": 60 for topic in WORDS}
     assert [row["k"] for row in said["tried"]] == [3]
     assert sum(cluster["units"] for cluster in said["clusters"]) == 180
-    assert np.diag(said["proximity"]) == pytest.approx(1.0, abs=1e-3)
     units = pq.read_table(found.path / "sample.parquet").to_pylist()
     assert len({unit["text"] for unit in units}) == 180
     for unit in units:
@@ -292,7 +291,6 @@ def test_on_the_terminal_and_as_tables(cli, pile, tiny_encoder, tmp_path):
     done = cli("clusters", *words, *more, "--out", out)
     assert done.code == 0, done.err
     assert "purity" in done.out
-    assert "osine" in done.out
     texts = {path.stem: path.read_text("utf-8") for path in out.glob("*.csv")}
     tables = {name: list(csv.DictReader(text.splitlines(True))) for name, text in texts.items()}
     units = pq.read_table(out / "sample.parquet").to_pylist()
@@ -303,8 +301,6 @@ def test_on_the_terminal_and_as_tables(cli, pile, tiny_encoder, tmp_path):
     manifest = json.loads((out / "manifest.json").read_text("utf-8"))
     assert [row["cluster"] for row in tables["clusters"]] == ["1", "2", "3"]
     assert len(tables["tried"]) == len(manifest["tried"])
-    domains = len(manifest["domains"])
-    assert [len(tables[name]) for name in ("confusion", "proximity")] == [3 * domains, domains**2]
     done = cli("report", out)
     assert done.code == 1
     assert "points.csv" in done.err

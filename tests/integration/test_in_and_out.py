@@ -143,15 +143,6 @@ def test_only_a_finished_run_opens(tmp_path):
         corpusfit.open(tmp_path)
 
 
-def test_a_run_is_shown_in_a_notebook_with_every_name_escaped(tmp_path, machine):
-    run = corpusfit.select(
-        target=TARGET, corpus={"<b>": CORPUS}, out=tmp_path, machine=machine, **SETTINGS
-    )
-    shown = run._repr_html_()
-    assert "<b>" not in shown
-    assert shown.count("<svg") == 1
-
-
 @pytest.mark.slow
 def test_datasets_loads_the_folder(run, tmp_path):
     datasets = pytest.importorskip("datasets")

@@ -58,7 +58,6 @@ def test_the_first_text_is_scored_shown_and_written_first(run, tmp_path, inline)
     assert [row["translation"] for row in found] == [others[row["row"]] for row in found]
     assert found.manifest["selected"]["aligned"] == ["selected.en", "selected.de"]
     shown = pq.read_table(found.path / "examples.parquet").to_pylist()
-    shown = [row for row in shown if row["kind"] != "target"]
     assert {row["text"] for row in shown} == {written[row["row"]] for row in shown}
     assert corpusfit.explain(found, row="all.en:3", machine=inline).text == written[3]
     turned = run("turned", corpus=f"pair:{tmp_path}/all.de,{tmp_path}/all.en")

@@ -77,14 +77,12 @@ def test_its_files_have_what_the_run_counted(chosen, cli, tmp_path):
     }
     of_source = {row["source"]: int(row["selected"]) for row in sheets["selection-sources"]}
     assert of_source == {name: n["selected"] for name, n in taken["by_source"].items()}
-    assert [row["of"] for row in sheets["selection-lengths"]] == ["corpus", "selection"]
     svgs = {p.stem: p.read_text("utf-8") for p in figures.glob("*.svg")}
     assert set(svgs) == {"selection-scores", "selection-shares"}
     assert all(svg in page.read_text("utf-8") for svg in svgs.values())
     bars = re.findall(r": ([\d,]+) segments</title>", svgs["selection-scores"])
     counted = sum(int(bar.replace(",", "")) for bar in bars)
     assert counted == chosen.manifest["counts"]["segments"]
-    assert "<polyline" in svgs["selection-scores"]  # the target has scores
 
 
 def test_the_texts_are_the_head_a_sample_and_both_sides_of_the_threshold(jsonl, tmp_path, inline):

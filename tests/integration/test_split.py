@@ -1,4 +1,4 @@
-"""`split` from end to end: no text on two sides, whoever looks; nothing lost; the overlap table.
+"""`split` from end to end: no text on two sides, whoever looks; nothing lost.
 
 What is written is looked at with Python's sets; what is nearly the same with 5-grams of words in
 sets (as `evaluation/decontamination/finder.py` says they are cut), text against text.
@@ -10,7 +10,6 @@ import json
 import random
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from journeys import digests, prose, rejects, stamps
@@ -21,7 +20,6 @@ from corpusfit.core.errors import ChangedInputError, EmptyInputError, InputError
 from corpusfit.kernels.tokens import reference
 from corpusfit.text.same_text import folded, normal_form
 
-KOEHN_KNOWLES = Path(__file__).parents[3] / "shared/data/parallel/koehn_knowles"
 SPLITS = ("train", "dev", "test")
 
 
@@ -149,9 +147,6 @@ def test_fields_are_split_as_files_are(split, pairs, tmp_path, jsonl, near):
         assert [row["de"] for row in written] == lines(of_files.path, "de")[name]
         assert [row["en"] for row in written] == lines(of_files.path, "en")[name]
         assert all(row == rows[row["n"]] for row in written)
-    assert of_fields.manifest["overlaps"] == [
-        {**one, "data": "fields"} for one in of_files.manifest["overlaps"]
-    ]
     counts = of_fields.manifest["counts"]
     assert {k: v for k, v in counts.items() if k != "reasons"} == {
         k: v for k, v in of_files.manifest["counts"].items() if k != "reasons"
@@ -194,45 +189,6 @@ def test_near_duplicates_are_on_no_two_sides_of_either_language(split, tmp_path)
     for reason, n in counts["reasons"].items():
         assert "near-duplicate" in reason
         assert n > 0
-    assert all(not one["near"] for one in done.manifest["overlaps"])
-
-
-def test_the_table_counts_what_sets_count(split, tmp_path, inline, cli):
-    """Train, dev and test by hand, with copies, other type, and near-duplicates of known number."""
-    texts = prose("kitchen", 80, most=30)
-    long = [f"{t} {' '.join(reversed(t.split()))} end" for t in texts]
-    folder = tmp_path / "given"
-    folder.mkdir()
-    parts = {
-        "train": long[:50] + long[:3],
-        "validation": [*long[50:60], long[0], long[1].upper(), f"well {long[2]} indeed"],
-        "test": [*long[60:70], *long[3:7], long[50], f"so {long[51]} now"],
-    }
-    for name, part in parts.items():
-        (folder / f"{name}.jsonl").write_text("".join(json.dumps({"text": t}) + "\n" for t in part))
-    done = cli("split", "--check", folder, "--near", "--json")
-    assert done.code == 0
-    found = {(o["split"], o["within"]): o for o in json.loads(done.out)["overlaps"]}
-    figures = {k: (o["texts"], o["identical"], o["shared"], o["near"]) for k, o in found.items()}
-
-    def near(split, within):
-        held = set(nearly_in(parts[split], parts[within]))
-        others = set(map(form, parts[within]))
-        return sum(text in held or form(text) in others for text in parts[split])
-
-    assert figures == {
-        ("train", "train"): (53, 3, 3, None),
-        ("dev", "dev"): (13, 0, 0, None),
-        ("test", "test"): (16, 0, 0, None),
-        ("dev", "train"): (13, 1, 2, near("validation", "train")),
-        ("test", "train"): (16, 4, 4, near("test", "train")),
-        ("test", "dev"): (16, 1, 1, near("test", "validation")),
-    }
-    assert found["dev", "train"]["near"] == 3
-    assert {o["data"] for o in found.values()} == {"given"}
-    shown = cli("split", "--check", folder)
-    assert re.search(r"test +train +\d", shown.out)
-    assert "15.4 %" in shown.out
 
 
 @pytest.mark.parametrize(("dev", "test", "sizes"), [(0.05, 0.2, (1, 2)), (1e-9, 0, (1, 0))])
@@ -243,7 +199,7 @@ def test_a_share_of_few_rows_is_at_least_one(split, tmp_path, jsonl, dev, test, 
 
 
 @pytest.mark.parametrize("form", ["csv", "tsv", "columns", "columns-bare"])
-def test_the_form_of_the_input_is_kept(split, tmp_path, form, inline):
+def test_the_form_of_the_input_is_kept(split, tmp_path, form):
     texts = [f'{t} "so"' if i % 3 else t for i, t in enumerate(prose("market", 60))]
     other = [t[::-1] for t in texts]
     path = tmp_path / ("all.csv" if form == "csv" else "all.tsv")
@@ -277,13 +233,6 @@ def test_the_form_of_the_input_is_kept(split, tmp_path, form, inline):
         assert heads == ({(given_lines[0],)} if "bare" not in form else {()})
         body = [line for part in written for line in (part if "bare" in form else part[1:])]
         assert sorted(body) == sorted(given_lines if "bare" in form else given_lines[1:])
-    again = corpusfit.overlaps(done.path, machine=inline)  # what was written is found again
-    assert [(o.split, o.texts) for o in again if o.split == o.within][:3] == [
-        ("train", 35),
-        ("dev", 10),
-        ("test", 15),
-    ]
-    assert not any(o.shared for o in again)
 
 
 def test_plain_text_and_mixed_inputs_become_json_lines(split, tmp_path, jsonl):
@@ -390,26 +339,9 @@ def test_the_command_line(cli, pairs, rows, tmp_path):
     assert re.search(r"\b360\b", done.err)
     assert re.search(r"\b40 dev.*\b60 test.*\b1 rejected", done.err)
     assert "test.en" in done.err
-    assert "near-duplicate" in done.out
-    assert cli("split", "--check", out, "--near").out == done.out
-    wrong = cli("split", "--check", out, "--dev", 3)
-    assert wrong.code == 2
-    assert "--check" in wrong.err
-    assert "got '--dev'" in wrong.err
     for percent in ("100%", "300%"):  # 1.0 and 3.0, which are rows
         wrong = cli("split", "--data", pairs, "--dev", percent, "--out", tmp_path / "no")
         assert (wrong.code, (tmp_path / "no").exists()) == (2, False)
-    wrong = cli("split", "--dev", 3)
-    assert "--data" in wrong.err
-    assert "--out" in wrong.err
-    assert cli("split", "--check", tmp_path / "nowhere").code == 1
-    (tmp_path / "empty").mkdir()
-    empty = cli("split", "--check", tmp_path / "empty")
-    assert "train, dev and test" in empty.err
-    (tmp_path / "three").mkdir()
-    for side in ("de", "en", "fr"):
-        (tmp_path / f"three/train.{side}").write_text("x\n")
-    assert "train.de, train.en, train.fr" in cli("split", "--check", tmp_path / "three").err
 
 
 def test_a_file_that_changes_under_it(split, rows, monkeypatch):
@@ -424,23 +356,3 @@ def test_a_file_that_changes_under_it(split, rows, monkeypatch):
     monkeypatch.setattr(splitting.Groups, "of_keys", meddling)
     with pytest.raises((ChangedInputError, InputError), match=r"changed|shorter"):
         split(rows, dev=3)
-
-
-@pytest.mark.skipif(not KOEHN_KNOWLES.is_dir(), reason="needs the corpora beside the repository")
-def test_the_papers_split_of_the_koran_has_no_overlap(inline):
-    """Aharoni and Goldberg (2020): Table 8, new split, 0 of 2,000; Table 3, 17,982 in train."""
-    found = corpusfit.overlaps(KOEHN_KNOWLES / "koran", machine=inline)
-    figures = {(o.field, o.split, o.within): (o.texts, o.identical) for o in found}
-    for side in ("de", "en"):
-        assert figures[side, "dev", "train"] == (2000, 0)
-        assert figures[side, "train", "train"] == (17_982, 0)
-
-
-@pytest.mark.parametrize("files", [("dev.en", "dev.fr"), ("dev.jsonl",)])
-def test_splits_of_other_sides_are_not_compared(tmp_path, inline, files):
-    for name in ("train.de", "train.en", *files):
-        line = '{"text": "eins"}' if name.endswith("jsonl") else "eins"
-        (tmp_path / name).write_text(f"{line}\n")
-    came = "en, fr" if len(files) == 2 else "no pairs"
-    with pytest.raises(InputError, match=f"train.*de, en.*dev.*{came}"):
-        corpusfit.overlaps(tmp_path, machine=inline)

@@ -52,9 +52,9 @@ def test_without_its_name_the_target_is_empty(select):
         select("out", "abstract", "text")
 
 
-def test_wrong_fields_of_both_are_named_before_an_encoder_is_loaded(select, monkeypatch):
+def test_a_wrong_field_is_named_before_an_encoder_is_loaded(select, monkeypatch):
     monkeypatch.setattr("corpusfit.selection.resolving.prepare_encoder", None)
-    with pytest.raises(EmptyInputError, match=r"`target` .*'no'.*`corpus` .*'no'.*text_field"):
+    with pytest.raises(EmptyInputError, match=r"`target` .*'no'.*read.text_field.*target_field"):
         select("out", text_field="no", method="knn")
 
 

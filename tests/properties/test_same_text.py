@@ -354,7 +354,7 @@ def test_unicode_forms_through_the_commands(tmp_path, inline):
     data.write_text("\n".join(json.dumps({"text": row}) for row in written) + "\n", "utf-8")
     held = tmp_path / "test.jsonl"
     held.write_text("\n".join(json.dumps({"text": normalize("NFD", r)}) for r in rows[:6]), "utf-8")
-    found = corpusfit.split(data=str(data), out=tmp_path / "split", dev=8, test=8, machine=inline)
+    corpusfit.split(data=str(data), out=tmp_path / "split", dev=8, test=8, machine=inline)
     composed = {
         split: {
             normalize("NFKC", json.loads(line)["text"].replace("\u00ad", ""))
@@ -363,9 +363,6 @@ def test_unicode_forms_through_the_commands(tmp_path, inline):
         for split in ("train", "dev", "test")
     }
     assert sum(map(len, composed.values())) == len(set().union(*composed.values())) == len(rows)
-    assert [o["identical"] for o in found.manifest["overlaps"] if o["split"] != o["within"]] == [
-        0
-    ] * 3
     leaks = corpusfit.contamination(task=str(held), data=str(data), machine=inline)
     assert (leaks.splits["test.jsonl"].found, leaks.holders) == (6, 24)
     assert set(leaks.keys.tolist()) == set(text_keys(rows[:6]).tolist())  # what --guard drops

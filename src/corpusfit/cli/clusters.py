@@ -56,14 +56,6 @@ def show_clusters(manifest: dict[str, Any]) -> None:
     ]
     columns = ["cluster", "share of units", "words", "domains (share of cluster)"]
     table(f"Clusters (k = {manifest['k']})", columns, shown, words=columns[2:])
-    names = list(manifest["domains"])
-    if 1 < len(names) <= 8:
-        rows = [
-            [one_line(name, 30), *(f"{cosine:.2f}" for cosine in cosines)]
-            for name, cosines in zip(names, manifest["proximity"], strict=True)
-        ]
-        columns = ["domain", *(one_line(n, 12) for n in names)]
-        table("Cosine between centroids of the domains (1 is alike)", columns, rows)
 
 
 _NEAR = 0.01

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from corpusfit.cli.options import command
 from corpusfit.cli.show import one_line, percent, say, say_result, table
@@ -16,19 +14,7 @@ _SOURCES = 4
 _MAX_CHARACTERS = 300
 
 
-def _plain(result: Contamination, _: Mapping[str, Any]) -> dict[str, Any]:
-    """All fields but the keys, which are too large for JSON numbers."""
-    fields = {
-        f.name: getattr(result, f.name) for f in dataclasses.fields(result) if f.name != "keys"
-    }
-    return {
-        **fields,
-        "splits": {name: dataclasses.asdict(split) for name, split in result.splits.items()},
-        "examples": [dataclasses.asdict(example) for example in result.examples],
-    }
-
-
-@command(facts=_plain)
+@command()
 def contamination(result: Contamination) -> None:
     """Find a task's dev and test texts in training text.
 
@@ -68,7 +54,6 @@ def contamination(result: Contamination) -> None:
             f"  data: {one_line(example.excerpt, _MAX_CHARACTERS)}\n"
         )
     say(
-        f"{result.holders:,} of {result.texts:,} texts ({result.size / 1e6:,.1f} MB) contain a "
-        f"held-out text (searched in {result.seconds:,.1f} s)."
+        f"{result.holders:,} of {result.texts:,} texts contain a held-out text."
         + (" To train without them: corpusfit adapt --guard …" if result.holders else "")
     )

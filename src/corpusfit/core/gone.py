@@ -23,6 +23,10 @@ _OTHER_ORDER = (
     "Of aligned pairs the first text is read and the second carried: name the files in the other "
     "order, as pair:FILE.en,FILE.de."
 )
+_OVERLAPS = (
+    "Run `corpusfit contamination --task DIR/test.jsonl --data DIR/train.jsonl`: it finds the test "
+    "texts that train contains. Of aligned pairs name both files, as pair:DIR/test.de,DIR/test.en."
+)
 GONE = {
     # commands, and public names in Python
     "tune": "Run `corpusfit fit` once for each setting, and compare the verdicts.",
@@ -31,6 +35,8 @@ GONE = {
     "doctor": "Run `corpusfit --version`; a command names the extra that it needs and lacks.",
     "Health": "Run `corpusfit --version`; a command names the extra that it needs and lacks.",
     "push": _UPLOAD,
+    "overlaps": _OVERLAPS,
+    "SplitOverlap": _OVERLAPS,
     "score": "Run `corpusfit select`: it keeps the score of every segment in out/scores, and "
     "`corpusfit choose out/` selects again by them. In Python, `corpusfit.Scorer` scores texts.",
     "cache prune": "Run `corpusfit cache clear`: it removes what no command uses now.",
@@ -40,6 +46,8 @@ GONE = {
     "cache --keep": "Run `corpusfit cache clear`: it removes what no command uses now.",
     "clusters --no-report": "It writes no page: leave the option out, and read clusters.csv.",
     "run --no-report": "It writes no page: leave the option out, and read table.md or table.csv.",
+    "SavedScorer": "Give the workers `corpusfit.Scorer.from_pretrained(NAME).score_samples`.",
+    "split --check": _OVERLAPS,
     "rank --seeds": "It compares by held-out bits: leave the option out.",
     "adapt --time": "Run it with `--dry-run`, which says how long a step takes, then with "
     "`--max-steps`.",
@@ -67,6 +75,8 @@ SETTINGS = {
         ("adapter.reduction", "model.reduction"),
         "Leave it out: a bottleneck is half as wide as the model, as in mDAPT.",
     ),
+    "likelihood.context": "Set `finetune.length`.",
+    "likelihood.precision": "Set `finetune.precision`.",
     "likelihood.shots": "Leave it out; only `few_shot` had it.",
     "likelihood.template": "Leave it out; only `few_shot` had it.",
     **dict.fromkeys(

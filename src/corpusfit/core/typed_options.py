@@ -112,13 +112,6 @@ class SplitOptions(MachineOptions, total=False):
     seed: int | None
 
 
-class OverlapsOptions(MachineOptions, total=False):
-    """Keywords of `overlaps`."""
-
-    near: bool | None
-    text_field: str | None
-
-
 class ClustersOptions(MachineOptions, total=False):
     """Keywords of `clusters`."""
 

@@ -23,7 +23,6 @@ from corpusfit.domains.describe import (
     LabeledUnit,
     confusion,
     describe_clusters,
-    proximity,
     purity,
     write_sample,
 )
@@ -192,7 +191,6 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
         "k": model.k,
         "tried": tried,
         "clusters": describe_clusters(units, cluster_of, shares, counts, names),
-        "proximity": np.round(proximity(vectors, labels, len(names)), 4).tolist(),
         "assigned": None,
         "warnings": run.warnings,
         "seconds": {},

@@ -1,4 +1,4 @@
-"""Describe clusters: purity, proximity, words and typical units."""
+"""Describe clusters: purity, words and typical units."""
 
 from __future__ import annotations
 
@@ -47,21 +47,6 @@ def purity(counts: Ints) -> float:
     """
     # More clusters are purer, so purities are comparable only at the same k.
     return float(counts.max(axis=1).sum() / max(1, counts.sum()))
-
-
-def proximity(
-    vectors: NDArray[np.floating], labels: NDArray[np.int64], t: int
-) -> NDArray[np.float64]:
-    """Cosines between the mean vectors of t domains: float64 [t, t].
-
-    Reference: Aharoni and Goldberg (2020), section 3.2 and Figure 4.
-    """
-    # Near centroids predict that a model of one domain transfers to the other.
-    sums = np.zeros((t, vectors.shape[1]))
-    np.add.at(sums, labels, vectors)
-    means = sums / np.bincount(labels, minlength=t)[:, None]
-    means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-12)
-    return np.asarray(means @ means.T, np.float64)
 
 
 def characteristic_words(

@@ -259,8 +259,7 @@ class ClustersFolder(OutFolder):
         self.model = path / "domains.safetensors"
         self.sample = path / "sample.parquet"
         self.assigned = path / "assigned"
-        tables = ("clusters", "tried", "points", "confusion", "proximity")
-        self.tables = [path / f"{name}.csv" for name in tables]
+        self.tables = [path / f"{name}.csv" for name in ("clusters", "tried", "points")]
         self.drawn = self.work / "drawn"
         self.fits = self.work / "fits"
 

@@ -24,18 +24,16 @@ def write_tables(
     cluster_of: NDArray[np.int64],
     places: NDArray[np.float32],
 ) -> None:
-    """Write the tables of a run to its folder; two of them where several domains are known.
+    """Write the tables of a run to its folder.
 
     Two dimensions of the mixture are on the map, so separate clusters may overlap there.
-    Reference: Aharoni and Goldberg (2020), Figures 1 to 4, Table 1.
+    Reference: Aharoni and Goldberg (2020), Figures 1 and 3, Table 1.
     """
     tables = {
         "clusters": _clusters(manifest),
         "tried": _tried(manifest),
         "points": _points(units, cluster_of, places),
     }
-    if len(manifest["domains"]) > 1:
-        tables |= {"confusion": _confusion(manifest), "proximity": _proximity(manifest)}
     for name, (columns, rows) in tables.items():
         write_bytes(folder / f"{name}.csv", as_csv(columns, rows).encode("utf-8", "replace"))
 
@@ -77,23 +75,3 @@ def _points(
         for unit, cluster, (x, y) in zip(units, cluster_of.tolist(), flat.tolist(), strict=True)
     ]
     return ("x", "y", "cluster", "domain", "text"), rows
-
-
-def _confusion(manifest: dict[str, Any]) -> Table:
-    """The share of each known domain in each cluster."""
-    rows = [
-        (domain, cluster["cluster"], round(cluster["domains"].get(domain, 0) / size, 4))
-        for domain, size in manifest["domains"].items()
-        for cluster in manifest["clusters"]
-    ]
-    return ("domain", "cluster", "share of its units"), rows
-
-
-def _proximity(manifest: dict[str, Any]) -> Table:
-    """The cosines between the centroids of the known domains."""
-    rows = [
-        (one, other, cosine)
-        for one, row in zip(manifest["domains"], manifest["proximity"], strict=True)
-        for other, cosine in zip(manifest["domains"], row, strict=True)
-    ]
-    return ("domain", "other", "cosine of centroids"), rows

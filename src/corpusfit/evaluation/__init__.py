@@ -4,7 +4,6 @@ from corpusfit.evaluation.api import (
     contamination,
     estimate_evaluation,
     evaluate,
-    overlaps,
     split,
 )
 
@@ -12,6 +11,5 @@ __all__ = [
     "contamination",
     "estimate_evaluation",
     "evaluate",
-    "overlaps",
     "split",
 ]

@@ -1,4 +1,4 @@
-"""Functions that measure or split: `evaluate`, `contamination`, `split`, `overlaps`."""
+"""Functions that measure or split: `evaluate`, `contamination`, `split`."""
 
 from __future__ import annotations
 
@@ -16,18 +16,16 @@ if TYPE_CHECKING:
     from corpusfit.core.typed_options import (
         ContaminationOptions,
         EvaluateOptions,
-        OverlapsOptions,
         SplitOptions,
     )
     from corpusfit.evaluation.decontamination.report import Contamination
     from corpusfit.evaluation.evaluating import Evaluated
-    from corpusfit.evaluation.overlap import SplitOverlap
     from corpusfit.evaluation.splitting import Split
     from corpusfit.text.context import Machine
 
 EVALUATE = Offer(
     EvaluatePlan,
-    ("model", "task", "finetune", "likelihood", "seed"),
+    ("model", "task", "finetune", "seed"),
     required=("model",),
     example="task.dev_share=0.2",
 )
@@ -48,9 +46,6 @@ SPLIT = Offer(
     ),
     differs=_FIELDS,
     example="read.id_field=key",
-)
-OVERLAPS = Offer(
-    SplitPlan, ("split.near", "read.text_field"), differs=_FIELDS, example="read.id_field=key"
 )
 
 
@@ -194,7 +189,7 @@ def split(
         out: local folder that is new, empty, or of the same split.
 
     Returns:
-        The finished split: `manifest["counts"]`, `manifest["splits"]`, `manifest["overlaps"]`.
+        The finished split: `manifest["counts"]`, `manifest["splits"]`.
     """
     built = SPLIT.build(plan, settings, options)
     from corpusfit.evaluation import splitting
@@ -208,33 +203,4 @@ def split(
         local_folder_path(out, "`out`"),
         machine=machine,
         overwrite=overwrite,
-    )
-
-
-@offers(OVERLAPS)
-def overlaps(
-    folders: Inputs,
-    *,
-    plan: SplitPlan | Path | str | None = None,
-    settings: Sequence[str] = (),
-    machine: Machine | None = None,
-    **options: Unpack[OverlapsOptions],
-) -> list[SplitOverlap]:
-    """Count the texts of dev and test that are in train, and copies within each.
-
-    Args:
-        folders: folders with files named train, dev or test (two line-aligned files per split,
-            rows, or texts), or folders of `split`.
-
-    Returns:
-        The counts by folder, text of a row, split, and split searched for its texts.
-    """
-    built = OVERLAPS.build(plan, settings, options)
-    from corpusfit.evaluation import overlap
-    from corpusfit.text.context import machine_of
-    from corpusfit.text.in_memory import listed
-
-    machine = machine_of(machine, options)
-    return overlap.overlaps(
-        listed(folders), read=built.read, near=built.split.near, machine=machine
     )

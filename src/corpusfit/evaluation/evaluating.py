@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import remove
-from corpusfit.core.engine import Call, Meter, Progress
+from corpusfit.core.engine import Call, Meter
 from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.manifest import Finished, OutFolder, locked, versions
 from corpusfit.embed.folders import require_extra
@@ -106,7 +106,7 @@ def evaluate(
     Reference: TADPOLE, section 4 and Table 3; mDAPT, section 4.
     """
     plan = plan.check()
-    labeled, sizes, seeds = _prepare(plan, task, base, seeds, train_sizes, machine.progress)
+    labeled, sizes, seeds = _prepare(plan, task, base, seeds, train_sizes)
     task_type = load(labeled.kind)
     folder = EvaluateFolder(out)
     folder.claim()
@@ -165,7 +165,6 @@ def _prepare(
     base: str,
     seeds: int,
     train_sizes: Sequence[int],
-    progress: Progress,
 ) -> tuple[Task, list[int], int]:
     """Read the task and check that the settings suit it; returns it, the sizes and the seeds."""
     require_extra("Evaluating a model", "models")
@@ -216,13 +215,7 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     if plan.model.frozen:
         settings["model"]["frozen"] = "probe 3"  # raised where a probe's scores change
     settings["task"]["options"] = dataclasses.asdict(plan.task.own)
-    if task_type.group != "likelihood":
-        del settings["likelihood"]
-    hardware = (
-        resolve(plan.finetune, "finetune")
-        if task_type.learns
-        else answering_hardware(plan, task.kind)
-    )
+    hardware = resolve(plan.finetune, "finetune") if task_type.learns else answering_hardware(plan)
     settings["finetune"] |= {"device": hardware.kind, "precision": hardware.precision}
     installed = versions()
     # another minor version of a library may change the last bits, not the meaning
@@ -423,7 +416,7 @@ def estimate_evaluation(
     # Every epoch is counted, as early stopping cannot be known in advance; prediction takes a third
     # of the time of training.
     plan = plan.check()
-    labeled, sizes, seeds = _prepare(plan, task, base, seeds, train_sizes, machine.progress)
+    labeled, sizes, seeds = _prepare(plan, task, base, seeds, train_sizes)
 
     def opened(name: str) -> HeadPlan:
         side = Side.of(plan, labeled.kind, name, seeds)

@@ -267,7 +267,7 @@ def holm(ps: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-def mark(comparison: Comparison, adjusted: float, *, level: float = LEVEL) -> Mark:
+def mark(comparison: Comparison, adjusted: float) -> Mark:
     """`*` for better, `†` for worse; empty if the corrected p or the interval leaves that open."""
     # the tests behind p each take the other's randomness as fixed; the interval has both
     if adjusted >= LEVEL or comparison.low <= 0 <= comparison.high:

@@ -32,12 +32,10 @@ from corpusfit.core.types import Document, Reject, Shard, Source
 from corpusfit.evaluation.decontamination.finder import HeldoutIndex
 from corpusfit.evaluation.decontamination.heldout import with_first_text
 from corpusfit.evaluation.decontamination.report import find_leaks
-from corpusfit.evaluation.overlap import (
+from corpusfit.evaluation.keyed_rows import (
     Rows,
     SplitFolder,
     key_rows,
-    overlaps_in,
-    split_input,
     texts_of,
     with_every_text,
 )
@@ -75,7 +73,6 @@ class Form:
     header: bytes = b""  # the first line of each file; empty for none
     raw: frozenset[str] = frozenset()  # names of the formats whose rows are written unchanged
     pair: bool = False  # whether the files hold aligned pairs
-    columns: str = ""  # the two columns of a TSV of pairs with a header, joined by a comma
 
     def lines(
         self, form: str, row: Row, texts: list[str], raw: bytes, read: ReadPlan
@@ -99,9 +96,9 @@ def form_of(sources: Sequence[Source], read: ReadPlan) -> Form:
     formats = {source.format: corpus.load_format(source.format) for source in sources}
     heads = {(formats[s.format].header(s, read), s.translation) for s in sources}
     if len(formats) == len(heads) == 1:
-        ((name, form),), ((header, columns),) = formats.items(), heads
+        ((name, form),), ((header, _),) = formats.items(), heads
         if form.written:
-            return Form((form.written,), header, frozenset({name}), form.parallel, columns)
+            return Form((form.written,), header, frozenset({name}), form.parallel)
     if corpus.is_parallel(sources):
         return Form(corpus.sides(sources), pair=True)
     raw = frozenset(name for name, form in formats.items() if form.written == "jsonl")
@@ -119,7 +116,7 @@ class Written:
 
 
 class Split(Finished):
-    """A finished split; its manifest has `counts`, `splits` with their files, and `overlaps`."""
+    """A finished split; its manifest has `counts`, and `splits` with their files."""
 
 
 def split(
@@ -167,15 +164,9 @@ def split(
             name: {
                 "rows": written.splits[name],
                 "files": [f"{name}.{suffix}" for suffix in form.suffixes],
-                "pair": form.pair,
-                "columns": form.columns,
             }
             for name in names.values()
         }
-        # measure the overlaps in the files as they were written, as `overlaps` would
-        places = {name: [split_input(out, entry)] for name, entry in splits.items()}
-        near = plan.split.near
-        table = overlaps_in(out.absolute().name, places, plan.read, context, near=near)
         manifest = {
             "command": "split",
             "corpusfit": versions()["corpusfit"],
@@ -194,7 +185,6 @@ def split(
                     **dict(written.dropped.most_common()),
                 },
             },
-            "overlaps": [dataclasses.asdict(overlap) for overlap in table],
         }
         folder.finish(manifest)
     return Split(out, manifest)

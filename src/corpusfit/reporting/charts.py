@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 from corpusfit.core.escaping import harmless
 
-COLORS = {"selection": "#0072b2", "target": "#d55e00", "random": "#8a8a8a"}
+COLORS = {"selection": "#0072b2", "random": "#8a8a8a"}
 """From the palette of Okabe and Ito, safe for color-blind readers."""
 
 _WIDTH = 720
@@ -128,16 +128,14 @@ class Drawing:
         return ET.tostring(self.root, encoding="unicode")
 
 
-def scores_chart(
-    bins: Sequence[float], heights: Sequence[int], units: Sequence[int], threshold: float | None
-) -> str:
-    """Histogram of the segments' scores, and as a line that of the target's units, if any.
+def scores_chart(bins: Sequence[float], heights: Sequence[int], threshold: float | None) -> str:
+    """Histogram of the segments' scores.
 
     Bars at or above the threshold are in full color, all of them where there is none.
     """
     drawing = Drawing(
         "Scores",
-        "Segments of the corpus by score, target units as a line of its own scale, the threshold.",
+        "Segments of the corpus by score, and the threshold.",
         280,
     )
     foot = drawing.height - _BOTTOM
@@ -157,14 +155,6 @@ def scores_chart(
             fill=COLORS["selection"],
             fill_opacity=1.0 if above else 0.35,
         )
-    if any(units):
-        of_target = Axis(0, max(units), foot, _TOP)
-        steps = [
-            (x.at(edge), of_target.at(n))
-            for low, high, n in zip(bins, bins[1:], units, strict=False)
-            for edge in (low, high)
-        ]
-        drawing.curve(steps, COLORS["target"])
     if threshold is not None and bins[0] <= threshold <= bins[-1]:
         at = x.at(threshold)
         drawing.line(at, _TOP, at, foot, stroke="currentColor", stroke_dasharray="4 3")

@@ -6,7 +6,6 @@ import io
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow.parquet as pq
 
 from corpusfit.reporting.charts import scores_chart, shares_chart
@@ -15,21 +14,18 @@ from corpusfit.scoring import registry
 from corpusfit.scoring.table import columns_of
 from corpusfit.selection.copies import copies_in_words
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.spread import Spread, read_spread
+from corpusfit.selection.spread import read_spread
 
 _SHOWN = 3
 """Examples shown of the highest scores, of the lowest selected ones, and of those below."""
-
-_LENGTH_SHARES = (0.1, 0.5, 0.9)
-"""Quantiles of the lengths of segments."""
 
 _SOURCES = 12
 """Most sources of a chart; the table below it has 30, and its file all."""
 
 _OF_SHARES = f"Gray: the corpus; blue: the selection. At most its {_SOURCES} largest sources."
 _OF_SCORES = (
-    "in full color at or above the threshold, which is dashed; units of the target as an orange "
-    "line. The outermost bars also count all scores beyond them."
+    "in full color at or above the threshold, which is dashed. The outermost bars also count all "
+    "scores beyond them."
 )
 
 Rows = list[dict[str, Any]]
@@ -46,9 +42,10 @@ def selected_part(path: Path, manifest: dict[str, Any]) -> Part:
     sheets = _counts(manifest)
     charts = {"shares": (shares_chart(_shares(manifest["selected"])), _OF_SHARES)}
     if spread is not None and spread.heights.any():
-        sheets["lengths"] = _lengths(spread)
-        caption = f"Segments by score (higher: {registry.higher(manifest['method']['name'])}), "
-        charts["scores"] = (_scores(spread, examples, threshold), caption + _OF_SCORES)
+        higher = registry.higher(manifest["method"]["name"])
+        caption = f"{spread.heights.sum():,} segments by score (higher: {higher}), "
+        bars = spread.bins.astype(float).tolist(), spread.heights.tolist()
+        charts["scores"] = (scores_chart(*bars, threshold), caption + _OF_SCORES)
     return Part(
         "selection",
         f"Selection: {path.name or path.resolve().name}",
@@ -56,20 +53,19 @@ def selected_part(path: Path, manifest: dict[str, Any]) -> Part:
         manifest,
         charts,
         {name: sheet for name, sheet in sheets.items() if sheet.rows},
-        _texts([row for row in examples if row["kind"] != "target"], threshold),
+        _texts(examples, threshold),
         _steps(path, manifest),
     )
 
 
 def _examples(path: Path) -> Rows:
-    """The stored examples: segments of the corpus by falling score, then target units."""
+    """The stored examples by falling score."""
     if not path.exists():
         return []
     names = ("kind", "source", "row", "segment", "score", "selected", "text", "characters")
     rows: Rows = columns_of(pq.ParquetFile(io.BytesIO(path.read_bytes())), names).to_pylist()
-    corpus = [row for row in rows if row["kind"] != "target"]
-    corpus.sort(key=lambda row: (-row["score"], row["source"], row["row"], row["segment"]))
-    return [*corpus, *(row for row in rows if row["kind"] == "target")]
+    rows.sort(key=lambda row: (-row["score"], row["source"], row["row"], row["segment"]))
+    return rows
 
 
 def _shares(selected: dict[str, Any]) -> dict[str, tuple[float, float]]:
@@ -84,16 +80,6 @@ def _shares(selected: dict[str, Any]) -> dict[str, tuple[float, float]]:
         name: (by_source[name].get("of_tokens", 0) / of_corpus, by_source[name]["tokens"] / taken)
         for name in largest
     }
-
-
-def _scores(spread: Spread, examples: Rows, threshold: float | None) -> str:
-    """The chart of the scores; of the target's units, where they have some."""
-    scores = [row["score"] for row in examples if row["kind"] == "target"]
-    units = np.array([score for score in scores if score is not None], float)
-    clipped = np.clip(units, spread.bins[0], spread.bins[-1])
-    counted = np.histogram(clipped, spread.bins)[0]
-    bins = spread.bins.astype(float).tolist()
-    return scores_chart(bins, spread.heights.tolist(), counted.tolist(), threshold)
 
 
 def _texts(corpus: Rows, threshold: float | None) -> dict[tuple[str, str], list[Example]]:
@@ -247,13 +233,3 @@ def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
             ],
         ),
     }
-
-
-def _lengths(spread: Spread) -> Sheet:
-    """How long the segments of the corpus and of the selection are."""
-    rows = zip(("corpus", "selection"), spread.quantiles(_LENGTH_SHARES), strict=False)
-    return Sheet(
-        "Lengths of segments, in word pieces",
-        ["of", *(f"{100 * share:.0f} % have at most" for share in _LENGTH_SHARES)],
-        [(whole, *quantiles) for whole, quantiles in rows],
-    )

@@ -255,7 +255,7 @@ def _finish(
     plan = run.plan
     copies = copies_of(run, folder)
     chosen = choose_segments(run, folder, resolved.method, copies)
-    write_selected(run, folder, resolved, chosen)
+    write_selected(run, folder, chosen)
     run.require_unchanged()
     aligned = write_aligned(run, folder)
     selected = {k: v for k, v in vars(chosen).items() if k != "parts"}

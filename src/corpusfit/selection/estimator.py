@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import warnings
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
@@ -170,12 +168,6 @@ class Scorer:
                     "y", f"a number for each of {len(texts)} texts", f"{len(y)} values"
                 )
             return float(average_precision_score(labels, self.score_samples(texts)))
-        message = (
-            "Scorer.score(texts) is one number since version 0.2.0, the mean of the texts' scores. "
-            "For a score of each text, type scorer.score_samples(texts). Version 0.3.0 will no "
-            "longer warn."
-        )
-        warnings.warn(message, FutureWarning, stacklevel=2)
         return float(self.score_samples(texts).mean(dtype=np.float64))
 
     def fit_transform(
@@ -273,32 +265,6 @@ class Scorer:
         if known.scorer is None or not registry.build(self.method, options).scores_texts:
             raise bad_setting("`method.name`", "a method that scores a single text", self.method)
         return plan.with_values({"method": options}).check()
-
-
-class SavedScorer:
-    """A saved Scorer as a function of a batch of texts, for the workers of other libraries.
-
-    It is opened at the first call, once in each process, and pickles hold only its name.
-
-    Args:
-        name: what `Scorer.from_pretrained` opens; on a cluster an absolute folder or a URL that
-            every worker can read.
-    """
-
-    def __init__(self, name: str | os.PathLike[str]) -> None:
-        self.name = os.fspath(name)
-
-    def __call__(self, texts: Strings) -> NDArray[np.float32]:
-        """Score n texts: float32 [n], as `Scorer.score_samples`."""
-        return self._scorer.score_samples(texts)
-
-    @cached_property
-    def _scorer(self) -> Scorer:
-        return Scorer.from_pretrained(self.name)
-
-    def __getstate__(self) -> dict[str, str]:
-        """The name, without the Scorer."""
-        return {"name": self.name}
 
 
 _FEW = 10

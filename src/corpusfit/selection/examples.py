@@ -12,16 +12,11 @@ import orjson
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from corpusfit.core.artifacts import read_many, restore
-from corpusfit.core.plan import MethodPlan
-from corpusfit.core.types import read_as, take_units
+from corpusfit.core.artifacts import read_many
 from corpusfit.kernels.chance import place_keys, uniform
-from corpusfit.scoring import registry
 from corpusfit.scoring.table import write_parquet
-from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.gathering import GatheredPart, read_chosen
-from corpusfit.selection.resolving import Resolved
 from corpusfit.text.context import Run
 
 _EACH = 9
@@ -29,9 +24,6 @@ _EACH = 9
 
 _SAMPLE = 100_000
 """Segments whose scores show how they are spread, about."""
-
-_OF_TARGET = 300
-"""Units of the target."""
 
 _CHARACTERS = 2_000
 """Characters kept of a text."""
@@ -120,42 +112,18 @@ def _lowest(found: Iterable[WithKeys]) -> WithKeys:
 
 
 def write_examples(
-    run: Run,
     folder: SelectionFolder,
-    resolved: Resolved,
     places: Mapping[int, Sequence[int]],  # of the segments that `WriteSelected` has read, by part
     drawn: Container[tuple[int, int]],  # part and place of those that are drawn
 ) -> None:
-    """Write the example segments, and units of the target with scores."""
+    """Write the example segments."""
     paths = [example_path(folder.example_texts, part) for part in places]
     examples: list[dict[str, Any]] = []
     for (part, of_part), data in zip(places.items(), read_many(paths), strict=True):
         for place, line in zip(of_part, data.splitlines(), strict=True):
             row = orjson.loads(line)
             kind = "drawn" if (part, place) in drawn else "corpus"
-            examples.append({"kind": kind, **{name: row[name] for name in _OF_ROW}})
-    target = Sample(folder.fit, "target")
-    units = target.read_texts()
-    keys = place_keys(run.plan.seed, 0, len(units))
-    shown = np.sort(np.argsort(keys, kind="stable")[:_OF_TARGET])
-    score = partial(_target_scores, resolved.plan.method, folder.scorer, target)
-    with run.stage("score target"):
-        scores = run.one(score, shown)
-    for i, place in enumerate(shown):
-        of_unit = {} if scores is None else {"score": float(scores[i])}
-        examples.append({"kind": "target", "text": units[place], **of_unit})
-    for example in examples:
-        example |= {"text": example["text"][:_CHARACTERS], "characters": len(example["text"])}
+            shown = {name: row[name] for name in _OF_ROW}
+            shown["text"] = row["text"][:_CHARACTERS]
+            examples.append({"kind": kind, **shown, "characters": len(row["text"])})
     write_parquet(folder.examples, pa.Table.from_pylist(examples, schema=SCHEMA))
-
-
-def _target_scores(
-    plan: MethodPlan, scorer: Path, target: Sample, places: NDArray[np.int64]
-) -> NDArray[np.float32] | None:
-    """The scores of some target units; None for a method that cannot score a single text."""
-    method = registry.build(plan.name, plan.options)
-    if not method.scores_texts:
-        return None
-    batch = target.batch("both" if method.encodes else "text")
-    scores = restore(scorer, registry.scorer_class).score
-    return scores(read_as(take_units(batch, places), method.reads))

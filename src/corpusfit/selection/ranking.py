@@ -57,9 +57,7 @@ class FoldBits:
     # float64 [amounts, halves, n], bits of each target text by amount and half of the sample; 0 for
     # texts that are not evaluated on
     bits: NDArray[np.float64]
-    fit_s: float  # fit_s, score_s: seconds to fit it on a half, and to score both
-    score_s: float
-    units: int
+    seconds: float  # to fit it on a half, and to score both
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
         self, held: HeldOut, batch: Callable[..., Any], plan: MethodPlan, fold: int
     ) -> FoldBits | Unfit:
         halves = []
-        fit_s = score_s = 0.0
+        seconds = 0.0
         try:
             method = registry.build(plan.name, plan.options)
             target = take_units(batch(self.target, method.fits_on), held.fitted(fold))
@@ -106,8 +104,7 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
                 score = fit_to_sample(method, target, take_units(sample, units), seed=self.seed)
                 ready = time.perf_counter()
                 scores = score()
-                fit_s += (ready - started) / HALVES
-                score_s += time.perf_counter() - ready
+                seconds += (ready - started) / HALVES + time.perf_counter() - ready
                 halves.append(held.bits(scores, fold, self.shares, units))
         except InputError as e:
             return Unfit(plan.name, str(e))
@@ -115,7 +112,7 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
             if self.named:
                 raise
             return Unfit(plan.name, str(e))
-        return FoldBits(plan.name, np.stack(halves, axis=1), fit_s, score_s, len(sample))
+        return FoldBits(plan.name, np.stack(halves, axis=1), seconds)
 
 
 @dataclass(frozen=True)
@@ -162,7 +159,7 @@ def evaluate(run: Run, job: EvaluateBits, held: HeldOut, plans: Sequence[MethodP
                 unfit[result.method] = result.why
             else:
                 folds.setdefault(result.method, []).append(result)
-                took.setdefault(result.method, result.fit_s + result.score_s)
+                took.setdefault(result.method, result.seconds)
             # For an honest ETA, a method advances a fold by its share of the seconds of all, which
             # the first fold measures.
             measured = len(took) >= len(plans) and result.method in took
@@ -174,12 +171,10 @@ def evaluate(run: Run, job: EvaluateBits, held: HeldOut, plans: Sequence[MethodP
 
 @dataclass(frozen=True)
 class Ranked:
-    """A method's bits and cost; (mean, standard deviation) are over folds.
+    """A method's bits and cost.
 
     Attributes:
         seconds: seconds to fit and to score the corpus sample, one thread.
-        fit_s: seconds to fit.
-        rate: units scored per second, one thread.
         bits: bits per word on held-out target text.
         behind: how many more than the best method, and the ends of the 95 % interval.
         than_random: how many more than `random`, with the interval; negative is better.
@@ -190,8 +185,6 @@ class Ranked:
     method: str
     family: Family
     seconds: float
-    fit_s: tuple[float, float]
-    rate: tuple[float, float]
     bits: float
     behind: tuple[float, float, float]
     than_random: tuple[float, float, float]
@@ -207,14 +200,11 @@ class Ranking(Sequence[Ranked]):
         methods: their bits and costs.
         fraction: share of the corpus by which they are ordered.
         likeness: what the corpus has of the target; None for a tiny target.
-        gains_from: the smallest share, of those that were measured, at which the best method is
-            shown better than random text; None if it is at no share.
     """
 
     methods: tuple[Ranked, ...]
     fraction: float
     likeness: Likeness | None = None
-    gains_from: float | None = None
 
     def __len__(self) -> int:
         """The number of methods."""
@@ -236,26 +226,16 @@ class Ranking(Sequence[Ranked]):
         if equal[0] != best.method:
             found.append(f"{equal[0]} is not shown worse than the best, {best.method}.")
         if best.than_random[2] >= 0:
-            found.append(self._no_gain(best.method))
+            found.append(
+                f"The best method, {best.method}, is not shown better than random text of the "
+                f"corpus at {100 * self.fraction:g} %. Rank at a larger `choose.fraction`, add "
+                "texts to the target, or look for another corpus."
+            )
         elif best.method == DEFAULT_METHOD:
             found.append(NONE_BETTER)
         elif any(each.method == DEFAULT_METHOD and not each.equal for each in self.methods):
             found.append(f"{best.method} is shown better than the default, {DEFAULT_METHOD}.")
         return found
-
-    def _no_gain(self, best: str) -> str:
-        """What to do if the best method is not shown better than random text."""
-        random = f"The best method, {best}, is not shown better than random text of the corpus"
-        if self.gains_from is None:
-            return (
-                f"{random}, so no choice of a method matters here. Add texts to the target, or "
-                "look for another corpus."
-            )
-        return (
-            f"{random} at {100 * self.fraction:g} %, where the sample has few words; at "
-            f"{100 * self.gains_from:g} % a method is. Draw a larger sample of the corpus with "
-            f"`fit.background=100000`, or rank at `choose.fraction={self.gains_from:g}`."
-        )
 
 
 def candidates() -> list[str]:
@@ -299,18 +279,7 @@ def rank_methods(
         run.warn(f"{method} is left out of the ranking: {why}")
     ranked = ranked_methods(evaluation, shares, sorted({asked, *CURVE}))
     measured = run.one(partial(alike, background, plan.seed), target)
-    return Ranking(tuple(ranked), shares[0], measured, gains_from(evaluation, shares))
-
-
-def gains_from(evaluation: Evaluation, shares: Sequence[float]) -> float | None:
-    """The smallest share at which the best method is shown better than random text."""
-    methods = [name for name in evaluation.folds if name != BASELINE]
-    for share in sorted(shares):
-        comparison = evaluation.comparison(shares.index(share))
-        best = min(methods, key=comparison.bits, default=BASELINE)
-        if comparison.difference(best, BASELINE).high < 0:
-            return share
-    return None
+    return Ranking(tuple(ranked), shares[0], measured)
 
 
 def ranked_methods(
@@ -323,17 +292,12 @@ def ranked_methods(
     best = next((name for name in names if name != BASELINE), BASELINE)
     ranked = []
     for name in names:
-        folds = evaluation.folds[name]
-        fit_s = spread([fold.fit_s for fold in folds])
-        rate = spread([fold.units / max(fold.score_s, 1e-9) for fold in folds])
         behind = comparison.difference(name, best)
         ranked.append(
             Ranked(
                 name,
                 registry.load(name).family,
-                seconds=fit_s[0] + folds[0].units / rate[0],
-                fit_s=fit_s,
-                rate=rate,
+                seconds=float(np.mean([fold.seconds for fold in evaluation.folds[name]])),
                 bits=comparison.bits(name),
                 behind=dataclasses.astuple(behind),
                 than_random=dataclasses.astuple(comparison.difference(name, BASELINE)),
@@ -346,8 +310,3 @@ def ranked_methods(
         )
     # of those that are not shown worse than the best, the default comes first
     return sorted(ranked, key=lambda each: each.method != DEFAULT_METHOD or not each.equal)
-
-
-def spread(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and sample standard deviation."""
-    return float(np.mean(values)), float(np.std(values, ddof=1))

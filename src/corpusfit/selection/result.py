@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import html
 import io
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -23,9 +22,6 @@ from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.labels import labeled_scores
 from corpusfit.text.context import Machine, machine_of
-
-_SHOWN = 12
-"""Most sources in a notebook."""
 
 
 def read_selected(path: Path) -> Iterator[dict[str, Any]]:
@@ -139,23 +135,6 @@ class Selection(Finished, Sequence[dict[str, Any]]):
         segments = f"{self.manifest['counts']['segments']:,}"
         facts = f"{self.manifest['selected']['segments']:,} of {segments} segments"
         return f"Selection({str(self.path)!r}, {facts}, {self.manifest['method']['name']})"
-
-    def _repr_html_(self) -> str:
-        """For notebooks: what was selected, and each source's share of it as a bar."""
-        by_source = self.manifest["selected"]["by_source"]
-        largest = sorted(by_source.items(), key=lambda item: (-item[1]["tokens"], item[0]))[:_SHOWN]
-        highest = max([1, *(counts["tokens"] for _, counts in largest)])
-        rows = "".join(
-            f"<tr><td>{html.escape(name)}</td><td>{counts['selected']:,}</td>"
-            f"<td>{counts['segments']:,}</td><td>{counts['tokens']:,}</td>"
-            "<td><svg width=160 height=12>"
-            f'<rect width={160 * counts["tokens"] / highest:.1f} height=12 fill="#0072b2" /></svg>'
-            "</td></tr>"
-            for name, counts in largest
-        )
-        names = ("source", "selected", "of segments", "word pieces", "")
-        head = "".join(f"<th>{name}</th>" for name in names)
-        return f"<p>{html.escape(repr(self))}</p><table><tr>{head}</tr>{rows}</table>"
 
 
 _EMPTY = pa.schema(

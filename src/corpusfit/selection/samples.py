@@ -20,7 +20,6 @@ from corpusfit.core.plan import CutPlan, Plan, ReadPlan
 from corpusfit.core.types import (
     Document,
     Documents,
-    Reject,
     Shard,
     Source,
     Texts,
@@ -39,8 +38,6 @@ from corpusfit.text.pairs import MOST_IDENTIFIED
 from corpusfit.text.reading import Reasons, Tally, cut_units, read_shard, read_units
 
 FEW = 20
-_FIRST = 100
-"""Rows of the corpus that are read to say what its text field is."""
 _SHORTEST = 0.05
 """Share of the target's units that may be shorter than a scrap."""
 _PARAGRAPHS = 100
@@ -63,20 +60,9 @@ def require_target(run: Run) -> None:
             rejected.add([(row.row, row.byte, row.reason)])
     otherwise = "Give a file with texts of your task."
     if rejected.counts:
-        otherwise = f"Name its text field with `fit.target_field`, or g{otherwise[1:]}"
-    first = (
-        row
-        for shard in corpus.shards(run.sources, run.plan.read)
-        for row in corpus.rows(shard, run.plan.read)
-    )
-    begin = list(itertools.islice(first, _FIRST))
-    if rejected.counts and begin and not any(isinstance(row, Document) for row in begin):
-        # else the corpus is refused in the same way once the target is corrected
-        of_corpus = Reasons()
-        of_corpus.add((row.row, row.byte, row.reason) for row in begin if isinstance(row, Reject))
         otherwise = (
-            f"Nor has the beginning of `{run.role}` ({of_corpus}). Name the text field with "
-            "`read.text_field`, and one of the target alone with `fit.target_field`."
+            "Name the text field with `read.text_field`, or with `fit.target_field` where the "
+            f"corpus has another, or g{otherwise[1:]}"
         )
     cure = cures.of_content(run.target, read, rejected.counts, otherwise)
     raise EmptyInputError(f"`target` has no usable text ({rejected}). {cure}")

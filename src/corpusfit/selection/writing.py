@@ -47,7 +47,7 @@ from corpusfit.selection.merging import (
 from corpusfit.selection.resolving import Resolved, likens
 from corpusfit.selection.result import read_selected
 from corpusfit.selection.samples import least_pieces
-from corpusfit.selection.spread import add_spreads, bins_of, count_gathered, write_spread
+from corpusfit.selection.spread import spread_of, write_spread
 from corpusfit.text import rows
 from corpusfit.text.context import Run
 from corpusfit.text.cutting import MIB
@@ -291,7 +291,7 @@ def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
         )
 
 
-def write_selected(run: Run, folder: SelectionFolder, resolved: Resolved, chosen: Chosen) -> None:
+def write_selected(run: Run, folder: SelectionFolder, chosen: Chosen) -> None:
     """Write the selected text and the examples; removes those of an earlier selection."""
     mark = folder.work / "chosen.json"
     part_bytes = run.plan.choose.part_mb * MIB
@@ -306,8 +306,7 @@ def write_selected(run: Run, folder: SelectionFolder, resolved: Resolved, chosen
     segments = sum(counts["segments"] for counts in chosen.by_source.values())
     runs = runs_of_parts(folder)
     sample, places, drawn = draw_examples(run, folder.gathered, runs, segments)
-    count = partial(count_gathered, folder.gathered, bins_of(sample))
-    write_spread(folder.spread, add_spreads(run.engine.map(count, runs)))
+    write_spread(folder.spread, spread_of(sample))
     remove(folder.gathered)
 
     # the selected text and the examples of each shard, unless they are written, or merged
@@ -349,7 +348,7 @@ def write_selected(run: Run, folder: SelectionFolder, resolved: Resolved, chosen
             pass
     remove(folder.pieces)
     if not folder.examples.exists():
-        write_examples(run, folder, resolved, places, drawn)
+        write_examples(folder, places, drawn)
 
 
 _COLUMNS = ("row", "segment", "start", "end", "score", "weight", "selected", "tokens")

@@ -61,8 +61,6 @@ SHOWN = {
                 {"cluster": 1, "share": 1.0, "words": [LONG] * 10, "units": MANY}
                 | {"domains": {PATH: MANY, "b": MANY}}
             ],
-            "domains": [f"{PATH}{i}" for i in range(8)],
-            "proximity": [[-0.99] * 8] * 8,
         }
     ],
     "contamination.contamination": [
@@ -73,8 +71,6 @@ SHOWN = {
             examples=[EXAMPLE],
             holders=MANY,
             texts=MANY,
-            size=1e12,
-            seconds=1e6,
         )
     ],
     "fit.show_fitted": [
@@ -119,13 +115,6 @@ SHOWN = {
         }
     ],
     "methods.methods": [None],
-    "split._show_overlaps": [
-        [
-            {"data": PATH, "field": "zh-Hant", "split": "train", "within": within}
-            | dict.fromkeys(("texts", "identical", "shared", "near"), 1_234_567_890)
-            for within in ("train", "dev")
-        ]
-    ],
     "methods._show": [[CacheEntry(Path(PATH), "embeddings of corpora", 10**15, 0.0)]],
 }
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from corpusfit.domains.describe import confusion, proximity, purity
+from corpusfit.domains.describe import confusion, purity
 
 
 def test_the_textbooks_example():
@@ -27,12 +27,3 @@ def test_at_random_the_purity_is_near_the_largest_share():
     domains = np.repeat(np.arange(5), 2_000)
     counts = confusion(np.random.default_rng(0).integers(5, size=10_000), domains, 5, 5)
     assert 0.2 < purity(counts) < 0.23  # the paper's Table 1 has 15.08 with unequal domains
-
-
-def test_proximity_is_the_cosine_of_means():
-    from sklearn.metrics.pairwise import cosine_similarity
-
-    rng = np.random.default_rng(0)
-    vectors, domains = rng.normal(size=(60, 8)), np.repeat([0, 1, 2], 20)
-    means = np.stack([vectors[domains == i].mean(axis=0) for i in range(3)])
-    np.testing.assert_allclose(proximity(vectors, domains, 3), cosine_similarity(means), atol=1e-12)

@@ -9,8 +9,8 @@ from corpusfit.reporting.charts import Axis
 
 HOSTILE = "<script>bad()</script>\u202e\x00"
 CHARTS = {
-    "scores": charts.scores_chart([0.0, 1.0, 2.0], [7, 3], [0, 5], 1.0),
-    "scores without a threshold": charts.scores_chart([0.0, 1.0], [0], [0], None),
+    "scores": charts.scores_chart([0.0, 1.0, 2.0], [7, 3], 1.0),
+    "scores without a threshold": charts.scores_chart([0.0, 1.0], [0], None),
     "shares": charts.shares_chart({HOSTILE: (0.6, 0.2), "x" * 500: (0.4, 0.8)}),
     "no shares": charts.shares_chart({}),
     "gains": charts.gains_chart({"over base": (1.0, -0.5, 2.5)}, HOSTILE, "points"),

@@ -14,7 +14,6 @@ from corpusfit.selection.ranking import (
     FoldBits,
     Ranking,
     amounts,
-    gains_from,
     ranked_methods,
 )
 
@@ -35,7 +34,7 @@ def evaluation(*amounts_of_bits, noise=0.0):
         values = [(bits[method] + noises) * WORDS for bits in amounts_of_bits]
         for f in range(FOLDS):
             each = np.stack([[v * (held.folds == f)] * HALVES for v in values])
-            folds.setdefault(method, []).append(FoldBits(method, each, 1.0, 1.0, 100))
+            folds.setdefault(method, []).append(FoldBits(method, each, 2.0))
     return Evaluation(held, folds, {})
 
 
@@ -72,17 +71,6 @@ def test_the_default_is_said_to_be_unbeaten_or_to_be_beaten():
 def test_a_best_method_that_is_not_better_than_random_text_is_said_so(best, shown):
     found = ranking({"cynical": best, "dsir": 13.0, "random": 12.0}, noise=0.3)
     assert any("random text" in text for text in found.findings()) != shown
-
-
-@pytest.mark.parametrize(("later", "shown_from"), [(10.0, 0.1), (12.0, None)])
-def test_a_gain_at_a_larger_share_is_told_from_none(later, shown_from):
-    random = {"random": 12.0}
-    found = evaluation({"dsir": 12.0} | random, {"dsir": later} | random, noise=0.3)
-    methods = tuple(ranked_methods(found, [0.001, 0.1], [0.001, 0.1]))
-    assert gains_from(found, [0.001, 0.1]) == shown_from
-    (said,) = Ranking(methods, 0.001, gains_from=shown_from).findings()
-    assert ("choose.fraction=0.1" in said) == (shown_from is not None)
-    assert ("another corpus" in said) == (shown_from is None)
 
 
 def test_a_foreign_target_is_the_first_thing_said():

@@ -115,10 +115,12 @@ def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
             kind: dataclasses.asdict(plan.task.own),
             "finetune": [kind_of(plan.finetune.device), plan.finetune.precision],
         }
-    if group := load(kind).group:
+    if not load(kind).learns:
+        how = plan.finetune
         return {
-            group: dataclasses.asdict(getattr(plan, group)),
-            "device": kind_of(plan.finetune.device),
+            "length": how.length,
+            "precision": how.precision,
+            "device": kind_of(how.device),
         }
     whole = settled(plan, kind, adapter=adapter, max_length=_ANY_LENGTH)
     new = plan.model

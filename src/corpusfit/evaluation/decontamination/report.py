@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import time
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,7 @@ from corpusfit.core.artifacts import read_arrays, write_arrays
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import EmptyInputError
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Document, Shard, Source, Texts, buffers, file_of, in_file
+from corpusfit.core.types import Shard, Source, Texts, file_of, in_file
 from corpusfit.evaluation.decontamination.finder import (
     ContaminationFinder,
     ContaminationMatches,
@@ -28,7 +27,6 @@ from corpusfit.evaluation.decontamination.finder import (
 )
 from corpusfit.evaluation.decontamination.heldout import each_text, held_out, with_first_text
 from corpusfit.selection.result import read_selected
-from corpusfit.text import rows
 from corpusfit.text.context import Machine, RunContext
 from corpusfit.text.reading import Reasons, Tally, read_shard
 from corpusfit.text.same_text import folded, text_keys
@@ -42,16 +40,14 @@ _LENGTH = 300  # bytes of an excerpt
 class Leaks:
     """m pairs of a text and a held-out text that it contains, by shard, row and held-out text."""
 
-    # Each takes about 30 bytes of memory, and the name of its origin.
+    # Each takes about 30 bytes of memory.
 
     texts: int  # number of texts that were read
-    size: int  # their size in bytes
     source: NDArray[np.int64]  # int64 [m], number of the source of the text
     rows: NDArray[np.int64]  # int64 [m], row of the text in its source
     watched: NDArray[np.int64]  # int64 [m], number of the held-out text
     containment: NDArray[np.float32]  # float32 [m], share of the held-out text's 5-grams
     keys: NDArray[np.uint64]  # uint64 [m], key of the text
-    origins: list[str]  # [m], origin of the text
     excerpts: dict[int, str]  # from the match on, of a few texts, by pair
     reasons: Reasons = field(default_factory=Reasons)  # of rejected rows
 
@@ -67,7 +63,6 @@ class FindWatched(Job[Shard, tuple[int, Tally, Leaks]]):
     read: ReadPlan
     names: tuple[str, ...]
     watched: Path  # file of the held-out texts, as `HeldoutIndex.write` wrote it
-    origin: str = ""  # field with a row's origin (default: the name of its source)
 
     def start(self) -> Callable[[Shard], tuple[int, Tally, Leaks]]:
         finder = ContaminationFinder(HeldoutIndex.read(self.watched))
@@ -79,21 +74,13 @@ class FindWatched(Job[Shard, tuple[int, Tally, Leaks]]):
             texts, nth = np.unique(matches.text, return_inverse=True)
             keys = text_keys([documents.texts[i].as_py() for i in texts.tolist()])
             holders = documents.row[matches.text]
-            files = tally.sources(self.names)
-            origins: dict[int, str] = {}
-            if self.origin and len(holders):  # read again, with the origin as the id
-                read = dataclasses.replace(self.read, id_field=self.origin)
-                named = (row for row in rows(shard, read) if isinstance(row, Document))
-                origins = {row.row: str(row.id) for row in named if row.id not in (None, "")}
             leaks = Leaks(
                 tally.documents,
-                len(buffers(documents.texts)[0]),
                 tally.source + file_of(holders),
                 in_file(holders),
                 matches.watched,
                 matches.containment,
                 keys[nth],
-                [origins.get(row, files[file_of(row)]) for row in holders.tolist()],
                 _excerpts(documents.texts, matches),
             )
             return shard.index, tally, leaks
@@ -123,8 +110,6 @@ def find_leaks(
     sources: list[Source],
     read: ReadPlan,
     context: RunContext,
-    *,
-    origin: str = "",
 ) -> Leaks:
     """Search all texts of the sources for held-out texts.
 
@@ -132,7 +117,7 @@ def find_leaks(
     """
     path = context.work / "watched.safetensors"
     watched.write(path)
-    job = FindWatched(read, tuple(s.name for s in sources), path, origin)
+    job = FindWatched(read, tuple(s.name for s in sources), path)
     try:
         with context.progress.showing("look for held-out texts", sum(s.size for s in sources)):
             shards = context.shards_of(sources, read, corpus.packed)
@@ -151,32 +136,27 @@ def find_all_leaks(
     sources: list[Source],
     reads: Sequence[ReadPlan],
     context: RunContext,
-    *,
-    origin: str = "",
 ) -> Leaks:
     """As `find_leaks`, in each text of a row: all that the plans read."""
-    of_texts = [find_leaks(watched, sources, read, context, origin=origin) for read in reads]
-    # a row is one text to train on; its size is that of all its texts, its key is that of the text
-    # that contains the held-out text
+    of_texts = [find_leaks(watched, sources, read, context) for read in reads]
+    # a row is one text to train on; its key is that of the text that contains the held-out text
     first = of_texts[0]
     return dataclasses.replace(_joined(of_texts), texts=first.texts, reasons=first.reasons)
 
 
 def _joined(parts: Sequence[Leaks]) -> Leaks:
     excerpts: dict[int, str] = {}
-    origins: list[str] = []
+    pairs = 0
     for part in parts:
-        excerpts |= {len(origins) + at: text for at, text in part.excerpts.items()}
-        origins += part.origins
+        excerpts |= {pairs + at: text for at, text in part.excerpts.items()}
+        pairs += len(part.rows)
     return Leaks(
         sum(part.texts for part in parts),
-        sum(part.size for part in parts),
         np.concatenate([np.empty(0, np.int64), *(part.source for part in parts)]),
         np.concatenate([np.empty(0, np.int64), *(part.rows for part in parts)]),
         np.concatenate([np.empty(0, np.int64), *(part.watched for part in parts)]),
         np.concatenate([np.empty(0, np.float32), *(part.containment for part in parts)]),
         np.concatenate([np.empty(0, np.uint64), *(part.keys for part in parts)]),
-        origins,
         excerpts,
     )
 
@@ -254,31 +234,25 @@ class Example:
     excerpt: str  # excerpt of that text, from about where the match begins
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Contamination:
     """Contamination of text to train on by a task's held-out texts.
 
     Attributes:
         task: the held-out input, as the user named it.
         texts: number of texts to train on.
-        size: their size in bytes.
         holders: number of those that contain a held-out text.
         splits: contamination by split.
         examples: a few finds of each split, from the highest to the lowest containment.
         rows: contaminated rows, by source; of a selection, those of the corpus.
-        keys: uint64, different keys of the contaminated texts (`text/same_text.py`), increasing.
-        seconds: time of reading and matching.
     """
 
     task: tuple[str, ...]
     texts: int
-    size: int
     holders: int
     splits: dict[str, SplitContamination]
     examples: list[Example]
     rows: dict[str, list[int]]
-    keys: NDArray[np.uint64]
-    seconds: float
 
 
 def report_contamination(
@@ -302,21 +276,13 @@ def report_contamination(
         splits = held_out(task, task_read, context.progress, setting="task")
         watched = HeldoutIndex.of_texts(t for texts in splits.values() for t in texts)
         inputs = find_training_inputs(data, (), (), with_first_text(read), context)
-        began = time.perf_counter()
         selection = inputs.selection
         if selection is None:
             reads = each_text(inputs.data, read)
         else:
             aligned = bool(selection["selected"].get("aligned"))
             reads = list(inputs.read.sides()) if aligned else [inputs.read]
-        leaks = find_all_leaks(
-            watched,
-            inputs.data,
-            reads,
-            context,
-            origin="" if selection is None else "source",
-        )
-        seconds = time.perf_counter() - began
+        leaks = find_all_leaks(watched, inputs.data, reads, context)
     if not leaks.texts:
         raise EmptyInputError(
             f"`data` has no usable row ({leaks.reasons}). Set `read.text_field` to the field with "
@@ -324,7 +290,8 @@ def report_contamination(
         )
 
     # file and row to show; rows of a selection are traced back to the corpus
-    different = np.unique(leaks.places(), axis=0)
+    everywhere = leaks.places()
+    different = np.unique(everywhere, axis=0)
     named: dict[tuple[int, int], tuple[str, int]] = {}
     for source, places in itertools.groupby(different.tolist(), lambda place: int(place[0])):
         found = {row for _, row in places}
@@ -334,6 +301,7 @@ def report_contamination(
         for row, segment in enumerate(read_selected(Path(inputs.data[source].url))):
             if row in found:
                 named[source, row] = segment["source"], segment["row"]
+    origins = [named[source, row] for source, row in everywhere.tolist()]
 
     counts: dict[str, SplitContamination] = {}
     examples: list[Example] = []
@@ -341,13 +309,13 @@ def report_contamination(
         numbers = watched.numbers(texts)
         pairs = np.flatnonzero(np.isin(leaks.watched, numbers))
         # a row that contains several held-out texts counts once
-        _, first = np.unique(leaks.places()[pairs], axis=0, return_index=True)
-        origins = Counter(leaks.origins[pair] for pair in pairs[first])
+        _, first = np.unique(everywhere[pairs], axis=0, return_index=True)
+        by_source = Counter(origins[pair][0] for pair in pairs[first].tolist())
         counts[name] = SplitContamination(
             len(numbers),
             int(np.isin(numbers, leaks.watched).sum()),
             len(first),
-            dict(sorted(origins.items(), key=lambda c: (-c[1], c[0]))),
+            dict(sorted(by_source.items(), key=lambda c: (-c[1], c[0]))),
         )
         # a few pairs to show, from the highest to the lowest containment
         shown = [pair for pair in pairs.tolist() if pair in leaks.excerpts]
@@ -360,8 +328,7 @@ def report_contamination(
                 name,
                 by_number[int(leaks.watched[pair])],
                 round(float(leaks.containment[pair]), 3),
-                leaks.origins[pair],
-                named[int(leaks.source[pair]), int(leaks.rows[pair])][1],
+                *origins[pair],
                 leaks.excerpts[pair],
             )
             for pair in shown
@@ -373,11 +340,8 @@ def report_contamination(
     return Contamination(
         tuple(task),
         leaks.texts,
-        leaks.size,
         len(different),
         counts,
         examples,
         rows,
-        np.unique(leaks.keys),
-        round(seconds, 3),
     )
