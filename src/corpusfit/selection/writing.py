@@ -44,7 +44,7 @@ from corpusfit.selection.merging import (
     stored_parts,
     write_piece,
 )
-from corpusfit.selection.resolving import Resolved, likens
+from corpusfit.selection.resolving import likens
 from corpusfit.selection.result import read_selected
 from corpusfit.selection.samples import least_pieces
 from corpusfit.selection.spread import spread_of, write_spread
