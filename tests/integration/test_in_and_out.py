@@ -81,14 +81,11 @@ def test_a_selection_is_a_sequence(run):
         run[12]
 
 
-def test_a_selection_is_a_table_a_data_frame_and_a_data_set(run):
-    datasets = pytest.importorskip("datasets")
+def test_a_selection_is_a_table_and_a_data_frame(run):
     rows = [{**row, "id": str(row["id"])} for row in run]  # numbers and strings: all are strings
 
     assert run.to_arrow().to_pylist() == rows
     assert run.to_pandas().to_dict("records") == rows
-    assert isinstance(run.to_dataset(), datasets.Dataset)
-    assert list(run.to_dataset()) == rows
 
 
 @pytest.mark.slow

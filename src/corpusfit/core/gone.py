@@ -57,6 +57,7 @@ GONE = {
     "evaluate --normalize": "Normalize the files first: sacremoses -l de normalize < IN > OUT",
     # methods of finished runs
     "push_to_hub": _UPLOAD,
+    "to_dataset": "Of a selection: datasets.load_dataset(OUT), OUT being its folder.",
     "to_pandas": "Of a fit: pandas.DataFrame(run.rows()).",
     "to_axolotl": _ELSEWHERE,
     "to_llama_factory": _ELSEWHERE,

@@ -90,12 +90,6 @@ class Selection(Finished, Sequence[dict[str, Any]]):
             import pandas as pd  # noqa: F401 (pyarrow's own error names no cure)
         return self.to_arrow().to_pandas()
 
-    def to_dataset(self) -> Any:
-        """The selected texts as a `datasets.Dataset`."""
-        with importing("to_dataset", "hub"):
-            import datasets
-        return datasets.Dataset(self.to_arrow())
-
     def scorer(self) -> Scorer[Any]:
         """The fitted scorer of units: `score(texts)`, or of embeddings float32 [n, d]."""
         # `corpusfit.Scorer.load(selection)` scores whole texts by any method: it cuts and embeds
