@@ -33,7 +33,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from corpusfit.kernels.characters import KIND_SHIFT, LAST, SIGN, SOLO, UNSPACED, table
+from corpusfit.kernels.characters import LAST, UNSPACED
 from corpusfit.kernels.machine_words import HIGH, bytes_before, load, store
 from corpusfit.kernels.normal_form import Form, normalized
 from corpusfit.kernels.tokens import character, utf8
@@ -61,14 +61,15 @@ _OF_UNSPACED, _SYMBOL = 1, 2
 
 
 @cache
-def _decomposable() -> list[str]:
-    """The characters that have a decomposition, but syllables of Hangul."""
-    return [char for char in map(chr, range(0xA0, 0x30000)) if decomposition(char)]
+def _characters() -> list[str]:
+    """The characters beyond ASCII, but ideographs and syllables of Hangul, which stay."""
+    ranges = (0xA0, 0x3400), (0xA000, 0xAC00), (0xF900, LAST), (0x2F800, 0x2FA20)
+    return [chr(code) for begin, end in ranges for code in range(begin, end)]
 
 
 def _changed_by(form: Form) -> Iterator[tuple[str, str]]:
     """The characters that are others in a form, and what they are there."""
-    chars = _decomposable()
+    chars = [char for char in _characters() if decomposition(char)]
     others = normalized("\n".join(chars), form).split("\n")
     return (pair for pair in zip(chars, others, strict=True) if pair[0] != pair[1])
 
@@ -94,13 +95,12 @@ def _forms() -> dict[int, str]:
 def _sides() -> NDArray[np.uint8]:
     """uint8 [_END]: which characters are of scripts without spaces, and which are symbols."""
     sides = np.zeros(_END, np.uint8)
-    kinds = table() >> KIND_SHIFT
-    for code in np.flatnonzero(kinds == SOLO).tolist():
-        if name(chr(code)).startswith(UNSPACED):
-            sides[code] = _OF_UNSPACED
-    for code in np.flatnonzero(kinds == SIGN).tolist():
-        if category(chr(code))[0] == "S" and code not in _forms():
-            sides[code] = _SYMBOL
+    for char in _characters():
+        kind = category(char)[0]
+        if kind == "S" and ord(char) not in _forms():
+            sides[ord(char)] = _SYMBOL
+        elif kind in "LM" and name(char, "").startswith(UNSPACED):
+            sides[ord(char)] = _OF_UNSPACED
     return sides
 
 
@@ -156,7 +156,7 @@ class _Watched(NamedTuple):
 @cache
 def _watched() -> _Watched:
     order, kind = np.zeros((2, _END), np.uint8)
-    order[:LAST] = [combining(chr(code)) for code in range(LAST)]
+    order[[*map(ord, _characters())]] = [*map(combining, _characters())]
     kind[order > 0] = _MARK
     joined: dict[int, int] = {}
     for char, _ in _changed_by("NFD"):
