@@ -40,7 +40,7 @@ _HEADINGS = {
     "Selection": ("choose", "split"),
     "Clusters": ("mixture", "draw"),
     "Model": ("model", "adapter"),
-    "Task": ("task",),
+    "Task": ("task", "decode", "likelihood"),
     "Training": ("train", "finetune", "objective", "weights", "mix", "then_task"),
     "Text": ("read", "cut", "fit"),
     RUN: ("seed",),

@@ -76,8 +76,6 @@ SETTINGS = {
         ("adapter.reduction", "model.reduction"),
         "Leave it out: a bottleneck is half as wide as the model, as in mDAPT.",
     ),
-    "likelihood.context": "Set `finetune.length`.",
-    "likelihood.precision": "Set `finetune.precision`.",
     "likelihood.shots": "Leave it out; only `few_shot` had it.",
     "likelihood.template": "Leave it out; only `few_shot` had it.",
     **dict.fromkeys(

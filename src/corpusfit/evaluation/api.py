@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EVALUATE = Offer(
     EvaluatePlan,
-    ("model", "task", "finetune", "seed"),
+    ("model", "task", "finetune", "likelihood", "seed"),
     required=("model",),
     example="task.dev_share=0.2",
 )

@@ -101,6 +101,8 @@ class TaskType(ABC):
     """The default of `--metric`."""
     learns: ClassVar[bool] = True
     """Whether a model is fine-tuned, by a seed and train; otherwise it answers as it is."""
+    group: ClassVar[str] = ""
+    """The plan's group by which a model answers as it is, beside `settings`; may be none."""
     settings: ClassVar[type] = NoSettings
     """Its own settings, `task.NAME`: a frozen dataclass; fields with limits by `setting`."""
     answered: ClassVar[tuple[str, ...]] = ("dev", "test")
@@ -262,7 +264,7 @@ class TaskType(ABC):
 
         Args:
             task: the task, with its training examples.
-            plan: the model, and the settings of the kind.
+            plan: the model, and the settings of `group` and `settings`.
             hardware: device and precision.
 
         Raises:

@@ -215,7 +215,13 @@ def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
     if plan.model.frozen:
         settings["model"]["frozen"] = "probe 3"  # raised where a probe's scores change
     settings["task"]["options"] = dataclasses.asdict(plan.task.own)
-    hardware = resolve(plan.finetune, "finetune") if task_type.learns else answering_hardware(plan)
+    if task_type.group != "likelihood":
+        del settings["likelihood"]
+    hardware = (
+        resolve(plan.finetune, "finetune")
+        if task_type.learns
+        else answering_hardware(plan, task.kind)
+    )
     settings["finetune"] |= {"device": hardware.kind, "precision": hardware.precision}
     installed = versions()
     # another minor version of a library may change the last bits, not the meaning

@@ -297,7 +297,7 @@ def require_models(
         cpu_plan = plan.with_value("finetune.device", "cpu")
         try:
             if not task_type.learns:
-                hardware = answering_hardware(cpu_plan)
+                hardware = answering_hardware(cpu_plan, task.kind)
                 task_type.open_model(task, cpu_plan, hardware)
             elif plan.model.frozen:
                 open_encoder(cpu_plan)
@@ -309,10 +309,11 @@ def require_models(
             raise
 
 
-def answering_hardware(plan: EvaluatePlan) -> Hardware:
+def answering_hardware(plan: EvaluatePlan, kind: str) -> Hardware:
     """Device and precision of a model that is evaluated without training."""
-    hardware = resolve(plan.finetune, "finetune")
-    if plan.finetune.precision == "auto" and hardware.device == "cpu":
+    precision = getattr(plan, load(kind).group or "finetune").precision
+    hardware = resolve(dataclasses.replace(plan.finetune, precision=precision), "finetune")
+    if precision == "auto" and hardware.device == "cpu":
         return hardware._replace(precision="fp32")  # fewer answers tie
     return hardware
 
@@ -323,7 +324,7 @@ def answer_task(
     """Evaluate a model on dev and test without training it."""
     started = time.perf_counter()
     cpu_started = time.process_time()
-    hardware = answering_hardware(plan)
+    hardware = answering_hardware(plan, task.kind)
     task_type = load(task.kind)
     answer = task_type.open_model(task, plan, hardware)
     splits = {split: getattr(task, split) for split in task_type.answered}
@@ -346,6 +347,7 @@ def answer_task(
             }
             scores[split] = {name: value for name, value in values.items() if math.isfinite(value)}
     seconds = time.perf_counter() - started
+    how = dataclasses.asdict(getattr(plan, task_type.group)) if task_type.group else {}
     return Outcome(
         size=0,
         seed=seed,
@@ -353,11 +355,7 @@ def answer_task(
         predicted=predicted,
         history=[],
         best=0,
-        tune={
-            "length": plan.finetune.length,
-            **dataclasses.asdict(plan.task.own),
-            **hardware._asdict(),
-        },
+        tune={**how, **dataclasses.asdict(plan.task.own), **hardware._asdict()},
         truncated=truncated,
         seconds=round(seconds, 3),
         cpu_seconds=round(time.process_time() - cpu_started, 3),

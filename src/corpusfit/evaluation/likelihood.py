@@ -85,7 +85,7 @@ class Decoder:
         sums = np.zeros(len(sequences))
         out_of_memory = TrainingError(
             f"Out of memory with {int(lengths.max(initial=0)):,} tokens at once. Set a smaller "
-            "`finetune.length`."
+            "`likelihood.context`."
         )
         # sequences of similar length share a batch, so little is padding
         for numbers in token_batches(lengths, budget):

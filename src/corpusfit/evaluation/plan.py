@@ -32,6 +32,28 @@ from corpusfit.training.plan import (
 
 
 @dataclass(frozen=True)
+class LikelihoodPlan(Group, group="likelihood"):
+    """The likelihood of held-out text."""
+
+    context: Annotated[
+        int | None,
+        Option(
+            "Most tokens of a window of held-out text",
+            default="the model's limit, but at most 2,048",
+            minimum=8,
+        ),
+    ] = None
+    precision: Annotated[
+        str,
+        Option(
+            "Number format of the computation: `auto` (fp32 on a CPU, bf16 on a GPU that supports "
+            "it), `bf16` or `fp32`",
+            allowed=PRECISIONS,
+        ),
+    ] = "auto"
+
+
+@dataclass(frozen=True)
 class HeadPlan(Group, group="model"):
     """The model to fine-tune."""
 
@@ -216,9 +238,9 @@ class FinetunePlan(Group, group="finetune"):
     length: Annotated[
         int | None,
         Option(
-            "Most tokens per example; longer ones are truncated, held-out text is read in windows",
+            "Most tokens per example; longer ones are truncated",
             "length",
-            default="the model's limit, but at most 128 for tagging, 2,048 for held-out text",
+            default="the model's limit, but at most 128 for tagging",
             more="Includes special tokens",
             minimum=8,
         ),
@@ -238,8 +260,8 @@ class FinetunePlan(Group, group="finetune"):
     precision: Annotated[
         str,
         Option(
-            "Number format: `auto` (bf16 where the hardware supports it; fp32 on a CPU for a "
-            "model that is not trained), `bf16` or `fp32`; weights are always fp32",
+            "Number format: `auto` (bf16 where the hardware supports it), `bf16` or `fp32`; "
+            "weights are always fp32",
             allowed=PRECISIONS,
         ),
     ] = "auto"
@@ -253,6 +275,7 @@ class EvaluatePlan(Settings):
     model: HeadPlan = HeadPlan()
     task: TaskPlan = TaskPlan()
     finetune: FinetunePlan = FinetunePlan()
+    likelihood: LikelihoodPlan = field(default_factory=LikelihoodPlan)
     seed: Annotated[int, dataclasses.replace(SEED, below=2**31)] = 0
 
     def _check_together(self) -> None:

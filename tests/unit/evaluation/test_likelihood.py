@@ -96,7 +96,7 @@ def test_batches_change_nothing_but_rounding(tiny_gpt, jsonl, monkeypatch):
     found = []
     for tokens in (1, 100, 4_096):
         monkeypatch.setattr(likelihood, "_MAX_BATCH_TOKENS", tokens)
-        plan = plan_of(tiny_gpt, "finetune.length=24")
+        plan = plan_of(tiny_gpt, "likelihood.context=24")
         found.append(answer_task(task, plan, seed=0).predicted["test"])
     np.testing.assert_allclose(found[1:], [found[0]] * 2, rtol=1e-5)
 

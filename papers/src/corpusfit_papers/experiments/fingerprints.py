@@ -115,12 +115,10 @@ def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
             kind: dataclasses.asdict(plan.task.own),
             "finetune": [kind_of(plan.finetune.device), plan.finetune.precision],
         }
-    if not load(kind).learns:
-        how = plan.finetune
+    if group := load(kind).group:
         return {
-            "length": how.length,
-            "precision": how.precision,
-            "device": kind_of(how.device),
+            group: dataclasses.asdict(getattr(plan, group)),
+            "device": kind_of(plan.finetune.device),
         }
     whole = settled(plan, kind, adapter=adapter, max_length=_ANY_LENGTH)
     new = plan.model

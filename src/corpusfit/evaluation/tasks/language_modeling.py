@@ -44,6 +44,7 @@ class LanguageModeling(TaskType):
     conversations = True
     usual = True
     learns = False
+    group = "likelihood"
     doing = "measure"
     metrics = ("neg_bits_per_byte",)
     unit = "bits per byte"
@@ -55,7 +56,7 @@ class LanguageModeling(TaskType):
         if encode is not None:  # what is refused is said before the model is loaded
             encode(task.dev)
             encode(task.test)
-        decoder = open_decoder(plan.model.name, hardware, plan.finetune.length, _CONTEXT)
+        decoder = open_decoder(plan.model.name, hardware, plan.likelihood.context, _CONTEXT)
 
         def answer(examples: Examples, on_done: Callable[[float], None]) -> tuple[list[Any], int]:
             if encode is not None:
