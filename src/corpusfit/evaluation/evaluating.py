@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import remove
 from corpusfit.core.engine import Call, Meter
-from corpusfit.core.errors import bad_setting
+from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.manifest import Finished, OutFolder, locked, versions
 from corpusfit.embed.folders import require_extra
 from corpusfit.embed.hardware import resolve, resolve_device
@@ -430,9 +430,12 @@ def estimate_evaluation(
         require_models(labeled, plans, SETTINGS[BASE if name else OURS])
         return side.models[0].plan
 
-    own = opened("")
+    own = opened("")  # first, as without it nothing is estimated
     if base:
-        opened(base)
+        try:
+            opened(base)
+        except CorpusfitError as e:  # the time can be estimated without it
+            machine.progress.warn(f"The evaluation would stop before its first step: {e.args[0]}")
     plan = dataclasses.replace(plan, model=own)
     names = [name for name in (plan.model.name, base) if name]
     models = len(names) * seeds
