@@ -240,6 +240,9 @@ def _in_order(name: str, value: Any, other: Any, order: Callable[[Any, Any], boo
             return order(its, time)
         if time and wanted is None:
             raise NotComparableError(f"{name!r} is not a time: {str(value)[:40]!r}")
+        if isinstance(value, str) and time_of(value):
+            cure = "write a date as 2024-12-31"
+            raise NotComparableError(f"{name!r} is a time, and {other[:40]!r} is none; {cure}")
         if isinstance(value, str):
             return order(value, other)
         raise NotComparableError(f"{name!r} is not text: {type(value).__name__}")

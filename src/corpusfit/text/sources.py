@@ -155,7 +155,8 @@ def _divided(sources: list[Source], plan: ReadPlan, setting: str) -> tuple[list[
     if plan.txt != AUTO:
         return sources, []
     # those of a folder are read alike if there are many; in a store each look is a request
-    plain = [number for number, source in enumerate(sources) if source.format == Txt.name]
+    # empty ones, as Spark writes them, show nothing
+    plain = [n for n, source in enumerate(sources) if source.format == Txt.name and source.size]
     kinds: dict[str, list[int]] = {}
     for number in plain:
         url = sources[number].url

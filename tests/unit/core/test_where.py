@@ -108,6 +108,12 @@ def test_what_is_no_time_has_no_order_with_one(value):
         parsed("date < '2024-01-02'").keeps({"date": value}.get)
 
 
+@pytest.mark.parametrize("asked", ["20240201", "Feb 1, 2024", "1 Feb 2024", "2024-02-01T00:00 EST"])
+def test_a_time_has_no_order_with_what_is_no_time(asked):
+    with pytest.raises(NotComparableError, match="write a date as"):
+        parsed(f"date < '{asked}'").keeps({"date": "2024-01-31T12:00:00"}.get)
+
+
 def test_a_year_and_a_month_are_their_beginnings():
     for value in ("2024-06-01T00:00:00", "2024-06", "2024-06-01 02:00+02:00"):
         assert parsed("date >= '2024-06' and date <= '2024-06'").keeps({"date": value}.get)

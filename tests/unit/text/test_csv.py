@@ -86,6 +86,7 @@ R = '"text","id"\n'
     [
         "text;id\nthe cat;1;\nthe dog;2;\n",  # a separator ends each row
         "text,id,\nthe cat,1,\nthe dog,2, \n",
+        "id,text\n1,the cat,\n2,the dog,\n",  # behind ids that count
         "text,id\r\nthe cat,1,,,\r\nthe dog,2,,,\r\n",
         f"{MARK}sep=;\r\ntext;id\r\nthe cat;1\r\nthe dog;2\r\n",  # Excel's first line
         '"sep=|"\rtext|id\rthe cat|1\rthe dog|2\r',

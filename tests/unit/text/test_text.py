@@ -187,6 +187,13 @@ def test_each_file_has_the_form_that_it_shows(write, tmp_path):
     assert [re.search(r"\w+\.txt", note)[0] for note in said] == ["lines.txt", "verses.txt"]
 
 
+def test_empty_files_do_not_say_how_another_is_read(write, tmp_path):
+    write("in/part-0.txt", "\n".join(sentences(15)))
+    for number in range(1, 9):
+        write(f"in/part-{number}.txt", "")
+    assert len(found(tmp_path / "in")[0]) == 15
+
+
 @pytest.mark.parametrize(("lines", "count"), [(250, 5000), (150, 20)])
 def test_of_many_files_each_may_be_a_document(write, tmp_path, lines, count):
     for number in range(20):

@@ -240,9 +240,11 @@ def _has_unnamed_index(dialect: Dialect, header: bytes, rest: bytes) -> bool:
         dialect.values(sample[begin:end].decode(errors="replace"))[0]
         for begin, end in itertools.pairwise([0, *ends[:_NUMBERED]])
     ]
-    first = [row[0] for row in rows if len(row) == width]
+    longer = [row for row in rows if len(row) == width]
+    if not any(row[-1].strip() for row in longer):  # a separator ends each row
+        return False
     numbers = [[str(number) for number in range(at, at + len(rows))] for at in (0, 1)]
-    return len(rows) > 1 and first in numbers
+    return len(rows) > 1 and [row[0] for row in longer] in numbers
 
 
 def _values(
