@@ -322,7 +322,8 @@ def _write(
             if plain == 8 or i == end:
                 continue
         code, length = character(data, i, end)
-        what, last = watched.kind[code], at
+        what = watched.kind[code]
+        last = at
         if what == _HAS_FORM:
             for j in range(watched.place[code], watched.place[code + 1]):
                 out[at] = watched.forms[j]
@@ -390,10 +391,13 @@ def word_forms(data: NDArray[Any], offsets: NDArray[Any]) -> tuple[NDArray[Any],
     left = np.flatnonzero(_suspects(data, offsets, suspects, watched)).tolist()
     if not left:
         return data, offsets
-    parts, lengths, at = [], np.diff(offsets), offsets[0]
+    parts = []
+    lengths = np.diff(offsets)
+    at = offsets[0]
     for text in left:
         form = word_form(str(data.data[offsets[text] : offsets[text + 1]], "utf-8")).encode()
         parts += [data[at : offsets[text]].tobytes(), form]
-        lengths[text], at = len(form), offsets[text + 1]
+        lengths[text] = len(form)
+        at = offsets[text + 1]
     parts.append(data[at : offsets[-1]].tobytes())
     return np.frombuffer(b"".join(parts), np.uint8), np.concatenate(([0], np.cumsum(lengths)))

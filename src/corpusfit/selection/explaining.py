@@ -219,7 +219,8 @@ def _segment(
     start, end, score, selected, copy, tokens = (column[at].item() for column in values)
     alone = int((rows == numbered).sum()) == 1
     manifest = folder.finished() or folder.require_scored()
-    choose, chosen = manifest["plan"]["choose"], manifest.get("selected") or {}
+    choose = manifest["plan"]["choose"]
+    chosen = manifest.get("selected") or {}
     repeats = stored_copies(folder, repeats_kind(choose.get("dedup", ""))) if copy else None
     numbers = corpus.numbering(run.sources)[0]
     first = max(n for n in numbers if n <= number)  # of the source, or of the run that has it

@@ -232,7 +232,8 @@ def _fields_of(plan: ReadPlan) -> set[str]:
 
 def _has_unnamed_index(dialect: Dialect, header: bytes, rest: bytes) -> bool:
     """Whether the first value of each row is its number, without a name, as R writes it."""
-    sample, width = rest[:_SEEN], len(dialect.names(header)) + 1
+    sample = rest[:_SEEN]
+    width = len(dialect.names(header)) + 1
     ends = Records(dialect)(sample)[0].tolist()
     if len(sample) < _SEEN and (not ends or ends[-1] < len(sample)):
         ends.append(len(sample))
