@@ -42,7 +42,8 @@ def write_demo_text(folder: Path, *, seed: int) -> tuple[Path, Path]:
         The folders of the task and of the corpus.
     """
     rng = random.Random(seed)
-    task, corpus = folder / "task", folder / "corpus"
+    task = folder / "task"
+    corpus = folder / "corpus"
     for family, modules in FAMILIES.items():
         texts = sorted(set(docstrings(modules.split())))
         rng.shuffle(texts)

@@ -38,7 +38,8 @@ from corpusfit.contracts import (
     write_bytes,
 )
 
-TFIDF, BACKTRANSLATE = "tfidf", "backtranslate"
+TFIDF = "tfidf"
+BACKTRANSLATE = "backtranslate"
 KINDS = {
     **dict.fromkeys(("classification", "multilabel", "regression"), (TFIDF, BACKTRANSLATE)),
     "tagging": (TFIDF,),  # translation loses the words of the tags
@@ -204,7 +205,8 @@ def replace_words(task: Any, plan: Augmentation, *, seed: int) -> list[list[str]
     fragments = fragments_of(task)
     words = [[word for parts in example for word in parts[1::2]] for example in fragments]
     model = replacement_model(words, plan.share)
-    m, through = len(model.probability), np.cumsum(model.drawn)
+    m = len(model.probability)
+    through = np.cumsum(model.drawn)
     new: list[list[str | None]] = []  # by copy, each word's replacement or None
     for copy in range(plan.copies):
         uniforms = _uniform(place_keys(seed, _STREAM + copy, 2 * m))
@@ -216,7 +218,8 @@ def replace_words(task: Any, plan: Augmentation, *, seed: int) -> list[list[str]
                 replacements[i] = model.words[word]
         new.append(replacements)
     # fill the replacements in; the text between words stays
-    pieces, begin = [], 0
+    pieces = []
+    begin = 0
     for example in fragments:
         end = begin + sum(len(parts) // 2 for parts in example)
         for replacements in new:
@@ -265,7 +268,8 @@ def _parts() -> re.Pattern[str]:
 
 def split_words(text: str) -> list[str]:
     """Split a text into separators and words in turn; joining the parts restores the text."""
-    parts, at = [], 0
+    parts = []
+    at = 0
     for match in _parts().finditer(text):
         if match[1]:
             parts += [text[at : match.start()], match[1]]

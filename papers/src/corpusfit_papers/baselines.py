@@ -106,8 +106,11 @@ def baselines(out: str | PathLike[str]) -> Baselines:
         The purity of each.
     """
     sample = sample_of(out)
-    found, texts, domains = sample.manifest, sample.texts, sample.domains
-    mixture, seed = found["plan"]["mixture"], found["plan"]["seed"]
+    found = sample.manifest
+    texts = sample.texts
+    domains = sample.domains
+    mixture = found["plan"]["mixture"]
+    seed = found["plan"]["seed"]
     numbers = [row["k"] for row in found["tried"]] if mixture["k"] else [found["k"]]
     seeds = range(seed, seed + mixture["fits"])
     rows = [Clustering("mixture", **row) for row in found["tried"]]

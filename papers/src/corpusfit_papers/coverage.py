@@ -65,7 +65,8 @@ def listed_in(
     n = len(ends) - 1
     grams = np.empty(len(found), np.int32)
     met = np.full(listed, -1, np.int32)
-    counts, lengths = np.zeros(n, np.int64), np.zeros(n, np.int32)
+    counts = np.zeros(n, np.int64)
+    lengths = np.zeros(n, np.int32)
     e = 0
     for i in range(n):
         lengths[i] = ends[i + 1] - ends[i]

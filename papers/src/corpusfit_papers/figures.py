@@ -67,7 +67,8 @@ def figures(scores: NDArray[np.float32], inside: NDArray[np.bool_]) -> Figures:
     best = inside[np.argsort(-scores, kind="stable")]
     curve = [_point(share, best, int(np.count_nonzero(best))) for share in SHARES]
     del best
-    rising, positives = np.sort(scores), np.sort(scores[inside])
+    rising = np.sort(scores)
+    positives = np.sort(scores[inside])
     return Figures(average_precision(rising, positives), curve, _histogram(rising, positives))
 
 
@@ -87,7 +88,8 @@ def _histogram(rising: NDArray[np.float32], positives: NDArray[np.float32]) -> H
     n = len(rising)
     low, high = (float(rising[round(q * (n - 1))]) for q in (TAIL, 1 - TAIL))
     if low == high:
-        low, high = low - 0.5, high + 0.5
+        low = low - 0.5
+        high = high + 0.5
     edges = np.linspace(low, high, BINS + 1)
     whole, inside = (_counts(scores, edges) for scores in (rising, positives))
     return Histogram(edges.tolist(), inside.tolist(), (whole - inside).tolist())

@@ -90,8 +90,10 @@ def finetune(
         head = torch.nn.Linear(encoder.dim, 1, device=encoder.model.device)
         parameters = [*encoder.model.parameters(), *head.parameters()]
         optimizer = torch.optim.Adam(parameters, lr=tuning.learning_rate)
-        rng, n = np.random.default_rng(tuning.seed), len(ids)
-        budget, bf16 = batch_tokens(hardware.device), hardware.precision == "bf16"
+        rng = np.random.default_rng(tuning.seed)
+        n = len(ids)
+        budget = batch_tokens(hardware.device)
+        bf16 = hardware.precision == "bf16"
         encoder.model.train()
         for _ in range(tuning.epochs):
             for step in np.array_split(rng.permutation(n), -(-n // tuning.batch)):
@@ -101,7 +103,8 @@ def finetune(
         encoder.model.eval()
         # a diverged model would score every text NaN
         if not all(bool(torch.isfinite(p).all()) for p in parameters):
-            allowed, cure = "small enough that weights stay finite", "Use the default rate."
+            allowed = "small enough that weights stay finite"
+            cure = "Use the default rate."
             raise bad_setting("`method.learning_rate`", allowed, tuning.learning_rate, cure)
     return _as_arrays(encoder, head)
 
@@ -120,7 +123,8 @@ def accumulate(
 
     device = encoder.model.device
     lengths = np.fromiter((len(examples.ids[i]) for i in step), np.int64, len(step))
-    total, share = 0.0, float(examples.weights[step].sum())
+    total = 0.0
+    share = float(examples.weights[step].sum())
     for batch in token_batches(lengths, budget):
         places = step[batch]
         label, weight = (

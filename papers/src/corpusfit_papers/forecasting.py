@@ -360,7 +360,8 @@ def forecast(
         )
         for selection, (target, parts, selected, covered) in zip(selections, counts, strict=True)
     ]
-    name, objective = str(model), "causal" if measured.causal else "mlm"
+    name = str(model)
+    objective = "causal" if measured.causal else "mlm"
     return Forecast(name, objective, measured.length, prospects, describe(prospects, name))
 
 
@@ -376,7 +377,9 @@ class _Losses:
         self._predictor = Predictor(model.eval().requires_grad_(False).to(device))
         self._budget = batch_tokens(device)
         self.length = min(length, position_limit(model))
-        self._tokenizer, self._fill, self._seed = tokenizer, padding(tokenizer), seed
+        self._tokenizer = tokenizer
+        self._fill = padding(tokenizer)
+        self._seed = seed
         self._special = list(tokenizer.all_special_ids)
         self._ordinary = np.setdiff1d(list(tokenizer.get_vocab().values()), self._special)
 
@@ -415,7 +418,8 @@ class _Losses:
             at = np.arange(len(ids) - 1)
             return Row(0, ids, at, ids[1:])
         at = np.flatnonzero(~np.isin(ids, self._special) & (rng.random(len(ids)) < MASKED))
-        hidden, fate = ids.copy(), rng.random(len(at))
+        hidden = ids.copy()
+        fate = rng.random(len(at))
         hidden[at[fate < 0.8]] = self._tokenizer.mask_token_id
         other = at[(fate >= 0.8) & (fate < 0.9)]
         hidden[other] = rng.choice(self._ordinary, len(other))
@@ -430,7 +434,9 @@ class _Selection:
         if not isinstance(run, corpusfit.Selection):
             cure = "Run corpusfit select first; forecast needs the target and corpus sample it has."
             raise bad_setting("`data`", "the folder of a corpusfit select", name, cure)
-        self.name, self.run, self.samples = name, run, run.samples()
+        self.name = name
+        self.run = run
+        self.samples = run.samples()
         self.task = _digest(self.samples["target"])
         self.corpus = _digest([(s["name"], s["fingerprint"]) for s in run.manifest["corpus"]])
 
@@ -445,7 +451,8 @@ def _counted(selection: _Selection) -> tuple[NDArray[np.float64], float]:
     task_ngrams = TaskNgrams.of(as_texts(selection.samples["target"]))
     counts = np.zeros((LAYERS, BUCKETS))
     seen = np.zeros(len(task_ngrams.times), np.bool_)
-    selected, number = iter(selection.run), 0
+    selected = iter(selection.run)
+    number = 0
     while some := list(islice(selected, _TEXTS)):
         texts = as_texts([text["text"] for text in some])
         weights = None

@@ -112,14 +112,16 @@ def _keep(heaps: Keys, i: int, count: int, key: int, bins: NDArray[np.int64]) ->
         heaps[i, at] = key
         return count + 1
     bins[heaps[i, 0] >> _BIN_SHIFT] -= 1
-    at, child = 0, 1
+    at = 0
+    child = 1
     while child < k:
         if child + 1 < k and heaps[i, child + 1] < heaps[i, child]:
             child += 1
         if heaps[i, child] >= key:
             break
         heaps[i, at] = heaps[i, child]
-        at, child = child, 2 * child + 1
+        at = child
+        child = 2 * child + 1
     heaps[i, at] = key
     return count
 
@@ -150,7 +152,8 @@ def _look(
             product = _product(rows, i, j)
             if product <= 0:
                 continue
-            one, other = i, j
+            one = i
+            other = j
             for _ in range(2):
                 counts[one] = _keep(heaps, one, counts[one], _key(product, one, other), bins)
                 if counts[one] == k:
@@ -183,8 +186,10 @@ def _filled(
 ) -> tuple[Keys, NDArray[np.int32], NDArray[np.int64]]:
     """Heaps, their sizes, and the number of keys in each bin."""
     n = len(rows)
-    heaps, counts = np.zeros((n, k), np.int64), np.zeros(n, np.int32)
-    floor, bins = np.full(n, least * ONE**2, np.float32), np.zeros(_BINS, np.int64)
+    heaps = np.zeros((n, k), np.int64)
+    counts = np.zeros(n, np.int32)
+    floor = np.full(n, least * ONE**2, np.float32)
+    bins = np.zeros(_BINS, np.int64)
     for first, last, second, end in _pieces(tiles):
         left, right = (rows[a:b].astype(np.float32) for a, b in ((first, last), (second, end)))
         _look(left @ right.T, (first, last, second, end), rows, heaps, counts, floor, bins)
@@ -251,7 +256,8 @@ def near_cells(ends: NDArray[np.int64], near: NDArray[np.int64]) -> Iterator[Til
     met: set[tuple[int, int]] = set()
     cells = np.arange(len(near))
     for column in (cells, *near.T):
-        low, high = np.minimum(cells, column).tolist(), np.maximum(cells, column).tolist()
+        low = np.minimum(cells, column).tolist()
+        high = np.maximum(cells, column).tolist()
         for one, other in zip(low, high, strict=True):
             if (one, other) not in met:
                 met.add((one, other))
@@ -264,7 +270,8 @@ def _read(
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Convert heaps of rows in some order to the result of `nearest`."""
     n, k = heaps.shape
-    places, products = np.full((n, k), -1, np.int32), np.zeros((n, k), np.int32)
+    places = np.full((n, k), -1, np.int32)
+    products = np.zeros((n, k), np.int32)
     for i in range(n):
         ordered = np.sort(heaps[i, : counts[i]])[::-1]
         for at in range(len(ordered)):
@@ -293,7 +300,8 @@ def nearest(
     if n < 2:
         return np.empty((n, 0), np.int32), np.empty((n, 0), np.int32)
     if n <= exact:
-        order, tiles = np.arange(n), [(0, n, 0, n)]
+        order = np.arange(n)
+        tiles = [(0, n, 0, n)]
     else:
         order, tiles = _cells(rows)
         rows = rows[order]
@@ -315,7 +323,8 @@ def strongest_pairs(
         int32 [p] and int32 [p] rows, int32 [p] their products; in the order of the first rows.
     """
     first, at = np.nonzero(places >= 0)
-    second, product = places[first, at], products[first, at]
+    second = places[first, at]
+    product = products[first, at]
     pair = np.minimum(first, second) * len(places) + np.maximum(first, second)
     unique = np.sort(np.unique(pair, return_index=True)[1])  # two rows may list each other
     if max_pairs and len(unique) > max_pairs:
@@ -345,11 +354,15 @@ def symmetric(
         ends[j + 1] += 1
     ends = np.cumsum(ends)
     at = ends[:-1].copy()
-    nodes, weights = np.empty(ends[n], np.int32), np.empty(ends[n], np.float64)
+    nodes = np.empty(ends[n], np.int32)
+    weights = np.empty(ends[n], np.float64)
     for p in range(len(first)):
-        i, j = first[p], second[p]
-        nodes[at[i]], weights[at[i]] = j, weight[p]
-        nodes[at[j]], weights[at[j]] = i, weight[p]
+        i = first[p]
+        j = second[p]
+        nodes[at[i]] = j
+        weights[at[i]] = weight[p]
+        nodes[at[j]] = i
+        weights[at[j]] = weight[p]
         at[i] += 1
         at[j] += 1
     return ends, nodes, weights

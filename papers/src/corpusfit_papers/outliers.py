@@ -96,7 +96,8 @@ def outliers(out: str | PathLike[str]) -> Outliers:
     pairs: dict[tuple[int, int], list[str]] = defaultdict(list)
     attracted: dict[int, list[str]] = defaultdict(list)
     for i in np.flatnonzero(predicted != sample.domains).tolist():
-        domain, other = int(sample.domains[i]), int(predicted[i])
+        domain = int(sample.domains[i])
+        other = int(predicted[i])
         pairs[domain, other].append(sample.texts[i])
         attracted[other].append(sample.texts[i])
     return Outliers(

@@ -62,7 +62,8 @@ def _as_input(value: str) -> str:
     """The value as an input of aligned pairs."""
     if value.startswith("pair:"):
         return value
-    path, parts = Path(value).expanduser(), value.split(",")
+    path = Path(value).expanduser()
+    parts = value.split(",")
     if path.is_file() or (len(parts) == 2 and all(Path(p).expanduser().is_file() for p in parts)):
         return f"pair:{value}"
     # two files with a common name and a language as their suffix
@@ -223,7 +224,8 @@ def retrieval(
     Returns:
         P@1 of each model, test set and direction, with intervals and comparisons.
     """
-    models, values = listed("`model`", model), listed("`pairs`", pairs)
+    models = listed("`model`", model)
+    values = listed("`pairs`", pairs)
     tests = [read_bitext(value) for value in values]
     for value, test in zip(values, tests, strict=True):
         first, second = (len(side.texts) for side in test.sides)

@@ -61,10 +61,12 @@ def cosines(
     out = np.zeros(n, np.float32)
     for i in range(n):
         words = found[ends[i] : ends[i + 1]]
-        square, product = 0.0, 0.0
+        square = 0.0
+        product = 0.0
         for word in words:
             if word >= 0:
-                had, w = counts[word], np.float64(weight[word])
+                had = counts[word]
+                w = np.float64(weight[word])
                 square += w * w * (2.0 * had + 1.0)  # (had + 1)² - had²
                 product += w * vector[word]
                 counts[word] = had + np.float32(1)
@@ -223,7 +225,9 @@ def inverted(
     columns = np.zeros((len(often), m), np.float32)
     common = column_of[terms] >= 0
     columns[column_of[terms[common]], doc[common]] = values[common]
-    terms, doc, values = terms[~common], doc[~common], values[~common]
+    terms = terms[~common]
+    doc = doc[~common]
+    values = values[~common]
     order = np.argsort(terms, kind="stable")
     return {
         "lists": np.concatenate([[0], np.cumsum(np.bincount(terms, minlength=v))]),
@@ -284,7 +288,8 @@ def bm25_scores(
     Returns:
         float32 [n, m].
     """
-    n, m = len(ends) - 1, index.columns.shape[1]
+    n = len(ends) - 1
+    m = index.columns.shape[1]
     words = np.empty(len(index.column_of), np.int64)
     counts = np.zeros(len(index.column_of), np.int32)
     out = np.empty((n, m), np.float32)
@@ -329,7 +334,8 @@ def bm25_best(
     Returns:
         float32 [n]; for a text without such a query the lowest value that any query can give.
     """
-    n, m = len(ends) - 1, index.columns.shape[1]
+    n = len(ends) - 1
+    m = index.columns.shape[1]
     words = np.empty(len(index.column_of), np.int64)
     counts = np.zeros(len(index.column_of), np.int32)
     sums = np.empty(m, np.float32)

@@ -22,7 +22,8 @@ from corpusfit_papers.neighbors import (
 EXACT = 300_000
 """Number of units up to which all pairs are compared."""
 
-_DAMPING, _ITERATIONS = 0.85, 1000
+_DAMPING = 0.85
+_ITERATIONS = 1000
 _WIDTH = 1024
 """Upper estimate of an embedding's dimensions, if only the number of units is known."""
 

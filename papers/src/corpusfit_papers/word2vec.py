@@ -53,7 +53,8 @@ def _sampled(
             left = (math.sqrt(share / sample) + 1) * sample / share
             if left < _next_chance(state):
                 continue
-        sampled[m], line[m] = ids[i], i
+        sampled[m] = ids[i]
+        line[m] = i
         m += 1
     return m
 
@@ -72,7 +73,8 @@ def _step(
     """A step for a word beside another, against words that are drawn."""
     error[:] = 0
     for k in range(negative + 1):
-        other, label = center, np.float32(1)
+        other = center
+        label = np.float32(1)
         if k:
             other = np.searchsorted(table, _next_chance(state) * table[-1], "right")
             label = np.float32(0)
@@ -106,9 +108,12 @@ def train_words(
 ) -> None:
     """Train the vectors of words in place."""
     n = len(ids)
-    outputs, error = np.zeros_like(vectors), np.empty(vectors.shape[1], np.float32)
-    state, table = np.array([seed], np.uint64), np.cumsum(counts**0.75)
-    sampled, line = np.empty_like(ids), np.empty(n, np.int64)
+    outputs = np.zeros_like(vectors)
+    error = np.empty(vectors.shape[1], np.float32)
+    state = np.array([seed], np.uint64)
+    table = np.cumsum(counts**0.75)
+    sampled = np.empty_like(ids)
+    line = np.empty(n, np.int64)
     for epoch in range(epochs):
         for s in range(len(starts) - 1):
             m = _sampled(ids, starts[s], starts[s + 1], counts, sample, state, sampled, line)

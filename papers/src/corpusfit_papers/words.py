@@ -24,7 +24,8 @@ from corpusfit.contracts import (
     written_tokens,
 )
 
-OWN, NLTK = "own", "nltk"
+OWN = "own"
+NLTK = "nltk"
 
 
 def check_words(words: str, **others: object) -> None:

@@ -68,17 +68,24 @@ class Bar(Progress):
         self._over: threading.Event | None = None  # set when a stage without a bar is over
         self._teller = threading.Thread()
         self._told = False
-        self._name, self._unit, self._units, self._rate = "", "", 0, ""
+        self._name = ""
+        self._unit = ""
+        self._units = 0
+        self._rate = ""
         self._began = clock()
         self._pace = Pace(0, self._began)
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
         """Show the bar of a stage, or a line."""
-        self._name, self._unit, self._units, self._rate = title(stage), unit, 0, ""
+        self._name = title(stage)
+        self._unit = unit
+        self._units = 0
+        self._rate = ""
         self._began = self._clock()
         self._pace = Pace(total, self._began)
         if not show.STDERR.is_terminal:
-            self._over, self._told = threading.Event(), False
+            self._over = threading.Event()
+            self._told = False
             self._teller = threading.Thread(target=self._tell, args=(self._over,), daemon=True)
             self._teller.start()
             return

@@ -64,7 +64,8 @@ _NEAR = 0.01
 
 def near_in_words(bic: dict[int, float]) -> str:
     """Which numbers of clusters are nearly as good as the one with the lowest BIC, a sentence."""
-    best, allowed = min(bic, key=lambda k: bic[k]), _NEAR * (max(bic.values()) - min(bic.values()))
+    best = min(bic, key=lambda k: bic[k])
+    allowed = _NEAR * (max(bic.values()) - min(bic.values()))
     near = [str(k) for k in sorted(bic) if k != best and bic[k] <= bic[best] + allowed]
     near_ks = f"k = {', '.join(near)}" if near else "no other k"
     return f"By BIC nearly as good as k = {best} (within {_NEAR:.0%} of its range): {near_ks}."

@@ -58,7 +58,8 @@ def show_evaluated(manifest: dict[str, Any]) -> None:
     """Print the scores per model and training size, and the comparisons."""
     from corpusfit.evaluation.points import POINTS, cell
 
-    metric, task = manifest["metric"], manifest["task"]
+    metric = manifest["metric"]
+    task = manifest["task"]
     learned = any(r["size"] for r in manifest["results"])
     unit = manifest["unit"]
     # one more, if the title's unit is its own

@@ -45,7 +45,8 @@ def methods(name: str | None = None, *, json: bool = False) -> None:
     elif name:
         about = inspect.getmodule(registry.load(name)).__doc__ or ""
         typer.echo(about.strip())
-        doc, settings = inspect.getdoc(registry.load(name)) or "", described[0]["settings"]
+        doc = inspect.getdoc(registry.load(name)) or ""
+        settings = described[0]["settings"]
         entries = re.findall(r"^    (\w+): (.+(?:\n {8}.+)*)", doc, re.MULTILINE)
         meanings = {key: " ".join(text.split()) for key, text in entries}
         typer.echo(f"\nSettings{' (--set method.SETTING=VALUE):' if settings else ': none'}")

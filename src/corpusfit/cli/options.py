@@ -282,7 +282,8 @@ class Command:
         if self.plain:
             self.show(**values)
             return
-        json, no_report = values.pop("json"), values.pop("no_report", False)
+        json = values.pop("json")
+        no_report = values.pop("no_report", False)
         if values.pop("dry_run", False) and self.dry_run:
             estimate = vars(function)["dry_run"]
             taken = inspect.signature(estimate).parameters
@@ -331,7 +332,8 @@ def command(**settings: Any) -> Callable[[_F], _F]:
 
 def _argument(parameter: inspect.Parameter, entry: _Entry) -> tuple[Any, Any]:
     """The annotation and the default of a function's own parameter, for Typer."""
-    kind, default = parameter.annotation, parameter.default
+    kind = parameter.annotation
+    default = parameter.default
     if not isinstance(kind, str):  # of a module that does not postpone its annotations
         kind = inspect.formatannotation(kind)
     # repeatable options are marked in their help
@@ -343,7 +345,8 @@ def _argument(parameter: inspect.Parameter, entry: _Entry) -> tuple[Any, Any]:
         return Annotated[bool, typer.Option(*entry.flags, help=entry.text)], default
     typed: Any = list[str] if several else str
     if default is not parameter.empty and not default:
-        default, typed = None, typed | None
+        default = None
+        typed = typed | None
     if not entry.flags:
         return Annotated[typed, typer.Argument(**declared)], default
     parser = Name if entry.metavar == "INPUT" else _parser_of(kind, entry.metavar)

@@ -114,7 +114,8 @@ def rank(ranking: Ranking) -> None:
 
 def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> None:
     """Print the summary of a finished run, or of a new selection (`again`) from its scores."""
-    counts, method = manifest["counts"], manifest["method"]["name"]
+    counts = manifest["counts"]
+    method = manifest["method"]["name"]
     if again:
         say(f"{counts['segments']:,} segments scored by the earlier run.")
         if chosen := Plan(choose=ChoosePlan(**manifest["plan"]["choose"])).overrides():

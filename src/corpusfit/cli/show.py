@@ -40,7 +40,8 @@ def with_flags(text: str, flags: Mapping[str, str] = FLAGS, *, alone: bool = Fal
     added = {""}
 
     def beside(match: re.Match[str]) -> str:
-        name, value = match[1], match[2]
+        name = match[1]
+        value = match[2]
         flag = flags.get(name, "")
         if value and (not flag or value == "false"):
             set_by = flags.get("settings") if "." in name else None

@@ -26,7 +26,9 @@ def split(result: Split) -> None:
         --data INPUT: Texts to split: {INPUTS}
         --out FOLDER: Folder for train, dev and test
     """
-    out, counts, splits = result.path, result.manifest["counts"], result.manifest["splits"]
+    out = result.path
+    counts = result.manifest["counts"]
+    splits = result.manifest["splits"]
     parts = ", ".join(f"{split['rows']:,} {name}" for name, split in splits.items())
     say(
         f"{counts['rows']:,} rows read: {parts}, {counts['rejected']:,} rejected, "

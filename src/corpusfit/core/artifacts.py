@@ -339,7 +339,8 @@ def map_arrays(path: Path, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     with _naming_damage(path), path.open("rb") as file:
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         begin = 8 + int.from_bytes(content[:8], "little")
-        header, found = json.loads(content[8:begin]), {}
+        header = json.loads(content[8:begin])
+        found = {}
         for name in names:
             kind = np.dtype(_KINDS[header[name]["dtype"]])
             first, last = header[name]["data_offsets"]
@@ -369,7 +370,8 @@ def read_slices(path: Path, slices: dict[str, tuple[int, int]]) -> dict[str, NDA
         length = 8 + int.from_bytes(start[:8], "little")
         if length > _HEADER:
             start += read(_HEADER, length)
-        header, found = json.loads(start[8:length]), {}
+        header = json.loads(start[8:length])
+        found = {}
         for name, (begin, end) in slices.items():
             kind = np.dtype(_KINDS[header[name]["dtype"]])
             at = length + header[name]["data_offsets"][0] + begin * kind.itemsize

@@ -63,7 +63,8 @@ def _public(link: str) -> str:
     match = _LINK.fullmatch(link)
     if match is None or match[1].lower() in _PATHS:
         return link
-    scheme, rest = match[1].lower(), match[2]
+    scheme = match[1].lower()
+    rest = match[2]
     user = _USER.match(rest)
     if user:
         account = user[0].partition(":")[0].removesuffix("@") if scheme in _ACCOUNTS else ""
@@ -141,7 +142,8 @@ def _add(name: str, url: str) -> None:
     _given[name] = url
     _changed[0] += 1
     for link in _LINKS.split(url):
-        public, host = _public(link), _host(link)
+        public = _public(link)
+        host = _host(link)
         if public == link:
             continue
         if _host(public) != host:

@@ -131,7 +131,8 @@ def undamaged(*paths: Path) -> Iterator[None]:
     try:
         yield
     except _DAMAGE as e:
-        named, why = ", ".join(map(str, paths)), str(e).partition("\n")[0]
+        named = ", ".join(map(str, paths))
+        why = str(e).partition("\n")[0]
         raise_machine_fault(e, f"Cannot read {named}")
         raise InputError(
             f"{named} is incomplete, damaged, or not from this version of corpusfit "

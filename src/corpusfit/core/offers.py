@@ -212,7 +212,8 @@ def _refusing(function: _F) -> _F:
 
 def keyword_type(setting: Setting) -> str:
     """The type of a setting's keyword, as an annotation."""
-    option, types = setting.option, [t for t in setting.types if t != "None"]
+    option = setting.option
+    types = [t for t in setting.types if t != "None"]
     if option.items is not None:
         item = option.items.__name__
         several = f"Sequence[{item}]"

@@ -99,7 +99,8 @@ class Setting:
 
     def check(self, value: Any) -> None:
         """Raise `UsageError` for a number outside the bounds or a word that is not allowed."""
-        option, plain = self.option, isinstance(value, bool) or value is None
+        option = self.option
+        plain = isinstance(value, bool) or value is None
         if plain or value == self.default:
             return
         if not isinstance(value, str):

@@ -100,7 +100,8 @@ class Registry:
 
     def broken(self, name: str, why: str) -> PackageError:
         """The error for a module of a package that cannot be used."""
-        package, module = self.package_of(name), self.modules()[name]
+        package = self.package_of(name)
+        module = self.modules()[name]
         return PackageError(
             f"The package {package} is broken: its module {module}, {name!r} of {self.group}, "
             f"{why}. Install another version of it, or remove it: pip uninstall {package}"

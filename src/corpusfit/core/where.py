@@ -122,9 +122,11 @@ def _comparison(
     if kind in (ast.In, ast.NotIn):
         if not isinstance(right, ast.List | ast.Tuple | ast.Set):
             raise _RefusedError(ast.unparse(whole))
-        field, values = _operand(left), [_operand(each) for each in right.elts]
+        field = _operand(left)
+        values = [_operand(each) for each in right.elts]
     else:
-        field, values = _operand(left), [_operand(right)]
+        field = _operand(left)
+        values = [_operand(right)]
         if isinstance(values[0], _Field):
             field, values, kind = values[0], [field], _TURNED.get(kind, kind)
     if not isinstance(field, _Field) or any(isinstance(value, _Field) for value in values):
@@ -191,7 +193,9 @@ def time_of(text: str) -> tuple[datetime, str] | None:
     match = _TIME.fullmatch(text.strip())
     if match is None:
         return None
-    year, month, day = int(match[1]), int(match[3]), int(match[4])
+    year = int(match[1])
+    month = int(match[3])
+    day = int(match[4])
     hour, minute, second = (int(match[n] or 0) for n in (5, 6, 7))
     offset = timedelta(hours=int(match[10] or 0), minutes=int(match[11] or 0))
     try:
@@ -229,7 +233,8 @@ def _in_order(name: str, value: Any, other: Any, order: Callable[[Any, Any], boo
     """Whether a row's value is below, or above, that of the filter; null is neither."""
     if value is None:
         return False
-    number, wanted = number_of(value), number_of(other)
+    number = number_of(value)
+    wanted = number_of(other)
     if number is not None and wanted is not None:
         return order(number, wanted)
     if isinstance(value, str) and not value.strip():  # an empty value of a CSV file

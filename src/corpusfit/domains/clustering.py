@@ -215,7 +215,8 @@ def _draw_from_shard(
     texts = strings(drawn, np.arange(len(drawn)))
     long = np.array([count_words(text) >= words for text in texts], np.bool_)
     texts = [text.strip() for text, keep in zip(texts, long.tolist(), strict=True) if keep]
-    keys, row = keys[long], units_below.row[long]
+    keys = keys[long]
+    row = units_below.row[long]
     # keep the copy with the smallest key, so that the order of shards does not matter
     first: dict[str, int] = {}
     for i in np.argsort(keys, kind="stable").tolist():
@@ -242,7 +243,8 @@ def _draw_units(
         return [LabeledUnit(*fields) for fields in json.loads(path.read_bytes())]
     wanted = plan.draw.per_source or plan.draw.sample
     by_source = plan.draw.per_source is not None
-    k, draw_plan = _SPARE * wanted, plan.draw
+    k = _SPARE * wanted
+    draw_plan = plan.draw
     job = partial(
         _draw_from_shard,
         plan.read,
@@ -322,7 +324,8 @@ def _fit(
             "Lower `mixture.k`, or raise `draw.sample`.",
         )
     seeds = range(plan.seed, plan.seed + plan.mixture.fits)
-    numbers, first = numbers_of_clusters, list[Fitted]()
+    numbers = numbers_of_clusters
+    first = list[Fitted]()
     if not numbers_of_clusters:  # one fit per k chooses the k to fit with all seeds
         largest = max(1, n // (_UNITS_PER_DIMENSION * dimensions))
         pieces = [(k, seeds[0]) for k in TRIED if k <= largest]

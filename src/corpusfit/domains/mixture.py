@@ -129,7 +129,8 @@ def _expectation_maximization(
     x: F32, current: Gaussians, steps: int, tolerance: float, ridge: float
 ) -> tuple[Gaussians, float, int, bool]:
     """Run EM; returns parameters, mean log-likelihood, steps, and whether it converged."""
-    previous, step = -np.inf, 0
+    previous = -np.inf
+    step = 0
     while True:
         sums = gather_sums(x[:_BLOCK], current)  # a block fits in the processor's cache
         for begin in range(_BLOCK, len(x), _BLOCK):
@@ -137,7 +138,9 @@ def _expectation_maximization(
         mean = sums.likelihood / sums.rows
         if mean - previous < tolerance or step == steps:
             return current, mean, step, mean - previous < tolerance
-        current, previous, step = maximize(sums, ridge), mean, step + 1
+        current = maximize(sums, ridge)
+        previous = mean
+        step = step + 1
 
 
 def _from_assignments(x: F32, assignments: NDArray[np.int64], k: int, ridge: float) -> Gaussians:
@@ -147,7 +150,9 @@ def _from_assignments(x: F32, assignments: NDArray[np.int64], k: int, ridge: flo
     )
     for j in range(k):
         rows = (x[assignments == j] if np.any(assignments == j) else x).astype(np.float64)
-        sums.weights[j], sums.first[j], sums.second[j] = len(rows), rows.sum(axis=0), rows.T @ rows
+        sums.weights[j] = len(rows)
+        sums.first[j] = rows.sum(axis=0)
+        sums.second[j] = rows.T @ rows
     return maximize(sums, ridge)
 
 
@@ -165,7 +170,8 @@ def _k_means_plus_plus(x: F32, k: int, rng: np.random.Generator) -> F32:
 
 def _k_means(x: F32, means: F32) -> tuple[NDArray[np.int64], F32, float]:
     """Lloyd's algorithm: clusters, int64 [n], their means, and the sum of squared distances."""
-    k, assignments = len(means), np.full(len(x), -1)
+    k = len(means)
+    assignments = np.full(len(x), -1)
     for _ in range(_K_MEANS_STEPS):
         distances = np.einsum("kd,kd->k", means, means) - 2.0 * (x @ means.T)
         nearest = distances.argmin(axis=1)
@@ -232,7 +238,8 @@ def fit_cluster_model(
 
 def write_cluster_model(path: Path, model: ClusterModel) -> None:
     """Write fitted clusters to one safetensors file."""
-    mixture, gaussians = model.mixture, model.mixture.gaussians
+    mixture = model.mixture
+    gaussians = model.mixture.gaussians
     arrays = {
         **vars(model.projection),
         **vars(gaussians),
@@ -295,7 +302,8 @@ class Assign(Job[int, int]):
     out: Path
 
     def start(self) -> Callable[[int], int]:
-        model, store = read_cluster_model(self.model), VectorStore(self.store)
+        model = read_cluster_model(self.model)
+        store = VectorStore(self.store)
 
         def work(shard: int) -> int:
             units, vectors, tally = store.read(shard)

@@ -326,7 +326,8 @@ def require_extra(feature: str, extra: str, otherwise: str = "") -> None:
 POOLING = "1_Pooling"
 _MODULES = ("Transformer", "Pooling", "Normalize")
 _LEGACY = {"mean": "pooling_mode_mean_tokens", "cls": "pooling_mode_cls_token"}
-_MODE, _LENGTH = "pooling_mode", "max_seq_length"
+_MODE = "pooling_mode"
+_LENGTH = "max_seq_length"
 _READER = "sentence_bert_config.json"
 
 
@@ -357,7 +358,8 @@ def read_pooling(folder: Path, mode: str, setting: ModelSetting) -> Pooling:
             f"{setting.name} must name a transformer with a pooling alone; {folder} also has a "
             f"{others[0]}. Name another model."
         )
-    stated, config = ["mean"], dict[str, Any]()
+    stated = ["mean"]
+    config = dict[str, Any]()
     if "Pooling" in paths:
         # the current configuration format names one mode, the legacy one has a flag for each
         config = read_json(folder / paths["Pooling"] / "config.json", {}, setting)

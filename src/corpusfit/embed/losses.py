@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     import torch
 
 _AT_ONCE = 2**18  # logits: 1 MB of float32
-_LEAST_ROWS, _MOST_LOGITS = 256, 2**24  # of a piece of the head's product
+_LEAST_ROWS = 256  # of a piece of the head's product
+_MOST_LOGITS = 2**24
 
 
 def cross_entropies(
@@ -125,8 +126,10 @@ def _head_function() -> Any:
             labels: torch.Tensor,
             scale: torch.Tensor,
         ) -> torch.Tensor:
-            device, dtype = states.device.type, multiplied_in(states)
-            matrix, added = weight.to(dtype), None if bias is None else bias.to(dtype)
+            device = states.device.type
+            dtype = multiplied_in(states)
+            matrix = weight.to(dtype)
+            added = None if bias is None else bias.to(dtype)
             needs = ctx.needs_input_grad
             of_states = torch.empty_like(states, dtype=dtype) if needs[0] else None
             of_weight = torch.zeros_like(weight, dtype=torch.float32) if needs[1] else None
@@ -139,7 +142,8 @@ def _head_function() -> Any:
                 for begin in range(0, len(states), rows):
                     part = slice(begin, begin + rows)
                     piece = states[part].to(dtype)
-                    factor, label = scale[part, None], labels[part, None]
+                    factor = scale[part, None]
+                    label = labels[part, None]
                     logits = linear(piece, matrix, added)
                     for few, block in _pieces(logits):
                         correct = block.gather(1, label[few])
@@ -166,7 +170,8 @@ def _head_function() -> Any:
         @staticmethod
         def backward(ctx: Any, *upstream: torch.Tensor) -> tuple[Any, ...]:
             # scaled in place, as they are used once
-            gradients, ctx.gradients = ctx.gradients, None
+            gradients = ctx.gradients
+            ctx.gradients = None
             found = (
                 None if gradient is None else gradient.mul_(upstream[0]).to(dtype)
                 for gradient, dtype in zip(gradients, ctx.dtypes, strict=True)

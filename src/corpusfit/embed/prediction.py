@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     import torch
 
 TOLERANCE = 1e-4  # of the largest logit: float32 sums of other shapes differ by less than 1e-5
-_HEAD, _LAYER, _ATTENTION = "head", "layer", "attention"  # where hidden states are selected
+_HEAD = "head"  # where hidden states are selected
+_LAYER = "layer"
+_ATTENTION = "attention"
 _MAPS = ("query", "key", "value")
 
 
@@ -41,7 +43,8 @@ def attend_at(
     from torch.nn.functional import scaled_dot_product_attention
 
     # row and slot of each token, and the column in each slot: 0 in unused slots
-    rows, column = at // states.shape[1], at % states.shape[1]
+    rows = at // states.shape[1]
+    column = at % states.shape[1]
     counts = torch.bincount(rows, minlength=len(states))
     order = rows.argsort(stable=True)
     slots = torch.empty_like(at)
@@ -166,7 +169,8 @@ class Predictor:
         if type(matrix) is not torch.nn.Linear or self.model.config.is_encoder_decoder:
             return False
         ids = torch.arange(8, device=self.model.device).reshape(2, 4) % len(matrix.weight)
-        inputs, at = {"input_ids": ids}, torch.tensor([1, 6], device=self.model.device)
+        inputs = {"input_ids": ids}
+        at = torch.tensor([1, 6], device=self.model.device)
         try:
             with evaluation_mode(self.model):
                 logits = self.logits(self.model, inputs, at)
@@ -193,7 +197,8 @@ class Predictor:
             self._seen = _HEAD
             states = self._select(out[0])
             if self._keeps_states:
-                self._states, states = states.flatten(0, -2), states[:, :1]
+                self._states = states.flatten(0, -2)
+                states = states[:, :1]
             out.last_hidden_state = states
         return out
 
@@ -206,7 +211,8 @@ class Predictor:
         """Replacement of the last attention's `forward`: the selected positions only."""
         import torch
 
-        at, mask = self._at, args[0] if args else more.get("attention_mask")
+        at = self._at
+        mask = args[0] if args else more.get("attention_mask")
         # batch, heads, queries, keys; a varlen kernel has the lengths of chunks instead
         plain_mask = mask.ndim == 4 if mask is not None else "cu_seq_lens_q" not in more
         if (
@@ -241,7 +247,9 @@ class Predictor:
 
     def _call_with_hooks(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> Any:
         """The model's output with hooks active; `_seen` records where states were selected."""
-        self._at, self._shape, self._seen = at, inputs["input_ids"].shape, ""
+        self._at = at
+        self._shape = inputs["input_ids"].shape
+        self._seen = ""
         try:
             return call(**inputs, **self._more)
         finally:
@@ -257,7 +265,8 @@ class Predictor:
         self._keeps_states = True
         try:
             self._call_with_hooks(call, inputs, at)
-            states, self._states = self._states, None
+            states = self._states
+            self._states = None
         finally:
             self._keeps_states = False
         assert states is not None  # noqa: S101

@@ -87,7 +87,9 @@ class TransformerEncoder(Encoder):
 
         lengths = np.fromiter(map(len, ids), dtype=np.int64, count=len(ids))
         out = np.empty((len(ids), self.dim), dtype=np.float32)
-        done, reported, every = 0, 0, int(lengths.sum())
+        done = 0
+        reported = 0
+        every = int(lengths.sum())
         encoded = []
         kind = self.model.device.type
         try:
@@ -388,7 +390,8 @@ def quiet() -> Iterator[None]:
     """Silence transformers' progress bars and reports while a model loads."""
     from transformers.utils import logging
 
-    level, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    level = logging.get_verbosity()
+    bar = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:

@@ -59,7 +59,8 @@ class WordPiece:
     @staticmethod
     def reads(settings: Mapping[str, Any]) -> bool:
         """Whether a tokenizer is one of BERT's, and its added tokens are found before cutting."""
-        added, flags = settings["added_tokens"], ("normalized", "single_word", "lstrip", "rstrip")
+        added = settings["added_tokens"]
+        flags = ("normalized", "single_word", "lstrip", "rstrip")
         special_tokens = [one["content"] for one in added]
         return (
             settings["model"]["type"] == "WordPiece"
@@ -143,7 +144,8 @@ def _cut(character: str) -> str:
 def _pieces(settings: Mapping[str, Any]) -> Pieces:
     """WordPiece's vocabulary; added tokens are words of it."""
     model = settings["model"]
-    prefix, added = model["continuing_subword_prefix"], settings["added_tokens"]
+    prefix = model["continuing_subword_prefix"]
+    added = settings["added_tokens"]
     first = model["vocab"] | {one["content"]: one["id"] for one in added}
     later = {
         piece.removeprefix(prefix): i
@@ -176,7 +178,8 @@ class WordTokens:
         self._empty()
 
     def _empty(self) -> None:
-        self._n_words, self._n_tokens = 0, 0
+        self._n_words = 0
+        self._n_tokens = 0
         self._near = np.empty(_NEAR, np.uint64), np.full(_NEAR, -1, np.int32)
         self._keys = np.empty(2 * WORDS, np.uint64)
         self._entries = np.full(2 * WORDS, -1, np.int32)

@@ -167,8 +167,10 @@ class TaskVocabulary:
     def __init__(self, model: Any, tokens: NDArray[Any], pad: int) -> None:
         # how much the rows without a gradient have decayed
         self.decay_factor = 1.0
-        self._model, self._table = model, model.get_input_embeddings()
-        whole, padding = self._table.weight, self._table.padding_idx
+        self._model = model
+        self._table = model.get_input_embeddings()
+        whole = self._table.weight
+        padding = self._table.padding_idx
         rows = np.arange(len(whole))
         self._number(rows, pad, whole)
         probe = np.setdiff1d(tokens, [pad])[: min(_PROBE_TOKENS, position_limit(model))]

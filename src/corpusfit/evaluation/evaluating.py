@@ -38,7 +38,8 @@ from corpusfit.evaluation.task import (
 from corpusfit.evaluation.tasks import load
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model
 
-OURS, BASE = "model", "base"
+OURS = "model"
+BASE = "base"
 SETTINGS = {OURS: "`model.name`", BASE: "`base`"}  # the settings that name the models
 _STEPS = 8  # training steps that a dry run measures
 _ANSWERED = 64  # examples that a dry run without training measures
@@ -71,7 +72,8 @@ class Evaluated(Finished):
 
     def outcomes(self, model: str = OURS, size: int = 0) -> list[Outcome]:
         """The outcomes by seed, of `model` or `base`; `size` as in `train_sizes`, 0 for all."""
-        folder, facts = EvaluateFolder(self.path), self.manifest["models"][model]
+        folder = EvaluateFolder(self.path)
+        facts = self.manifest["models"][model]
         each = facts.get("by_seed") or [facts["fingerprint"]] * self.manifest["seeds"]
         frozen = self.manifest["plan"]["model"]["frozen"]
         kind = self.manifest["task"]["kind"]
@@ -121,7 +123,8 @@ def evaluate(
             machine.progress.warn(note)
         evaluation = _Evaluation(plan, labeled, folder, models, sizes, seeds)
         evaluation.run(machine)
-        results, comparisons = evaluation.results(), evaluation.comparisons()
+        results = evaluation.results()
+        comparisons = evaluation.comparisons()
         for warning in _warnings(results, task_type, frozen=plan.model.frozen):
             machine.progress.warn(warning)
         options: dict[str, str | int] = {
@@ -245,7 +248,8 @@ class _Evaluation:
 
     def run(self, machine: Machine) -> None:
         """Run missing fine-tunings, in parallel; on a GPU one at a time."""
-        plan, folder = self.plan, self.folder
+        plan = self.plan
+        folder = self.folder
         # by outcome file, because two names can stand for the same model
         pieces: dict[Path, FineTuning] = {}
         # by model and size, as a model's states are computed once for all of its probes
@@ -448,7 +452,8 @@ def estimate_evaluation(
         finetune = settled(plan, labeled.kind, adapter=adapter, max_length=2**20).finetune
         if not plan.model.frozen:  # one that is named is not replaced where nothing is learned
             plan = plan.with_value("finetune.learning_rate", finetune.learning_rate)
-        epochs, batch = finetune.epochs or 1, finetune.batch or 1
+        epochs = finetune.epochs or 1
+        batch = finetune.batch or 1
         max_examples = _STEPS * batch
         sizes = [size or lengths["train"] for size in sizes]
         lengths["train"] = max(sizes)
@@ -472,7 +477,8 @@ def estimate_evaluation(
     one = plan.with_value("finetune.epochs", 1)
     with machine.scratch() as folder, machine.start() as engine:
         store_task(sample, folder / "task.json")
-        stored, place = folder / "task.json", folder / "outcome.json"
+        stored = folder / "task.json"
+        place = folder / "outcome.json"
         if plan.model.frozen:
             probes = Probes(stored, plan, 0, {WHOLE: place})
             (out,) = engine.map(Call(run_probes, encodes=True), [probes])
@@ -481,7 +487,8 @@ def estimate_evaluation(
             (out,) = engine.map(Call(fine_tune, encodes=True), [tuning])
         outcome = Outcome.read(out)
         at_once = machine.for_training(outcome.tune["device"]).workers or engine.workers
-    count, speed = len(each) * models, outcome.examples_per_second
+    count = len(each) * models
+    speed = outcome.examples_per_second
     runs = f"{count:,} fine-tunings" if load(labeled.kind).learns else f"{count:,} evaluations"
     if plan.model.frozen:
         runs = f"{len(each) * len(names) * seeds:,} probes of frozen models"

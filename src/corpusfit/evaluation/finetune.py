@@ -60,7 +60,8 @@ def finetune(
     """
     # The result is a function of model, task, plan and seed. There are no checkpoints, because a
     # fine-tuning takes minutes; the weights of the best epoch are kept in memory.
-    began, processor = time.perf_counter(), time.process_time()
+    began = time.perf_counter()
+    processor = time.process_time()
     hardware = resolve(plan.finetune, "finetune")
     headed = open_with_head(plan.model, task.kind, task.learnable, hardware, seed)
     plan = settled(plan, task.kind, adapter=headed.adapter, max_length=headed.max_length)
@@ -101,21 +102,28 @@ class _FineTuning:
         on_share: Callable[[float], None] | None = None,
     ) -> None:
         self.on_share = on_share
-        self.task, self.plan, self.seed, self.headed = task, plan, seed, headed
-        self.type, self.network = load(task.kind), headed.network
+        self.task = task
+        self.plan = plan
+        self.seed = seed
+        self.headed = headed
+        self.type = load(task.kind)
+        self.network = headed.network
         self.model = headed.network.predictor.model
         self.at_once = max(_EVALUATED_AT_ONCE, size_for(hardware.device, BATCH_TOKENS))
         self.history: list[dict[str, Any]] = []
         self.truncated: dict[str, int] = {}
         self.best = 0  # the best epoch so far
-        self.learned, self.spent = 0, 0.0
-        self.passed, self.passes = 0, 1
+        self.learned = 0
+        self.spent = 0.0
+        self.passed = 0
+        self.passes = 1
 
     def run(self) -> dict[str, NDArray[Any]]:
         """Train until the last epoch or early stopping; the answers of the best epoch, by split."""
         settings = self.plan.finetune
         assert settings.epochs and settings.batch and settings.patience is not None  # noqa: S101, PT018
-        train, dev = self._encoded("train", self.task.train), self._encoded("dev", self.task.dev)
+        train = self._encoded("train", self.task.train)
+        dev = self._encoded("dev", self.task.dev)
         # train the embeddings of train's tokens only: the others would just decay
         self.words = TaskVocabulary(self.model, np.concatenate(train.ids), self.headed.special.pad)
         parameters = trainable_parameters(self.model)
@@ -136,7 +144,9 @@ class _FineTuning:
             score = measured[self.plan.task.metric]
             self.history.append({"epoch": epoch, "loss": round(loss, 6), "dev": round(score, 6)})
             if score > best:
-                best, self.best, of_dev = score, epoch, answers
+                best = score
+                self.best = epoch
+                of_dev = answers
                 decay_factor = self.words.decay_factor
                 weights = {name: p.detach().clone() for name, p in parameters.items()}
             elif settings.patience and epoch - self.best >= settings.patience:
@@ -155,13 +165,15 @@ class _FineTuning:
 
     def _encoded(self, name: str, examples: Examples) -> Encoded:
         assert self.plan.finetune.length is not None  # noqa: S101
-        tokenizer, special = self.headed.tokenizer, self.headed.special
+        tokenizer = self.headed.tokenizer
+        special = self.headed.special
         encoded = encode(examples, self.task.kind, tokenizer, special, self.plan.finetune.length)
         self.truncated[name] = int(encoded.truncated.sum())
         return encoded
 
     def _epoch(self, epoch: int, train: Encoded, train_plan: TrainPlan, updates: Updates) -> float:
-        batch, n = self.plan.finetune.batch or 1, len(train)
+        batch = self.plan.finetune.batch or 1
+        n = len(train)
         began = time.perf_counter()
         self.model.train()
         order = np.argsort(place_keys(self.seed, 2 * epoch + _ORDER, n), kind="stable")
@@ -265,7 +277,8 @@ def fine_tune(piece: FineTuning) -> Path:
     # choose, a higher one is tried, then a lower one.
     # Dev shows whether it has, because test must not decide on a training.
     first = rate = outcome.tune["learning_rate"]
-    failed, tried = [], [outcome]
+    failed = []
+    tried = [outcome]
     of_one_class = len(np.unique(task.dev.flat)) == 1
     for factor in () if piece.plan.finetune.learning_rate or of_one_class else _OTHER_RATES:
         if not outcome.one_answer_on("dev"):

@@ -60,9 +60,11 @@ class KeyTexts:
         each = 1 + len(self.read.kept_fields())
         if each == 1:
             documents, tally = read_shard(shard, self.read, self.names)
-            texts, numbers = documents.texts.to_pylist(), documents.row
+            texts = documents.texts.to_pylist()
+            numbers = documents.row
         else:
-            tally, of_rows = Tally.of(shard), list[int]()
+            tally = Tally.of(shard)
+            of_rows = list[int]()
             for row in rows(shard, self.read):
                 of_row = texts_of(row, self.read)
                 if isinstance(of_row, Reject):
@@ -70,7 +72,8 @@ class KeyTexts:
                 else:
                     of_rows.append(row.row)
                     texts += of_row
-            tally.documents, numbers = len(of_rows), np.array(of_rows, np.int64)
+            tally.documents = len(of_rows)
+            numbers = np.array(of_rows, np.int64)
             if self.read.strict:
                 require_none_rejected(tally, self.names)
         return shard.index, tally, numbers, text_keys(texts).reshape(-1, each)
@@ -103,7 +106,9 @@ def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, sta
     place = np.concatenate([none, *(part[2] for part in parts)])
     first = np.concatenate([none, *(np.full(len(part[2]), part[1].source) for part in parts)])
     source = first + file_of(place)
-    rejected, losses, lossy = Reasons(), cures.Losses(), set[int]()
+    rejected = Reasons()
+    losses = cures.Losses()
+    lossy = set[int]()
     for _, tally, *_ in parts:
         rejected.add(tally.rejects)
         for row, _, reason in tally.rejects:

@@ -79,7 +79,8 @@ class Decoder:
         """The log-likelihood of the predicted tokens of each of n sequences, in nats."""
         import torch
 
-        network, model = self.network, self.network.predictor.model
+        network = self.network
+        model = self.network.predictor.model
         lengths = np.array([len(ids) - 1 for ids, _ in sequences], np.int64)
         budget = min(_MAX_BATCH_TOKENS, size_for(model.device.type, BATCH_TOKENS))
         sums = np.zeros(len(sequences))
@@ -92,11 +93,13 @@ class Decoder:
             width = int(lengths[numbers[0]])
             ids = np.full((len(numbers), width), self.special.pad, np.int64)
             chunk = np.full(ids.shape, PADDING, np.int64)
-            at, wanted = [], []
+            at = []
+            wanted = []
             for row, number in enumerate(numbers.tolist()):
                 sequence, predicted = sequences[number]
                 end = len(sequence) - 1
-                ids[row, :end], chunk[row, :end] = sequence[:-1], 0
+                ids[row, :end] = sequence[:-1]
+                chunk[row, :end] = 0
                 at.append(predicted - 1 + row * width)
                 wanted.append(np.array(sequence)[predicted])
             with torch.no_grad(), network.scope(), naming_memory_errors(out_of_memory):

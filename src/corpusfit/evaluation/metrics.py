@@ -28,7 +28,8 @@ def tallies(
     right: NDArray[np.bool_], lengths: NDArray[np.int64], counted: Sequence[Items], classes: int
 ) -> NDArray[np.int64]:
     """Counts of each example, from which all metrics follow."""
-    n, owner = len(lengths), np.repeat(np.arange(len(lengths)), lengths)
+    n = len(lengths)
+    owner = np.repeat(np.arange(len(lengths)), lengths)
     sums = np.empty((n, 3, 1 + classes), np.int64)
     sums[:, 0, 0] = np.bincount(owner[right], minlength=n)
     sums[:, 1:, 0] = lengths[:, None]

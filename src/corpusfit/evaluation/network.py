@@ -121,7 +121,8 @@ def open_with_head(
     """
     # A pooler is part of the head and starts from random weights even if the folder has one;
     # otherwise a model adapted without a pooler would be at a disadvantage.
-    task, folder = load(kind), find(plan.name, setting=MODEL_TO_EVALUATE)
+    task = load(kind)
+    folder = find(plan.name, setting=MODEL_TO_EVALUATE)
     adapted = (folder / ADAPTER).is_file()
     if adapted and plan.adapter:
         cure = "The adapter in the folder is trained. Leave out `model.adapter`."
@@ -144,7 +145,8 @@ def open_with_head(
         head = _head(model)
         _renew(head, getattr(model.config, "initializer_range", 0.02), seed)
         predictor = task.predictor(model)
-        max_length, packing = position_limit(model), None
+        max_length = position_limit(model)
+        packing = None
         widest = min(max_length, _WIDEST)
         # texts share rows where logits can be read anywhere in a row, and attention kept apart
         if predictor.hooked:
@@ -257,7 +259,8 @@ class Side:
     @classmethod
     def of(cls, plan: EvaluatePlan, kind: str, base: str, seeds: int) -> Side:
         """The side of a plan's model, or of `base` if it is not empty."""
-        pattern, models = base or plan.model.name, dict[str, Model]()
+        pattern = base or plan.model.name
+        models = dict[str, Model]()
         of_seed = [str(plan.seed + k) for k in range(seeds)]
         names = [pattern.replace("{seed}", seed) for seed in of_seed]
         for seed, name in zip(of_seed, names, strict=True):
@@ -281,7 +284,8 @@ class Side:
 
     def as_dict(self) -> dict[str, Any]:
         """Name, fingerprint, commit and adapter, and the fingerprints by seed if they differ."""
-        first, each = self.models[0], [model.fingerprint for model in self.models]
+        first = self.models[0]
+        each = [model.fingerprint for model in self.models]
         facts = {"name": self.name, "fingerprint": first.fingerprint, "adapter": first.plan.adapter}
         facts |= {"commit": first.commit} if first.commit else {}
         return facts | ({"by_seed": each} if len(set(each)) > 1 else {})

@@ -89,7 +89,8 @@ class HeadPlan(Group, group="model"):
 
     def _check_together(self) -> None:
         if self.frozen and self.adapter:
-            allowed, cure = "left out with `model.frozen`", "Nothing of the model is trained."
+            allowed = "left out with `model.frozen`"
+            cure = "Nothing of the model is trained."
             raise bad_setting("`model.adapter`", allowed, self.adapter, cure)
 
 
@@ -282,7 +283,8 @@ class EvaluatePlan(Settings):
         for name in ("epochs", "learning_rate", "batch", "warmup_steps", "patience"):
             value = getattr(self.finetune, name)
             if self.model.frozen and value is not None:
-                allowed, cure = "left out with `model.frozen`", "Nothing of the model is trained."
+                allowed = "left out with `model.frozen`"
+                cure = "Nothing of the model is trained."
                 raise bad_setting(f"`finetune.{name}`", allowed, value, cure)
 
 

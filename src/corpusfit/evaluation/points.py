@@ -11,9 +11,11 @@ Mark = Literal["", "*", "†"]
 
 def cell(mean: float, sd: float | None, unit: str = POINTS) -> str:
     """A score and its standard deviation, `72.31 ± 4.70`, or the negated error in its unit."""
-    shown, middle = points, mean
+    shown = points
+    middle = mean
     if unit != POINTS:
-        shown, middle = "{:.4f}".format, 0.0 - mean
+        shown = "{:.4f}".format
+        middle = 0.0 - mean
     return shown(middle) if sd is None else f"{shown(middle)} ± {shown(sd)}"
 
 

@@ -89,7 +89,8 @@ def probe(
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    started, cpu_started = time.perf_counter(), time.process_time()
+    started = time.perf_counter()
+    cpu_started = time.process_time()
     task_type = load(task.kind)
     encoder, special, length = open_encoder(plan)
     # the first pass loads kernels and allocates, which the measured speed must not include
@@ -98,7 +99,8 @@ def probe(
     train = task.train.take(learned_from(task.train, plan.seed))
 
     splits = {"train": train, "dev": task.dev, "test": task.test}
-    total, done = sum(map(len, splits.values())), 0.0
+    total = sum(map(len, splits.values()))
+    done = 0.0
 
     def count(examples: float) -> None:
         nonlocal done
@@ -155,7 +157,8 @@ def probe(
     # The penalty with the lowest loss on dev, which varies less than a score. It is chosen once,
     # with all training examples, so that the draws differ by their examples alone.
     history: list[dict[str, Any]] = []
-    lowest, rises = np.inf, 0
+    lowest = np.inf
+    rises = 0
     whole: Any = None
     for strength in _STRENGTHS:
         model = fitted(strength, None)
@@ -164,14 +167,20 @@ def probe(
         loss = float(-np.log(of_gold).mean())
         history.append({"c": strength, "dev_loss": round(loss, 6)})
         if loss < lowest:
-            lowest, rises, whole, best = loss, 0, model, len(history)
+            lowest = loss
+            rises = 0
+            whole = model
+            best = len(history)
         elif (rises := rises + 1) == 2:
             break
 
-    shared, cpu_shared = time.perf_counter() - started, time.process_time() - cpu_started
+    shared = time.perf_counter() - started
+    cpu_shared = time.process_time() - cpu_started
     outcomes = []
     for number, draw in enumerate(draws, 1):
-        model, began, cpu_began = whole, time.perf_counter(), time.process_time()
+        model = whole
+        began = time.perf_counter()
+        cpu_began = time.process_time()
         if draw != WHOLE:
             rng = np.random.default_rng([plan.seed, draw])
             times = np.bincount(rng.integers(0, len(train), len(train)), minlength=len(train))

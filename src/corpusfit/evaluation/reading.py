@@ -266,7 +266,8 @@ def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
         name = files.name
     else:
         name, examples, labels, said = own
-        task_type, names = load(plan.kind), given_names(plan)
+        task_type = load(plan.kind)
+        names = given_names(plan)
         splits = {
             split: Labeled([[text] for text, _ in each], [[label] for _, label in each])
             for split, each in examples.items()
@@ -343,7 +344,9 @@ def _with_all(splits: Splits, plan: TaskPlan, seed: int) -> tuple[Splits, list[s
     n = len(train)
     missing = [split for split in ("test", "dev") if split not in splits]
     order = np.argsort(place_keys(seed, _APART, n), kind="stable")
-    complete, notes, used = dict(splits), [], 0
+    complete = dict(splits)
+    notes = []
+    used = 0
     for split in missing:
         share = plan.dev_share if split == "dev" else plan.test_share
         size = max(1, round(share * n))

@@ -52,7 +52,11 @@ _ROWS = 1 << 40  # above the number of rows of any source
 _STREAM = 20  # a random stream that nothing else draws from
 _SPARE = 100  # Least number of spare groups to draw from: dev must not hold near-duplicates of test
 # What becomes of a row: a number from 1 to 3 is why `one_to_one` drops it.
-KEPT, _DEV, _TEST, _NEAR_DEV, _NEAR_TEST = 0, 10, 11, 12, 13
+KEPT = 0
+_DEV = 10
+_TEST = 11
+_NEAR_DEV = 12
+_NEAR_TEST = 13
 _NAMES = {KEPT: "train", _DEV: "dev", _TEST: "test"}
 _REASONS = {
     1: "the same texts came before",
@@ -284,7 +288,8 @@ def _drawn_rows(
     """All usable rows, and int8 [n]: each row's split, or the reason why it is dropped."""
     rows = key_rows(sources, read, context, "read")
     if not len(rows):
-        reasons, field = rows.rejected, "Name the text field with `read.text_field`"
+        reasons = rows.rejected
+        field = "Name the text field with `read.text_field`"
         otherwise = cures.of_reasons(reasons.counts, field, "data")
         cure = cures.of_content(sources, plan.read, reasons.counts, otherwise)
         raise EmptyInputError(f"`data` has no usable row ({reasons}). {cure}")
@@ -387,7 +392,8 @@ def _write_split(
 ) -> Written:
     """Read the sources again and write every row to its split, or to `rejects.jsonl`."""
     # One process writes, so that each file is in the order of the input.
-    written, at = Written(), 0
+    written = Written()
+    at = 0
     folder.remove_written()
     folder.will_write([folder.part(n, s).name for n in names.values() for s in form.suffixes])
     with contextlib.ExitStack() as stack:

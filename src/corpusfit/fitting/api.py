@@ -88,7 +88,8 @@ def _resolve(
         raise bad_setting("`task`", "one task", ", ".join([place, *more]))
     texts = inputs(corpus, "corpus", machine, corpus_field)
     if "-" in (place, *texts):
-        allowed, cure = "files: they are read several times", "Write it to a file first."
+        allowed = "files: they are read several times"
+        cure = "Write it to a file first."
         raise bad_setting("`task` and `corpus`", allowed, "-", cure)
     if objective:
         one_of("`objective`", objective, tuple(OBJECTIVES.names()))

@@ -15,7 +15,8 @@ class Whole:
         self.shown = shown
         self.left = 1.0  # planned seconds of what is not done, with all of the present part
         self._began = time.monotonic()
-        self._done, self._skipped = 0.0, 0.0  # shares that are shown
+        self._done = 0.0  # shares that are shown
+        self._skipped = 0.0
 
     def plan(self, seconds: float) -> None:
         """Set the seconds of what is still to do."""
@@ -50,7 +51,9 @@ class Part(Progress):
     def __init__(
         self, whole: Whole, expected: float, said: set[str], shares: tuple[float, ...] = (1.0,)
     ) -> None:
-        self._whole, self._expected, self._said = whole, expected, said
+        self._whole = whole
+        self._expected = expected
+        self._said = said
         self._shares = shares
         self.begin_again()
 
@@ -58,7 +61,9 @@ class Part(Progress):
         """Count what was done of the part as still to do."""
         self._began = time.monotonic()
         self._coming = list(self._shares)
-        self._total, self._share, self._done = 0.0, 0.0, 0.0
+        self._total = 0.0
+        self._share = 0.0
+        self._done = 0.0
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
         """Take the next share of the part, for a stage that counts."""
@@ -70,7 +75,8 @@ class Part(Progress):
         """Move the bar of the whole by what is left."""
         if self._total:
             self._done = min(1.0, self._done + self._share * done / self._total)
-        took, part = time.monotonic() - self._began, max(self._done, 1e-9)
+        took = time.monotonic() - self._began
+        part = max(self._done, 1e-9)
         planned = max(self._expected - took, took / 10)
         trust = min(1.0, part / self._ENOUGH) ** 2
         left = (1 - trust) * planned + trust * took * (1 - part) / part

@@ -144,14 +144,16 @@ def fit(
 def _replicated(work: Work, schedule: Schedule, seconds: float) -> Schedule:
     """Train all replicates; returns the schedule, which in a time follows what they take."""
     progress = work.machine.progress
-    number, late = 0, False
+    number = 0
+    late = False
     while number < schedule.replicates:
         was_there = work.replicate(schedule, number)
         number += 1
         if math.isinf(seconds) or was_there:
             continue
         # what it took shows how many fit
-        before, schedule = schedule, work.revised(schedule, seconds)
+        before = schedule
+        schedule = work.revised(schedule, seconds)
         if schedule != before:
             tuned = schedule.finetunings
             more = f", {tuned} of them with fine-tuning" if tuned else ""
@@ -169,7 +171,8 @@ def _replicated(work: Work, schedule: Schedule, seconds: float) -> Schedule:
 
 def _facts(work: Work, schedule: Schedule, measures: Sequence[Measure]) -> dict[str, Any]:
     """What the manifest says of a fit, with the verdict of its measures."""
-    task, plan = work.task, work.plan
+    task = work.task
+    plan = work.plan
     verdict = conclude(task.name, measures, schedule, work.costs)
     kept = plan.model.name
     if verdict.keep != "base":
@@ -228,7 +231,8 @@ def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[
 
 def _read(request: Request) -> tuple[Task, EvaluatePlan]:
     """The task, and the plan with its kind: rows without any label are plain text."""
-    plan, place = request.plan, request.task
+    plan = request.plan
+    place = request.task
     if plan.task.kind == "auto":
         files = find_splits(place, "auto")
         train = files.places.get("train", [])
@@ -308,7 +312,8 @@ def _identity(request: Request, task: Task) -> dict[str, Any]:
 
 
 def _repeated(request: Request, seconds: float) -> list[str]:
-    plan, plain = request.plan, TaskPlan()
+    plan = request.plan
+    plain = TaskPlan()
     options: dict[str, str | int] = {
         "model": named_model(plan.model.name),
         "time": f"{seconds:g}s" if math.isfinite(seconds) else "",

@@ -88,8 +88,11 @@ class _Stages(WarningCollector):
 
     def __init__(self, shown: Progress) -> None:
         super().__init__(shown)
-        self.begin, self.advance, self.skip = shown.begin, shown.advance, shown.skip  # type: ignore[method-assign]
-        self.end, self.stop = shown.end, shown.stop  # type: ignore[method-assign]
+        self.begin = shown.begin  # type: ignore[method-assign]
+        self.advance = shown.advance  # type: ignore[method-assign]
+        self.skip = shown.skip  # type: ignore[method-assign]
+        self.end = shown.end  # type: ignore[method-assign]
+        self.stop = shown.stop  # type: ignore[method-assign]
 
 
 class _MeasuredError(Exception):
@@ -111,7 +114,8 @@ class OutsideWork(Work):
     ) -> None:
         super().__init__(request, plan, task, folder, machine)
         assert request.program is not None  # noqa: S101
-        self.program, self._deadline = request.program, deadline
+        self.program = request.program
+        self._deadline = deadline
         self._stages = _Stages(machine.progress)
         stored = read_object(folder.trained) if folder.trained.exists() else {}
         command = public_text(self.program.text)

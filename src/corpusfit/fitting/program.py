@@ -42,7 +42,8 @@ _AGAIN = "Finished trainings are kept: run the command again"
 _TICK = 1.0
 _GRACE = 10.0
 """Seconds that a program has to end in order, before it is killed."""
-_TAIL_BYTES, _TAIL_LINES = 8192, 10
+_TAIL_BYTES = 8192
+_TAIL_LINES = 10
 """What is read of the end of a program's output, and what is shown of it."""
 _TOKENIZERS = ("tokenizer*", "vocab*", "merges*", "*.model")
 """Files of a tokenizer, any of which is enough to read it."""

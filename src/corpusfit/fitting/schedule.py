@@ -131,7 +131,8 @@ def with_replicates(
     # Six replicates of the cheap measures come first, then fine-tuning of at least three of them,
     # then more of both.
     usable = share * seconds - costs.select - costs.probe
-    each, tuned = costs.replicate(schedule.max_steps), 3 * costs.finetune
+    each = costs.replicate(schedule.max_steps)
+    tuned = 3 * costs.finetune
     replicates = max(schedule.replicates, min(2 * FEWEST, MOST, int(usable / each)))
     finetunings = 0
     if costs.finetune:

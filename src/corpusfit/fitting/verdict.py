@@ -88,7 +88,8 @@ class Measure:
             for role, each in outcomes.items()
         }
         compared = partial(scored_difference, metric=partial(task_type.score, metric), seed=seed)
-        ours, unit = tallies["selection"], task_type.unit_of(metric)
+        ours = tallies["selection"]
+        unit = task_type.unit_of(metric)
         return cls(
             name,
             unit,
@@ -132,7 +133,8 @@ class Verdict:
 
 def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: Costs) -> Verdict:
     """The verdict of all measures of a task."""
-    loss, scores = measures[0], list(measures[1:])
+    loss = measures[0]
+    scores = list(measures[1:])
     # One score decides, and which one does not depend on its result: the one that could show the
     # smallest difference. A verdict by whichever score shows one would be wrong more often. Models
     # that all answer alike have no differences, and nothing to say.

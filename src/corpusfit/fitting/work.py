@@ -69,7 +69,8 @@ _CHANGED = 0.1
 """Share of the test texts that two models answer differently, about, before it is known."""
 _HELD_OUT = 0.2
 """Share of plain texts that is held out where there is no test split."""
-_LOWER, _TRIES = 1 / 3, 3
+_LOWER = 1 / 3
+_TRIES = 3
 """Factor of the learning rate after a training whose loss rose, and most trainings until one
 falls."""
 
@@ -101,10 +102,14 @@ class Work:
         folder: FitFolder,
         machine: Machine,
     ) -> None:
-        self.request, self.plan, self.task, self.folder = request, plan, task, folder
+        self.request = request
+        self.plan = plan
+        self.task = task
+        self.folder = folder
         self.chats = bool(plan.task.loss_on)
         self.target, self.heldout = _write_texts(task, folder.texts, plan, request.corpus_field)
-        self.machine, self.whole = machine, Whole(machine.progress)
+        self.machine = machine
+        self.whole = Whole(machine.progress)
         self.type = load(task.kind)
         self.objective = request.objective or objective_of(find(plan.model.name, setting=MODEL))
         self.learning_rate: float | None = None
@@ -191,7 +196,8 @@ class Work:
                 **self._training,
             )
             progress.advance(1)
-            probe, finetune = 0.0, 0.0
+            probe = 0.0
+            finetune = 0.0
             if self.type.probes:
                 probe = self._evaluation_seconds(quiet, frozen=True)
             if self._answers and self.type.learns:
@@ -246,7 +252,8 @@ class Work:
         if self.learning_rate:
             lost = took["adapt-selection-0"] - min(took.values())
             took["adapt-selection-0"] -= lost
-        usual, planned = float(np.mean(list(took.values()))), self._planned
+        usual = float(np.mean(list(took.values())))
+        planned = self._planned
         # what is not yet measured is as much slower, beside other programs
         slower = max(1.0, usual / (planned.around + schedule.max_steps * planned.step))
         tuned = {n.split("-")[1]: s for n, s in self._seconds.items() if n.startswith("tuned-")}
@@ -261,7 +268,8 @@ class Work:
         )
         seconds = max(seconds, read_object(self.folder.schedule)["seconds"])
         left = seconds - self._seconds.get("measure", 0.0)
-        done, finetuned = max(FEWEST, self.trained), max(map(int, tuned), default=0)
+        done = max(FEWEST, self.trained)
+        finetuned = max(map(int, tuned), default=0)
         least = dataclasses.replace(schedule, replicates=done, finetunings=finetuned)
         schedule = with_replicates(least, self.costs, left, LATEST)
         self.store(schedule, seconds)
@@ -462,8 +470,10 @@ class Work:
         measures = [self._losses(schedule)]
         as_it_is = self._answers and not self.type.learns
         if self.type.probes or as_it_is:
-            name, replicates = "score" if as_it_is else "probe", schedule.replicates
-            expected, models = schedule.measuring(self.costs), 2 * replicates
+            name = "score" if as_it_is else "probe"
+            replicates = schedule.replicates
+            expected = schedule.measuring(self.costs)
+            models = 2 * replicates
             shares = models / (models + 1), 1 / (models + 1)
             with self._part(f"{name}-{replicates}", expected, shares) as machine:
                 folder = self.folder.score if as_it_is else self.folder.probe
@@ -535,7 +545,8 @@ def _write_texts(task: Task, folder: Path, plan: EvaluatePlan, field: str) -> tu
     if not target:  # plain text without splits
         order = np.random.default_rng(plan.seed).permutation(len(held)).tolist()
         most = max(1, round(_HELD_OUT * len(held)))
-        target, held = [held[i] for i in order[most:]], [held[i] for i in order[:most]]
+        target = [held[i] for i in order[most:]]
+        held = [held[i] for i in order[:most]]
     # splits often share texts; one that is held out is not selected by
     keys = set(text_keys(held).tolist())
     target = [t for t, k in zip(target, text_keys(target).tolist(), strict=True) if k not in keys]

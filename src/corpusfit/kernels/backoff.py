@@ -40,7 +40,8 @@ def empty_table(n: int) -> NDArray[np.uint64]:
 
 def fits(table: NDArray[np.uint64], order: int) -> bool:
     """Whether `find` ends in a table and stays within it, and lengths of n-grams fit into int8."""
-    shape, free = (len(table), 2), (table.reshape(-1, 2)[:, 0] == _FREE).any()
+    shape = (len(table), 2)
+    free = (table.reshape(-1, 2)[:, 0] == _FREE).any()
     return table.shape == shape and len(table) < 2**32 and bool(free) and 1 <= order < 128
 
 
@@ -53,7 +54,8 @@ def _home(table: NDArray[np.uint64], key: Word) -> Word:
 @njit(cache=True, nogil=True, inline="always")
 def _find(table: NDArray[np.uint64], key: Word, held: Word) -> Any:
     """As `find`, with the identity in the first slot as an argument."""
-    at, slots = _home(table, key), np.uint64(len(table))
+    at = _home(table, key)
+    slots = np.uint64(len(table))
     while True:
         if held == key:
             return at, True
@@ -263,12 +265,16 @@ def log_probabilities(
         float64 [n], log10 probabilities; int64 [n], number of tokens, the end included.
     """
     ids = np.empty(MAX_BYTES, np.uint64)
-    starts, ends = np.empty(MAX_BYTES, np.int64), np.empty(MAX_BYTES, np.int64)
+    starts = np.empty(MAX_BYTES, np.int64)
+    ends = np.empty(MAX_BYTES, np.int64)
     state = _begin(table, order, MAX_BYTES + 2)
-    totals, tokens = np.zeros(len(offsets) - 1), np.zeros(len(offsets) - 1, np.int64)
+    totals = np.zeros(len(offsets) - 1)
+    tokens = np.zeros(len(offsets) - 1, np.int64)
     for t in range(len(totals)):
         _restart(table, state)
-        at, end, over = offsets[t], offsets[t + 1], False
+        at = offsets[t]
+        end = offsets[t + 1]
+        over = False
         while not over:
             n, at = read_on(data, at, end, characters, signs, ids, starts, ends)
             over = at >= end

@@ -26,7 +26,8 @@ from corpusfit.kernels.machine_words import GOLDEN, chance
 OPEN = 64
 """Most rows that are open at once."""
 
-MASKED, REPLACED = 0.8, 0.1
+MASKED = 0.8
+REPLACED = 0.1
 """Shares of the predicted tokens; the rest stay unchanged."""
 
 
@@ -58,25 +59,30 @@ def _rows_of(
     row_of = np.empty(len(order), np.int64)
     left = np.empty(OPEN, np.int64)  # room in the open rows
     row = np.empty(OPEN, np.int64)
-    rows, opened = 0, 0
+    rows = 0
+    opened = 0
     for i in range(len(order)):
         length = np.int64(lengths[order[i]])
-        best, least = -1, width + 1  # the fullest with room
+        best = -1  # the fullest with room
+        least = width + 1
         for j in range(opened if length < width else 0):
             if length <= left[j] < least:
-                best, least = j, left[j]
+                best = j
+                least = left[j]
         if best >= 0:
             row_of[i] = row[best]
             left[best] -= length
             if left[best] == 0:
                 opened -= 1
-                left[best], row[best] = left[opened], row[opened]
+                left[best] = left[opened]
+                row[best] = row[opened]
             continue
         row_of[i] = rows
         if length < width:
             best = opened if opened < OPEN else int(np.argmin(left))  # closes the fullest
             opened = min(opened + 1, OPEN)
-            left[best], row[best] = width - length, rows
+            left[best] = width - length
+            row[best] = rows
         rows += 1
     return row_of, rows
 
@@ -101,7 +107,8 @@ def masked(
     inputs = ids.copy()
     picked = np.zeros(ids.shape, np.bool_)
     for r in range(ids.shape[0]):
-        taking, inside = False, False
+        taking = False
+        inside = False
         for c in range(ids.shape[1]):
             token = ids[r, c]
             if not ordinary[token]:

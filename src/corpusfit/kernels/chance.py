@@ -96,5 +96,7 @@ def bottom_k(
         places = np.append(places, np.arange(n))
         if len(keys) > k:
             lowest = np.sort(np.argsort(keys, kind="stable")[:k])
-            keys, shards, places = keys[lowest], shards[lowest], places[lowest]
+            keys = keys[lowest]
+            shards = shards[lowest]
+            places = places[lowest]
     return [(int(s), places[shards == s]) for s in np.unique(shards)]

@@ -61,7 +61,8 @@ _SINGLE_PIECE = 6
 _FURTHER_PIECE = 4
 _DIGITS_A_PIECE = 3
 _PACK_LIMIT = 8
-_SMALL_A, _POINT = 0x61, 0x2E
+_SMALL_A = 0x61
+_POINT = 0x2E
 _ONE = np.uint64(1)
 
 
@@ -151,20 +152,32 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
     if len(ends) == 0:
         return -1
     max_pieces: Any = limit if mode != WHOLE else np.int64(1) << 62
-    i, n, last, reach = begin, 0, len(data) - 8, len(data) - REACH
+    i = begin
+    n = 0
+    last = len(data) - 8
+    reach = len(data) - REACH
     # the begin of the open unit, the pieces so far, and those before the unit
-    start, total, at_start = i, 0, 0
+    start = i
+    total = 0
+    at_start = 0
     # the last sentence border in the unit, and the pieces before it
-    sentence, at_sentence = i, 0
-    word, at_word = i, 0  # the same for the last word border
-    letters, digits, upper, after_stop = 0, 0, False, False  # of the open word
+    sentence = i
+    at_sentence = 0
+    word = i  # the same for the last word border
+    at_word = 0
+    letters = 0  # of the open word
+    digits = 0
+    upper = False
+    after_stop = False
     # 1 after a stop, 2 after a stop and a space, 3 after a full-width stop
     state = 0
-    gap, newlines = False, 0  # white space just passed
+    gap = False  # white space just passed
+    newlines = 0
     before: Any = _SPACE  # the class before it
     ascii_only = True
     while i < end:
-        code, length = np.int64(data[i]), 1
+        code = np.int64(data[i])
+        length = 1
         if code >= 0x80:
             ascii_only = False
             length = 2 if code < 0xE0 else 3 if code < 0xF0 else 4
@@ -176,21 +189,28 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
         calm &= state == 0 or (state == 2 and mode != SENTENCE)
         if calm and i <= reach and length == 1 and _LETTER <= kind <= _UPPER:
             if state == 2 and kind != _LOWER and total > at_start:
-                sentence, at_sentence = i, total
+                sentence = i
+                at_sentence = total
             state = 0
             letter_at, space_at = letter_bits(data, i)  # words, a sign at most and a space between
             if end - i < 64:
                 letter_at &= (_ONE << np.uint64(end - i)) - _ONE
-            k, more, taken = 0, True, False
+            k = 0
+            more = True
+            taken = False
             while more:
                 run = zeros_below(~(letter_at >> np.uint64(k)))
                 cost = 1 + _further(run)
                 if k + run >= 62 or total + cost - at_start > max_pieces:
                     break
                 if gap and total > at_start:
-                    word, at_word = i + k, total
+                    word = i + k
+                    at_word = total
                 total += cost
-                letters, upper, gap, taken = run, data[i + k] < _SMALL_A, False, True
+                letters = run
+                upper = data[i + k] < _SMALL_A
+                gap = False
+                taken = True
                 k += run
                 more = (space_at >> np.uint64(k)) & (letter_at >> np.uint64(k + 1)) & _ONE != 0
                 if more:
@@ -205,15 +225,22 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
                     if more and stop and data[i + k] < _SMALL_A:
                         short = byte == _POINT and _is_abbreviation(data, i + k - 2, run, upper)
                         if not short:
-                            sentence, at_sentence = i + k, total
+                            sentence = i + k
+                            at_sentence = total
                 if more:
-                    letters, gap = 0, True
+                    letters = 0
+                    gap = True
             if taken:
-                digits, newlines, after_stop, before = 0, 0, False, _LOWER
+                digits = 0
+                newlines = 0
+                after_stop = False
+                before = _LOWER
                 i += k
                 continue
         if kind <= _NEWLINE:
-            letters, digits, gap = 0, 0, True
+            letters = 0
+            digits = 0
+            gap = True
             if state == 1:
                 state = 2
             newlines += kind == _NEWLINE and code != 13
@@ -224,7 +251,8 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
         letter = _LETTER <= kind <= _UPPER
         if letter:
             if letters == 0:
-                upper, after_stop = kind == _UPPER, state == 1
+                upper = kind == _UPPER
+                after_stop = state == 1
             else:
                 cost = _further(letters + 1) - _further(letters)
             letters += 1
@@ -234,7 +262,8 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
         full = total + cost - at_start > max_pieces
         if state == 0 and newlines < 2 and not full and kind < _SOLO and before < _SOLO:
             if gap and total > at_start:
-                word, at_word = i, total
+                word = i
+                at_word = total
         elif not (letter and cost == 0):
             rank = 0
             if newlines >= 2:
@@ -247,31 +276,43 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
                 rank = 1
             filled = total > at_start
             if filled and (gap or kind == _SOLO or before == _SOLO):  # noqa: PLR1714
-                word, at_word = i, total
+                word = i
+                at_word = total
             if filled and rank > 0:
-                sentence, at_sentence = i, total
-            cut, at_cut = -1, 0
+                sentence = i
+                at_sentence = total
+            cut = -1
+            at_cut = 0
             if filled and ((mode == SENTENCE and rank > 0) or (mode == PARAGRAPH and rank == 2)):
-                cut, at_cut = i, total
+                cut = i
+                at_cut = total
             elif filled and full:
-                cut, at_cut = i, total
+                cut = i
+                at_cut = total
                 if mode != FIXED and sentence > start:
-                    cut, at_cut = sentence, at_sentence
+                    cut = sentence
+                    at_cut = at_sentence
                 elif word > start:
-                    cut, at_cut = word, at_word
+                    cut = word
+                    at_cut = at_word
             if cut >= 0:
                 if n + 1 >= len(ends):
                     return -1
-                ends[n], pieces[n] = cut, at_cut - at_start
+                ends[n] = cut
+                pieces[n] = at_cut - at_start
                 lengths[n] = cut - start if ascii_only else _characters(data, start, cut)
                 n += 1
-                start, at_start = cut, at_cut
+                start = cut
+                at_start = at_cut
         total += cost
         i += length
-        gap, newlines, before = False, 0, kind
+        gap = False
+        newlines = 0
+        before = kind
 
         if letter:
-            digits, state = 0, 0
+            digits = 0
+            state = 0
             # pass over the rest of a word at once, unless it fills the unit
             if length == 1 and i <= last:
                 run = min(bytes_before(letter_bytes(load(data, i)) ^ HIGH), end - i)
@@ -283,7 +324,8 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
             continue
         if kind == _DIGIT:
             digits = digits + 1 if digits < _DIGITS_A_PIECE - 1 else 0
-            letters, state = 0, 0
+            letters = 0
+            state = 0
             continue
         if kind == _STOP:
             initial = upper or after_stop
@@ -295,8 +337,10 @@ def _cut_document(  # noqa: C901, PLR0912, PLR0915
             state = 3
         elif not (kind == _CLOSER and (state == 1 or state == 3)):  # noqa: PLR1714
             state = 0
-        letters, digits = 0, 0
-    ends[n], pieces[n] = end, total - at_start
+        letters = 0
+        digits = 0
+    ends[n] = end
+    pieces[n] = total - at_start
     lengths[n] = end - start if ascii_only else _characters(data, start, end)
     return n + 1
 
@@ -318,22 +362,24 @@ def cut_points(
         lengths: int64 [k], its length in code points.
         pieces: int32 [k], estimated word pieces of each.
     """
-    n, k = len(offsets) - 1, 0
+    n = len(offsets) - 1
+    k = 0
     capacity = 64 + n + len(data) // 512
     counts = np.empty(n, np.int64)
-    ends, lengths, pieces = (
-        np.empty(capacity, np.int64),
-        np.empty(capacity, np.int64),
-        np.empty(capacity, np.int32),
-    )
+    ends = np.empty(capacity, np.int64)
+    lengths = np.empty(capacity, np.int64)
+    pieces = np.empty(capacity, np.int32)
     for d in range(n):
         cuts = -1
         while cuts < 0:
-            begin, end = offsets[d], offsets[d + 1]
+            begin = offsets[d]
+            end = offsets[d + 1]
             rest = (ends[k:], lengths[k:], pieces[k:])
             cuts = _cut_document(data, begin, end, table, mode, limit, *rest)
             if cuts < 0:
-                ends, lengths, pieces = twice(ends), twice(lengths), twice(pieces)
+                ends = twice(ends)
+                lengths = twice(lengths)
+                pieces = twice(pieces)
         counts[d] = cuts
         k += cuts
     return counts, ends[:k], lengths[:k], pieces[:k]

@@ -212,7 +212,8 @@ def gains(
         largest = 0.0
         size = last[t] - first
         for i in range(size):
-            feature, count_in_text = features[first + i], counts[first + i]
+            feature = features[first + i]
+            count_in_text = counts[first + i]
             if count_in_text <= USUAL:
                 rise = usual[feature, count_in_text - 1]
             else:

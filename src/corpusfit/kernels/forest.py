@@ -101,7 +101,9 @@ def walk(
         rows = min(_ROWS, n - first)
         block = flat[first * d : (first + rows) * d]
         for tree in range(feature.shape[0]):
-            f, t, v = feature[tree], threshold[tree], value[tree]
+            f = feature[tree]
+            t = threshold[tree]
+            v = value[tree]
             at[:] = 0
             steps = inner
             while steps > 0:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from corpusfit.kernels.machine_words import Word
 from corpusfit.kernels.tokens import follow, tokenise
 
-_EMPTY, _ONE = np.uint64(0), np.uint64(1)
+_EMPTY = np.uint64(0)
+_ONE = np.uint64(1)
 # The high bits of an identity are mixed best; a shift by 34 leaves enough for 2^30 slots.
 _HIGH = np.uint64(34)
 
@@ -95,7 +96,8 @@ def count_each(
             if j > 0 and ordered[j] == ordered[j - 1]:
                 counts[d - 1] += 1
             else:
-                different[d], counts[d] = ordered[j], 1
+                different[d] = ordered[j]
+                counts[d] = 1
                 d += 1
         ends[i + 1] = d
     return different[:d].copy(), counts[:d].copy(), ends
@@ -129,13 +131,15 @@ def table_of(grams: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.
     size = 16
     while size < 2 * len(grams):
         size *= 2
-    keys, places = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
+    keys = np.zeros(size, np.uint64)
+    places = np.full(size, -1, np.int32)
     mask = np.uint64(size - 1)
     for index in range(len(grams)):
         slot = (grams[index] >> _HIGH) & mask
         while keys[slot] != _EMPTY:
             slot = (slot + _ONE) & mask
-        keys[slot], places[slot] = grams[index], index
+        keys[slot] = grams[index]
+        places[slot] = index
     return keys, places
 
 

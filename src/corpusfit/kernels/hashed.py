@@ -82,7 +82,8 @@ def score(
         grams: int64 [n], number of n-grams of each text.
     """
     texts = len(offsets) - 1
-    sums, grams = np.zeros(texts, np.float64), np.zeros(texts, np.int64)
+    sums = np.zeros(texts, np.float64)
+    grams = np.zeros(texts, np.int64)
     size = np.uint64(len(table))
     ids = np.empty(longest(offsets), np.uint64)
     for i in range(texts):
@@ -124,14 +125,20 @@ def grams(
         length: int64 [m], its number of tokens.
         weight: float32 [m], its bucket's weight.
     """
-    m, n = _grams(len(ids), order), len(ids)
-    first, length = np.empty(m, np.int64), np.empty(m, np.int64)
-    weight, size, at = np.empty(m, np.float32), np.uint64(len(table)), 0
+    m = _grams(len(ids), order)
+    n = len(ids)
+    first = np.empty(m, np.int64)
+    length = np.empty(m, np.int64)
+    weight = np.empty(m, np.float32)
+    size = np.uint64(len(table))
+    at = 0
     for j in range(n):
         gram = ids[j]
         for k in range(j, min(n, j + order)):
             if k > j:
                 gram = follow(gram, ids[k])
-            first[at], length[at], weight[at] = j, k - j + 1, table[_bucket(gram, size)]
+            first[at] = j
+            length[at] = k - j + 1
+            weight[at] = table[_bucket(gram, size)]
             at += 1
     return first, length, weight

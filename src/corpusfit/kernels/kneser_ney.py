@@ -27,7 +27,8 @@ from corpusfit.kernels.tokens import BEGIN, END, follow
 FALLBACK = (0.5, 1.0, 1.5)
 """Discounts of counts 1, 2 and above if the counts do not determine them (as in lmplz)."""
 
-_BOS, _EOS = 1, 2  # numbers of begin and end; 0 is the unknown word, 3 the first word
+_BOS = 1  # numbers of begin and end; 0 is the unknown word, 3 the first word
+_EOS = 2
 _NONE = np.uint32(0xFFFFFFFF)
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -113,7 +114,8 @@ def number_words(
         uint32 [p], the words of all texts, 1 before and 2 after each; uint64 [v], the identity of
         every word by its number; the first three are unknown, begin and end.
     """
-    size, texts = int(offsets[-1] - offsets[0]), len(offsets) - 1
+    size = int(offsets[-1] - offsets[0])
+    texts = len(offsets) - 1
     max_tokens = size if signs else size // 2 + texts  # a token and its separator: 2 bytes
     words = np.empty(max_tokens + 2 * texts + 3, np.uint32)
     p, keys = _number_words(data, offsets, characters, signs, words)
@@ -130,21 +132,27 @@ def _number_words(
 ) -> tuple[int, NDArray[np.uint64]]:
     """Fill `words`; returns their number, and the identity of every number."""
     ids = np.empty(MAX_BYTES, np.uint64)
-    starts, ends = np.empty(MAX_BYTES, np.int64), np.empty(MAX_BYTES, np.int64)
-    slots, keys = np.zeros(1 << 12, np.uint64), np.empty(1 << 11, np.uint64)
+    starts = np.empty(MAX_BYTES, np.int64)
+    ends = np.empty(MAX_BYTES, np.int64)
+    slots = np.zeros(1 << 12, np.uint64)
+    keys = np.empty(1 << 11, np.uint64)
     # a literal would have a type of its own, for which numba compiles again
     known: Any = np.int64(0)
     p = 0
-    ids[0], ids[1], ids[2] = UNKNOWN, BEGIN, END
+    ids[0] = UNKNOWN
+    ids[1] = BEGIN
+    ids[2] = END
     known = _number_all(slots, keys, ids[:3], known, words[:3])
     for t in range(len(offsets) - 1):
         words[p] = _BOS
         p += 1
-        at, end = offsets[t], offsets[t + 1]
+        at = offsets[t]
+        end = offsets[t + 1]
         while at < end:
             n, at = read_on(data, at, end, characters, signs, ids, starts, ends)
             while 2 * (known + n) > len(slots):
-                slots, keys = _doubled(slots), twice(keys)
+                slots = _doubled(slots)
+                keys = twice(keys)
             known = _number_all(slots, keys, ids[:n], known, words[p : p + n])
             p += n
         words[p] = _EOS
@@ -167,7 +175,9 @@ def _lengthen(
         suffix's number, uint32 [m] its count.
     """
     p = len(words)  # numpy gives large arrays large pages, which numba does not: 3 times as fast
-    keys, suffix, counts = np.empty(p, np.uint64), np.empty(p, np.uint32), np.empty(p, np.uint32)
+    keys = np.empty(p, np.uint64)
+    suffix = np.empty(p, np.uint32)
+    counts = np.empty(p, np.uint32)
     slots = np.zeros(1 << (3 * p // 2).bit_length(), np.uint64)
     known = _count(words, numbers, slots, keys, suffix, counts)
     return keys[:known], suffix[:known], counts[:known]
@@ -297,7 +307,8 @@ def estimate(
     counts[0][_BOS] = 0
     at_begin = np.zeros(len(identities), np.bool_)
     at_begin[_BOS] = True
-    keys, suffixes = [], []
+    keys = []
+    suffixes = []
     numbers = words.copy()
     for _ in range(1, order):
         longer = _lengthen(words, numbers)

@@ -33,22 +33,36 @@ from corpusfit.kernels.tokens import utf8
 
 _Bytes = NDArray[np.uint8]
 _Offsets = NDArray[np.int64]
-_QUOTE, _BACKSLASH, _OPEN, _CLOSE = 0x22, 0x5C, 0x7B, 0x7D
-_COMMA, _COLON, _LIST, _END_LIST = 0x2C, 0x3A, 0x5B, 0x5D
-_MINUS, _ZERO, _POINT = 0x2D, 0x30, 0x2E
-_TAB, _NEWLINE, _RETURN, _SPACE = 0x09, 0x0A, 0x0D, 0x20
+_QUOTE = 0x22
+_BACKSLASH = 0x5C
+_OPEN = 0x7B
+_CLOSE = 0x7D
+_COMMA = 0x2C
+_COLON = 0x3A
+_LIST = 0x5B
+_END_LIST = 0x5D
+_MINUS = 0x2D
+_ZERO = 0x30
+_POINT = 0x2E
+_TAB = 0x09
+_NEWLINE = 0x0A
+_RETURN = 0x0D
+_SPACE = 0x20
 _MAX_DEPTH = 60
 # A number of this many characters is finite, as its exponent has two digits at most.
 _MAX_NUMBER_CHARACTERS = 200
-_EXPONENT, _PLUS = 0x65, 0x2B
+_EXPONENT = 0x65
+_PLUS = 0x2B
 _UNDECIDED = -1  # end of a value that this kernel does not decide
-_EACH, _RETURNS = np.uint64(0x0101010101010101), np.uint64(0x0D0D0D0D0D0D0D0D)
+_EACH = np.uint64(0x0101010101010101)
+_RETURNS = np.uint64(0x0D0D0D0D0D0D0D0D)
 
 
 @njit(cache=True, nogil=True)
 def _ends_from(data: _Bytes, i: int, ends: _Offsets) -> tuple[int, int]:
     """Line ends from byte i on while there is room; returns their number and where to continue."""
-    n, last = 0, len(data) - 8
+    n = 0
+    last = len(data) - 8
     while i <= last and n < len(ends):
         seen = newline_bytes(load(data, i))
         if not seen:
@@ -67,7 +81,8 @@ def _ends_from(data: _Bytes, i: int, ends: _Offsets) -> tuple[int, int]:
 
 def line_ends(data: _Bytes) -> _Offsets:
     """int64 [m]: offsets of the line ends in uint8 [b]."""
-    parts, at = [np.empty(0, np.int64)], 0
+    parts = [np.empty(0, np.int64)]
+    at = 0
     while at < len(data):
         ends = np.empty(64 + (len(data) - at) // 128, np.int64)
         n, at = _ends_from(data, at, ends)
@@ -258,17 +273,20 @@ def _skip_value(data: _Bytes, i: int, end: int) -> int:  # noqa: PLR0912
 
     One loop with the open brackets as bits of an integer, because recursion is slow in numba.
     """
-    kinds, depth = 0, 0  # lowest bit: whether the innermost bracket is an object's
+    kinds = 0  # lowest bit: whether the innermost bracket is an object's
+    depth = 0
     while True:
         if i < end and (data[i] == _OPEN or data[i] == _LIST):
             is_object = data[i] == _OPEN
-            kinds, depth = kinds << 1 | is_object, depth + 1
+            kinds = kinds << 1 | is_object
+            depth = depth + 1
             if depth > _MAX_DEPTH:
                 return _UNDECIDED
             i = _space(data, i + 1, end)
             if i < end and data[i] == (_CLOSE if is_object else _END_LIST):
                 i += 1
-                kinds, depth = kinds >> 1, depth - 1
+                kinds = kinds >> 1
+                depth = depth - 1
             elif is_object:
                 i = _skip_name(data, i, end)
                 if i < 0:
@@ -294,7 +312,8 @@ def _skip_value(data: _Bytes, i: int, end: int) -> int:  # noqa: PLR0912
             if data[i] != (_CLOSE if kinds & 1 else _END_LIST):
                 return _UNDECIDED
             i += 1
-            kinds, depth = kinds >> 1, depth - 1
+            kinds = kinds >> 1
+            depth = depth - 1
         if depth == 0:
             return i
 
@@ -368,12 +387,15 @@ def field_texts(
         plain: bool [n], False for a line that needs a full parser; its text here is empty.
     """
     # a literal 0 would have a type of its own, for which numba compiles again
-    n, j = len(begins), np.int64(0)
-    through, plain = np.zeros(n + 1, np.int64), np.zeros(n, np.bool_)
+    n = len(begins)
+    j = np.int64(0)
+    through = np.zeros(n + 1, np.int64)
+    plain = np.zeros(n, np.bool_)
     for line in range(n):
         text_end = _line_text(data, begins[line], ends[line], field, out, j)
         if text_end > j and has_text(out, j, text_end):
-            j, plain[line] = text_end, True
+            j = text_end
+            plain[line] = True
         through[line + 1] = j
     return through, plain
 
@@ -455,8 +477,12 @@ def document_texts(
     """
     max_lines = len(ends) + 1
     rows, begins, stops = np.empty((3, max_lines), np.int64)
-    through, plain = np.zeros(max_lines + 1, np.int64), np.zeros(max_lines, np.bool_)
-    n, begin, first, at = 0, -1, 0, 0
+    through = np.zeros(max_lines + 1, np.int64)
+    plain = np.zeros(max_lines, np.bool_)
+    n = 0
+    begin = -1
+    first = 0
+    at = 0
     for line in range(max_lines):
         end = ends[line] if line < len(ends) else len(data)
         last = line == len(ends)
@@ -464,14 +490,18 @@ def document_texts(
             break
         blank = _is_blank(data, at, end)
         if begin < 0 and (by_line or not blank):
-            begin, first = at, line
+            begin = at
+            first = line
         if begin >= 0 and (by_line or blank or last):
             stop = _stripped(data, begin, at if blank and not by_line else end)
-            rows[n], begins[n], stops[n] = first, begin, stop
+            rows[n] = first
+            begins[n] = begin
+            stops[n] = stop
             j = _copy(data, begin, stop, out, through[n])
             through[n + 1] = through[n]
             if j > through[n] and has_text(out, through[n], j):
-                through[n + 1], plain[n] = j, True
+                through[n + 1] = j
+                plain[n] = True
             n += 1
             begin = -1
         at = end + 1

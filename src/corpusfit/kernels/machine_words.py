@@ -27,7 +27,8 @@ REACH = 72
 """Bytes that are loaded for a window of 64: its last byte begins the last word."""
 _LOW7 = np.uint64(0x7F7F7F7F7F7F7F7F)
 _GATHER = np.uint64(0x0102040810204080)  # moves the lowest bit of each byte to the top byte
-_SEVEN, _TOP_BYTE = np.uint64(7), np.uint64(56)
+_SEVEN = np.uint64(7)
+_TOP_BYTE = np.uint64(56)
 _EACH = np.uint64(0x0101010101010101)
 _QUOTE = np.uint64(0x2222222222222222)
 _NEWLINE = np.uint64(0x0A0A0A0A0A0A0A0A)
@@ -97,7 +98,8 @@ def letter_bytes(x: Word) -> Word:
 @njit(cache=True, nogil=True, inline="always")
 def first_stop(x: Word) -> Any:
     """Number of bytes before the first quote, backslash or control character; 8 if none."""
-    quote, backslash = x ^ _QUOTE, x ^ _BACKSLASH
+    quote = x ^ _QUOTE
+    backslash = x ^ _BACKSLASH
     zero = ((quote - _EACH) & ~quote) | ((backslash - _EACH) & ~backslash)
     return bytes_before((zero | ((x - _CASE) & ~x)) & HIGH)
 
@@ -123,7 +125,8 @@ def word_bytes(x: Word) -> Word:
 @njit(cache=True, nogil=True, inline="always")
 def word_bits(data: NDArray[np.uint8], i: int) -> tuple[Word, Word]:
     """For the 64 bytes from i on, one bit each: ASCII word character or not ASCII; not ASCII."""
-    word, other = np.uint64(0), np.uint64(0)
+    word = np.uint64(0)
+    other = np.uint64(0)
     for j in range(8):
         x = load(data, i + 8 * j)
         high = x & HIGH
@@ -136,7 +139,8 @@ def word_bits(data: NDArray[np.uint8], i: int) -> tuple[Word, Word]:
 @njit(cache=True, nogil=True, inline="always")
 def letter_bits(data: NDArray[np.uint8], i: int) -> tuple[Word, Word]:
     """For the 64 bytes from i on, one bit each: ASCII letter; space."""
-    letter, space = np.uint64(0), np.uint64(0)
+    letter = np.uint64(0)
+    space = np.uint64(0)
     for j in range(8):
         x = load(data, i + 8 * j)
         other = x ^ _CASE

@@ -28,7 +28,10 @@ from corpusfit.kernels.grams import count_each, find, gram_at, grams_of, longest
 from corpusfit.kernels.machine_words import Word
 from corpusfit.kernels.tokens import follow, tokenise
 
-_ONE, _SIX, _HALF, _LOW = np.uint64(1), np.uint64(6), np.uint64(32), np.uint64(63)
+_ONE = np.uint64(1)
+_SIX = np.uint64(6)
+_HALF = np.uint64(32)
+_LOW = np.uint64(63)
 # distance in bytes from which two n-grams of a sketch belong to different runs
 _APART = 2_000
 # bits of the bitmap per n-gram of a sketch: at most one foreign n-gram in 16 passes
@@ -136,8 +139,10 @@ def _columns(
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
     """The results as arrays: text, listed text, n-grams, first byte."""
     pairs = len(matches)
-    texts, firsts = np.empty(pairs, np.int64), np.empty(pairs, np.int64)
-    listed, counts = np.empty(pairs, np.int32), np.empty(pairs, np.int32)
+    texts = np.empty(pairs, np.int64)
+    firsts = np.empty(pairs, np.int64)
+    listed = np.empty(pairs, np.int32)
+    counts = np.empty(pairs, np.int32)
     for p in range(pairs):
         texts[p], listed[p], counts[p], firsts[p] = matches[p]
     return texts, listed, counts, firsts
@@ -165,11 +170,14 @@ def overlaps(
         run begins that holds the middle one of the needed n-grams, int64.
     """
     size = longest(offsets)
-    ids, starts = np.empty(size, np.uint64), np.empty(size, np.int64)
+    ids = np.empty(size, np.uint64)
+    starts = np.empty(size, np.int64)
     # the last text in which each n-gram occurred, so that it counts once per text
     counted = np.zeros(len(begins) - 1, np.int64)
-    hits, first = np.zeros(len(need), np.int32), np.zeros(len(need), np.int64)
-    run, last = np.zeros(len(need), np.int64), np.zeros(len(need), np.int64)
+    hits = np.zeros(len(need), np.int32)
+    first = np.zeros(len(need), np.int64)
+    run = np.zeros(len(need), np.int64)
+    last = np.zeros(len(need), np.int64)
     touched = np.empty(len(need), np.int32)
     matches = [(np.int64(0), np.int32(0), np.int32(0), np.int64(0)) for _ in range(0)]
     for i in range(len(offsets) - 1):
@@ -219,7 +227,8 @@ def band_keys(
     Returns:
         uint64 [b, n]; texts without an n-gram share all keys.
     """
-    n, bands = len(bounds) - 1, len(factors) // rows
+    n = len(bounds) - 1
+    bands = len(factors) // rows
     keys = np.empty((bands, n), np.uint64)
     low = np.empty(len(factors), np.uint32)
     for i in range(n):

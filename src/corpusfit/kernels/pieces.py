@@ -21,7 +21,10 @@ from numpy.typing import NDArray
 from corpusfit.kernels.machine_words import Word, load
 from corpusfit.kernels.tokens import finish, mix
 
-_WORD, _SPACE, _SIGN, _JOINING = 0, 1, 2, 3
+_WORD = 0
+_SPACE = 1
+_SIGN = 2
+_JOINING = 3
 _FREE = np.int32(-1)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _EIGHT = np.uint64(8)
@@ -111,11 +114,13 @@ def index_pieces(
     size = 4
     while size < 2 * len(ids):
         size *= 2
-    keys, entries = np.zeros(size, np.uint64), np.full(size, _FREE)
+    keys = np.zeros(size, np.uint64)
+    entries = np.full(size, _FREE)
     for i in range(len(ids)):
         key = _identity(data, offsets[i], offsets[i + 1])
         at = _place(keys, entries, key)
-        keys[at], entries[at] = key, ids[i]
+        keys[at] = key
+        entries[at] = ids[i]
     return keys, entries
 
 
@@ -137,7 +142,8 @@ def _word_pieces(
 ) -> int:
     """Write the ids of a normalized word's pieces to ids[used:]; returns their end."""
     first_keys, first_ids, later_keys, later_ids, max_characters, unknown, _ = pieces
-    start, n = 0, n_tokens
+    start = 0
+    n = n_tokens
     if _end_of_characters(word, 0, len(word), max_characters) == len(word):
         while start < len(word):
             if start:
@@ -180,11 +186,13 @@ def piece_ids(
     Returns:
         The ids, int32; begin and end of each text's, int64 [n, 2].
     """
-    ids, n_tokens = np.empty(len(data), np.int32), 0
+    ids = np.empty(len(data), np.int32)
+    n_tokens = 0
     spans = np.empty((len(offsets) - 1, 2), np.int64)
     for text in range(len(spans)):
         spans[text, 0] = n_tokens
-        i, end = offsets[text], offsets[text + 1]
+        i = offsets[text]
+        end = offsets[text + 1]
         while i < end:
             begin = i
             while i < end and data[i] != 0x20:
@@ -235,9 +243,11 @@ def cut_words(
     starts_special = np.zeros(256, np.bool_)
     for token in special_tokens:
         starts_special[token[0]] = True
-    n, new = 0, 0
+    n = 0
+    new = 0
     for text in range(len(has_special)):
-        i, end = offsets[text], offsets[text + 1]
+        i = offsets[text]
+        end = offsets[text + 1]
         if end - i > max_characters:
             end = _end_of_characters(data, i, end, max_characters)
         while i < end:
@@ -255,16 +265,20 @@ def cut_words(
                 at = _place(keys, entries, key)
                 # a new word: plain ASCII is cut here, anything else is left to the caller
                 if entries[at] == _FREE:
-                    keys[at], entries[at] = key, n_words
+                    keys[at] = key
+                    entries[at] = n_words
                     word = _plain(data, begin, i, pieces[-1])
                     if len(word):
                         spans[n_words, 0] = n_tokens
                         n_tokens = spans[n_words, 1] = _word_pieces(word, pieces, ids, n_tokens)
                     else:
-                        fresh[new, 0], fresh[new, 1], fresh[new, 2] = n_words, begin, i
+                        fresh[new, 0] = n_words
+                        fresh[new, 1] = begin
+                        fresh[new, 2] = i
                         new += 1
                     n_words += 1
-                near[slot], numbers[slot] = key, entries[at]
+                near[slot] = key
+                numbers[slot] = entries[at]
             word_numbers[n] = numbers[slot]
             n += 1
         firsts[text + 1] = n
@@ -282,7 +296,10 @@ def _add_four(
     total: NDArray[np.float32], table: NDArray[np.float32], four: NDArray[np.int32]
 ) -> None:
     """Add four rows in one pass, in their order."""
-    a, b, c, d = table[four[0]], table[four[1]], table[four[2]], table[four[3]]
+    a = table[four[0]]
+    b = table[four[1]]
+    c = table[four[2]]
+    d = table[four[3]]
     for j in range(len(total)):
         total[j] = (((total[j] + a[j]) + b[j]) + c[j]) + d[j]
 
@@ -321,7 +338,9 @@ def means(
     four = np.empty(4, np.int32)
     for text in range(len(out)):
         total = out[text]
-        left, count, waiting = limit, 0, 0
+        left = limit
+        count = 0
+        waiting = 0
         for position in range(firsts[text], firsts[text + 1]):
             begin = spans[word_numbers[position], 0]
             end = min(spans[word_numbers[position], 1], begin + left)

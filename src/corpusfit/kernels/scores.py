@@ -79,14 +79,16 @@ def logistic(
         if np.abs(gradient).max() <= tolerance:
             break
         step = _newton_step(x, curve, ridge, gradient)
-        slope, length = float(gradient @ step), 1.0
+        slope = float(gradient @ step)
+        length = 1.0
         while (candidate := loss(at + length * step, x, share, weight, penalty)) > (
             current + 1e-4 * length * slope
         ):
             length /= 2.0
             if length < 1e-10:  # only rounding is left
                 return at
-        at, current = at + length * step, candidate
+        at = at + length * step
+        current = candidate
     return at
 
 
@@ -135,10 +137,12 @@ def platt(
         (slope, intercept). The slope is above 0, so that the order stays: at least a hundredth of
         the inverse of the scores' standard deviation, even if scores do not separate the classes.
     """
-    many, few = int(positive.sum()), int(len(positive) - positive.sum())
+    many = int(positive.sum())
+    few = int(len(positive) - positive.sum())
     share = np.where(positive, (many + 1.0) / (many + 2.0), 1.0 / (few + 2.0))
     weight = np.ones(len(score)) if weight is None else weight
-    mean, spread = float(score.mean()), float(score.std()) or 1.0
+    mean = float(score.mean())
+    spread = float(score.std()) or 1.0
     slope, intercept = logistic((score[:, None] - mean) / spread, share, weight, 0.0)
     slope = max(float(slope), _MIN_SLOPE) / spread
     return slope, float(intercept) - slope * mean

@@ -32,9 +32,11 @@ _ONE = np.uint64(1)
 _BYTE = np.uint64(8)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 # `| 0x20` turns the underscore into DEL, which is in no token.
-_UNDERSCORE, _FOLDED_UNDERSCORE = 0x5F, 0x7F
+_UNDERSCORE = 0x5F
+_FOLDED_UNDERSCORE = 0x7F
 
-BEGIN, END = np.uint64(1), np.uint64(2)
+BEGIN = np.uint64(1)
+END = np.uint64(2)
 """Identities of the begin and the end of a text, which no token has in practice."""
 
 
@@ -110,7 +112,9 @@ def _push(h: Word, chunk: Word, held: int, code: int) -> tuple[Word, Word, int]:
     packed, length = utf8(_FOLDED_UNDERSCORE if code == _UNDERSCORE else code)
     for _ in range(length):
         if held == 8:
-            h, chunk, held = mix(h, chunk), np.uint64(0), 0
+            h = mix(h, chunk)
+            chunk = np.uint64(0)
+            held = 0
         chunk |= (packed & np.uint64(0xFF)) << (_BYTE * np.uint64(held))
         packed >>= _BYTE
         held += 1
@@ -122,7 +126,8 @@ def _any_token(
     data: NDArray[np.uint8], i: int, end: int, characters: NDArray[np.uint32], signs: bool
 ) -> tuple[Word, int, bool]:
     """The slow way, for any character: the token's identity, its end, whether it is a token."""
-    h, chunk = np.uint64(0), np.uint64(0)
+    h = np.uint64(0)
+    chunk = np.uint64(0)
     held: Any = np.int64(0)  # a literal would be a type of its own
     first = -1
     while i < end:
@@ -180,11 +185,15 @@ def tokenise(
     Returns:
         The number of tokens.
     """
-    n, i = 0, begin
+    n = 0
+    i = begin
     while i < end:
         fast = i + REACH <= len(data)
         # bit masks of the next 64 bytes: letters of words, and bytes outside ASCII
-        words, others, k, size = np.uint64(0), np.uint64(0), 0, end - i
+        words = np.uint64(0)
+        others = np.uint64(0)
+        k = 0
+        size = end - i
         if fast:
             words, others = word_bits(data, i)
             size = 64
@@ -192,7 +201,9 @@ def tokenise(
                 size = end - i
                 words &= (_ONE << np.uint64(size)) - _ONE
         while k < size:
-            start, length, slow = i + k, 0, not fast
+            start = i + k
+            length = 0
+            slow = not fast
             if fast:
                 rest = words >> np.uint64(k)
                 start = i + min(size, k + zeros_below(rest))
@@ -212,7 +223,8 @@ def tokenise(
                         slow = True
                     length = min(length, size - k)
                     slow |= (others >> np.uint64(k)) & (_ALL >> np.uint64(64 - length)) != 0
-            after, has_token = start + length, True
+            after = start + length
+            has_token = True
             if slow:
                 h, after, has_token = _any_token(data, start, end, characters, signs)
             else:

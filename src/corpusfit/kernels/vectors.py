@@ -71,7 +71,10 @@ def _all_pairs(
         for i in range(n):
             u = x[i]
             for j in range(first, quads, 4):
-                y0, y1, y2, y3 = y[j], y[j + 1], y[j + 2], y[j + 3]
+                y0 = y[j]
+                y1 = y[j + 1]
+                y2 = y[j + 2]
+                y3 = y[j + 3]
                 s0 = s1 = s2 = s3 = np.float32(0)
                 for k in range(d):
                     if squared is None:
@@ -80,12 +83,18 @@ def _all_pairs(
                         s2 += u[k] * y2[k]
                         s3 += u[k] * y3[k]
                     else:
-                        t0, t1, t2, t3 = u[k] - y0[k], u[k] - y1[k], u[k] - y2[k], u[k] - y3[k]
+                        t0 = u[k] - y0[k]
+                        t1 = u[k] - y1[k]
+                        t2 = u[k] - y2[k]
+                        t3 = u[k] - y3[k]
                         s0 += t0 * t0
                         s1 += t1 * t1
                         s2 += t2 * t2
                         s3 += t3 * t3
-                out[i, j], out[i, j + 1], out[i, j + 2], out[i, j + 3] = s0, s1, s2, s3
+                out[i, j] = s0
+                out[i, j + 1] = s1
+                out[i, j + 2] = s2
+                out[i, j + 3] = s3
             for j in range(quads, last):
                 v = y[j]
                 s = np.float32(0)
@@ -164,7 +173,8 @@ def responsibilities(logs: F32) -> tuple[F32, F64]:
 def gather_sums(x: F32, mixture: Gaussians) -> Sums:
     """The sums of a block of rows under the current parameters."""
     shares, likelihoods = responsibilities(densities(x, mixture))
-    turned, weights = np.ascontiguousarray(x.T), np.ascontiguousarray(shares.T)
+    turned = np.ascontiguousarray(x.T)
+    weights = np.ascontiguousarray(shares.T)
     return Sums(
         len(x),
         float(likelihoods.sum()),

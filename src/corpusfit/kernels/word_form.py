@@ -46,7 +46,8 @@ _IGNORABLE = (
     *((0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0)),
     *((0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF)),
 )
-_SPACE, _JOINER = 0x200B, 0x200D
+_SPACE = 0x200B
+_JOINER = 0x200D
 _AM = (0xE33, 0xEB3)
 _NIKHAHIT = [0xE4D, 0xECD]  # which is joined to AM, also before a tone
 _AM_PARTS = re.compile("[\u0e4d\u0ecd]([\u0e48-\u0e4b\u0ec8-\u0ecb]?)([\u0e32\u0eb2])")
@@ -55,9 +56,14 @@ _ONE = np.uint64(1)
 _GROWTH = 11  # most bytes of a form for each byte of its character
 
 # why a character may change its text: see `_Watched`
-_HAS_FORM, _BY_NEIGHBORS, _HAS_PARTS, _JOINS, _MARK = 1, 2, 3, 4, 5
+_HAS_FORM = 1
+_BY_NEIGHBORS = 2
+_HAS_PARTS = 3
+_JOINS = 4
+_MARK = 5
 # what is beside a zero-width space and a joiner that stay
-_OF_UNSPACED, _SYMBOL = 1, 2
+_OF_UNSPACED = 1
+_SYMBOL = 2
 
 
 @cache
@@ -279,7 +285,8 @@ def _suspects(
     """Whether each text [n] may be another in its form."""
     found = np.zeros(len(asked), np.bool_)
     for text in np.flatnonzero(asked):
-        begin, end = offsets[text], offsets[text + 1]
+        begin = offsets[text]
+        end = offsets[text + 1]
         i = begin
         while i < end and not found[text]:
             stop = min(i + 64, end)
@@ -311,7 +318,8 @@ def _write(
     watched: _Watched,
 ) -> int:
     """Write one text with the forms of its characters to out[at:]; returns their end."""
-    i, start = begin, at
+    i = begin
+    start = at
     while i < end:
         if i + 8 <= len(data):
             x = load(data, i)
@@ -359,10 +367,12 @@ def _replaced(
     most = 8
     for text in range(len(chosen)):
         most += (offsets[text + 1] - offsets[text]) * (_GROWTH if chosen[text] else 1)
-    out, at = np.empty(most, np.uint8), 0
+    out = np.empty(most, np.uint8)
+    at = 0
     bounds = np.zeros(len(offsets), np.int64)
     for text in range(len(chosen)):
-        begin, end = offsets[text], offsets[text + 1]
+        begin = offsets[text]
+        end = offsets[text + 1]
         if chosen[text]:
             at = _write(data, begin, end, out, at, watched)
         else:

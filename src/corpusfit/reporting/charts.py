@@ -14,7 +14,10 @@ COLORS = {"selection": "#0072b2", "random": "#8a8a8a"}
 """From the palette of Okabe and Ito, safe for color-blind readers."""
 
 _WIDTH = 720
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70.0, 20.0, 30.0, 45.0
+_LEFT = 70.0
+_RIGHT = 20.0
+_TOP = 30.0
+_BOTTOM = 45.0
 """Margins for the axes, the title and the labels."""
 
 _TICKS = 6
@@ -52,7 +55,8 @@ class Axis:
         span = (self.high - self.low) or 1.0
         power = 10.0 ** math.floor(math.log10(span / _TICKS))
         step = next(power * n for n in (1, 2, 5, 10) if span / (power * n) <= _TICKS)
-        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        first = math.ceil(self.low / step)
+        last = math.floor(self.high / step)
         return [n * step for n in range(first, last + 1)]
 
 
@@ -183,7 +187,8 @@ def shares_chart(shares: Mapping[str, tuple[float, float]]) -> str:
         drawing.text(names[source], left - 10, top + _LINE / 2, text_anchor="end")
         for color, share in zip(("random", "selection"), both, strict=True):
             top += _BAR
-            fill, width = COLORS[color], x.at(share) - left
+            fill = COLORS[color]
+            width = x.at(share) - left
             drawing.add("rect", x=left, y=top - _BAR / 2, width=width, height=_BAR, fill=fill)
     drawing.x_axis(x, "share of words")
     return drawing.svg()

@@ -34,7 +34,8 @@ Rows = list[dict[str, Any]]
 def selected_part(path: Path, manifest: dict[str, Any]) -> Part:
     """The section on the selection in a folder."""
     folder = SelectionFolder(path)
-    spread, examples = read_spread(folder.spread), _examples(folder.examples)
+    spread = read_spread(folder.spread)
+    examples = _examples(folder.examples)
     choose = manifest["plan"]["choose"]
     by_score = choose["policy"] == "top" and not choose.get("balance")
     # a drawn or balanced selection has no single threshold to show
@@ -130,7 +131,8 @@ def _steps(path: Path, manifest: dict[str, Any]) -> list[tuple[str, list[str]]]:
 
 def _summary(manifest: dict[str, Any]) -> list[str]:
     """The result of a selection, in sentences; that the corpus has little of the domain first."""
-    counts, selected = manifest["counts"], manifest["selected"]
+    counts = manifest["counts"]
+    selected = manifest["selected"]
     whole = selected["of_tokens"]
     percent = 100 * selected["tokens"] / max(1, whole)
     without = " without copies" if copies_in_words(selected.get("copies")) else ""
@@ -186,7 +188,8 @@ _COPIES = {
 
 def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
     """What was read, rejected and selected."""
-    counts, selected = manifest["counts"], manifest["selected"]
+    counts = manifest["counts"]
+    selected = manifest["selected"]
     by_source = sorted(selected["by_source"].items(), key=lambda kv: (-kv[1]["tokens"], kv[0]))
     of_corpus = sum(n["of_tokens"] for _, n in by_source)
     taken = max(1, selected["tokens"])

@@ -23,7 +23,8 @@ def verdict_part(path: Path, manifest: dict[str, Any]) -> Part:
     rows = []
     charts = {}
     for number, measure in enumerate(manifest["measures"], 1):
-        unit, scale = measure["unit"], 100 if measure["unit"] == POINTS else 1
+        unit = measure["unit"]
+        scale = 100 if measure["unit"] == POINTS else 1
         gains = {}
         for other, named in _OTHERS.items():
             gain = measure[f"over_{other}"]

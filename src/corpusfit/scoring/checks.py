@@ -111,7 +111,8 @@ def _check_corpus_method(method: CorpusMethod) -> None:
 
 
 def _scored(method: CorpusMethod, shards: list[Any]) -> NDArray[np.float32]:
-    target, background = draw(method.fits_on, 0, 60, 0), draw(method.fits_on, 1, 10, 90)
+    target = draw(method.fits_on, 0, 60, 0)
+    background = draw(method.fits_on, 1, 10, 90)
     found = list(method.score_corpus(list(enumerate(shards)), target, background, seed=7))
     require_promise(
         [shard for shard, _ in found] == [*range(len(shards))], "not every shard has scores"

@@ -20,7 +20,8 @@ def calibrated_classifier(near: Array, far: Array, c: float, seed: int) -> tuple
     # A logistic regression, then Platt's scaling on cross-fitted scores: plain log odds are
     # overconfident on few texts and underconfident under a strong penalty. The log odds hold for
     # texts drawn like the positives and negatives, at equal priors.
-    x, positive = np.concatenate([near, far]), np.arange(len(near) + len(far)) < len(near)
+    x = np.concatenate([near, far])
+    positive = np.arange(len(near) + len(far)) < len(near)
     at = _fitted(x, positive, c)
     fold = assign_folds(near, far, seed)
     if fold is None:

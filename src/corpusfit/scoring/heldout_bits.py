@@ -151,7 +151,8 @@ def held_out(
     everything = word_buffers(pa.concat_arrays([sample, target]))
     words, identities = number_words(*everything, characters(), False)
     begins = np.append(np.flatnonzero(words == _BEGIN), len(words))
-    split, lengths = int(begins[len(sample)]), np.diff(begins[len(sample) :]) - 1
+    split = int(begins[len(sample)])
+    lengths = np.diff(begins[len(sample) :]) - 1
     target_texts = np.split(words[split:], np.cumsum(lengths + 1)[:-1])
     in_sample = np.bincount(words[:split], minlength=len(identities)) > 0
     # texts that cannot tell good selections from bad ones, by reason
@@ -162,7 +163,8 @@ def held_out(
             [not in_sample[t[1:-1]].any() for t in target_texts]
         ),
     }
-    evaluated, left_out = folds >= 0, {}
+    evaluated = folds >= 0
+    left_out = {}
     for reason, excluded in unusable.items():
         left_out[reason] = int(np.count_nonzero(evaluated & excluded))
         evaluated &= ~excluded
@@ -280,7 +282,8 @@ class Comparison:
 
         if method == other:
             return Difference(0.0, 0.0, 0.0)
-        tokens, folds = self.held.tokens.astype(np.float64), self.held.folds
+        tokens = self.held.tokens.astype(np.float64)
+        folds = self.held.folds
         more = self.sums[method] - self.sums[other]
         mean = float(more.mean(axis=0).sum() / tokens.sum())
         documents = np.unique(self.held.documents[tokens > 0], return_inverse=True)[1]

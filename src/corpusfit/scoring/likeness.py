@@ -39,7 +39,8 @@ _MAX_TARGET = 2_000  # target units
 _MAX_BYTES = 3_000_000  # of the corpus sample
 _DISCOUNT = 0.75
 _DEVIATIONS = 1.96
-_BEGIN, _FIRST = 1, 3  # numbers of the begin of a text and of the first word (`number_words`)
+_BEGIN = 1  # numbers of the begin of a text and of the first word (`number_words`)
+_FIRST = 3
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,8 @@ def likeness(
     if len(np.unique(documents)) < FEWEST:
         return None
     kept = np.sort(rng.permutation(len(target))[:_MAX_TARGET])
-    target, documents = take_texts(target, kept), documents[kept]
+    target = take_texts(target, kept)
+    documents = documents[kept]
     most = round(len(sample) * min(1.0, _MAX_BYTES / max(1, sample.nbytes)))
     sample = take_texts(sample, np.sort(rng.permutation(len(sample))[: max(1, most)]))
     m = len(sample)

@@ -106,7 +106,8 @@ class Taken(NamedTuple):
 
     def gains(self, features: Features) -> Callable[[Counted], NDArray[np.float32]]:
         """A function from texts to their gains, float32 [m]; see `kernels/cynical.py`."""
-        weights, scale = features.weights, float(features.weights.sum())
+        weights = features.weights
+        scale = float(features.weights.sum())
         usual = cynical.usual_gains(weights, self.counts)
 
         def gains(counted: Counted) -> NDArray[np.float32]:
@@ -223,7 +224,8 @@ class RoundMethod(CorpusMethod):
     def _taken(self, features: Features, counted: Counted) -> NDArray[np.float32]:
         """Take all texts of a corpus in memory; returns their scores."""
         m = len(counted.words)
-        left, number = np.ones(m, np.bool_), np.zeros(m, np.int16)
+        left = np.ones(m, np.bool_)
+        number = np.zeros(m, np.int16)
         final = np.zeros(m, np.float32)
         nothing = Taken(np.zeros(len(features.weights)), 0)
         corpus = nothing.with_more(*_sums(features, counted, left))
@@ -238,7 +240,8 @@ class RoundMethod(CorpusMethod):
             fit = np.searchsorted(np.cumsum(counted.words[order]), room, side="right")
             chosen = np.zeros(m, np.bool_)
             chosen[order[:fit]] = True
-            number[chosen], final[chosen] = len(rounds) + 1, gains[chosen]
+            number[chosen] = len(rounds) + 1
+            final[chosen] = gains[chosen]
             rounds.append(Round(budget).widened(gains[left], gains[chosen]))
             left &= ~chosen
             taken = taken.with_more(*_sums(features, counted, chosen))
@@ -358,7 +361,8 @@ class RoundScorer(Scorer[Texts]):
         ids, written = written_tokens(text)
         if not written:
             return []
-        taken, n = self.taken(self._round_of(text)), len(written)
+        taken = self.taken(self._round_of(text))
+        n = len(written)
         parts = Counter(zip(ids.tolist(), written, strict=True))
         if self.pairs and n > 1:
             both = keys_of(np.stack((ids[:-1], ids[1:]), axis=1)).tolist()
@@ -384,7 +388,8 @@ class RoundScorer(Scorer[Texts]):
         """The round that would take a text, from 0; reads only the counts of its features."""
         counted = self.features.count(text_array([text]))
         before = self._known[:, counted.features]
-        n, scale = int(counted.words[0]), float(self.weights.sum())
+        n = int(counted.words[0])
+        scale = float(self.weights.sum())
         rises = np.log1p(counted.counts / before) * self.weights[counted.features]
         most = cynical.ONE_FEATURE * rises.sum(1, keepdims=True)
         rise = np.minimum(rises, most).sum(1)
@@ -398,7 +403,8 @@ class RoundScorer(Scorer[Texts]):
         gains = np.zeros(len(batch), np.float32)
         for i, (new_gains, passed) in enumerate(self.rounds(self.features.count(batch)), start=1):
             now = (number == 0) & passed
-            number[now], gains[now] = i, new_gains[now]
+            number[now] = i
+            gains[now] = new_gains[now]
         return gains, number
 
     def rounds(self, counted: Counted) -> Iterator[tuple[NDArray[np.float32], NDArray[np.bool_]]]:
@@ -408,7 +414,8 @@ class RoundScorer(Scorer[Texts]):
         used[counted.features] = True
         places = (np.cumsum(used) - 1).astype(np.uint32)
         arrays = (places[counted.features], counted.counts, counted.last, counted.words)
-        weights, scale = self.weights[used], float(self.weights.sum())
+        weights = self.weights[used]
+        scale = float(self.weights.sum())
         last = len(self.thresholds) - 1
         for i, threshold in enumerate(self.thresholds):
             known = self._known[i, used]

@@ -182,7 +182,8 @@ def choose(
         before = dataclasses.replace(before, **none)
     begin: Plan = Plan(choose=before)
     if isinstance(plan, Plan):
-        begin, plan = begin.with_overrides(plan.overrides()), None
+        begin = begin.with_overrides(plan.overrides())
+        plan = None
     amount = CHOOSE.build(plan, settings, options, begin).choose
     if amount.balance != "cluster" and not built.choose.clusters:
         amount = dataclasses.replace(amount, clusters="")

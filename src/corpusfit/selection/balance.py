@@ -145,7 +145,8 @@ def clusters_fingerprint(run: Run, plan: ChoosePlan) -> str:
     manifest, data = _read_clusters(plan)
     run.engine.require_shared(run.cache, "`cache`")
     with undamaged(Path(plan.clusters)):
-        embed, found_with = _embed_of(manifest), manifest["encoder"]
+        embed = _embed_of(manifest)
+        found_with = manifest["encoder"]
     with run.stage("prepare encoder"):
         encoder = prepare_encoder(run, embed)
     if encoder != found_with:
@@ -203,7 +204,8 @@ def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None
         sums = dict(run.engine.map(job, runs))
         quota = np.sum([sums[number] for number, _ in runs], axis=0)
     else:
-        units, target = Sample(folder.fit, "target"), Sample(balanced, "target")
+        units = Sample(folder.fit, "target")
+        target = Sample(balanced, "target")
         if not target.vectors.exists():
             target.write_texts(units.read_texts())
             add_vectors(run, target, embed)

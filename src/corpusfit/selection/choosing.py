@@ -93,12 +93,14 @@ class Keying:
     def keyed(self, part: ScoredPart) -> Keyed:
         """The weights and keys of a part."""
         group = _groups(part) if self.by_group else np.zeros(len(part.scores), np.int64)
-        weight, keys = np.ones_like(part.scores), part.scores
+        weight = np.ones_like(part.scores)
+        keys = part.scores
         if self.plan.policy == "top" and part.short is not None:
             keys = np.where(part.short, np.finfo(np.float32).min, keys)
         if self.plan.policy != "top":
             if self.highest is not None:
-                weight, logs = importance(part.scores, self.highest), np.asarray(part.scores)
+                weight = importance(part.scores, self.highest)
+                logs = np.asarray(part.scores)
             else:
                 weight = relevance(part.scores, self.over, c=self.plan.c, alpha=self.plan.alpha)
                 logs = np.log(np.maximum(weight.astype(np.float64), np.finfo(np.float32).tiny))
@@ -136,7 +138,8 @@ class Decision:
             top = self.keying.plan.policy == "top"
             weight = selected.astype(np.float32) if top else keyed.weight
             last = keyed.keys == keys[keyed.group]
-            tied, drawn = int(last.sum()), int((last & selected).sum())
+            tied = int(last.sum())
+            drawn = int((last & selected).sum())
             yield Choice(keyed.part.index, weight, selected, tied, drawn)
 
     def selected(
@@ -195,7 +198,8 @@ def choose(
     # the thresholds, by the keys of all segments
     if plan.threshold is not None:
         return Decision(keying, [[Threshold(plan.threshold, 1 << 62)] for _ in sums])
-    amount, goes_over = plan.segments if plan.tokens is None else plan.tokens, False
+    amount = plan.segments if plan.tokens is None else plan.tokens
+    goes_over = False
     if amount is None:
         amount = max(1, round(plan.share * sum(s.costs for s in sums)))
         goes_over = not plan.counts_segments
@@ -324,7 +328,9 @@ def _moments(scores: NDArray[np.float32]) -> tuple[int, float, float]:
 
 def _merged(parts: Iterable[tuple[int, float, float]]) -> Moments:
     """The moments of all parts from those of each (Chan et al. 1979, pairwise), in their order."""
-    n, mean, squares = 0, 0.0, 0.0
+    n = 0
+    mean = 0.0
+    squares = 0.0
     for size, part_mean, part_squares in parts:
         if not size:
             continue
@@ -424,14 +430,17 @@ def _counted(parts: Iterable[Segments], groups: int, within: Within) -> Counts:
     sums = np.zeros((2, groups * _BUCKETS), np.int64)
     for keys, costs, group, draws in parts:
         ordered = _ordered(keys)
-        upper, lower = ordered >> 16, ordered & 0xFFFF
+        upper = ordered >> 16
+        lower = ordered & 0xFFFF
         buckets: NDArray[Any] = upper
         inside = np.ones(len(keys), np.bool_)
         if within is not None:
             high, low = within
-            buckets, inside = lower, upper == high[group]
+            buckets = lower
+            inside = upper == high[group]
             if low is not None:
-                buckets, inside = draws, inside & (lower == low[group])
+                buckets = draws
+                inside = inside & (lower == low[group])
         at = group[inside] * _BUCKETS + buckets[inside]
         np.add.at(sums[0], at, costs[inside])
         np.add.at(sums[1], at, 1)
@@ -517,7 +526,8 @@ class Selector:
         self, keys: NDArray[np.float32], costs: NDArray[np.int64], draws: NDArray[np.uint16]
     ) -> NDArray[np.bool_]:
         """Mark the selected segments of the next part; bool [n]."""
-        selected, last = keys > self._key, keys == self._key
+        selected = keys > self._key
+        last = keys == self._key
         if self._draw is not None:
             selected |= last & (draws < self._draw)
             last &= draws == self._draw

@@ -187,7 +187,8 @@ def rank(
                 "units (`cut.gamma`) that `select` takes."
             )
         require_texts_for_near(run.plan, run.sources)
-        target_sample, background = Sample(run.work, "target"), Sample(run.work, "background")
+        target_sample = Sample(run.work, "target")
+        background = Sample(run.work, "background")
         target_texts(run, target_sample)
         background_texts(run, background, run.plan.fit.background)
         if encoding:

@@ -78,7 +78,8 @@ _ORDER = 5
 """Words of an n-gram, as for contamination and `split --near`."""
 _FEWEST = 4
 """Different n-grams without which a text is only like the same text."""
-_BANDS, _ROWS = 20, 10
+_BANDS = 20
+_ROWS = 10
 NEAR = tuple(f"near{i}" for i in range(_BANDS + 1))
 """Names of the arrays of keys that near-duplicates share."""
 
@@ -164,7 +165,8 @@ def key_near(read: ReadPlan, out: Path, shard: Shard) -> None:
     data, offsets = buffers(text_array(texts))
     grams, _, bounds = count_each(*grams_of(data, offsets, characters.symbol_table(), _ORDER, True))
     drawn = place_keys(0, 0, 2 * _BANDS * _ROWS).astype(np.uint32)
-    factors, added = drawn[::2] | np.uint32(1), drawn[1::2]
+    factors = drawn[::2] | np.uint32(1)
+    added = drawn[1::2]
     same = form_keys(texts)
     alike = band_keys(grams, bounds, factors, added, _ROWS)
     keys = np.where(np.diff(bounds) < _FEWEST, same, alike)
@@ -227,7 +229,9 @@ def _sort_keys(search: Search, ranges: int, group: Group) -> None:
     entries share is left a few times in each group.
     """
     names = search.names
-    best, searched, keys = [np.empty(0, np.float32)], [np.empty(0, np.bool_)], []
+    best = [np.empty(0, np.float32)]
+    searched = [np.empty(0, np.bool_)]
+    keys = []
     for part, size in zip(group.parts, group.sizes, strict=True):
         scores_of_part, searched_of_part, keys_of_part = search.entries(part, size)
         best.append(scores_of_part)
@@ -254,7 +258,8 @@ def _find_in_range(search: Search, groups: int, number: int) -> None:
 
     `found-N` has the entries, uint32, and where those of each group end.
     """
-    parts, sizes = [], []
+    parts = []
+    sizes = []
     for group in range(groups):
         path = search.work / f"sorted-{group}.safetensors"
         ((begin, end),) = read_slices(path, {"bounds": (number, number + 2)}).values()
@@ -285,7 +290,8 @@ def _mark_copies(
         ((begin, end),) = read_slices(path, wanted).values()
         wanted = {"entry": (int(begin), int(end))}
         copied[read_slices(path, wanted)["entry"]] = True
-    new, parts = 0, []
+    new = 0
+    parts = []
     for part, of_part in zip(
         group.parts, np.split(copied, np.cumsum(group.sizes)[:-1]), strict=True
     ):

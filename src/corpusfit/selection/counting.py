@@ -45,7 +45,8 @@ def _count_shards(
 ) -> tuple[int, Counts, bytes]:
     """Count a run of shards; returns also the lines of `rejects.jsonl`."""
     number, shards = numbered
-    counts, lines = Counts(), []
+    counts = Counts()
+    lines = []
     for shard, tally in zip(shards, read_tallies(scored, shards), strict=True):
         counts.of_shards[shard] = tally.documents, tally.segments
         counts.reasons.add(tally.rejects)

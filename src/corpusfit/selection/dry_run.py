@@ -24,7 +24,8 @@ _UNITS = 128  # units that each worker encodes
 _ENOUGH = 4 << 20  # stored bytes to measure
 _FIXED_S = 6.0  # seconds to start workers and fit, about the same for any corpus
 _ROW_BYTES = 40  # bytes of a segment's row in `scores/`, compressed
-_WORKER_MB, _ENCODER_MB = 250, 1000  # of a worker, and of an encoder (`minilm`) in its process
+_WORKER_MB = 250  # of a worker, and of an encoder (`minilm`) in its process
+_ENCODER_MB = 1000
 
 
 def estimate(
@@ -40,13 +41,16 @@ def estimate(
         workers = context.engine.workers
         run = open_run(plan, target, corpus_inputs, context)
         resolved = resolve(run)
-        plan, method = resolved.plan, resolved.method
+        plan = resolved.plan
+        method = resolved.method
         run = dataclasses.replace(run, plan=plan)
         target_texts(run, Sample(context.work, "target"))
         units, texts, characters, read_bytes, reading = _measure(run)
         stored = run.size
         times = max(1.0, stored / max(1, read_bytes))
-        seconds, width, devices = 2 * reading * times, 0, 0
+        seconds = 2 * reading * times
+        width = 0
+        devices = 0
         in_rounds = isinstance(method, RoundMethod)
         whole = method if isinstance(method, CorpusMethod) and not in_rounds else None
         timed = texts[: _UNITS * workers]
@@ -79,8 +83,13 @@ def estimate(
 
 def _measure(run: Run) -> tuple[int, list[str], int, int, float]:
     """The first few shards: units, texts, characters, stored bytes, seconds."""
-    units, texts, characters, done, reasons = 0, list[str](), 0, 0, Reasons()
-    before, source = 0, -1
+    units = 0
+    texts = list[str]()
+    characters = 0
+    done = 0
+    reasons = Reasons()
+    before = 0
+    source = -1
     paces: list[float] = []  # seconds per stored byte
     for shard in run.shards():
         if not paces:  # the first call loads the kernels, which is not measured
@@ -92,9 +101,12 @@ def _measure(run: Run) -> tuple[int, list[str], int, int, float]:
         read = shard.position - before
         paces.append((time.perf_counter() - started) / max(1, read))
         reasons.add(tally.rejects)
-        units, characters = units + len(units_of_shard), characters + tally.characters
+        units = units + len(units_of_shard)
+        characters = characters + tally.characters
         texts += cut.to_pylist()[: _UNITS * run.engine.workers]
-        done, before, source = done + read, shard.position, shard.source
+        done = done + read
+        before = shard.position
+        source = shard.source
         if units and done >= _ENOUGH:
             break
     if not units:

@@ -66,12 +66,14 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
         return folder, counts
     # vectors of files that changed since they were fingerprinted would poison the cache, also
     # those of an interrupted run
-    states, now = folder / "states.json", json.dumps([source.state for source in run.sources])
+    states = folder / "states.json"
+    now = json.dumps([source.state for source in run.sources])
     if not states.exists() or states.read_text("utf-8") != now:
         remove(folder)
         write_bytes(states, now.encode())
     job = EmbedShards(run.plan.read, run.plan.cut, run.pinned(embed), folder, run.names)
-    rejected, units = Reasons(), {}
+    rejected = Reasons()
+    units = {}
     try:
         for shard, tally in run.over_shards("embed", job, store.finished().__contains__):
             units[shard] = tally.units
@@ -142,7 +144,8 @@ class EmbedShards(Job[Shard, tuple[int, Tally]]):
         return feeds(self.embed)
 
     def start(self) -> Callable[[Shard], tuple[int, Tally]]:
-        encoder, store = load(self.embed), VectorStore(self.store)
+        encoder = load(self.embed)
+        store = VectorStore(self.store)
 
         def work(shard: Shard) -> tuple[int, Tally]:
             units, texts, tally = read_units(shard, self.read, self.cut, self.names)

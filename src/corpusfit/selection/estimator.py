@@ -75,7 +75,10 @@ class Scorer:
         machine: Machine | None = None,
         **settings: Any,
     ) -> None:
-        self.method, self.embedder, self.seed, self.machine = method, embedder, seed, machine
+        self.method = method
+        self.embedder = embedder
+        self.seed = seed
+        self.machine = machine
         self.settings = settings
         self._plan()
 
@@ -359,7 +362,8 @@ class Fitted:
                     f"{folder} was saved by another version, corpusfit {about['corpusfit']}. Fit "
                     "it again, or use that version."
                 )
-            method, embed = MethodPlan(**about["method"]), EmbedPlan(**about["embed"])
+            method = MethodPlan(**about["method"])
+            embed = EmbedPlan(**about["embed"])
             scorer = restore(folder / _ARRAYS, registry.scorer_class)
             cut = CutPlan(**about["cut"])
             fitted = cls(scorer, method, embed, about["encoder"], cut)
@@ -374,7 +378,8 @@ class Fitted:
         """The method that a run of `select` fitted, with the requested parameters."""
         manifest = folder.require_scored()
         with undamaged(folder.path):
-            plan, method = Plan.from_dict(manifest["plan"]), MethodPlan(**manifest["method"])
+            plan = Plan.from_dict(manifest["plan"])
+            method = MethodPlan(**manifest["method"])
             encoder = manifest["encoder"]
         if not registry.build(method.name, method.options).scores_texts:
             raise UsageError(
@@ -401,7 +406,8 @@ class Fitted:
             )
 
 
-_ARRAYS, _ABOUT = "scorer.safetensors", "scorer.json"
+_ARRAYS = "scorer.safetensors"
+_ABOUT = "scorer.json"
 
 
 def fit(plan: Plan, target: Texts, background: Texts, *, machine: Machine) -> Fitted:

@@ -72,7 +72,8 @@ WithKeys = tuple[NDArray[np.float64], NDArray[np.int64]]
 """Keys of some segments, [n], and their parts and places, [n, 2]."""
 
 _NOTHING: WithKeys = np.empty(0), np.empty((0, 2), np.int64)
-_SCORES, _DRAWN = 1, 2  # random streams
+_SCORES = 1  # random streams
+_DRAWN = 2
 
 
 def _draw(

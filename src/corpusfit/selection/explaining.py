@@ -190,7 +190,9 @@ def _segment(
 ) -> tuple[Units, Texts, dict[str, Any]]:
     """A segment's units, their texts, and stored facts."""
     number, row, segment = _parsed(_of_id(folder, reference), run.names)
-    name, nth, last = run.names[number], 0, -1
+    name = run.names[number]
+    nth = 0
+    last = -1
     for shard, tally in tallies(folder):
         file = number - tally.source
         if not 0 <= file < tally.files:
@@ -209,7 +211,8 @@ def _segment(
         places = np.flatnonzero((rows == numbered) & (segments == segment))
         if len(places):
             break
-        nth, last = nth + 1, int(in_file(rows[file_of(rows) == file]).max(initial=last))
+        nth = nth + 1
+        last = int(in_file(rows[file_of(rows) == file]).max(initial=last))
     else:
         has = f"{name} has rows 0 to {last}" if last >= 0 else f"{name} has no scored row"
         if run.plan.read.where:

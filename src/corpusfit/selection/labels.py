@@ -89,7 +89,8 @@ def labeled_scores(path: Path, field: str, machine: Machine) -> Iterator[pa.Tabl
         job = partial(_labels_of_part, folder.scores, plan.read, names)
         ahead: dict[int, pa.DictionaryArray] = {}
         order = iter(sorted(scored))
-        due, labeled = next(order, None), False
+        due = next(order, None)
+        labeled = False
         with run.stage("read labels", run.size):
             for part, labels in run.map(job, scored_shards()):
                 ahead[part] = labels

@@ -47,7 +47,8 @@ def write_selection_card(folder: Path, manifest: Manifest) -> None:
 
 def write_model_card(folder: Path, manifest: Manifest) -> None:
     """Write the card of an adapted model."""
-    base, seed = harmless(_public(manifest["base"]["name"])), manifest["plan"]["seed"]
+    base = harmless(_public(manifest["base"]["name"]))
+    seed = manifest["plan"]["seed"]
     hub_name = HubName.parsed(base)
     repository = hub_name.repository if hub_name else base  # the hub knows no revision here
     lines = []
@@ -64,7 +65,8 @@ def write_model_card(folder: Path, manifest: Manifest) -> None:
         lines += _facts_of_selection(selection)
     else:
         lines.append(f"Trained on {_names(manifest['data']) or 'the texts of the task'}.\n")
-    before, after = manifest["losses"]["before"], manifest["losses"]["after"]
+    before = manifest["losses"]["before"]
+    after = manifest["losses"]["after"]
     lines.append("| held-out loss, nats per token | before | after |\n|---|---|---|")
     lines += [
         f"| {in_markdown(name)} | {before[name]:.3f} | {after[name]:.3f} |"
@@ -87,7 +89,8 @@ def _write(folder: Path, lines: Sequence[str]) -> None:
 
 def _facts_of_selection(manifest: Manifest) -> Iterator[str]:
     """How much was selected, by which method, from which sources, for which target."""
-    selected, counts = manifest["selected"], manifest["counts"]
+    selected = manifest["selected"]
+    counts = manifest["counts"]
     yield (
         f"{selected['segments']:,} of {counts['segments']:,} segments, about "
         f"{selected['tokens']:,} word pieces, from {counts['documents']:,} documents.\n"

@@ -417,7 +417,8 @@ def warn_of_languages(
     Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
     """
     encoder = encoder_of(run.plan)
-    target_counts, corpus_counts = count_languages(target), count_languages(sample)
+    target_counts = count_languages(target)
+    corpus_counts = count_languages(sample)
     minimum = _MIN_SHARE * target_counts.total()
     target_languages = sorted(code for code, n in target_counts.items() if n >= minimum)
     other_counts = Counter(

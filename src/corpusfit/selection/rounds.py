@@ -97,8 +97,10 @@ def score_in_rounds(
 
 def _count(run: Run, folder: SelectionFolder, most_gb: float) -> float:
     """Count the features of the corpus; returns the share of its texts whose counts are kept."""
-    files, decided = RoundsFolder(folder.rounds), folder.fit / "rounds.json"
-    complete, counted = decided.exists(), names_in(files.counted)
+    files = RoundsFolder(folder.rounds)
+    decided = folder.fit / "rounds.json"
+    complete = decided.exists()
+    counted = names_in(files.counted)
     # characters of the shards that are counted so far
     characters = 0 if complete else _total(run, files.counted, "characters")
 
@@ -140,7 +142,8 @@ def _score_by_sample(
     # few texts that the first rounds take of a sample show too little of what is still missing. So
     # those up to half of the share are done again, on all texts that have a place up to the share.
     files = RoundsFolder(folder.rounds)
-    sample, early = files.inner("sample"), files.inner("early")
+    sample = files.inner("sample")
+    early = files.inner("early")
     shards = range(run.shard_count)
     parts = math.ceil(share * len(shards))
     if not sample.state(0).exists():
@@ -159,7 +162,8 @@ def _score_by_sample(
     words = rounds[-1].budget
     again = sum(2 * each.budget <= share * words for each in rounds)
     until = sum(each.budget <= share * words for each in rounds)
-    read, cut = run.plan.read, run.plan.cut
+    read = run.plan.read
+    cut = run.plan.cut
     place = PlaceShard(files, read, cut, run.names, folder.scores, again, until)
     placed = names_in(files.placed)
     for tally in run.over_shards("place", place, lambda i: files.places(i).name in placed):
@@ -235,7 +239,8 @@ def _take(
                 score = ScoreLeft(files, method, number, share, longest)
                 list(run.engine.map(score, groups_after(before)))
                 selector = Selector(find_threshold(untaken, room))
-                thresholds, bounds = [], Round(budget)
+                thresholds = []
+                bounds = Round(budget)
                 for gains, costs, order in untaken():
                     thresholds.append(selector.rest)
                     bounds = bounds.widened(gains, gains[selector.select(gains, costs, order)])
@@ -254,7 +259,8 @@ def _sums(
     run: Run, job: Callable[[Group], Summed], features: int, groups: list[Group]
 ) -> tuple[NDArray[np.int64], int]:
     """Add up what a job sums of each group."""
-    sums, total = np.zeros(features, np.int64), 0
+    sums = np.zeros(features, np.int64)
+    total = 0
     for numbers, counts, words in run.engine.map(job, groups):
         sums[numbers] += counts
         total += words
@@ -430,7 +436,8 @@ class CountShard(Job[tuple[Shard, float], Tally]):
                 sums = {"summed": numbers.astype(np.uint32), "sums": counts.astype(np.uint32)}
                 sums["sum_words"] = np.array([words])
                 kept = uniform(keys) < share
-                counted, keys = counted.of(kept), keys[kept]
+                counted = counted.of(kept)
+                keys = keys[kept]
             else:
                 empty = np.zeros(len(segments), np.float32)
                 table.write(self.scores, shard.index, tally.sources(self.names), segments, empty)
@@ -498,7 +505,8 @@ def _sum_taken(folder: RoundsFolder, features: int, group: Group) -> Summed:
 
 def _summed(parts: Iterable[tuple[Counted, NDArray[np.bool_] | None]], features: int) -> Summed:
     """Sum the counts of the chosen segments of some parts, bool [m]; None stands for all."""
-    sums, words = np.zeros(features, np.int64), 0
+    sums = np.zeros(features, np.int64)
+    words = 0
     for counted, chosen in parts:
         taken = np.ones(len(counted.words), np.bool_) if chosen is None else chosen
         counted.add(taken, sums)
@@ -534,12 +542,15 @@ def _join_sampled(
     folder: RoundsFolder, sample: RoundsFolder, share: float, features: int, group: Group
 ) -> Summed:
     """Join the counts of the sampled segments of a part's shards; returns the sums of all."""
-    sums, total, sampled = np.zeros(features, np.int64), 0, []
+    sums = np.zeros(features, np.int64)
+    total = 0
+    sampled = []
     for shard in group.parts:
         arrays, _ = read_arrays(folder.counts(shard))
         counted = Counted(**{name: arrays[name] for name in _COUNTED})
         if "sums" in arrays:
-            numbers, counts = arrays["summed"], arrays["sums"]
+            numbers = arrays["summed"]
+            counts = arrays["sums"]
             words = arrays["sum_words"].item()
         else:  # nothing was left out, as the corpus was not known to be large
             numbers, counts, words = _summed([(counted, None)], features)
@@ -576,14 +587,16 @@ class PlaceShard(Job[Shard, Tally]):
             segments = join_units(units, self.cut.gamma)
             tally.segments = m = len(segments)
             counted = scorer.features.count(texts, segments.first_unit)
-            early, number = np.zeros(m, np.bool_), np.zeros(m, np.int16)
+            early = np.zeros(m, np.bool_)
+            number = np.zeros(m, np.int16)
             gains = np.zeros(m, np.float32)
             for i, (new_gains, passed) in enumerate(scorer.rounds(counted), start=1):
                 if i <= self.early:
                     early |= passed
                 if i > self.again:
                     now = passed & (number == 0)
-                    number[now], gains[now] = i, new_gains[now]
+                    number[now] = i
+                    gains[now] = new_gains[now]
             scores = order_scores(gains, number, scorer.bounds)
             table.write(self.scores, shard.index, tally.sources(self.names), segments, scores)
             first = counted.of(early)
@@ -611,7 +624,8 @@ def _write_early(
     group: Group,
 ) -> int:
     """Write the scores of what the repeated rounds took, and the marks; returns the shards."""
-    number, order = np.zeros(0, np.int16), np.zeros(0, np.float32)
+    number = np.zeros(0, np.int16)
+    order = np.zeros(0, np.float32)
     if group.threshold is not None:
         left, _ = Left.read(folder.inner("early"), group.number)
         number = left.after(group.threshold, again)

@@ -251,7 +251,8 @@ def read_background(run: Run, sample: Sample, places: list[tuple[int, NDArray[np
 def _draw_units(run: Run, k: int, bound: int) -> tuple[list[Drawn[Unit]], Reasons]:
     """The units with keys below a bound, and why rows were rejected."""
     drawn: list[Drawn[Unit]] = []
-    rejected, count = Reasons(), 0
+    rejected = Reasons()
+    count = 0
     job = partial(sample_texts, run.plan.read, run.plan.cut, run.names, k, run.plan.seed)
     with run.stage("sample", run.size):
         for part, tally in run.map(job, ((shard, bound) for shard in run.shards())):
@@ -343,7 +344,10 @@ class _DrawnParts:
     """The drawn parts of one shard's rows: those with a key below the bound."""
 
     def __init__(self, seed: int, shard: int, bound: int, typical: int) -> None:
-        self._seed, self._shard, self._bound, self._typical = seed, shard, bound, typical
+        self._seed = seed
+        self._shard = shard
+        self._bound = bound
+        self._typical = typical
         self._row = self._parts = self._number = np.empty(0, np.int64)
         self._keys = np.empty(0, np.uint64)
 
@@ -353,8 +357,10 @@ class _DrawnParts:
         owner, number, keys = part_keys(self._seed, self._shard, rows, parts)
         drawn = keys < np.uint64(self._bound) if self._bound < ALL else np.ones(len(keys), np.bool_)
         owner = owner[drawn]
-        self._row, self._parts = rows[owner], parts[owner]
-        self._number, self._keys = number[drawn], keys[drawn]
+        self._row = rows[owner]
+        self._parts = parts[owner]
+        self._number = number[drawn]
+        self._keys = keys[drawn]
         picked = np.zeros(len(rows), np.bool_)
         picked[owner] = True
         return picked
@@ -365,10 +371,14 @@ class _DrawnParts:
         """Keys and places of the drawn units: unit j of n falls into part floor(j parts / n)."""
         at = np.searchsorted(rows, self._row)
         usable = (at < len(rows)) & np.isin(self._row, rows)  # without rejected rows
-        at, parts = at[usable], self._parts[usable]
-        number, keys = self._number[usable], self._keys[usable]
-        n, first = counts[at], (np.cumsum(counts) - counts)[at]
-        begin, end = -(-number * n // parts), -(-(number + 1) * n // parts)
+        at = at[usable]
+        parts = self._parts[usable]
+        number = self._number[usable]
+        keys = self._keys[usable]
+        n = counts[at]
+        first = (np.cumsum(counts) - counts)[at]
+        begin = -(-number * n // parts)
+        end = -(-(number + 1) * n // parts)
         units_per_part = end - begin
         within = np.arange(units_per_part.sum()) - np.repeat(
             np.cumsum(units_per_part) - units_per_part, units_per_part

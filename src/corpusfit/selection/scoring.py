@@ -72,7 +72,8 @@ def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Score
     # methods by rounds have scored the corpus while they were fitted
     if isinstance(method, RoundMethod):
         return fitted
-    read, cut = run.plan.read, run.plan.cut
+    read = run.plan.read
+    cut = run.plan.cut
     common = (cut.gamma, method.log_weights, run.names, folder.scores, folder.scored)
     if isinstance(method, CorpusMethod):
         samples = Sample(folder.fit, "target"), Sample(folder.fit, "background")
@@ -106,7 +107,8 @@ def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[S
     """Draw target and background, and fit the method; also the vector store."""
     # A method that takes the corpus in rounds scores it on the way; one that reads it as a whole is
     # not fitted.
-    target, background = Sample(folder.fit, "target"), Sample(folder.fit, "background")
+    target = Sample(folder.fit, "target")
+    background = Sample(folder.fit, "background")
     target_texts(run, target)
     method = resolved.method
     remark = ""
@@ -312,8 +314,10 @@ def _score_labels(run: Run, folder: SelectionFolder, method: LabelMethod) -> Sco
     # Reference: Aharoni and Goldberg (2020), section 4.2 (the oracle).
     target_texts(run, Sample(folder.fit, "target"))
     done = names_in(folder.scored)
-    labels_seen, rejected = set[str](), Reasons()
-    read, cut = run.plan.read, run.plan.cut
+    labels_seen = set[str]()
+    rejected = Reasons()
+    read = run.plan.read
+    cut = run.plan.cut
     scoring = Scoring(cut.gamma, method.log_weights, run.names, folder.scores, folder.scored)
     job = partial(_score_by_label, scoring, method, read, cut)
     for tally, labels in run.over_shards(

@@ -176,7 +176,8 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
         self, group_of: Callable[[str], str], piece: tuple[int, tuple[int, ...], Decision]
     ) -> tuple[int, Chosen]:
         number, parts, decision = piece
-        chosen, copied = Chosen(), 0
+        chosen = Chosen()
+        copied = 0
         chosen.by_cluster = [_nothing() for _ in range(self.clusters)]
         gathered = list(read_gathered(self.gathered, parts))
         marked = [np.empty(0, np.bool_)]
@@ -184,8 +185,10 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
         for choice, part in zip(decision.choices(0, without_copies), gathered, strict=True):
             # the decision is of the segments without copies; copies get weight 0
             copy = part.copy
-            weight, selected = np.zeros(len(copy), np.float32), np.zeros(len(copy), np.bool_)
-            weight[~copy], selected[~copy] = choice.weight, choice.selected
+            weight = np.zeros(len(copy), np.float32)
+            selected = np.zeros(len(copy), np.bool_)
+            weight[~copy] = choice.weight
+            selected[~copy] = choice.selected
             path = table.part_path(self.scores, part.index)
             stored = table.rewrite(path, weight=weight, selected=selected, copy=copy)
 
@@ -195,7 +198,8 @@ class WriteChoice(Job[tuple[int, tuple[int, ...], Decision], tuple[int, Chosen]]
             else:  # a source without segments counts too
                 (tally,) = read_tallies(self.marks, [part.index])
                 of_one = tally.sources(self.names) if tally.files == 1 else ()
-                groups, group_numbers = [group_of(name) for name in of_one], np.zeros(0, np.int64)
+                groups = [group_of(name) for name in of_one]
+                group_numbers = np.zeros(0, np.int64)
             by_group = [chosen.by_source.setdefault(group, _nothing()) for group in groups]
             marked.append(selected)
             candidates = part.tokens * ~copy  # a copy is none
@@ -311,7 +315,8 @@ def write_selected(run: Run, folder: SelectionFolder, chosen: Chosen) -> None:
 
     # the selected text and the examples of each shard, unless they are written, or merged
     parts = stored_parts(folder.parts, chosen.parts)
-    merged, read = names_in(folder.selected), names_in(folder.example_texts)
+    merged = names_in(folder.selected)
+    read = names_in(folder.example_texts)
     missing = set(chosen.parts)
     for number, shards in enumerate(parts or []):
         if selected_path(folder.selected, number).name in merged:

@@ -52,7 +52,8 @@ def in_batches(pieces: Iterable[T], size_of: Callable[[T], int]) -> list[list[T]
 
 def are_small_files(sources: Sequence[Source], plan: ReadPlan) -> list[bool]:
     """Whether the stored bytes of each source are one block as they are."""
-    most, plain = most_in_one(plan), {name for name, form in formats().items() if form.plain}
+    most = most_in_one(plan)
+    plain = {name for name, form in formats().items() if form.plain}
     return [0 < s.size <= most and not s.compression and s.format in plain for s in sources]
 
 
@@ -90,7 +91,8 @@ def with_blocks(
     if not keys:
         return sources
     # the sources are all of pairs, or none is
-    how, described = cutting(plan, sources[0]), list(sources)
+    how = cutting(plan, sources[0])
+    described = list(sources)
     reading = {k: v for k, v in asdict(how).items() if v or k not in ("where", "numbers")}
     path = None
     if kept and sum(sources[number].size for number in keys) >= _LEAST:
@@ -159,7 +161,8 @@ class _Reader:
     """A source that is read on from one of its blocks, and the last block that was read."""
 
     def __init__(self, begin: Nth, plan: ReadPlan) -> None:
-        self.source, self.plan = begin.source, _reading(plan, begin.source)
+        self.source = begin.source
+        self.plan = _reading(plan, begin.source)
         self.number = begin.number - 1
         self._block: Block | None = None
         form = load(begin.source.format)
@@ -192,7 +195,8 @@ _reader: _Reader | None = None
 def nth_block(place: Nth, plan: ReadPlan) -> Block:
     """Read a block of a source; the source stays open for the blocks after it."""
     global _reader  # noqa: PLW0603
-    reader, _reader = _reader, None  # none is kept after an error
+    reader = _reader  # none is kept after an error
+    _reader = None
     ahead = -1 if reader is None else reader.ahead(place, plan)
     if reader is None or ahead < 0 or (ahead > 1 and load(place.source.format).seeks):
         reader = _Reader(place, plan)

@@ -56,7 +56,8 @@ def clear_cache(machine: Machine) -> list[CacheEntry]:
     Entries used within the last hour stay, as a running command may need them. A local folder is
     renamed before it is removed, so that no command ever finds a part of it.
     """
-    now, removed = time.time(), []
+    now = time.time()
+    removed = []
     cache = machine.cache_folder()
     for entry in cache_entries(machine):
         if now - entry.used <= _IN_USE:
@@ -92,7 +93,9 @@ def _members(folder: Path) -> list[Path]:
 
 def _entry(path: Path, kind: str) -> CacheEntry:
     """An entry; one without files was used when its folder changed."""
-    size, used, changed = 0, 0.0, 0.0
+    size = 0
+    used = 0.0
+    changed = 0.0
     for file in (path, *path.rglob("*")) if path.is_dir() else (path,):
         with contextlib.suppress(FileNotFoundError):  # another command may remove it
             state = file.stat()

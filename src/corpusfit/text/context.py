@@ -316,7 +316,8 @@ class RunContext:
 
         def batches() -> Iterator[list[P]]:
             batch: list[P] = []
-            stretch, full = None, False
+            stretch = None
+            full = False
             for piece in meter.weighed(pieces):
                 shard = _shard_of(piece)
                 here = self._stretch_of(shard)
@@ -334,7 +335,8 @@ class RunContext:
                 yield batch
 
         def on_share(number: int, share: float) -> None:
-            first, end = before[number], before[number + 1]
+            first = before[number]
+            end = before[number + 1]
             done = share * (end - first)
             for i in range(first, min(end, first + int(done) + 1)):
                 meter(i, min(1.0, done - (i - first)))

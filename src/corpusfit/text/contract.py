@@ -170,13 +170,15 @@ def completed(
     """
     rejected: list[Reject] = []
     further: list[Document] = []
-    kept, at = plain.copy(), np.arange(len(plain))
+    kept = plain.copy()
+    at = np.arange(len(plain))
     for i in np.flatnonzero(~plain).tolist():
         row = parse(i)
         if isinstance(row, Reject):
             rejected.append(row)
         elif row is not None:
-            kept[i], at[i] = True, len(plain) + len(further)
+            kept[i] = True
+            at[i] = len(plain) + len(further)
             further.append(row)
     if kept.all() and not further:
         return read, rejected

@@ -205,7 +205,8 @@ def refuse_table(paths: Iterable[str], setting: str) -> None:
         return
     table = public_name(log.string[: log.start()])
     delta, hudi = log.groups()
-    source, output = json.dumps(table), json.dumps(f"{PurePosixPath(table).name}.parquet")
+    source = json.dumps(table)
+    output = json.dumps(f"{PurePosixPath(table).name}.parquet")
     if hudi:
         kind = "a Hudi table"
         cure = f'with Spark, spark.read.format("hudi").load({source}).write.parquet({output})'
@@ -282,7 +283,9 @@ def of_content(
     source = next((s for s in sources if s.size and load(s.format).files(s)), None)
     if source is None or not reasons:
         return otherwise
-    path, name, archive = source.url, source.name, f".{source.compression}"
+    path = source.url
+    name = source.name
+    archive = f".{source.compression}"
     reason = max(reasons, key=lambda kind: reasons[kind])
     content, suffix = _by_bytes(_start(path))
     if content and suffix not in (*load(source.format).suffixes, archive):
@@ -348,7 +351,8 @@ class Losses:
         """Advice on files whose later rows are missing, with the number of rows before these."""
         files: defaultdict[str, list[str]] = defaultdict(list)
         for source in sources[:_NAMED]:
-            reason, rows = self._damaged[source.name], self._kept[source.name]
+            reason = self._damaged[source.name]
+            rows = self._kept[source.name]
             cure = "Fetch {} again, then run with another `out`."
             archive = f".{source.compression}"
             if reason.startswith(rejects.BOMB):

@@ -86,7 +86,9 @@ class Text:
         return self._chunks.problem
 
     def __iter__(self) -> Iterator[bytes]:
-        chunks, seen, size = iter(self._chunks), list[bytes](), 0
+        chunks = iter(self._chunks)
+        seen = list[bytes]()
+        size = 0
         for chunk in chunks:
             seen.append(chunk)
             size += len(chunk)
@@ -161,8 +163,10 @@ class _Cutter:
         self._longest = max(1, int(plan.max_row_mb * MIB))
         self._too_long = too_long
         self._held = bytearray()
-        self._block_row, self._block = first_row, first_byte  # where the held block begins
-        self._row, self._start = first_row, first_byte  # where the incomplete row begins
+        self._block_row = first_row  # where the held block begins
+        self._block = first_byte
+        self._row = first_row  # where the incomplete row begins
+        self._start = first_byte
         self._end = first_byte  # end of the bytes read
         # whether the incomplete row is over the limit, so that its bytes are dropped
         self._skipping = False
@@ -176,8 +180,10 @@ class _Cutter:
             if not len(ends):
                 return
             self._resume(base + int(ends[0]), int(numbers[0]))
-            chunk, base = chunk[ends[0] :], self._start
-            ends, numbers = ends[1:] - ends[0], numbers[1:]
+            chunk = chunk[ends[0] :]
+            base = self._start
+            ends = ends[1:] - ends[0]
+            numbers = numbers[1:]
         self._held += chunk
         yield from self._close(ends + base, numbers)
         # drop a huge row as soon as it is over the limit, so that memory stays bounded
@@ -197,14 +203,16 @@ class _Cutter:
             full = int(np.searchsorted(ends, (self._block // self._limit + 1) * self._limit))
             n = min(first_long, full)
             if n > at:
-                self._row, self._start = int(numbers[n - 1]), int(ends[n - 1])
+                self._row = int(numbers[n - 1])
+                self._start = int(ends[n - 1])
             if n == len(ends):
                 return
             if n == first_long:
                 yield self._drop()
                 self._resume(int(ends[n]), int(numbers[n]))
             else:
-                self._row, self._start = int(numbers[n]), int(ends[n])
+                self._row = int(numbers[n])
+                self._start = int(ends[n])
                 yield self._block_of_rows()
             at = n + 1
 
@@ -214,7 +222,8 @@ class _Cutter:
         data = bytes(memoryview(self._held)[:size])
         block = Block(self._block_row, self._block, data, rejected, self._chunks.position)
         del self._held[:size]
-        self._block_row, self._block = self._row, self._start
+        self._block_row = self._row
+        self._block = self._start
         return block
 
     def _drop(self) -> Block:

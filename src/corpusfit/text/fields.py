@@ -302,7 +302,8 @@ def of_first_names(table: Any) -> Any:
 def records(table: Any) -> Iterator[dict[str, Any]]:
     """The rows of an Arrow table or batch, still with the dates, decimals and bytes of Python."""
     table = of_first_names(table)
-    names, columns = table.schema.names, list(map(values, table.columns))
+    names = table.schema.names
+    columns = list(map(values, table.columns))
     for row in zip(*columns, strict=True) if names else [()] * table.num_rows:
         yield dict(zip(names, row, strict=True))
 

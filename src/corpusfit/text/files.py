@@ -130,7 +130,8 @@ def open_stored(url: str) -> BinaryIO:
 
 def _checked(file: BinaryIO) -> BinaryIO:
     """A store's file whose `read` fails if the store returns fewer bytes than it announced."""
-    size, read = getattr(file, "size", None), file.read
+    size = getattr(file, "size", None)
+    read = file.read
     if size is None:
         return file
 
@@ -357,7 +358,8 @@ class Stream:
             length += len(part)
             if length >= CHUNK:
                 yield b"".join(parts)
-                parts, length = [], 0
+                parts = []
+                length = 0
         if parts:
             yield b"".join(parts)
 
@@ -369,7 +371,9 @@ class Stream:
     def _unpacked(self) -> Iterator[bytes]:
         """The content of all members, until the end or a problem."""
         suffix = self._source.compression
-        member, started, ended = _OPENERS[suffix](), False, False
+        member = _OPENERS[suffix]()
+        started = False
+        ended = False
         pieces = (c[at : at + _PART] for c in self._stored() for at in range(0, len(c), _PART))
         for piece in pieces:
             data = piece
@@ -390,6 +394,8 @@ class Stream:
                     return
                 data = member.unused_data if member.eof else b""
                 if member.eof:
-                    member, started, ended = _OPENERS[suffix](), False, True
+                    member = _OPENERS[suffix]()
+                    started = False
+                    ended = True
         if started:
             self.problem = rejects.truncated(suffix)

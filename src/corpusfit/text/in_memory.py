@@ -68,7 +68,8 @@ def inputs(inputs_or_data: Inputs, role: str, machine: Machine, field: str = "te
     if names is not None:
         _require_names(inputs_or_data, role)
         return names
-    cache, several = machine.cache_folder(), isinstance(inputs_or_data, Mapping)
+    cache = machine.cache_folder()
+    several = isinstance(inputs_or_data, Mapping)
     parts: Mapping[Any, Any] = (
         inputs_or_data if isinstance(inputs_or_data, Mapping) else {role: inputs_or_data}
     )
@@ -78,7 +79,9 @@ def inputs(inputs_or_data: Inputs, role: str, machine: Machine, field: str = "te
         got = f"a dict with {field!r}"
         cure = "Give a list of dicts, or a data frame, in place of a dict of columns."
         raise bad_setting(f"`{role}`", "data by name in a dict", got, cure)
-    digest, first, has_field = hashlib.blake2b(digest_size=16), None, False
+    digest = hashlib.blake2b(digest_size=16)
+    first = None
+    has_field = False
     with tempfile.TemporaryDirectory(prefix="corpusfit-") as scratch:
         for name, data in parts.items():
             file = Path(scratch) / f"{quote(str(name), safe=' ')}.jsonl"

@@ -47,7 +47,8 @@ def read_pairs(name: str, *, role: str) -> Pairs:
         InputError: a row cannot be read, as scores on part of a test set are other scores.
         EmptyInputError: no pair has text on both sides.
     """
-    read, blank = ReadPlan(), 0
+    read = ReadPlan()
+    blank = 0
     given = f"`{role}={name}`"
     sources = corpus.find([name], read, role=role)
     sides: tuple[list[str], list[str]] = ([], [])
@@ -101,7 +102,8 @@ def warn_english_only(embedder: str, texts: Sequence[str], warn: Callable[[str],
 
 def count_languages(texts: Sequence[str]) -> Counter[str]:
     """The characters in each language among a few hundred of some texts, evenly spaced."""
-    identify, counts = identifier(), Counter[str]()
+    identify = identifier()
+    counts = Counter[str]()
     for text in texts[:: math.ceil(len(texts) / MOST_IDENTIFIED) or 1]:
         # by length: the language of a single word is a guess
         counts[identify(text)] += min(len(text), _PAGE)

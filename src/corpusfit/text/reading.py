@@ -184,7 +184,8 @@ def join_units(units: Units, gamma: int) -> Segments:
     """
     n = len(units)
     numbers = np.arange(n)
-    opens, begins = np.ones(n, bool), np.ones(n, bool)  # a document, a text
+    opens = np.ones(n, bool)  # a document, a text
+    begins = np.ones(n, bool)
     opens[1:] = units.row[1:] != units.row[:-1]
     begins[1:] = opens[1:] | (units.start[1:] != units.end[:-1])
     first_of_text = np.maximum.accumulate(np.where(begins, numbers, 0)) if n else numbers

@@ -194,7 +194,8 @@ def exact_keys(
     """
     # Two different texts share a key with probability 2^-64.
     data, offsets = word_forms(data, offsets)
-    content, spans = data.data, pairwise(offsets.tolist())
+    content = data.data
+    spans = pairwise(offsets.tolist())
     hashes = (
         xxhash.xxh3_64_intdigest(content[begin:end], seed)
         for (begin, end), seed in zip(spans, seeds or repeat(0), strict=False)

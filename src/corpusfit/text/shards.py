@@ -123,8 +123,10 @@ def survey(
     whose store reports a digest is scanned only if its rows are lines. Without an engine, this
     process scans. What is `known` of a file is not asked again, nor are its `states`.
     """
-    cell, small_file = max(1, int(plan.shard_mb * MIB)), most_in_one(plan)
-    reported_files, chunks = [], list[Chunk]()
+    cell = max(1, int(plan.shard_mb * MIB))
+    small_file = most_in_one(plan)
+    reported_files = []
+    chunks = list[Chunk]()
     stated = dict(known or {})
     stated |= infos(url for url, _ in files if url not in stated)
     for (url, lines), state in zip(files, states or [None] * len(files), strict=True):
@@ -163,7 +165,8 @@ def fingerprint(url: str) -> tuple[str, int]:
 
 def _cells(scans: Sequence[ChunkScan], size: int, cell: int, max_row_bytes: int) -> Cells | None:
     """The first rows of all cells; None if only a sequential reader can cut the file."""
-    longest, before = 0, 0
+    longest = 0
+    before = 0
     for chunk in scans:
         if chunk.ends[0] >= 0:
             longest = max(longest, chunk.longest, chunk.ends[0] - before)
@@ -176,7 +179,8 @@ def _cells(scans: Sequence[ChunkScan], size: int, cell: int, max_row_bytes: int)
     begins = np.concatenate([np.zeros(1, np.int64), *(s.begins for s in scans)])
     rows = np.concatenate([np.ones(1, np.int64), *(s.rows for s in scans)])
     if begins[-1] == size:  # a final line end begins no row
-        begins, rows = begins[:-1], rows[:-1]
+        begins = begins[:-1]
+        rows = rows[:-1]
     elif scans[-1].ends[1] == size:
         rows[-1] -= 1
     # merge cells that span two chunks
@@ -192,8 +196,10 @@ def numbering(sources: Sequence[Source]) -> tuple[list[int], tuple[str, ...]]:
     """
     if not any(load(name).gathers for name in {source.format for source in sources}):
         return list(range(len(sources))), tuple(source.name for source in sources)
-    numbers, names = list[int](), list[str]()
-    before, first = tuple[str, ...](), 0
+    numbers = list[int]()
+    names = list[str]()
+    before = tuple[str, ...]()
+    first = 0
     for source in sources:
         of_rows = load(source.format).names(source)
         if of_rows is not before:
@@ -213,7 +219,8 @@ def shards(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     of the hub, and of a source that was found with another plan, are read by this process.
     """
     index = 0
-    small_files, numbers = are_small_files(sources, plan), numbering(sources)[0]
+    small_files = are_small_files(sources, plan)
+    numbers = numbering(sources)[0]
     for number, source, small in zip(numbers, sources, small_files, strict=True):
         if small:
             yield _whole_file(number, source.url, source.size, source.format, index=index)
@@ -236,13 +243,19 @@ def packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
 
 
 def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
-    limit, held = int(plan.shard_mb * MIB), 0
+    limit = int(plan.shard_mb * MIB)
+    held = 0
     # The sources of a shard are kept as columns: an object for each costs more than its parsing.
-    pack, first, form = Parts([], [], [], []), 0, ""
-    small_files, numbers = are_small_files(sources, plan), numbering(sources)[0]
+    pack = Parts([], [], [], [])
+    first = 0
+    form = ""
+    small_files = are_small_files(sources, plan)
+    numbers = numbering(sources)[0]
     for number, source, small in zip(numbers, sources, small_files, strict=True):
         begin: list[Shard] = []
-        size, url, together = source.size, source.url, True
+        size = source.size
+        url = source.url
+        together = True
         if not small:
             rest = _of_source(number, source, plan)
             begin = list(itertools.islice(rest, 2))
@@ -250,7 +263,8 @@ def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
                 continue
             together = len(begin) == 1 and not isinstance(begin[0].span, Span)
             together = together and not load(source.format).gathers
-            size, url = len(begin[0].data), ""
+            size = len(begin[0].data)
+            url = ""
             if source.blocks and begin[0].span:
                 size = int(source.blocks.sizes[0])
         if pack.sources and (
@@ -260,10 +274,12 @@ def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
             or number - first >= _MAX_SOURCES
         ):
             yield _together(pack, form)
-            pack, held = Parts([], [], [], []), 0
+            pack = Parts([], [], [], [])
+            held = 0
         if together:
             if not pack.sources:
-                first, form = number, source.format
+                first = number
+                form = source.format
             pack.sources.append(number)
             pack.sizes.append(size)
             pack.urls.append(url)
@@ -319,7 +335,8 @@ def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
             for row, (begin, end) in cells
         )
     elif source.blocks and source.blocks.plan == cutting(plan, source):
-        found, alone = source.blocks, replace(source, blocks=None)
+        found = source.blocks
+        alone = replace(source, blocks=None)
         last = len(found.rows) - 1
         columns = (found.rows, found.begins, found.sizes, found.positions)
         each = enumerate(zip(*(column.tolist() for column in columns), strict=True))
@@ -418,7 +435,11 @@ def _joined(
     parts: Parts, shard: Shard, form: Format, plan: ReadPlan, pick: Pick | None
 ) -> tuple[Documents, list[Reject]] | None:
     """`documents` of several sources, parsed as one; None if they must be parsed one by one."""
-    begins, first_rows, first_bytes, rejected, joined = [], [], [], [], bytearray()
+    begins = []
+    first_rows = []
+    first_bytes = []
+    rejected = []
+    joined = bytearray()
     for source, size, url, single in zip(*parts, strict=True):
         before = (source - shard.source) << FILE_BITS
         whole = _with_data(single, plan) if single else None

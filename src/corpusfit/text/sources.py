@@ -111,7 +111,8 @@ def find(
                     raise bad_setting(setting, "given without a run, which is a corpus", name, cure)
                 for source in form.find(name, setting):
                     if form.files(source):
-                        path, folder = source.url, posixpath.dirname(source.url) or "."
+                        path = source.url
+                        folder = posixpath.dirname(source.url) or "."
                         kind = (source.format, source.compression, source.translation)
                         file = _Found(path, path, folder, "", *kind, real=path)
                         files.setdefault((path, source.translation), file)
@@ -162,7 +163,9 @@ def _divided(sources: list[Source], plan: ReadPlan, setting: str) -> tuple[list[
         url = sources[number].url
         alone = len(plain) < MANY and not is_url(url)
         kinds.setdefault(url if alone else posixpath.dirname(_slashes(url)), []).append(number)
-    divided, lines, unclear = sources.copy(), list[str](), list[str]()
+    divided = sources.copy()
+    lines = list[str]()
+    unclear = list[str]()
     for numbers in kinds.values():
         looked_at = [sources[n] for n in numbers[:: -(-len(numbers) // _LOOKED_AT)]]
         found = {by_lines(next(iter(Stream(s, plan)), b""), len(plain)) for s in looked_at}
@@ -232,12 +235,14 @@ def _survey(
     lines = [forms[s.format].line_ends and not s.compression for s in sources]
     to_scan = [(url, kind) for urls, kind in zip(files, lines, strict=True) for url in urls]
     scans = surveyed(to_scan, plan, engine, kept, known, states)
-    described, end = [], 0
+    described = []
+    end = 0
     for source, urls in zip(sources, files, strict=True):
         if not urls:
             described.append(source)
             continue
-        begin, end = end, end + len(urls)
+        begin = end
+        end = end + len(urls)
         digests, sizes, cells = zip(*scans[begin:end], strict=True)
         described.append(
             Source(  # several times as fast as `replace`
@@ -431,8 +436,11 @@ def _walk(root: str, pattern: tuple[str, ...], skipped: list[str], setting: str)
     # use the directory entries of one walk, as calling stat on many files dominates the time
     states = (pattern and _with_skipped(pattern, {0})) or _ALL
     top = os.path.realpath(root)
-    waiting, links = [(root, top, states, "")], list[tuple[str, str, _States, str]]()
-    entered, files, others = set[tuple[str, _States]](), dict[str, str](), list[str]()
+    waiting = [(root, top, states, "")]
+    links = list[tuple[str, str, _States, str]]()
+    entered = set[tuple[str, _States]]()
+    files = dict[str, str]()
+    others = list[str]()
     linked_files = list[tuple[str, str]]()
     while waiting or links:
         # follow links last, so that a file reached twice gets its own name, not the link's
@@ -489,7 +497,8 @@ def _with_formats(
     """Files with a known format, from (URL, path, real path)."""
     alike: dict[tuple[str, str], bool] = {}
     by_ending: dict[str, tuple[str, str] | None] = {}
-    readable, folder = [], _slashes(folder)
+    readable = []
+    folder = _slashes(folder)
     for url, path, real in sorted(files):
         # a suffix begins with a dot, so what follows the first one decides for many files
         name = _slashes(path)
@@ -611,10 +620,12 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
             folder = place.rpartition("/")[0]
             return [_Found(input_name, place, folder, store, *form, real=input_name)]
         if kind == "directory" or fs.isdir(path):
-            folder, paths = path, fs.find(path, detail=True)
+            folder = path
+            paths = fs.find(path, detail=True)
         elif glob.has_magic(input_name):
             matches = fs.glob(path, detail=True)
-            folder, paths = _fixed_part(path), {}
+            folder = _fixed_part(path)
+            paths = {}
             cures.refuse_table(map(fs.unstrip_protocol, _beside(fs, folder)), setting)
             for match, info in matches.items():
                 is_folder = info.get("type") == "directory"

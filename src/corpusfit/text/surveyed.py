@@ -70,7 +70,8 @@ def surveyed(
     asked = [files[number] for number in unknown]
     found = survey(asked, plan, engine, known, [states[number] for number in unknown])
     new = {keys[number]: each for number, each in zip(unknown, found, strict=True)}
-    settled, late = dict[str, Surveyed](), time.time_ns() - _SETTLED * 1e9
+    settled = dict[str, Surveyed]()
+    late = time.time_ns() - _SETTLED * 1e9
     for (url, kind), state in zip(asked, states_of(url for url, _ in asked), strict=True):
         key = _key(url, kind, state)
         if state and key in new and max(state.st_mtime_ns, state.st_ctime_ns) < late:
@@ -106,17 +107,21 @@ def _write(path: Path, surveys: dict[str, Surveyed]) -> None:
 
 def _read(path: Path) -> dict[str, Surveyed]:
     """Surveys of files in their states; none if there is no such file, or a damaged one."""
-    surveys, begin, row = dict[str, Surveyed](), 0, 0
+    surveys = dict[str, Surveyed]()
+    begin = 0
+    row = 0
     with contextlib.suppress(CorpusfitError, OSError, KeyError, TypeError, ValueError):
         if not path.exists():
             return {}
         arrays, _ = read_arrays(path)
-        files, counts = json.loads(arrays["files"].tobytes()), arrays["counts"].tolist()
+        files = json.loads(arrays["files"].tobytes())
+        counts = arrays["counts"].tolist()
         for (key, fingerprint, size), count in zip(files, counts, strict=True):
             cells = None
             if count >= 0:  # the begins have one more, the end of the file
                 begins = arrays["begins"][begin : begin + count + 1]
                 cells = Cells(begins, arrays["rows"][row : row + count])
-                begin, row = begin + count + 1, row + count
+                begin = begin + count + 1
+                row = row + count
             surveys[key] = fingerprint, size, cells
     return surveys

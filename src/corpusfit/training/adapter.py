@@ -119,7 +119,8 @@ def hold_in_bf16(
     def lossless(weight: torch.Tensor) -> bool:
         return torch.equal(weight.to(torch.bfloat16).to(weight.dtype), weight)
 
-    exact, held = exact or lossless, 0
+    exact = exact or lossless
+    held = 0
     tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     for module in model.modules():
         if type(module) in (nn.Linear, Conv1D):
@@ -178,7 +179,8 @@ def open_adapted(folder: Path, auto_class: Any) -> Any:
         from safetensors.torch import load_file
     except ImportError as e:
         raise MissingDependencyError("An adapted model", "train") from e
-    base, dtype = model_under(folder), torch.float32
+    base = model_under(folder)
+    dtype = torch.float32
     # safetensors only, and no code from the model's folder
     with loading(f"The model in {base}"):
         model = auto_class.from_pretrained(base, use_safetensors=True, dtype=dtype, **LOCAL)
@@ -258,7 +260,8 @@ def _note(folder: Path) -> _Note | None:
     )
     try:
         note = json.loads((folder / ADAPTER).read_text("utf-8"))
-        kind, base = note.pop("kind"), note.pop("base")
+        kind = note.pop("kind")
+        base = note.pop("base")
         if set(base) != set(Base._fields):
             raise damaged
     except FileNotFoundError:

@@ -236,7 +236,8 @@ def _prepare(
         # only a causal model has to learn where texts end
         end = opened.special.end if kind.causal else None
         longest = text_length(length, trained_with)
-        dropped, counts = np.empty(0, np.uint64), dict[str, Any]()
+        dropped = np.empty(0, np.uint64)
+        counts = dict[str, Any]()
         if guarded:
             dropped, counts = find_contaminated(
                 guarded,
@@ -336,7 +337,8 @@ def _opened(
     progress: Progress,
 ) -> LoadedModel:
     """The untrained model, or the base with the words that join its vocabulary."""
-    held, characters = list(guarded), plan.model.tokenizer_characters
+    held = list(guarded)
+    characters = plan.model.tokenizer_characters
     if base is None:
         # of pairs, texts of both columns
         reads = texts.read.sides() if plan.objective.kind.columns == 2 else (texts.read,)
@@ -483,9 +485,12 @@ def _projected(
     pairs = plan.objective.kind.columns == 2
     sources, read = (texts.task, texts.task_read) if on_task else (texts.data, texts.read)
     sample, share = _sample(sources, read, work, pairs=pairs, chats=chats)
-    data, task, task_share = [sample], [], 1.0
+    data = [sample]
+    task = []
+    task_share = 1.0
     if on_task:
-        data, task = [TASK], [sample]
+        data = [TASK]
+        task = [sample]
     elif texts.task and not (chats or pairs):
         name, task_share = _sample(
             texts.task, texts.task_read, work / TASK, pairs=False, chats=False
@@ -516,10 +521,12 @@ def _projected(
     sampled = (trained, manifest["rows"], manifest["chunks"])
     # extrapolate the sample by its share of the stored bytes
     tokens, rows, chunks = (round(n / share) for n in sampled)
-    parameters, length = manifest["parameters"], manifest["training"]["length"]
+    parameters = manifest["parameters"]
+    length = manifest["training"]["length"]
     size = Size(tokens, rows, chunks, parameters, length, manifest["device"])
     train, summary = resolve_training(plan, size, on_task=on_task)
-    steps, step_s = train.max_steps or 0, clock.step()
+    steps = train.max_steps or 0
+    step_s = clock.step()
     # Each text gives at most one held-out sequence; of the data one in twenty gives one.
     sequences = min(plan.mix.heldout, counts["texts"] / share / 20)
     if texts.task and not on_task:
@@ -553,7 +560,8 @@ def _sample(
     """Write the first texts of the data; returns the file, and its share of the stored bytes."""
     plans = read.sides() if pairs else (read,)
     rows: list[dict[str, Any]] = []
-    seen, characters = 0, 0
+    seen = 0
+    characters = 0
     for shard in corpus.shards(sources, read):
         seen = sum(s.size for s in sources[: shard.source]) + shard.position
         if chats:

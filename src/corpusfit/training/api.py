@@ -76,7 +76,8 @@ def _resolve(
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs
 
-    machine, field = machine_of(machine, options), built.read.text_field
+    machine = machine_of(machine, options)
+    field = built.read.text_field
     others = {
         "task": inputs(task, "task", machine, field),
         "replay": inputs(replay, "replay", machine, field),

@@ -95,7 +95,9 @@ class _Blocks(torch.autograd.Function):
         dropout: float,
     ) -> torch.Tensor:
         """Compute each block of queries."""
-        ctx.blocks, ctx.dropout, kept = list(_blocks(ends, window, query.dtype)), dropout, []
+        ctx.blocks = list(_blocks(ends, window, query.dtype))
+        ctx.dropout = dropout
+        kept = []
         out = query.new_empty(*query.shape[:3], value.shape[2])
         for queries, keys, unseen in ctx.blocks:
             p = _probabilities(query[:, :, queries], key[:, keys], unseen)
@@ -114,13 +116,15 @@ class _Blocks(torch.autograd.Function):
         of_query = torch.empty_like(query)
         of_key, of_value = (torch.zeros_like(t, dtype=torch.float32) for t in (key, value))
         for number, (queries, keys, unseen) in enumerate(ctx.blocks):
-            q, k = query[:, :, queries], key[:, keys]
+            q = query[:, :, queries]
+            k = key[:, keys]
             p = used = _probabilities(q, k, unseen)
             g = grad[:, :, queries].flatten(1, 2)
             of_p = torch.bmm(g, value[:, keys].transpose(1, 2))
             if kept:
                 factor = kept[number] / (1 - ctx.dropout)
-                used, of_p = (p * factor).to(p.dtype), (of_p * factor).to(p.dtype)
+                used = (p * factor).to(p.dtype)
+                of_p = (of_p * factor).to(p.dtype)
             of_value[:, keys] += torch.bmm(used.transpose(1, 2), g)
             of_scores = torch._softmax_backward_data(of_p, p, -1, p.dtype)
             of_query[:, :, queries] = torch.bmm(of_scores, k).view_as(q)
@@ -136,7 +140,8 @@ def _blocks(
     for begin, end in pairwise(ends):
         for first in range(begin, end, _BLOCK):
             last = min(first + _BLOCK, end)
-            unseen, start = later[: last - first, : last - first], begin
+            unseen = later[: last - first, : last - first]
+            start = begin
             if window and last - begin > window:
                 start = max(begin, first - window + 1)
                 back = torch.arange(first, last)[:, None] - torch.arange(start, last)

@@ -87,9 +87,15 @@ class Passes:
                 "All relevance weights of the data are 0, so nothing would be learned. Select with "
                 "a lower `choose.alpha`, or train with `weights.policy=off`."
             )
-        self._own, self._draw, self._pack, self._arrange = len(chunks), draw, pack, arrange
-        self.length, self._batch, self._seed = length, batch, seed
-        w, n = chunks.weight.astype(np.float64), chunks.length.astype(np.float64)
+        self._own = len(chunks)
+        self._draw = draw
+        self._pack = pack
+        self._arrange = arrange
+        self.length = length
+        self._batch = batch
+        self._seed = seed
+        w = chunks.weight.astype(np.float64)
+        n = chunks.length.astype(np.float64)
         tokens = float(w @ n / w.sum()) * len(chunks) if draw else float(n.sum())
         # the mean weight is one of the tokens that the loss is on
         of_mean = n if counted is None else counted.astype(np.float64)
@@ -161,7 +167,8 @@ class _Round:
         lengths = chunks.length[self._order] if chunks is not None else np.empty(0, np.int32)
         ends = np.cumsum(lengths, dtype=np.int64)
         self._begins = ends - lengths
-        self._tokens, self._round = tokens, int(ends[-1]) if n else 0
+        self._tokens = tokens
+        self._round = int(ends[-1]) if n else 0
         self.rounds = tokens / self._round if n else 0.0
 
     def before(self, number: int) -> int:
@@ -232,7 +239,8 @@ class ChunkTokens:
 
     def ids(self, chunk: int, *, first: bool = False) -> NDArray[Any]:
         """Token ids of a chunk without special tokens, or of the first text of its pair."""
-        begin, length = int(self.chunks.begin[chunk]), int(self.chunks.length[chunk])
+        begin = int(self.chunks.begin[chunk])
+        length = int(self.chunks.length[chunk])
         start, stop = (0, begin) if first else (begin, begin + length)
         store = self.tokens[int(self.chunks.store[chunk])]
         return store.ids(int(self.chunks.text[chunk]), start, stop)
@@ -242,7 +250,8 @@ class ChunkTokens:
         store = self.tokens[int(self.chunks.store[chunk])]
         if not isinstance(store, ChatTokens):
             return None
-        begin, length = int(self.chunks.begin[chunk]), int(self.chunks.length[chunk])
+        begin = int(self.chunks.begin[chunk])
+        length = int(self.chunks.length[chunk])
         return store.counted(int(self.chunks.text[chunk]), begin, begin + length)
 
     @cached_property
@@ -359,7 +368,8 @@ def lay_out(
 ) -> TokenRows:
     """Lay out rows of chunks, each chunk between the model's special tokens."""
     # Reference: Krell et al. (2021), Efficient Sequence Packing without Cross-contamination.
-    before, after = len(special.prefix), len(special.suffix)
+    before = len(special.prefix)
+    after = len(special.suffix)
     if not width:
         width = max(int((chunk_tokens.chunks.length[row] + before + after).sum()) for row in rows)
     token_rows = _empty(len(rows), width, special.pad)
@@ -400,7 +410,8 @@ def lay_pairs(
     for r, row in enumerate(rows):
         chunk = int(row[0])
         ids = chunk_tokens.ids(chunk)
-        first, second = ids[: len(ids) // 2], ids[len(ids) // 2 :]
+        first = ids[: len(ids) // 2]
+        second = ids[len(ids) // 2 :]
         other = chunk_tokens.elsewhere(chunk, draws[r, 1:])
         if other is not None:
             ids = chunk_tokens.ids(other)
@@ -410,7 +421,8 @@ def lay_pairs(
         one = [*special.prefix, *first.tolist(), *special.suffix]
         both = [*one, *second.tolist(), *special.suffix]
         end = len(both)
-        token_rows.ids[r, :end], token_rows.chunk[r, :end] = both, 0
+        token_rows.ids[r, :end] = both
+        token_rows.chunk[r, :end] = 0
         token_rows.kind[r, len(one) : end] = 1
         token_rows.scale[r] = chunk_tokens.scale[chunk]
     return replace(token_rows, follows=follows)

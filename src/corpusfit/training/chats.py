@@ -128,7 +128,8 @@ class ChatEncoder:
             self.tokenizer.chat_template = prepared
         elif template:
             self.tokenizer.chat_template = _prepared(template)
-        self.chats, self._end = chats, end
+        self.chats = chats
+        self._end = end
         self._endless = 0  # conversations for which the template took too much
 
     def encode(self, text: str, fields: Mapping[str, Any] | None, field: str) -> Encoded:
@@ -142,7 +143,8 @@ class ChatEncoder:
         parts = conversation_in(fields, field)
         if not parts:
             return self._text(text, fields, field)
-        loss_on, most = self.chats.loss_on, self.chats.length
+        loss_on = self.chats.loss_on
+        most = self.chats.length
         messages, at = counted_messages(parts, loss_on)
         tools = _parsed(_plain(fields.get(TOOLS))) or None
         render = partial(self._render, tools=tools)
@@ -233,7 +235,8 @@ class ChatEncoder:
 
     def _text(self, text: str, fields: Mapping[str, Any], field: str) -> Encoded:
         """A row that is no conversation, between the tokens that begin and end a text."""
-        loss_on, prefix = self.chats.loss_on, self.chats.prefix
+        loss_on = self.chats.loss_on
+        prefix = self.chats.prefix
         begin = completion_at(text, fields, field) if loss_on == COMPLETION else None
         if begin is None and loss_on != ALL and not self.chats.plain:
             raise RefusedError(rejects.NO_CONVERSATION)
@@ -252,7 +255,8 @@ class ChatEncoder:
         """The tokens of a row, without a second token that begins a text."""
         begin = self.tokenizer.bos_token_id
         if begin is not None and ids[:2] == [begin, begin]:
-            ids, counted = ids[1:], counted[1:]
+            ids = ids[1:]
+            counted = counted[1:]
         counted[:1] = False  # the first token is predicted from nothing
         if self.chats.loss_on != ALL and not counted.any():
             raise RefusedError(rejects.NO_LOSS)
@@ -268,7 +272,8 @@ class ChatEncoder:
 
 def _within(spans: NDArray[np.int64], begin: int, end: int) -> NDArray[np.bool_]:
     """Which tokens have a character from `begin` to `end`; spans int64 [t, 2]."""
-    first, last = spans[:, 0], spans[:, 1]
+    first = spans[:, 0]
+    last = spans[:, 1]
     return (first < end) & ((last > begin) | (first >= begin))
 
 

@@ -82,7 +82,8 @@ def whole_pairs(
 ) -> Chunks:
     """One chunk for each pair: its second text, which begins where its first text ends."""
     text = np.flatnonzero((sides.max(1, initial=0) <= max_length) & (sides.min(1, initial=1) > 0))
-    begin, length = sides[text, 0], sides[text, 1].astype(np.int32)
+    begin = sides[text, 0]
+    length = sides[text, 1].astype(np.int32)
     return Chunks(text, begin, length, weights[text], np.full(len(text), store, np.int8))
 
 
@@ -153,13 +154,15 @@ def training_text(
     heldout: dict[str, tuple[Tokens, Chunks]] = {}
     if texts.on_task:
         data, figures[TASK] = tokenising.corpus(TASK, texts.task)
-        share, name = _OF_TASK, TASK
+        share = _OF_TASK
+        name = TASK
         max_heldout = plan.mix.task_sequences or plan.mix.heldout
     else:
         data, figures["data"] = tokenising.corpus("data", texts.data)
         if texts.selection is not None and texts.folder is not None:
             require_all_selected(data, texts.selection, texts.folder)
-        share, name = 0.05, "data"
+        share = 0.05
+        name = "data"
         max_heldout = plan.mix.heldout
     chunks = chunks_of(data, length, weights_of(plan, data, texts))
     clean = exclude_keys(chunks, data.keys, dropped)
@@ -176,7 +179,8 @@ def training_text(
         )
         task, figures[TASK] = reading.corpus(TASK, texts.task)
         _require_text(task, figures[TASK])
-        chunks, share_measured = chunks_of(task, length), 1.0
+        chunks = chunks_of(task, length)
+        share_measured = 1.0
         if plan.then_task.on:  # trained on in the second phase
             chunks = exclude_keys(chunks, task.keys, dropped)
             share_measured = _OF_TASK

@@ -22,7 +22,8 @@ TAPT: dict[str, Any] = {
 
 Reference: TADPOLE, section 4.1; Gururangan et al. (2020), Don't Stop Pretraining."""
 
-_PASSES, _TASK_PASSES = 3, 100  # of the default number of steps, within its limits
+_PASSES = 3  # of the default number of steps, within its limits
+_TASK_PASSES = 100
 _TASK_TEXTS = 256  # per step on the task's texts
 _TASK_EVALUATIONS = 20  # of the second phase
 _MAX_STEPS = {"cpu": 2_000, "gpu": 50_000}
@@ -82,7 +83,8 @@ def resolve_training(
         size: facts that defaults depend on.
         on_task: whether the data are the task's own texts.
     """
-    train, kind = plan.train, plan.objective.kind
+    train = plan.train
+    kind = plan.objective.kind
     length = length_of(plan, size.max_length, size.device)
     batch = train.batch or size_for(size.device, kind.batch)
     if train.batch is None and on_task:

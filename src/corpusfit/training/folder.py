@@ -136,13 +136,15 @@ class Checkpoints:
 
     def newest(self, on_warn: Callable[[str], None]) -> State | None:
         """The newest complete checkpoint; warns about incomplete ones."""
-        faults, newest = [], None
+        faults = []
+        newest = None
         for step in reversed(self._steps()):
             mark = self._mark(step)
             fault = _fault(mark.parent)
             if fault is None:
                 stored = json.loads(mark.read_text("utf-8"))
-                at, losses = tuple(stored["at"]), stored["losses"]
+                at = tuple(stored["at"])
+                losses = stored["losses"]
                 scaler = stored["scaler"]
                 newest = State(stored["step"], at, stored["history"], losses, scaler)
                 break

@@ -75,7 +75,8 @@ def find_training_inputs(
         return context.find(inputs, read, role) if inputs else []
 
     require_own_text(data, task)
-    tasks, general = find(task, "task"), find(replay, "replay")
+    tasks = find(task, "task")
+    general = find(replay, "replay")
     if list(data) == [TASK]:
         return TrainingInputs([], tasks, general, read=read, task_read=read)
     run = _selection(data)
@@ -83,7 +84,8 @@ def find_training_inputs(
         sources = find(data, "data")
         return TrainingInputs(sources, tasks, general, read=read, task_read=read)
     manifest = finished_selection(run, "data")
-    task_read, own_task = read, not tasks
+    task_read = read
+    own_task = not tasks
     if own_task:
         with undamaged(run.path):
             task_read = Plan.from_dict(manifest["plan"]).target_read
@@ -217,7 +219,8 @@ def with_conversations(
     """
     if not plan.objective.kind.causal:
         return texts, False
-    loss_on, read = plan.objective.loss_on, rows_read(texts)
+    loss_on = plan.objective.loss_on
+    read = rows_read(texts)
     chats = holds_conversations(texts.data or texts.task, read)
     if not chats and loss_on == ALL:
         return texts, False

@@ -406,7 +406,8 @@ def add_words(opened: LoadedModel, new: NewWords, objective: str) -> LoadedModel
     # pieces).
     import torch
 
-    model, tokenizer = opened.model, opened.tokenizer
+    model = opened.model
+    tokenizer = opened.tokenizer
     numbers = _add_tokens(tokenizer.backend_tokenizer, new.words)
     grown: dict[int, Any] = {}  # by the old parameter, which several modules may share
     with torch.no_grad():

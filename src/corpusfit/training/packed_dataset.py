@@ -76,7 +76,8 @@ class PackedDataset(Dataset[dict[str, torch.Tensor]]):
             raise bad_setting("`tokenizer`", allowed, type(tokenizer).__name__, cure)
         name = tokenizer.name_or_path or type(tokenizer).__name__
         causal = objective(ObjectivePlan("causal"), special_tokens_of(tokenizer, name, rows=2**31))
-        self._special, overhead = causal.special, causal.overhead()
+        self._special = causal.special
+        overhead = causal.overhead()
         if length < overhead + 2:
             cure = f"{overhead} of the tokens are special ones of this tokenizer."
             raise bad_setting("`length`", f"{overhead + 2} or more", length, cure)
@@ -122,7 +123,9 @@ class PackedDataset(Dataset[dict[str, torch.Tensor]]):
         rows = lay_out(
             self._tokens, self._rows.between(number, number + 1), self._special, self._length
         )
-        ids, chunk, scale = rows.ids[0], rows.chunk[0], rows.scale[0]
+        ids = rows.ids[0]
+        chunk = rows.chunk[0]
+        scale = rows.scale[0]
         first = np.diff(chunk, prepend=chunk[0] - 1) != 0
         places = np.arange(self._length)
         begins = np.maximum.accumulate(np.where(first, places, 0))

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 LEAK = 1e-2  # tolerance, relative to the effect of a neighboring chunk without a mask
 SAMPLED = 32  # positions of a chunk whose logits are compared
 FLAT = "flat"  # instead of a mask: the lengths of chunks, all rows of a batch in one
-_FLAT_ERROR, _FLAT_LEAK = 2.0, 0.5  # tolerances in bf16: of its own error, and of a leak
+_FLAT_ERROR = 2.0  # tolerances in bf16: of its own error, and of a leak
+_FLAT_LEAK = 0.5
 _MOST_POSITIONS = 4_096  # of a trial whose row exceeds a model's table of positions
 
 
@@ -109,14 +110,16 @@ def find_packing(
     short = max(length // 8, overhead + 2)
     if length < short + overhead + 3:
         return None
-    ordinary, rng = np.flatnonzero(special.ordinary), np.random.default_rng(0)
+    ordinary = np.flatnonzero(special.ordinary)
+    rng = np.random.default_rng(0)
     sizes = [length - short, short]
     texts = []
     for n in sizes:
         ids = [*special.prefix, *rng.choice(ordinary, n - overhead), *special.suffix]
         texts.append(torch.tensor(ids, dtype=torch.long, device=model.device))
     spread = [torch.linspace(0, n - 1, min(n, SAMPLED)).long().to(model.device) for n in sizes]
-    row, at = torch.cat(texts)[None], torch.cat([spread[0], spread[1] + sizes[0]])
+    row = torch.cat(texts)[None]
+    at = torch.cat([spread[0], spread[1] + sizes[0]])
     chunks = torch.arange(2, device=model.device).repeat_interleave(
         torch.tensor(sizes, device=model.device)
     )[None]
@@ -140,7 +143,8 @@ def find_packing(
             limit = min(getattr(config, "max_position_embeddings", 0), _MOST_POSITIONS)
             rows = 1 + limit // length
             packing = Packing(start, FLAT, causal, 0)
-            many_ids, many_chunks = row.expand(rows, -1), chunks.expand(rows, -1)
+            many_ids = row.expand(rows, -1)
+            many_chunks = chunks.expand(rows, -1)
             last = at + (rows - 1) * length
             try:
                 with in_bf16, quiet():

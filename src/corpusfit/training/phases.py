@@ -86,7 +86,9 @@ def assemble_training(
     """A training, and its facts for the manifest."""
     import torch
 
-    plan, text, opened = ready.plan, ready.text, ready.opened
+    plan = ready.plan
+    text = ready.text
+    opened = ready.opened
     room = free_memory(hardware.device)
     if room is not None and accelerator.num_processes > 1:  # all of them choose the same
         rooms = torch.tensor([room], device=accelerator.device)
@@ -130,7 +132,9 @@ def assemble_training(
     rows = max(1, micro // ready.length)
     most = min(rows, settings.batch or 1)
     memory: dict[str, int] = {}
-    again, taken, whole = plan.train.checkpointing == "on", most, None
+    again = plan.train.checkpointing == "on"
+    taken = most
+    whole = None
     if ready.objective.language_model and not plan.train.shard:
         whole = outline(lambda: type(model)(model.config), plan.adapter)
     if whole is not None:
@@ -197,7 +201,9 @@ def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predict
     """Put a model on its device, with its adapter and divided if it is to be; how to call it."""
     import torch
 
-    plan, model, shard = ready.plan, ready.opened.model, ready.plan.train.shard
+    plan = ready.plan
+    model = ready.opened.model
+    shard = ready.plan.train.shard
     # the model is tried out without its adapter; divided or in half precision, with one that
     # changes nothing yet, and with which all else is in float32
     first = plan.adapter.kind and (shard or next(model.parameters()).dtype != torch.float32)
@@ -207,9 +213,11 @@ def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predict
         sharding.shard(model, accelerator.num_processes, accelerator.device)
     else:
         model.to(accelerator.device)
-    predictor, packing = Predictor(model), None
+    predictor = Predictor(model)
+    packing = None
     if ready.objective.packs:
-        causal, kernels = ready.objective.causal, hardware.varlen
+        causal = ready.objective.causal
+        kernels = hardware.varlen
         if causal and hardware.cpu_bf16:
             from corpusfit.training import attention
 
@@ -231,7 +239,8 @@ class TrainingProgress(TrainerCallback):
     """Shows a training's steps and losses."""
 
     def __init__(self, progress: Progress, steps: int) -> None:
-        self._progress, self._steps = progress, steps
+        self._progress = progress
+        self._steps = steps
         self._recent: list[float] = []  # losses since the last held-out one
         self._before: Mapping[str, float] = {}
 
@@ -285,7 +294,8 @@ class PhaseRunner:
         # `adapt --data task` would make of that model, and a run killed in it resumes in it.
         if ready.then is None:
             return self._phase(ready, folder, [])
-        main, inner = self.accelerator.is_main_process, AdaptFolder(folder.first)
+        main = self.accelerator.is_main_process
+        inner = AdaptFolder(folder.first)
         before = inner.finished()
         if before is None:
             before = self._phase(ready, inner, [])
@@ -340,10 +350,12 @@ class PhaseRunner:
             history = train(training, TrainingProgress(self.progress, steps))
         # compare the first measurement with that of the weights that are kept
         measured = [r for r in history if "heldout" in r] or [{"step": 0, "heldout": {}}]
-        kept, last = kept_measurement(history, training.keep), measured[-1]
+        kept = kept_measurement(history, training.keep)
+        last = measured[-1]
         facts["losses"] = {"before": measured[0]["heldout"], "after": kept["heldout"]}
         facts["kept_step"] = kept["step"]
-        first, now = measured[0]["heldout"], last["heldout"]
+        first = measured[0]["heldout"]
+        now = last["heldout"]
         name = TASK if TASK in now else "data"
         if now.get(name, 0.0) > first.get(name, 0.0):
             said = f"{ROSE} {name} rose from {first[name]:.3f} to {now[name]:.3f}"
@@ -361,7 +373,9 @@ class PhaseRunner:
         if main:
             lines = "".join(json.dumps(record) + "\n" for record in [*earlier, *history])
             write_bytes(folder.path / "losses.jsonl", lines.encode())
-            opened, adapter, model = ready.opened, ready.plan.adapter, ready.opened.model
+            opened = ready.opened
+            adapter = ready.plan.adapter
+            model = ready.opened.model
             # Weights are trained in float32. Rounded to bfloat16, most of those that a low learning
             # rate has moved would be the base's again.
             stored = str(opened.dtype).removeprefix("torch.")

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 TASK = "task"
 """What --data may be instead of inputs: the task's own texts."""
-ALL, ASSISTANT, COMPLETION = "all", "assistant", "completion"
+ALL = "all"
+ASSISTANT = "assistant"
+COMPLETION = "completion"
 """What the loss of a causal model is on: `objective.loss_on`."""
 WEIGHTS = ("off", "lambda", "resample", "mask+lambda")
 OF_SOME = (
@@ -430,7 +432,8 @@ class ThenTaskPlan(Group, group="then_task"):
         if not self.on:
             for setting, plain in vars(ThenTaskPlan()).items():
                 if (got := getattr(self, setting)) != plain:
-                    allowed, cure = "left out without `then_task.on`", "Add `then_task.on=true`."
+                    allowed = "left out without `then_task.on`"
+                    cure = "Add `then_task.on=true`."
                     raise bad_setting(f"`then_task.{setting}`", allowed, got, cure)
 
 
@@ -550,7 +553,8 @@ class AdaptPlan(Settings):
 
     def _check_adapter(self, kind: str) -> None:
         """Raise `UsageError` for settings that do not suit the adapter."""
-        adapter, where = adapters.load(kind), f"with `adapter.kind={kind}`"
+        adapter = adapters.load(kind)
+        where = f"with `adapter.kind={kind}`"
         if self.train.shard and not adapter.divides:
             raise _left_out("train.shard", where, True, "Take lora.")
         if self.adapter.save == "merged" and not adapter.merges:
@@ -571,7 +575,8 @@ class AdaptPlan(Settings):
 
     def _check_objective(self) -> None:
         """Raise `UsageError` for settings that do not suit the objective."""
-        kind, where = self.objective.kind, f"with `objective.name={self.objective.name}`"
+        kind = self.objective.kind
+        where = f"with `objective.name={self.objective.name}`"
         plain = type(self)()
         for path in OF_SOME:
             group, name = path.split(".")
@@ -581,7 +586,8 @@ class AdaptPlan(Settings):
                 others = " or ".join(f"`objective.name={other}`" for other in able)
                 cure = f"Leave it out, or set {others}."
                 raise _left_out(path, where, got, cure)
-        init, sizes = self.model.init, kind.sizes
+        init = self.model.init
+        sizes = kind.sizes
         if init and not sizes:
             cure = "Name a trained model by `model.name`."
             raise _left_out("model.init", where, init, cure)

@@ -51,7 +51,8 @@ class Updates:
         self.schedule: Any = get_scheduler(
             plan.lr_scheduler_type, self.optimizer, warm, plan.max_steps
         )
-        self._weights, self._plan = list(parameters.values()), plan
+        self._weights = list(parameters.values())
+        self._plan = plan
 
     def rate(self, step: int) -> float:
         """The learning rate of a step, counted from 0."""
@@ -168,7 +169,8 @@ def out_of_memory_error(
     """The error for running out of memory; `can_recompute` if activations are kept."""
     assert plan.length is not None and plan.batch is not None  # noqa: S101, PT018
     share = math.ceil(plan.batch / processes)
-    rows, length = min(micro_rows, share), plan.length
+    rows = min(micro_rows, share)
+    length = plan.length
     if can_recompute and rows == 1:
         return TrainingError(
             f"Out of memory with one sequence of {length} tokens per forward pass. Run the "

@@ -82,7 +82,8 @@ def word_pieces(texts: Sequence[str], vocabulary: int) -> Any:
     ranked = sorted((c for c in counts if not c.isspace()), key=lambda c: (-counts[c], c))
     alphabet = sorted(ranked[: min(CHARACTERS, vocabulary // 4)])
     trained = Tokenizer(models.WordPiece(unk_token=BERT["unk"]))
-    trained.normalizer, trained.pre_tokenizer = normalizer, splitter
+    trained.normalizer = normalizer
+    trained.pre_tokenizer = splitter
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary,
         # most are not special tokens; listing them fixes their order
@@ -95,7 +96,8 @@ def word_pieces(texts: Sequence[str], vocabulary: int) -> Any:
     known = trained.get_vocab()
     # a new one of the same vocabulary, in which the characters are not special tokens
     pieces = Tokenizer(models.WordPiece(known, unk_token=BERT["unk"]))
-    pieces.normalizer, pieces.pre_tokenizer = normalizer, splitter
+    pieces.normalizer = normalizer
+    pieces.pre_tokenizer = splitter
     pieces.decoder = decoders.WordPiece()
     pieces.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",

@@ -28,7 +28,9 @@ class DenoisingAutoencoder(torch.nn.Module):
 
     def __init__(self, encoder: Any, pooling: Pooling, decoder: Any) -> None:
         super().__init__()
-        self.encoder, self.pooling, self.decoder = encoder, pooling, decoder
+        self.encoder = encoder
+        self.pooling = pooling
+        self.decoder = decoder
         self.config = copy.deepcopy(encoder.config)
         self.config.is_encoder_decoder = True
         for name, weight in decoder.base_model.named_parameters():

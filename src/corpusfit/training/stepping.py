@@ -37,7 +37,8 @@ class Steps:
     """
 
     def __init__(self, loop: TrainingLoop, at: State) -> None:
-        self._loop, self._left = loop, range(at.step, loop.steps)
+        self._loop = loop
+        self._left = range(at.step, loop.steps)
         self._feed = Feed(loop.work.passes, at.at)
 
     def __len__(self) -> int:
@@ -70,10 +71,13 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
     control: Any
 
     def __init__(self, loop: TrainingLoop, at: State) -> None:
-        self._loop, self._at, self._seen = loop, at, at.step
+        self._loop = loop
+        self._at = at
+        self._seen = at.step
         self._asked_to_stop = False  # by a callback, after a step has ended
         work = loop.work
-        optimizer, schedule = loop.updates.optimizer, loop.updates.schedule
+        optimizer = loop.updates.optimizer
+        schedule = loop.updates.schedule
         self._steps = Steps(loop, at)
         self._pass = len(work.passes.rows(0)) / (work.plan.batch or 1)  # in steps
         model = work.network.predictor.model

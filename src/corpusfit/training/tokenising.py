@@ -183,7 +183,9 @@ def batches(texts: Sequence[str]) -> Iterator[tuple[list[int], list[str]]]:
         for piece in pieces_of(text):
             if total + len(piece) > CHARACTERS_AT_ONCE and pieces:
                 yield owners, pieces
-                owners, pieces, total = [], [], 0
+                owners = []
+                pieces = []
+                total = 0
             owners.append(owner)
             pieces.append(piece)
             total += len(piece)
@@ -271,7 +273,8 @@ class Tokenising:
 
     def corpus(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
         """Token ids of a corpus, and counts; a file with the counts marks them as complete."""
-        out, progress = self._folder(sources), self.context.progress
+        out = self._folder(sources)
+        progress = self.context.progress
         mark = out / "counts.json"
         counts = read_kept(mark, lambda value: value["parts"] == len(finished(out)))
         if counts is None:
@@ -285,7 +288,8 @@ class Tokenising:
                 raise changed_input(changed.name)
             # rows = texts + rejected
             names = ("parts", "rows", "texts", "rejected", "empty", "characters", "tokens")
-            sums, reasons = Counter(dict.fromkeys(names, 0)), Reasons()
+            sums = Counter(dict.fromkeys(names, 0))
+            reasons = Reasons()
             for number in sorted(finished(out)):
                 tally = read_tally(out, number)
                 reasons.add(tally["rejects"])
@@ -316,7 +320,8 @@ class Tokenising:
         """Tokenise the shards that a folder lacks; the tokens of each."""
         names = tuple(source.name for source in sources)
         job = TokeniseTexts(self.read, names, self.tokenizer, out, self.end, self.pairs, self.chats)
-        shards, done = self.context.shards_of(sources, self.read, corpus.packed), finished(out)
+        shards = self.context.shards_of(sources, self.read, corpus.packed)
+        done = finished(out)
         return self.context.map(job, (shard for shard in shards if shard.index not in done))
 
     def texts(self, kind: str, texts: list[str], spool: Path) -> tuple[Tokens, dict[str, Any]]:
@@ -348,7 +353,8 @@ class Tokenising:
 
     def _note_refused(self, kind: str, counts: dict[str, Any]) -> None:
         """Say how many conversations are cut or left out, and why."""
-        rows, refused = counts["rows"], counts["rejected"]
+        rows = counts["rows"]
+        refused = counts["rejected"]
         reasons = "; ".join(f"{why} ({n:,})" for why, n in counts["reasons"].items())
         if rows and refused == rows:
             raise EmptyInputError(

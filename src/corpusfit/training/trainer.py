@@ -97,11 +97,13 @@ class Heldout:
         """Mean loss per predicted token, in nats, by kind of text."""
         import torch
 
-        model, training = network.predictor.model, network.predictor.model.training
+        model = network.predictor.model
+        training = network.predictor.model.training
         model.eval()
         means = {}
         for name, micros in self.micros.items():
-            total, count = 0.0, 0
+            total = 0.0
+            count = 0
             for micro in micros:
                 with torch.no_grad(), network.scope():
                     tokens, _ = objective.losses(network, micro.to(model.device))
@@ -270,13 +272,16 @@ class TrainingLoop:
     def __init__(self, work: Training, callback: TrainerCallback) -> None:
         import torch
 
-        self.work, self.callback = work, callback
+        self.work = work
+        self.callback = callback
         self.history: list[dict[str, Any]] = []
         self.parameters = trainable_parameters(work.network.predictor.model)
         self.main = work.accelerator.is_main_process
-        self.world, self.rank = work.accelerator.num_processes, work.accelerator.process_index
+        self.world = work.accelerator.num_processes
+        self.rank = work.accelerator.process_index
         self.steps = work.plan.max_steps or 0
-        self.network, self.accelerator = work.network, work.accelerator
+        self.network = work.network
+        self.accelerator = work.accelerator
         self.updates = Updates(self.parameters, work.plan)
         self.keep = work.keep
         # In fp16 small gradients are zero, so the loss is scaled up; a step whose gradients are too
@@ -416,7 +421,8 @@ class TrainingLoop:
         if self.scaler is not None and state.scaler:
             self.scaler.load_state_dict(state.scaler)
             self._skipped = state.scaler["skipped"]
-        self.history, self._kept = state.history, state.step
+        self.history = state.history
+        self._kept = state.step
         losses = torch.tensor(state.losses, device=self.work.accelerator.device)
         # losses are summed over processes, so only one may restore them
         self._losses = list((losses if self.main else losses * 0).unbind())
@@ -474,7 +480,8 @@ class TrainingLoop:
         """Accumulate a step's gradient; returns this process's part of the loss."""
         import torch
 
-        work, device = self.work, self.work.accelerator.device
+        work = self.work
+        device = self.work.accelerator.device
         # divide by counts over all processes, so that the gradient does not depend on their number
         # (exact in float32 up to 16 million tokens; they stay on a GPU, as reading them would wait)
         counts = [sum(len(m.at) for m in batch.micros), len(batch.rows)]

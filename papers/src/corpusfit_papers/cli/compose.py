@@ -42,7 +42,8 @@ def compose(done: Composition) -> None:
     manifest = done.manifest
     show_languages(manifest["languages"], manifest["budget"]["unit"])
     _show_kinds(manifest["kinds"])
-    copies, budget = manifest["copies"], manifest["budget"]
+    copies = manifest["copies"]
+    budget = manifest["budget"]
     say(
         f"Selected {budget['taken']:,} of {budget['asked']:,} {budget['unit']}. Dropped as copies: "
         f"{copies['same_language']:,} documents within a language, "

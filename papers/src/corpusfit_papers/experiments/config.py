@@ -17,7 +17,11 @@ from corpusfit.evaluation.plan import check_metric
 from corpusfit.training.plan import TASK, WEIGHTS, AdapterPlan
 from corpusfit_papers.augmenting import BACKTRANSLATE, TFIDF
 
-BASE, GENERAL, RANDOM, ORACLE, COMPOSE = "base", "general", "random", "oracle", "compose"
+BASE = "base"
+GENERAL = "general"
+RANDOM = "random"
+ORACLE = "oracle"
+COMPOSE = "compose"
 TRANSLATION = "translation"
 """The kind of task whose label is a text, the translation."""
 INIT = "init:"  # prefix of an untrained model, initialized anew for every adaptation

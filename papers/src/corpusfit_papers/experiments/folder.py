@@ -49,7 +49,8 @@ class RecipeFolder(OutFolder):
         # no model
         for ours in (self.scores, self.costs):
             theirs = cells / ours.name
-            our_names, their_names = names_in(ours), names_in(theirs)
+            our_names = names_in(ours)
+            their_names = names_in(theirs)
             for source, to, names in (
                 (theirs, ours, their_names - our_names),
                 (ours, theirs, our_names - their_names),

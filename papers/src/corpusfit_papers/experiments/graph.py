@@ -92,7 +92,8 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
             graph.searches[name, size] = _search_steps(inputs, name, size)
     cells = [cell for cell in grid(inputs.recipe, sizes) if inputs.runs(cell.task)]
     for cell, column in columns_of(cells).items():
-        stored, selector = inputs.tasks[cell.task, cell.size], selectors[cell.selector]
+        stored = inputs.tasks[cell.task, cell.size]
+        selector = selectors[cell.selector]
         adapted = []
         if selector.strategy != BASE:
             for number in range(inputs.recipe.adaptations):
@@ -136,7 +137,8 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
 def _search_steps(inputs: RecipeInputs, task: str, size: int) -> list[tuple[dict[str, int], Tune]]:
     """The fine-tunings of the search for a task, with their settings; none without a search."""
     # They use the recipe's first seed, so the table reuses the one with the best settings.
-    recipe, search = inputs.recipe, inputs.recipe.search
+    recipe = inputs.recipe
+    search = inputs.recipe.search
     if search is None or not search.covers(task):
         return []
     selector = next(s for s in recipe.selectors if s.name == search.selector)
@@ -170,7 +172,8 @@ def _adaptation(
     # `general`, `random` and compositions do not depend on the task, so all tasks share their
     # models, which leave out the dev and test texts of every task. A control trains on another
     # task's selection without the dev and test texts of both tasks.
-    stored, recipe = inputs.tasks[cell.task, cell.size], inputs.recipe
+    stored = inputs.tasks[cell.task, cell.size]
+    recipe = inputs.recipe
     training_task = _training_task(inputs, selector, cell)
     dev = [next(t for t in inputs.tasks.values() if t.name == name) for name in selector.dev]
     if without := [task.name for task in dev if not task.splits[0]]:
@@ -188,11 +191,13 @@ def _adaptation(
     )
     guard_tasks = list(inputs.tasks.values()) if shared else [stored, training_task, *dev]
     held_out = {} if recipe.keep_overlap else {t.judged: t for t in guard_tasks}
-    data, key = (TASK,) if selector.strategy == TASK else recipe.corpus, ""
+    data = (TASK,) if selector.strategy == TASK else recipe.corpus
+    key = ""
     if selector.selects:
         selection = _selection(inputs, selector, cell, number)
         graph.selections.setdefault(selection.key, selection)
-        data, key = (str(inputs.folder.selections / selection.key),), selection.key
+        data = (str(inputs.folder.selections / selection.key),)
+        key = selection.key
     if selector.strategy == COMPOSE:
         file = selector.composition_for(recipe.training_task(selector, cell.task))
         composition, decides = inputs.compositions[file]
@@ -242,7 +247,8 @@ def _training_task(inputs: RecipeInputs, selector: Selector, cell: Cell) -> Stor
 def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int) -> Select:
     """The selection of one adaptation of a cell; only `random` has one for each adaptation."""
     entry = inputs.recipe.training_task(selector, cell.task)
-    ignores_task, random = _ignores_task(selector), selector.name == RANDOM
+    ignores_task = _ignores_task(selector)
+    random = selector.name == RANDOM
     stored = _training_task(inputs, selector, cell)
     if (random and ignores_task) or selector.sources:
         stored = inputs.first()
@@ -308,5 +314,6 @@ def _fine_tuning(
     seed = inputs.recipe.seed + (0 if answers else number)  # a model's answer has no seed
     model = str(inputs.folder.models / adapted_model) if adapted_model else base
     plan = dataclasses.replace(plan, model=dataclasses.replace(plan.model, name=model))
-    task, out = inputs.folder.task(stored.key), inputs.folder.outcome(key, seed)
+    task = inputs.folder.task(stored.key)
+    out = inputs.folder.outcome(key, seed)
     return Tune(key, f"{label}, seed {seed}", seed, plan, task, adapted_model, extra, out)

@@ -138,7 +138,8 @@ def select_plan(
     recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask, number: int
 ) -> Plan:
     """The plan of a cell's selection for a task; `number` is added to the random seed."""
-    plan, choose = selector.select, selector.select.choose
+    plan = selector.select
+    choose = selector.select.choose
     if selector.strategy == ORACLE:
         options = {"domain": ",".join(selector.sources or task.oracle)}
         plan = dataclasses.replace(plan, method=type(plan.method)(ORACLE, options))
@@ -155,7 +156,8 @@ def adapt_plan(
     recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask, number: int
 ) -> AdaptPlan:
     """The plan of one adaptation of a cell; `number` is added to the random seed."""
-    plan, name = selector.adapt, selector.model_for(task, cell.model)
+    plan = selector.adapt
+    name = selector.model_for(task, cell.model)
     init = name.removeprefix(INIT) if name.startswith(INIT) else ""
     if plan.train.keep == "auto":  # a table shows what a training does, even if it harms
         plan = plan.with_value("train.keep", "last")
@@ -180,7 +182,8 @@ def tune_plan(recipe: Recipe, selector: Selector, cell: Cell, task: RecipeTask) 
 
     An adapted model has its adapter already; the base gets a new one of the same size.
     """
-    plan, sizes = task_plan(recipe, task), selector.adapt.adapter
+    plan = task_plan(recipe, task)
+    sizes = selector.adapt.adapter
     adapter = cell.adapter if selector.strategy == BASE else ""
     model = HeadPlan(adapter=adapter, rank=sizes.rank)
     return dataclasses.replace(plan, model=model)

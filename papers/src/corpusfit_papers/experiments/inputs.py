@@ -198,7 +198,9 @@ def _stored(
     common = split_overlaps(whole)
     for note in (*whole.notes, *notable(common)):
         progress.warn(f"{entry.name}: {note}")
-    read, n, learns = recipe.selectors[0].select.read, len(whole.train), load(whole.kind).learns
+    read = recipe.selectors[0].select.read
+    n = len(whole.train)
+    learns = load(whole.kind).learns
     if plan.task.loss_on and plan.task.text_field != read.text_field:  # one training reads both
         allowed = f"that of the corpus, {read.text_field!r}, with `task.loss_on`"
         raise bad_setting("evaluate.task.text_field", allowed, plan.task.text_field)
@@ -267,8 +269,10 @@ def _store(
     Of a translation task, texts of the target and of dev are also written with their translations,
     in the order of the corpus's pairs.
     """
-    key, turned = stored.key, stored.turned
-    parallel, target = task.kind == TRANSLATION, _target(task)
+    key = stored.key
+    turned = stored.turned
+    parallel = task.kind == TRANSLATION
+    target = _target(task)
     heldout = {s: _guarded(getattr(task, s), parallel=parallel) for s in ("dev", "test")}
     for split, texts in {"train": _scored_texts(target, turned=turned), **heldout}.items():
         path = folder.texts(key, split)

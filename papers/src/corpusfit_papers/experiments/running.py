@@ -140,7 +140,8 @@ def missing(
         for cell, tunings in graph.cells.items()
     ]
     counts = {phase: (len(steps), len(pending[phase])) for phase, steps in graph.phases.items()}
-    seconds, unknown = 0.0, list[str]()
+    seconds = 0.0
+    unknown = list[str]()
     for phase, steps in graph.phases.items():
         records = [folder.costs / f"{step.name}.json" for step in steps.values()]
         took = [json.loads(path.read_bytes())["seconds"] for path in records if path.exists()]
@@ -234,7 +235,8 @@ def _run_steps(
     failed: dict[str, str],
 ) -> None:
     """Run steps of one phase; a failed step fails only the steps that need it."""
-    progress, ready = machine.progress, []
+    progress = machine.progress
+    ready = []
     for step in steps:
         errors = [failed[need] for need in step.needs if need in failed]
         if errors:
@@ -288,7 +290,8 @@ def _write_results(
 ) -> Ran:
     """Compare the cells, write the tables and, unless a cell failed, the manifest."""
     machine.progress.note("Comparing the cells.")
-    recipe, folder = inputs.recipe, inputs.folder
+    recipe = inputs.recipe
+    folder = inputs.folder
     scored = score_cells(inputs, graph, failed)
     costs = costs_of(recipe, folder, graph)
     for name, versions_of in costs.differing.items():

@@ -163,7 +163,8 @@ class _RowScorer:
     def __init__(
         self, inputs: RecipeInputs, row: tuple[str, int, str], context: tuple[StepGraph, Failed]
     ) -> None:
-        self._stored, self._folder = inputs.tasks[row[:2]], inputs.folder
+        self._stored = inputs.tasks[row[:2]]
+        self._folder = inputs.folder
         (self._graph, self._failed), self._metric = context, self._stored.metric
         self._columns = columns_of(self._graph.cells)
         self._base: tuple[Cell, list[NDArray[Any]]] | None = None
@@ -355,7 +356,8 @@ def augmented_means(results: list[Result]) -> list[AugmentedMean]:
     for result in results:
         plain = dataclasses.replace(result.cell, augment="")
         groups.setdefault(plain, []).append(result)
-    means, names = [], columns_of(groups)
+    means = []
+    names = columns_of(groups)
     for plain, group in groups.items():
         augmented = [r for r in group if r.cell.augment]
         if len(augmented) < 2 or any(r.error for r in group):

@@ -243,7 +243,8 @@ def run_step(step: Step, folder: RecipeFolder, machine: Machine) -> Report:
     """Run a step, write the record of its cost, and report."""
     error = trace = ""
     # os.times includes children that have finished
-    began, cpu_before = time.perf_counter(), sum(os.times()[:4])
+    began = time.perf_counter()
+    cpu_before = sum(os.times()[:4])
     try:
         more = step.run(folder, machine)
         record = {
@@ -285,11 +286,15 @@ class _Trainings(WarningCollector):
 
     def __init__(self, trainings: int) -> None:
         super().__init__()
-        self._trainings, self._before, self._done, self._total = trainings, -1, 0.0, 0.0
+        self._trainings = trainings
+        self._before = -1
+        self._done = 0.0
+        self._total = 0.0
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
         """Count a training."""
-        self._done, self._total = 0.0, total if stage == "adapt" else 0.0
+        self._done = 0.0
+        self._total = total if stage == "adapt" else 0.0
         self._before += stage == "adapt"
         if self._total and not self._before:
             report(0.0)

@@ -269,7 +269,8 @@ def adapted_table(adapted: Sequence[Mapping[str, Any]]) -> Table:
     """How each adapted model was trained, and how many contaminated texts were left out."""
     rows: list[tuple[Cell, ...]] = []
     for model in adapted:
-        guard, training = model["guard"], model["training"]
+        guard = model["guard"]
+        training = model["training"]
         left_out = None
         if guard:
             left_out = sum(guard[r]["holders"] for r in ("data", "replay") if r in guard)

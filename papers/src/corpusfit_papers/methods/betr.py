@@ -159,7 +159,8 @@ def _ranks(
     near: NDArray[np.float32], far: NDArray[np.float32], depth: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """As `best_ranks`, of at least the first `depth` units of every target unit."""
-    rank, highest = np.full(len(far), len(far)), np.full(len(far), -np.inf, np.float32)
+    rank = np.full(len(far), len(far))
+    highest = np.full(len(far), -np.inf, np.float32)
     places = np.arange(len(far))
     for first in range(0, len(near), _BLOCK):
         for cosines in products(near[first : first + _BLOCK], far):
@@ -216,7 +217,8 @@ def shares(
             if e > first and columns[e - 1] == ordered[j]:
                 values[e - 1] += np.float32(1 / m)
             else:
-                columns[e], values[e] = ordered[j], 1 / m
+                columns[e] = ordered[j]
+                values[e] = 1 / m
                 e += 1
         ends[i + 1] = e
     return columns[:e].copy(), values[:e].copy(), ends

@@ -157,7 +157,8 @@ class Bm25(Method[Texts]):
         keys, places = table_of(every)
         grams, bounds = ngrams(background, 1)
         known = find_each(keys, places, count_each(grams, bounds)[0])
-        n, m = len(background), len(ends) - 1
+        n = len(background)
+        m = len(ends) - 1
         df = np.bincount(known[known >= 0], minlength=len(every))
         idf = np.log(1.0 + (n - df + 0.5) / (df + 0.5))
         query = np.repeat(np.arange(m, dtype=np.int32), np.diff(ends))

@@ -65,7 +65,8 @@ class ClusterRatioScorer(Scorer[NDArray[np.float32]]):
     def for_target(self, target: NDArray[np.float32]) -> ClusterRatioScorer:
         """The same clusters with the ratios of another target, float32 [n, d]; n above 0."""
         near = plain_rows(target) / lengths(plain_rows(target))
-        ends, ratios = np.cumsum(self.sizes), []
+        ends = np.cumsum(self.sizes)
+        ratios = []
         each = zip(ends, self.sizes, self.temperatures, self.added, strict=True)
         for end, size, temperature, added in each:
             part = slice(end - size, end)
@@ -139,7 +140,10 @@ class ClusterRatio(Method[NDArray[np.float32]]):
     ) -> ClusterRatioScorer:
         """Cluster the background's directions, then count both sets in the clusters."""
         far = plain_rows(background) / lengths(plain_rows(background))
-        centroids, shares, added, temperatures = [], [], [], []
+        centroids = []
+        shares = []
+        added = []
+        temperatures = []
         for k in map(int, self.clusters.split(",")):
             rng = np.random.default_rng(seed % 2**64)
             max_centers = max(1, len(far) // _TEXTS)

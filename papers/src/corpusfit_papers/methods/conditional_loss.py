@@ -180,12 +180,14 @@ class ConditionalLossScorer(Scorer[Texts]):
         """
         import torch
 
-        texts, out = as_texts(batch), np.empty(len(batch), np.float32)
+        texts = as_texts(batch)
+        out = np.empty(len(batch), np.float32)
         budget = batch_tokens(resolve(EmbedPlan()).device)
         for first in range(0, len(texts), ROWS):
             some = texts[first : first + ROWS].to_pylist()
             rows = self._reading.rows(some, stream=0, draws=DRAWS)
-            total, count = np.zeros(len(some)), np.zeros(len(some))
+            total = np.zeros(len(some))
+            count = np.zeros(len(some))
             lengths = np.array([len(row.ids) for row in rows], np.int64)
             for numbers in token_batches(lengths, budget):
                 together = [rows[i] for i in numbers]
@@ -287,7 +289,8 @@ class ConditionalLoss(Method[Texts]):
             optimizer.step()
         # a diverged model would score every text NaN
         if not all(bool(torch.isfinite(p).all()) for p in parameters):
-            allowed, cure = "small enough that weights stay finite", "Use the default rate."
+            allowed = "small enough that weights stay finite"
+            cure = "Use the default rate."
             raise bad_setting("`method.learning_rate`", allowed, self.learning_rate, cure)
         return ConditionalLossScorer(
             before=before,

@@ -142,15 +142,18 @@ class Consensus(Method[Paired]):
         ranks = np.array([ranks for _, ranks in fitted])
         trusted = spectral_weights(ranks, TOP, [unit_method(*member).family for member in MEMBERS])
         order = np.argsort(-(trusted @ ranks), kind="stable")
-        n, count = len(order), self._positives(ranks, trusted)
+        n = len(order)
+        count = self._positives(ranks, trusted)
         # positives: units that the members agree on; negatives: the lower two thirds
-        best, rest = order[:count], order[n // 3 :]
+        best = order[:count]
+        rest = order[n // 3 :]
         vectors = plain_rows(background.vectors)
         mean = plain_rows(vectors.mean(axis=0, keepdims=True, dtype=np.float64))
         directions = plain_rows((vectors - mean) / lengths(vectors - mean))
         learned = np.concatenate([best, rest])
         positive = np.arange(len(learned)) < len(best)
-        label, weight = positive.astype(np.float64), balanced(positive)
+        label = positive.astype(np.float64)
+        weight = balanced(positive)
         weights = logistic(directions[learned].astype(np.float64), label, self.c * weight, 1.0)[:-1]
         cluster_ratio: Any = fitted[MEMBERS.index(("cluster_ratio", {}))][0]
         # the same clusters give ratios for the positives and for the target

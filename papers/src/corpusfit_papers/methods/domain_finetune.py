@@ -75,7 +75,8 @@ class DomainFinetuneScorer(Scorer[Texts]):
 
         The last bits of a score depend on the other texts of its batch.
         """
-        texts, out = as_texts(batch), np.empty(len(batch), np.float32)
+        texts = as_texts(batch)
+        out = np.empty(len(batch), np.float32)
         for first in range(0, len(texts), ROWS):
             vectors = self._encoder.encode(texts[first : first + ROWS])
             out[first : first + ROWS] = products(vectors, self.head[None, :-1])[:, 0]

@@ -32,7 +32,8 @@ from corpusfit.contracts import (
     unpack_scorer,
 )
 
-_DOMAIN, _WORDS = "consensus", "moore_lewis"
+_DOMAIN = "consensus"
+_WORDS = "moore_lewis"
 
 _PER_BIT = 4.0
 """Weight of a bit per token of cross-entropy difference against a bit of log2 P(domain)."""

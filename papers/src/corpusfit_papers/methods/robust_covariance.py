@@ -117,7 +117,8 @@ def _robust(x: Matrix, seed: int) -> tuple[Matrix, Matrix]:
         with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
             warnings.simplefilter("error")
             fitted = MinCovDet(random_state=seed % 2**32).fit(x / scale)
-        middle, covariance = fitted.location_ * scale, fitted.covariance_ * scale**2
+        middle = fitted.location_ * scale
+        covariance = fitted.covariance_ * scale**2
         if np.isfinite(covariance).all() and np.trace(covariance) > 0.0:
             return middle, covariance
     except (Warning, FloatingPointError, ValueError, np.linalg.LinAlgError):

@@ -61,7 +61,9 @@ class TfidfScorer(Scorer[Texts]):
     k: int  # number of target texts to average over; 0 with `centroid`
 
     def __post_init__(self) -> None:
-        v, m, e = len(self.idf), len(self.ends) - 1, len(self.terms)
+        v = len(self.idf)
+        m = len(self.ends) - 1
+        e = len(self.terms)
         near = (
             similar.fits(self._index(), m),
             len(self.column_of) == v,
@@ -92,7 +94,8 @@ class TfidfScorer(Scorer[Texts]):
         words = find_each(self.keys, self.places, ids)
         known, first, counts = np.unique(words, return_index=True, return_counts=True)
         shown = known >= 0
-        known, first = known[shown], first[shown]
+        known = known[shown]
+        first = first[shown]
         query = counts[shown] * self.idf[known].astype(np.float64)
         products = self._rows(known, query) * query
         square = float((query**2).sum())
@@ -158,10 +161,15 @@ class Tfidf(Method[Texts]):
         length = np.sqrt(np.bincount(doc, raw**2, len(target)))
         values = np.divide(raw, length[doc], out=np.zeros_like(raw), where=raw > 0.0)
         if self.compare == "nearest":
-            k, mean = min(self.k, len(target)), np.empty(0, np.float32)
+            k = min(self.k, len(target))
+            mean = np.empty(0, np.float32)
         else:
-            k, mean = 0, _unit(np.bincount(terms, values, len(idf)))
-            ends, terms, values, doc = ends[:1], terms[:0], values[:0], doc[:0]
+            k = 0
+            mean = _unit(np.bincount(terms, values, len(idf)))
+            ends = ends[:1]
+            terms = terms[:0]
+            values = values[:0]
+            doc = doc[:0]
         values = values.astype(np.float32)
         index = inverted(terms, doc, values, len(idf), len(ends) - 1)
         return TfidfScorer(keys, places, idf, mean, ends, terms, values, k=k, **index)

@@ -55,7 +55,8 @@ def allocate(
     if not lower.sum() <= budget <= upper.sum():
         raise ValueError(f"budget must be from {lower.sum()} to {upper.sum()}; got {budget}")
     positive = weights > 0
-    low, high = 0.0, float(np.max(upper[positive] / weights[positive], initial=1.0))
+    low = 0.0
+    high = float(np.max(upper[positive] / weights[positive], initial=1.0))
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         if np.clip(middle * weights, lower, upper).sum() < budget:

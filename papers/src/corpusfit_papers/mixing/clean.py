@@ -152,7 +152,8 @@ def _visible(text: str) -> str:
     # looked for once, as a text may begin any number of comments
     without_end = set[str]()
     while found := _INVISIBLE.search(text, at):
-        kind, at = (found[1] or found[2] or "").lower(), found.end()
+        kind = (found[1] or found[2] or "").lower()
+        at = found.end()
         if kind in without_end:
             continue
         end = _ENDS[kind].search(text, at) if kind else found

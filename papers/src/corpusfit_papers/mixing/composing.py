@@ -91,7 +91,8 @@ def compose(
         amounts = _write(context, places, selection)
         with writing(out / "rejects.jsonl") as rejects:
             for number, seen in headers(context, read["shards"]):
-                name, files = context.recipe.sources[number].name, context.names[number]
+                name = context.recipe.sources[number].name
+                files = context.names[number]
                 for row, byte, reason in seen["rejects"]:
                     file = f"{name}/{files[seen['file'] + file_of(row)]}"
                     line = {"source": file, "row": in_file(row), "byte": byte, "reason": reason}
@@ -217,7 +218,8 @@ def _decided(context: ComposeContext, texts: Pool) -> tuple[Taking, float]:
 
 def _write(context: ComposeContext, places: Places, selection: Taking) -> Amounts:
     """Write what is taken of every unwritten shard; returns the amounts of all shards."""
-    folder, begin = context.folder, 0
+    folder = context.folder
+    begin = 0
     amounts: dict[tuple[int, int], NDArray[np.int64]] = {}
     for number, index, n in places:
         if selection.amounts[begin : begin + n].any():
@@ -321,12 +323,14 @@ class WriteComposed(Cleaning):
             unlike = np.flatnonzero(sums != survey[name][wanted])
             if len(unlike):
                 raise changed_input(files[unlike[0]], "`overwrite`")
-        texts, begins = cleaned.texts.to_pylist(), np.cumsum(counts) - counts
+        texts = cleaned.texts.to_pylist()
+        begins = np.cumsum(counts) - counts
         sizes = counts if self.unit == SENTENCES else pieces
         totals: dict[int, list[int]] = {}
         buffer = io.BytesIO()
         for i, (row, code) in enumerate(zip(picked, languages, strict=True)):
-            begin, n = int(begins[i]), int(counts[i])
+            begin = int(begins[i])
+            n = int(counts[i])
             times, rest = divmod(int(amounts[wanted[i]]), int(sizes[i]))
             parts = [(n, int(pieces[i]))] * times
             if rest:  # cut the document to the amount

@@ -191,13 +191,15 @@ def read_recipe(path: Path) -> CompositionPlan:
         if key not in values:
             allowed = f"one of {', '.join(COMPOSITIONS)}" if key == "composition" else "a number"
             raise bad_setting(key, allowed, "nothing", "See corpusfit compose --help.")
-    limits, tables = values.pop("limits", {}), values.pop("sources", [])
+    limits = values.pop("limits", {})
+    tables = values.pop("sources", [])
     settings = {"languages": (), **_decoded(CompositionPlan, values)}
     if not isinstance(limits, Mapping):
         raise bad_setting("limits", "a table [limits] by language", limits)
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise bad_setting("sources", "tables [[sources]] with name, path and kind", tables)
-    home, sources = path.absolute().parent, []
+    home = path.absolute().parent
+    sources = []
     for table in tables:
         source = {"path": (), **_decoded(TextSource, table, "sources.")}
         for key in ("path", "target"):

@@ -161,7 +161,8 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
 
     def _work(self, number: int, shard: Shard, identify: Callable[[str], str] | None) -> int:
         source = self.sources[number]
-        documents, rejects = [], []
+        documents = []
+        rejects = []
         for row in rows(shard, source.read):
             if isinstance(row, Document):
                 documents.append(row)
@@ -174,7 +175,8 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
         cleaned = self.clean(number, [d.text for d in documents], languages)
         sentences, pieces = cleaned.sums(len(documents))
         used = np.flatnonzero(sentences)
-        lines, ends = cleaned.texts.to_pylist(), np.cumsum(sentences)
+        lines = cleaned.texts.to_pylist()
+        ends = np.cumsum(sentences)
         texts = ("\n".join(lines[ends[i] - sentences[i] : ends[i]]) for i in used.tolist())
         pages = np.zeros(len(used), np.uint64)  # 0 for none
         if source.page:
@@ -243,7 +245,8 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
 
 def surveyed(context: ComposeContext) -> dict[str, Any]:
     """Survey all texts; returns each source's number of shards and its counts."""
-    folder, wanted = context.folder, digest(seen_of(context))
+    folder = context.folder
+    wanted = digest(seen_of(context))
     if not folder.surveyed_as.exists() or folder.surveyed_as.read_text("utf-8") != wanted:
         folder.counted.unlink(missing_ok=True)
         remove(folder.surveyed)
@@ -252,7 +255,8 @@ def surveyed(context: ComposeContext) -> dict[str, Any]:
         shards = json.loads(folder.counted.read_bytes())
         return {"shards": shards, "counts": _counted(context, shards)}
     # a killed survey goes on with the shards that it lacks
-    done, shards = names_in(folder.surveyed), [0] * len(context.sources)
+    done = names_in(folder.surveyed)
+    shards = [0] * len(context.sources)
     if is_local(folder.surveyed):
         folder.surveyed.mkdir(parents=True, exist_ok=True)
 
@@ -312,14 +316,16 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
         unread[number].update(seen["unread"])
         paged[number] += seen["paged"]
         reasons[number].add(seen["rejects"])
-        names, first = context.names[number], seen["file"]
+        names = context.names[number]
+        first = seen["file"]
         for file, documents in seen.get("files", {0: seen["counts"]["documents"]}).items():
             losses[number].add(names[first + int(file)], documents)
         for row, _, reason in seen["rejects"]:
             losses[number].add(names[first + file_of(row)], 0, [reason])
     counted = {}
     for number, source in enumerate(context.recipe.sources):
-        counts, why = total[number], reasons[number]
+        counts = total[number]
+        why = reasons[number]
         cure = losses[number].cure(context.sources[number], source.read)
         cure = "" if "`read." in cure else cure  # a recipe has no such setting
         if not counts["documents"]:

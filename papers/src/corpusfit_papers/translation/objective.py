@@ -25,7 +25,9 @@ from corpusfit_papers.translation.models import require_translating
 _WINDOW = 64  # batches within which pairs are sorted by length
 _POSITIONS = 512
 _HEAD = 64  # width of an attention head
-_PAD, _END, _UNKNOWN = "<pad>", "</s>", "<unk>"
+_PAD = "<pad>"
+_END = "</s>"
+_UNKNOWN = "<unk>"
 _NO_LABEL = -100
 
 
@@ -215,13 +217,15 @@ def cut_batches(lengths: NDArray[np.int64], max_cells: int) -> NDArray[np.int64]
         int64 [batches + 1], where each begins; the last is n.
     """
     begins = np.empty(len(lengths) + 1, np.int64)
-    begins[0], batches = 0, 0
+    begins[0] = 0
+    batches = 0
     longest = np.int64(0)
     for i in range(len(lengths)):
         longest = max(longest, lengths[i])
         if i > begins[batches] and longest * (i + 1 - begins[batches]) > max_cells:
             batches += 1
-            begins[batches], longest = i, lengths[i]
+            begins[batches] = i
+            longest = lengths[i]
     begins[batches + 1] = len(lengths)
     return begins[: batches + 2]
 

@@ -112,7 +112,8 @@ class Translation(TaskType):
         self, labels: tuple[str, ...], examples: Any, answers: NDArray[Any]
     ) -> NDArray[np.int64]:
         """Counts of sacreBLEU for each sentence."""
-        bleu, chrf = _bleu(labels), _chrf(_WORDS)
+        bleu = _bleu(labels)
+        chrf = _chrf(_WORDS)
         sums = np.zeros((len(examples), 3, _CHRF["chrf++"].stop), np.int64)
         if not len(examples):
             return sums
@@ -172,8 +173,10 @@ def _metrics() -> Any:
 
 def _bleu_of(summed: NDArray[np.float64]) -> NDArray[np.float64]:
     """BLEU of sums [..., 3, k], with exponential smoothing of precisions without a match."""
-    correct, total = summed[..., 0, _BLEU], summed[..., 1, _BLEU]
-    length, reference_length = summed[..., 1, _LENGTH], summed[..., 2, _LENGTH]
+    correct = summed[..., 0, _BLEU]
+    total = summed[..., 1, _BLEU]
+    length = summed[..., 1, _LENGTH]
+    reference_length = summed[..., 2, _LENGTH]
     missed = (correct == 0) & (total > 0)
     smooth = 2.0 ** np.cumsum(missed, -1)
     counts = np.where(missed, 1 / smooth, correct)

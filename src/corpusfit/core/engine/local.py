@@ -324,7 +324,8 @@ class InlineEngine(Engine):
         if job.encodes:
             with contextlib.suppress(ImportError):
                 import torch  # noqa: F401  only libraries that are loaded can be limited
-        work, threads = None, None
+        work = None
+        threads = None
         for number, piece in enumerate(pieces):
             if work is None or threads is None:
                 work = guarded(job.start())

@@ -33,11 +33,13 @@ class Logged(Progress):
     """
 
     def __init__(self) -> None:
-        self._stage, self._began = "", 0.0
+        self._stage = ""
+        self._began = 0.0
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
         """Log that a stage starts."""
-        self._stage, self._began = title(stage), time.monotonic()
+        self._stage = title(stage)
+        self._began = time.monotonic()
         LOG.info("%s.", self._stage)
 
     def end(self) -> None:
@@ -50,9 +52,11 @@ class Logged(Progress):
 
     def warn(self, message: str) -> None:
         """Warn, at the line that called the package."""
-        frame, level = sys._getframe(1), 2
+        frame = sys._getframe(1)
+        level = 2
         while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-            frame, level = frame.f_back, level + 1
+            frame = frame.f_back
+            level = level + 1
         warnings.warn(public_text(message), CorpusfitWarning, stacklevel=level)
 
     def note(self, message: str) -> None:

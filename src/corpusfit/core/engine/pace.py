@@ -55,8 +55,10 @@ class Pace:
     """
 
     def __init__(self, total: float, now: float) -> None:
-        self.total, self.done = total, 0.0
-        self._skipped, self._finished = 0.0, False
+        self.total = total
+        self.done = 0.0
+        self._skipped = 0.0
+        self._finished = False
         self._most = 0.0  # work that was shown as done
         self._began = now
 

@@ -97,7 +97,8 @@ class Meter:
     # weights: filled by the source of the pieces. Its last entry is of the next piece, earlier ones
     # are of skipped pieces; if it is empty, the weight is 1.
     def __init__(self, progress: Progress, weights: list[float] | None = None) -> None:
-        self._progress, self._incoming = progress, [] if weights is None else weights
+        self._progress = progress
+        self._incoming = [] if weights is None else weights
         self._weights: list[float] = []
         self._shares: list[float] = []
 
@@ -118,7 +119,8 @@ class Meter:
 
     def __call__(self, number: int, share: float) -> None:
         """Advance by what was done of a piece since the last call."""
-        before, self._shares[number] = self._shares[number], share
+        before = self._shares[number]
+        self._shares[number] = share
         if share > before:
             self._progress.advance(self._weights[number] * (share - max(before, 0.0)))
 

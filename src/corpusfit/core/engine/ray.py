@@ -98,13 +98,17 @@ class _Crew:
         limit: int | None,
         wait: Callable[..., list[Any]],
     ) -> None:
-        self._ray, self._room, self._limit, self._wait = ray, room, limit, wait
+        self._ray = ray
+        self._room = room
+        self._limit = limit
+        self._wait = wait
         # one with a GPU leaves the CPUs to the tasks that feed it
         self._actor_class = ray.remote(_EncoderActor).options(
             num_cpus=1 - gpus, num_gpus=gpus, max_restarts=0, runtime_env=_RUNTIME
         )
         self._task = ray.remote(_do).options(num_cpus=1, max_retries=0, runtime_env=_RUNTIME)
-        self._feeding, self._ahead = 0, _AHEAD
+        self._feeding = 0
+        self._ahead = _AHEAD
         self._starting: dict[Any, Any] = {}  # answer to wait for -> actor that is starting
         self._actors: set[Any] = set()  # actors that have started
         self._free: deque[Any] = deque()  # free actors, once per piece that they can take
@@ -123,7 +127,8 @@ class _Crew:
         With `feeding`, tasks run the pieces, so many for each actor, and leave to it what is for
         its GPU. A task that is lost counts as its actor.
         """
-        self._feeding, self._ahead = feeding, feeding or _AHEAD
+        self._feeding = feeding
+        self._ahead = feeding or _AHEAD
         self._free = deque(list(self._actors) * self._ahead)
         todo: deque[tuple[Any, int]] = deque()
         while True:
@@ -150,7 +155,8 @@ class _Crew:
     def _assign(self, order: _Order, todo: deque[tuple[Any, int]], size: int) -> None:
         """Give pieces to free actors; start more actors if pieces remain."""
         while todo and self._free:
-            actor, (piece, times) = self._free.popleft(), todo.popleft()
+            actor = self._free.popleft()
+            (piece, times) = todo.popleft()
             if self._feeding:
                 answer = self._task.remote(order, piece, actor)
             else:

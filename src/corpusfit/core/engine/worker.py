@@ -31,7 +31,8 @@ folder, which may be one of data.
 _PREPARED = 2**-20
 
 _share: Callable[[float], None] = lambda _: None  # noqa: E731  what hears of this worker's piece
-_before, _width = 0.0, 1.0  # the share of this worker's piece that `report` is a share of
+_before = 0.0  # the share of this worker's piece that `report` is a share of
+_width = 1.0
 _open: tuple[str, Callable[[Any], Any]] | None = None
 
 OnDevice = Callable[[Job[Any, Any], Any], Any]
@@ -108,7 +109,8 @@ def run_each(work: Callable[[Any], Any], parts: Sequence[Any]) -> list[Any]:
             if done:
                 report(1.0)
     finally:
-        _before, _width = 0.0, 1.0
+        _before = 0.0
+        _width = 1.0
     return results
 
 

@@ -172,7 +172,8 @@ class ContaminationFinder:
         )
         # keep the highest containment of each pair of texts
         best = np.lexsort((-pairs[2], pairs[1], pairs[0]))
-        text, heldout = pairs[0][best], pairs[1][best]
+        text = pairs[0][best]
+        heldout = pairs[1][best]
         first = np.ones(len(text), bool)
         first[1:] = (np.diff(text) != 0) | (np.diff(heldout) != 0)
         return ContaminationMatches(*(column[best[first]] for column in pairs))

@@ -96,7 +96,8 @@ def _excerpts(texts: Texts, matches: ContaminationMatches) -> dict[int, str]:
     shown = np.unique(np.linspace(0, len(matches) - 1, _SHOWN).astype(np.int64))
     excerpts = {}
     for match in fullest[shown].tolist():
-        text, byte = texts[int(matches.text[match])].as_py(), int(matches.byte[match])
+        text = texts[int(matches.text[match])].as_py()
+        byte = int(matches.byte[match])
         # the offset counts bytes of the `folded` text: find the character that reaches it
         ends = range(len(text))
         begin = bisect_left(ends, byte, key=lambda end: len(folded(text[:end]).encode()))

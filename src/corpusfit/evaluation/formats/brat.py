@@ -129,11 +129,13 @@ def _sentences(
     """The words and tags of each sentence."""
     places = [match.span() for match in WORD.finditer(text)]
     tags = ["O"] * len(places)
-    begins, ends = [b for b, _ in places], [e for _, e in places]
+    begins = [b for b, _ in places]
+    ends = [e for _, e in places]
     spans = []  # each annotation from its first character to its last
     for annotation in annotations:
         parts = annotation.parts
-        begin, end = min(b for b, _ in parts), max(e for _, e in parts)
+        begin = min(b for b, _ in parts)
+        end = max(e for _, e in parts)
         if end > len(text) or any(b >= e for b, e in parts):
             raise InputError(
                 f"{path}, line {annotation.line}: offsets must be within 0 and {len(text)}, the "
@@ -148,7 +150,8 @@ def _sentences(
         spans.append((begin, end, annotation.type))
     # the sort is stable, so the first of equally long spans wins
     for begin, end, kind in sorted(spans, key=lambda s: s[0] - s[1]):
-        first, past = bisect_right(ends, begin), bisect_left(begins, end)
+        first = bisect_right(ends, begin)
+        past = bisect_left(begins, end)
         if first >= past:
             events.note("wordless", f"{path.name}: {text[begin:end]!r}")
         elif any(tag != "O" for tag in tags[first:past]):
@@ -168,7 +171,8 @@ def _sentences(
         sentence = bisect_right(borders, begin)
         if words and sentence != before and tag[0] != "I":  # never inside an annotation
             yield words, labels
-            words, labels = [], []
+            words = []
+            labels = []
         before = sentence
         words.append(text[begin:end])
         labels.append(tag)

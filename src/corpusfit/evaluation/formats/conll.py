@@ -66,7 +66,10 @@ def _read(
     path: Path, words: list[list[str]], second: list[list[str]], tags: list[list[str]]
 ) -> None:
     """Append a file's sentences: the first column, the second where it is not the last, tags."""
-    first, width, between, tabs = 0, 0, True, False
+    first = 0
+    width = 0
+    between = True
+    tabs = False
     for number, line in lines_of(path):
         if not line.strip(" \t") or line.startswith(_DOCUMENT):
             between = True
@@ -74,14 +77,16 @@ def _read(
         tabs = tabs if first else "\t" in line
         columns = line.split("\t") if tabs else _BLANKS.split(line.strip(" \t"))
         if not first:
-            first, width = number, len(columns)
+            first = number
+            width = len(columns)
         if len(columns) != width or width < 2:
             allowed = f"{width} columns, as line {first} has" if width > 1 else "a word and its tag"
             raise InputError(
                 f"{path}, line {number}: must have {allowed}; got {len(columns)}: "
                 f"{' '.join(columns)[:60]!r}. Separate sentences by blank lines."
             )
-        word, tag = columns[0].strip(" "), columns[-1].strip(" ")
+        word = columns[0].strip(" ")
+        tag = columns[-1].strip(" ")
         if not word or not TAG.fullmatch(tag):
             fault = "last column must be a tag such as O, B-NAME or I-NAME"
             fault = fault if word else "first column must be a word"
@@ -144,7 +149,8 @@ def _sentences(path: Path) -> Iterator[_Sentence]:
         if not line.strip():
             if sentence:
                 yield sentence
-            sentence, last = [], 0
+            sentence = []
+            last = 0
             continue
         columns = line.split("\t")
         id_match = _NUMBER.fullmatch(columns[_ID])

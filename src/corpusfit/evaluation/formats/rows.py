@@ -85,7 +85,8 @@ class Rows:
         """The usable rows; a note counts the others."""
         texts: list[list[str]] = []
         labels: list[list[Any]] = []
-        bad, first = 0, ""
+        bad = 0
+        first = ""
         for row in self.rows:
             parsed = parse(row.value) if isinstance(row, Document) else None
             if isinstance(row, Document) and parsed is not None:
@@ -107,7 +108,8 @@ class Rows:
 
     def _nothing_usable(self, bad: int, first: str, labels: bool) -> str:
         """The message for a split without usable rows."""
-        read, split = self.read, f"{self.split} split of `task`"
+        read = self.read
+        split = f"{self.split} split of `task`"
         if not bad:
             return f"The {split} must hold texts{' with labels' * labels}; it is empty."
         begin = f"No row of the {split} has {'both a text and a label' if labels else 'a text'}"
@@ -242,7 +244,8 @@ def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:
     for source in places:
         rows, names = _opened(source, plan)
         for number, row in enumerate(rows):
-            words, labels = row.get(plan.text_field), row.get(plan.label_field)
+            words = row.get(plan.text_field)
+            labels = row.get(plan.label_field)
             if isinstance(words, str):
                 kinds = " or ".join(kind for kind in TASKS.names() if "rows" in load(kind).forms)
                 raise bad_setting("`task.kind`", f"{kinds} for the texts of {source}", "tagging")

@@ -54,7 +54,8 @@ class Classification(TaskType):
                 f"{min(unknown)!r}",
                 ",".join(names),
             )
-        changed, notes = {}, []
+        changed = {}
+        notes = []
         for split, labeled in splits.items():
             rows = zip(labeled.pieces, labeled.labels, strict=True)
             kept = [(piece, named[label]) for piece, (label,) in rows if label != _NO_LABEL]
@@ -63,7 +64,8 @@ class Classification(TaskType):
                     f"{lost:,} of {len(labeled):,} rows of {split} were left out: their label is "
                     f"{_NO_LABEL}, the number of no class."
                 )
-            pieces, labels = [piece for piece, _ in kept], [[name] for _, name in kept]
+            pieces = [piece for piece, _ in kept]
+            labels = [[name] for _, name in kept]
             changed[split] = dataclasses.replace(labeled, pieces=pieces, labels=labels)
         return changed, notes
 
@@ -75,7 +77,8 @@ class Classification(TaskType):
             setting, got = ("metric", plan.metric) if plan.metric in BINARY else ("positive", "")
             allowed = f"a metric of all classes, as the task has {len(labels):,} labels and not two"
             if not got:
-                allowed, got = f"left out, as the task has {len(labels):,} labels", plan.positive
+                allowed = f"left out, as the task has {len(labels):,} labels"
+                got = plan.positive
             cure = f"The labels are {', '.join(labels[:8])}{', …' * (len(labels) > 8)}."
             raise bad_setting(f"`task.{setting}`", allowed, got, cure)
         if plan.positive and plan.positive not in labels:
@@ -104,7 +107,8 @@ class Classification(TaskType):
     def tally(
         self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
     ) -> NDArray[np.int64]:
-        gold, owner = examples.flat, np.arange(len(examples))
+        gold = examples.flat
+        owner = np.arange(len(examples))
         right = gold == answers
         counted = [(owner[right], gold[right]), (owner, answers), (owner, gold)]
         return tallies(right, examples.lengths, counted, len(labels))

@@ -110,7 +110,9 @@ def _conversation_encoder(
             turns cannot be found in what it writes.
         InputError: the template refuses conversations.
     """
-    name, loss_on, field = plan.model.name, plan.task.loss_on, plan.task.text_field
+    name = plan.model.name
+    loss_on = plan.task.loss_on
+    field = plan.task.text_field
     folder = model_under(folder_of(name))
     with loading(f"`model.name`: the tokenizer of {name}"):
         tokenizer = load_tokenizer(folder, f"`model.name`: {name}")

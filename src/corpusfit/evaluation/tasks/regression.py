@@ -97,12 +97,14 @@ class Regression(TaskType):
         gold = examples.flat
         values = (gold - gold.mean(), answers - gold.mean())
         sums = np.zeros((len(gold), 3, 5))
-        sums[:, 0, 4], sums[:, 2, 4] = (answers - gold) ** 2, 1
+        sums[:, 0, 4] = (answers - gold) ** 2
+        sums[:, 2, 4] = 1
         ranks = tuple(rankdata(v) - (len(v) + 1) / 2 for v in values)  # from the middle one
         for column, (x, y) in enumerate((values, ranks)):
             sums[:, 0, 2 * column] = x * y
             for row, v in ((1, y), (2, x)):
-                sums[:, row, 2 * column], sums[:, row, 2 * column + 1] = v, v * v
+                sums[:, row, 2 * column] = v
+                sums[:, row, 2 * column + 1] = v * v
         return sums
 
     def score(self, name: str, summed: NDArray[Any]) -> NDArray[np.float64]:

@@ -29,7 +29,8 @@ def scheme(sentences: Iterable[list[str]]) -> str:
     Reference: Ramshaw and Marcus (1995), IOB1; Tjong Kim Sang and Veenstra (1999), IOB2.
     """
     # IOB1 uses `B-` only for an entity directly after another of the same type.
-    stray, free = False, False
+    stray = False
+    free = False
     for before, tag in chain.from_iterable(map(_pairs, sentences)):
         if tag[0] in "ESLU":
             return "bioes"
@@ -54,7 +55,8 @@ def strays(tags: list[str]) -> int:
 
 def begins(before: str, tag: str) -> bool:
     """Whether an entity begins at a tag (not `O`), given the previous tag."""
-    prefix, last = _SAME.get(tag[0], tag[0]), _SAME.get(before[0], before[0])
+    prefix = _SAME.get(tag[0], tag[0])
+    last = _SAME.get(before[0], before[0])
     return prefix in "BS" or last in "OES" or before[1:] != tag[1:]
 
 
@@ -130,7 +132,8 @@ class Tagging(TaskType):
 
         Reference: seqeval in its default mode, that of conlleval.
         """
-        gold, owner = examples.flat, np.repeat(np.arange(len(examples)), examples.lengths)
+        gold = examples.flat
+        owner = np.repeat(np.arange(len(examples)), examples.lengths)
         rules = _Rules(labels)
         true, answered = (rules.spans(numbers, owner) for numbers in (gold, answers))
         # a span is right if its type and both borders are

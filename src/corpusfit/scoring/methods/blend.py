@@ -100,7 +100,8 @@ def rank_among(
         known: float32 [k], strictly increasing; at least one.
         ranks: float64 [k], increasing, in (0, 1).
     """
-    x, at = scores.astype(np.float64), known.astype(np.float64)
+    x = scores.astype(np.float64)
+    at = known.astype(np.float64)
     unit = (at[-1] - at[0]) or 1.0
     inside = np.interp(x, at, ranks)
     above, below = (np.maximum(d, 0.0) / unit for d in (x - at[-1], at[0] - x))
@@ -129,7 +130,8 @@ class Blend(Method[Any]):
     embedder: str = "minilm"
 
     def __post_init__(self) -> None:
-        members, _ = self._members(), self._shares()
+        members = self._members()
+        _ = self._shares()
         # numbers of rows come beside texts or embeddings, whatever the others read
         reads = _union(m.reads for m in members)
         learns = _union([reads, *(m.fits_on for m in members)])
@@ -186,7 +188,8 @@ class Blend(Method[Any]):
 
     def fit(self, target: Any, background: Any, *, seed: int) -> BlendScorer:
         """Fit each member on its own input, then score the background with it."""
-        stored, knots = [], []
+        stored = []
+        knots = []
         members = self._members()
         for name, member in zip(self._names(), members, strict=True):
             parts = (read_as(part, member.fits_on) for part in (target, background))

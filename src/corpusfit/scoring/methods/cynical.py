@@ -132,7 +132,8 @@ def _with_order(
     commonness[: len(words)] = np.bincount(places[numbers[in_target]], minlength=len(words))
     commonness /= np.sqrt(max(1, len(numbers) - 2 * len(background)))
 
-    tokens, both = vocabulary[numbers], in_target[:-1] & in_target[1:]
+    tokens = vocabulary[numbers]
+    both = in_target[:-1] & in_target[1:]
     bigrams = keys_of(np.stack((tokens[:-1][both], tokens[1:][both]), axis=1))
     distinct, counts = np.unique(bigrams, return_counts=True)
     several = counts > 1  # one that is seen once is as good as an unseen one

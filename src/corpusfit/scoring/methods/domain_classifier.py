@@ -80,7 +80,8 @@ class DomainClassifier(Method[Vectors]):
 
     def fit(self, target: Vectors, background: Vectors, *, seed: int) -> DomainClassifierScorer:
         """Draw the negatives, fit, and calibrate on held-out fifths of both classes."""
-        target, background = plain_rows(target), plain_rows(background)
+        target = plain_rows(target)
+        background = plain_rows(background)
         mean = np.zeros((1, target.shape[1]), np.float32)
         if self.centered:
             mean = plain_rows(background.mean(axis=0, keepdims=True, dtype=np.float64))

@@ -91,7 +91,8 @@ class Dsir(Method[Texts]):
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> DsirScorer:
         """Count the n-grams of both; the seed is not used."""
-        p, q = self._shares(target), self._shares(background)
+        p = self._shares(target)
+        q = self._shares(background)
         table = np.log(p + self.smoothing) - np.log(q + self.smoothing)
         return DsirScorer(table.astype(np.float32), self.order, self.signs, self.per_token)
 

@@ -101,8 +101,10 @@ class ModelScorer(Scorer[Texts]):
         import torch
 
         network, tokenizer, length = self._opened
-        texts, out = as_texts(batch), np.empty(len(batch), np.float32)
-        fill, device = network.config.pad_token_id, network.device
+        texts = as_texts(batch)
+        out = np.empty(len(batch), np.float32)
+        fill = network.config.pad_token_id
+        device = network.device
         budget = size_for(device.type, _BATCH_TOKENS)
         for first in range(0, len(texts), _ROWS):
             some = [t[: CHARACTERS * length] for t in texts[first : first + _ROWS].to_pylist()]
@@ -202,7 +204,8 @@ class Model(Method[Texts]):
     def fit(self, target: Texts, background: Texts, *, seed: int) -> ModelScorer:
         """Find the label; target and background are not used."""
         place, label, excluding = self._place()
-        name, named = self._named.model, user_path(self._named.model)
+        name = self._named.model
+        named = user_path(self._named.model)
         scorer = ModelScorer(
             model=str(named.absolute())
             if named.is_dir()

@@ -121,7 +121,8 @@ class MooreLewis(Method[Texts]):
     def fit(self, target: Texts, background: Texts, *, seed: int) -> MooreLewisScorer:
         """Train on the target and on a sample of the background of its size, drawn at random."""
         if self.arpa_in:
-            near, far = read_arpa(self.arpa_in), read_arpa(self.arpa_general)
+            near = read_arpa(self.arpa_in)
+            far = read_arpa(self.arpa_general)
             return MooreLewisScorer(near[0], far[0], near[1], far[1], self.signs, self.per_token)
         sample = equal_sample(
             background, target, seed=seed, signs=self.signs, by_tokens=self.sample == "tokens"

@@ -347,11 +347,14 @@ class Dialect:
                 return [], str(e)
         field, escaped = _quoted(self.quote, self.escape)
         values: list[str] = []
-        at, fault = 0, ""
+        at = 0
+        fault = ""
         while True:
-            quoted, value = field.match(record, at), ""
+            quoted = field.match(record, at)
+            value = ""
             if quoted:
-                value, at = escaped.sub(lambda match: match[1], quoted[1]), quoted.end()
+                value = escaped.sub(lambda match: match[1], quoted[1])
+                at = quoted.end()
             elif record.startswith(self.quote, at):
                 return [*values, record[at + 1 :]], rejects.UNCLOSED_QUOTE
             stop = record.find(self.separator, at)
@@ -371,7 +374,8 @@ class Dialect:
 @functools.cache
 def _quoted(quote: str, escape: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """What matches a quoted value, and an escaped character in it."""
-    mark, by = re.escape(quote), re.escape(escape)
+    mark = re.escape(quote)
+    by = re.escape(escape)
     within = f"[^{mark}{by}]|{mark}{mark}" + (f"|{by}." if escape else "")
     return (
         re.compile(f"{mark}((?:{within})*+){mark}", re.DOTALL),
@@ -389,7 +393,8 @@ class Records:
 
     def __init__(self, *dialects: Dialect, width: int = 0) -> None:
         self._others = dialects[1:]
-        self._width, self._headed = width, not width
+        self._width = width
+        self._headed = not width
         self._use(dialects[0])
         self._row = 0
         # the open record, as long as the dialect is undecided
@@ -398,8 +403,10 @@ class Records:
 
     def _use(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self._mark, ends = dialect.quote.encode(), b"\n\r" if dialect.end == "\r" else b"\n"
-        mark, escape = re.escape(self._mark), re.escape(dialect.escape.encode())
+        self._mark = dialect.quote.encode()
+        ends = b"\n\r" if dialect.end == "\r" else b"\n"
+        mark = re.escape(self._mark)
+        escape = re.escape(dialect.escape.encode())
         before = rb"(?:(?<=[%s%s])|(?<=[%s]%s))" % (
             *(ends, re.escape(dialect.separator.encode())),
             *(ends, BOM),
@@ -420,7 +427,8 @@ class Records:
     def begin(self, header: bytes = b"") -> None:
         """Reset to the first record, after a header."""
         self._restart()
-        self._row, self._open = 0, b""
+        self._row = 0
+        self._open = b""
         self._width = len(self.dialect.names(header)) if header else self._width
 
     @property
@@ -432,7 +440,8 @@ class Records:
         """The ends of records in the next chunk."""
         if not self._mark and self.dialect.end == "\n":
             return self._counted(chunk, line_ends(np.frombuffer(chunk, np.uint8)) + 1)
-        data, at = self._before + chunk, 1
+        data = self._before + chunk
+        at = 1
         ends: list[int] = []
         while at < len(data):
             if self._escape:
@@ -492,12 +501,14 @@ class Records:
         scanned = copy.copy(self)
         starts = [0, *(scanned(chunk)[0] + len(self._open)).tolist()]
         begin = max(start for start in starts if start <= doubt.start())
-        possible, width = [self.dialect, *self._others], self._width
+        possible = [self.dialect, *self._others]
+        width = self._width
         if not width:
             end = (*starts, len(data))[1]
             width = len(self.dialect.names(data[:end]))
             width += any(_has_unnamed_index(d, data[:end], data[end:]) for d in possible)
-        sample, whole = data[begin:] + following, not following
+        sample = data[begin:] + following
+        whole = not following
         header = self._headed and not self._width and not begin
         gains = [_gain(d, sample, width, whole=whole, header=header) for d in possible]
         self._others = ()
@@ -521,7 +532,9 @@ def _gain(dialect: Dialect, sample: bytes, width: int, *, whole: bool, header: b
     if dialect.quote and dialect.separator == TAB:
         field = _quoted(dialect.quote, dialect.escape)[0].pattern
         between_tabs = re.compile(rf"(?:^|\t){field}(?=\t|\Z)", re.DOTALL)
-    gain, quoted_records, fully = 0, 0, list[bool]()
+    gain = 0
+    quoted_records = 0
+    fully = list[bool]()
     for begin, end in itertools.pairwise(ends):
         record = sample[begin:end].decode(errors="replace").strip("\r\n")
         values, fault = dialect.values(record)

@@ -115,7 +115,8 @@ class _JsonLines:
         self._kept = deque[bytes]()
 
     def __iter__(self) -> Iterator[bytes]:
-        rows, kept = opened(self._url)[0], self._plan.kept_fields()
+        rows = opened(self._url)[0]
+        kept = self._plan.kept_fields()
         while batch := list(islice(rows, _ROWS)):
             if kept:
                 self._kept += [as_line(row, self._plan, kept) for row in batch]
@@ -196,7 +197,8 @@ def _datasets(url: str) -> Any:
 
 
 def _builder(dataset: _DatasetName, url: str, setting: str) -> Any:
-    datasets, name = _datasets(url), dataset.name
+    datasets = _datasets(url)
+    name = dataset.name
     local = Path(name).is_dir()
     try:
         if not local:
@@ -221,7 +223,8 @@ def _builder(dataset: _DatasetName, url: str, setting: str) -> Any:
 
 def _files(dataset: _DatasetName, url: str, setting: str) -> dict[str, list[str]]:
     """The data files of every split; a dataset's card can name files anywhere."""
-    files, name = _builder(dataset, url, setting).config.data_files or {}, dataset.name
+    files = _builder(dataset, url, setting).config.data_files or {}
+    name = dataset.name
     home = os.path.abspath(name) + os.sep if Path(name).is_dir() else "hf://"  # noqa: PTH100
     for file in (str(file) for names in files.values() for file in names):
         if not (file if is_url(file) else os.path.normpath(file)).startswith(home):

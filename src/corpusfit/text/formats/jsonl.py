@@ -52,13 +52,16 @@ class JsonLines(Format):
         numbers = shard.first_row + np.arange(len(begins))
         if pick:
             picked = pick(numbers, ends - begins)
-            numbers, begins, ends = numbers[picked], begins[picked], ends[picked]
+            numbers = numbers[picked]
+            begins = begins[picked]
+            ends = ends[picked]
         data = np.frombuffer(shard.data, np.uint8)
         field = plan.text_field.encode("utf-8", "surrogatepass")
         out = np.empty(len(data) + 8, np.uint8)
         # the field name is escaped in the lines, or other fields decide on a row
         if _ESCAPED.search(field) or plan.where or plan.numbers:
-            through, plain = np.zeros(len(begins) + 1, np.int64), np.zeros(len(begins), np.bool_)
+            through = np.zeros(len(begins) + 1, np.int64)
+            plain = np.zeros(len(begins), np.bool_)
         else:
             through, plain = field_texts(data, begins, ends, np.frombuffer(field, np.uint8), out)
 
@@ -104,7 +107,8 @@ def as_line(row: Mapping[str, Any], plan: ReadPlan, kept: tuple[str, ...] = ()) 
     texts = [n for name in fields for n in (name, name.partition(".")[0]) if n in row]
     other_fields = (plan.id_field, *plan.other_fields(), *kept)
     others = [n for name in other_fields for n in (name, name.partition(".")[0])]
-    names, has_text = (*texts, *others), bool(texts)
+    names = (*texts, *others)
+    has_text = bool(texts)
     subset = {} if has_text else dict.fromkeys(row)
     subset |= {name: row[name] for name in (names if has_text else others) if name in row}
     return line_of(subset)

@@ -122,7 +122,8 @@ class LineReader:
             block = next(self._blocks, None)
             if block is None:
                 return [], ""
-            self._lines, self._at = lines_of(block.data), 0
+            self._lines = lines_of(block.data)
+            self._at = 0
             self._reasons = [reject.reason for reject in block.rejects]
         taken = self._lines[self._at : self._at + max_lines]
         self._at += len(taken)
@@ -138,10 +139,12 @@ def pair_of(row: int, byte: int, text: bytes, translation: bytes, plan: ReadPlan
     Its text is the first of them, or the second if the plan's text field is `translation`; the row
     carries the other one.
     """
-    text, translation = text.removeprefix(BOM), translation.removeprefix(BOM)
+    text = text.removeprefix(BOM)
+    translation = translation.removeprefix(BOM)
     if not text.strip() and not translation.strip():
         return Reject(row, byte, rejects.EMPTY_LINE)
-    first, second = _text(row, byte, text), _text(row, byte, translation)
+    first = _text(row, byte, text)
+    second = _text(row, byte, translation)
     if isinstance(first, Reject):
         return first
     if isinstance(second, Reject):
@@ -171,10 +174,13 @@ class Columns(_Pairs):
         first = b"%d %d\t%s\n" % (*numbers, names)
         headers = int(bool(source.translation))
         for block in cut(Text(Stream(source, plan), plan), Lines(), plan):
-            data, row, byte = block.data, block.first_row, block.first_byte
+            data = block.data
+            row = block.first_row
+            byte = block.first_byte
             if headers and row == 0:
                 header = data.partition(b"\n")[0]
-                data, byte = data[len(header) + 1 :], byte + len(header) + 1
+                data = data[len(header) + 1 :]
+                byte = byte + len(header) + 1
                 if not data and not block.rejects:  # a header that fills a block
                     continue
             else:
@@ -242,9 +248,12 @@ class Moses(_Pairs):
         """Blocks of whole rows; a row is a line of the first file, then its line of the second."""
         # blocks end where blocks of the first file alone would end, or earlier
         first, second = _two(source, plan)
-        others, row = LineReader(second, plan), 0
+        others = LineReader(second, plan)
+        row = 0
         for block in cut(first, Lines(), plan):
-            lines, at, byte = lines_of(block.data), 0, block.first_byte
+            lines = lines_of(block.data)
+            at = 0
+            byte = block.first_byte
             while at < len(lines):
                 translations, reason = others.take(len(lines) - at)
                 if not translations and not reason:
@@ -256,7 +265,8 @@ class Moses(_Pairs):
                 rejected = [Reject(row + len(texts), after, rejects.in_translation(reason))]
                 position = block.position + second.position
                 parts = [b"\n"] * (4 * len(texts))  # the lines of both files in turn
-                parts[::4], parts[2::4] = texts, translations
+                parts[::4] = texts
+                parts[2::4] = translations
                 data = b"".join(parts)
                 yield Block(row, byte, data, tuple(rejected) if reason else (), position)
                 at += len(texts)
@@ -277,7 +287,8 @@ class Moses(_Pairs):
             raise _uneven(self.files(source), row, first_is_longer=False)
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-        lines, byte = lines_of(shard.data), shard.first_byte
+        lines = lines_of(shard.data)
+        byte = shard.first_byte
         for at in range(0, len(lines), 2):
             yield pair_of(shard.first_row + at // 2, byte, lines[at], lines[at + 1], plan)
             byte += len(lines[at]) + 1
@@ -301,7 +312,8 @@ class Moses(_Pairs):
 
 def _counted(text: Text) -> int | None:
     """Number of lines of a file; None if it cannot be unpacked to its end."""
-    lines, last = 0, b"\n"
+    lines = 0
+    last = b"\n"
     for chunk in text:
         lines += chunk.count(b"\n")
         last = chunk[-1:] or last

@@ -56,7 +56,8 @@ class Batches:
         self.rows = 0
         self.problem = ""
         self._skip = first_row  # rows to leave out
-        self._source, self._plan = source, plan
+        self._source = source
+        self._plan = plan
         self._text = {plan.text_field, *fields_in(plan.text_field), TOOLS}
         fields = fields_in(plan.text_field)
         self._field = fields[0] if len(fields) == 1 else plan.text_field
@@ -64,7 +65,8 @@ class Batches:
         self._deciding = (plan.text_field, *fields, *others)
 
     def __iter__(self) -> Iterator[Any]:
-        longest, fields = int(self._plan.max_row_mb * MIB), list[str]()
+        longest = int(self._plan.max_row_mb * MIB)
+        fields = list[str]()
         try:
             with self._file() as file:
                 if self.problem or not self._source.size:
@@ -101,7 +103,8 @@ class Batches:
         wanted = self.wanted(parquet.schema_arrow.names)
         columns = [outer if (outer := n.partition(".")[0]) in maps else n for n in wanted]
         columns = columns or _column_to_count(parquet.schema)
-        metadata, first = parquet.metadata, 0
+        metadata = parquet.metadata
+        first = 0
         while (
             first < metadata.num_row_groups
             and (rows := metadata.row_group(first).num_rows) <= self._skip
@@ -117,7 +120,8 @@ class Batches:
             if metadata.row_group(group).total_byte_size > most:
                 self.problem = rejects.bomb(self._plan)
                 return
-            left, held = metadata.row_group(group).num_rows, 0
+            left = metadata.row_group(group).num_rows
+            held = 0
             for batch in parquet.iter_batches(
                 _BATCH, row_groups=[group], columns=columns, use_threads=False
             ):
@@ -171,7 +175,8 @@ class _ArrowBatches(Batches):
         alone = pa.ipc.IpcReadOptions(included_fields=columns)
         opened = form(file, options=alone)
         stored = map(opened.get_batch, range(opened.num_record_batches)) if is_file else opened
-        held, most = 0, max(FREE, self._plan.max_ratio * self._source.size)
+        held = 0
+        most = max(FREE, self._plan.max_ratio * self._source.size)
         try:
             for batch in stored:
                 batch.validate(full=True)
@@ -208,9 +213,11 @@ class Parquet(Format):
         """The blocks that begin with a row or after it; row groups before it are not read."""
         del byte
         batches = self.batches(source, plan, row)
-        limit, max_row_bytes = int(plan.shard_mb * MIB), int(plan.max_row_mb * MIB)
+        limit = int(plan.shard_mb * MIB)
+        max_row_bytes = int(plan.max_row_mb * MIB)
         pending: list[Any] = []
-        size, first = 0, row
+        size = 0
+        first = row
         for batch, lengths in batches:
             begin = 0
             for at, length in enumerate(lengths):
@@ -223,7 +230,10 @@ class Parquet(Format):
                 rejected = (Reject(row - 1, 0, rejects.too_long(plan)),) if long else ()
                 at_end = batches.position(row)
                 yield Block(first, 0, _packed(pending), rejected, at_end, cut_by=size)
-                pending, size, first, begin = [], 0, row, at + 1
+                pending = []
+                size = 0
+                first = row
+                begin = at + 1
             pending.append(batch.slice(begin))
         rejected = (Reject(row, 0, batches.problem),) if batches.problem else ()
         if row > first or rejected:

@@ -92,7 +92,9 @@ class Txt(Format):
                 yield block
 
     def parse(self, shard: Shard, plan: ReadPlan) -> Iterator[Row]:
-        data, row, byte = shard.data, shard.first_row, shard.first_byte
+        data = shard.data
+        row = shard.first_row
+        byte = shard.first_byte
         mode = self.mode(plan)
         if mode == "file":
             document = _document(row, byte, data)
@@ -120,7 +122,8 @@ class Txt(Format):
         mode = self.mode(plan)
         if mode == "file":
             return super().columns(shard, plan, pick)
-        data, by_line = np.frombuffer(shard.data, np.uint8), mode == "lines"
+        data = np.frombuffer(shard.data, np.uint8)
+        by_line = mode == "lines"
         out = np.empty(len(data) + 8, np.uint8)
         row, begins, stops, through, plain = document_texts(data, line_ends(data), by_line, out)
         numbers = shard.first_row + row
@@ -129,7 +132,8 @@ class Txt(Format):
             return shard.data[begins[i] : stops[i]]
 
         def parse(i: int) -> Row | None:
-            number, byte = int(numbers[i]), shard.first_byte + int(begins[i])
+            number = int(numbers[i])
+            byte = shard.first_byte + int(begins[i])
             whole = _document(number, byte, raw(i))
             return whole or (Reject(number, byte, rejects.EMPTY_LINE) if by_line else None)
 
@@ -230,7 +234,8 @@ class _BlankLines:
         blank = np.zeros(len(ends), np.bool_)
         for i in candidates.tolist():
             blank[i] = _BLANK_LINE.fullmatch(chunk, starts[i], ends[i]) is not None
-        opened, rest = self._open, chunk[starts[-1] :]
+        opened = self._open
+        rest = chunk[starts[-1] :]
         if len(ends):
             first = None if opened is None else opened + chunk[: ends[0]]
             blank[0] = first is not None and _BLANK_LINE.fullmatch(first) is not None

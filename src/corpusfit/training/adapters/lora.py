@@ -48,7 +48,8 @@ class LoRA(Adapter):
             from torch import nn
         except ImportError as e:
             raise MissingDependencyError("`adapter=lora`", "train") from e
-        base, layers = model.base_model, linear_layers(model.base_model)
+        base = model.base_model
+        layers = linear_layers(model.base_model)
         why = "it has no linear layers to adapt"
         adapted: dict[str, Any] = {}
         try:

@@ -72,9 +72,11 @@ class MaskedLM(RowObjective):
         return begins, np.flatnonzero(special.ordinary)
 
     def _targets(self, token_rows: TokenRows, keys: Keys) -> Targets:
-        special, (begins, others) = self.special, self._tables
+        special = self.special
+        (begins, others) = self._tables
         assert special.mask is not None  # noqa: S101  checked by `unfit`
-        ordinary, rate = special.ordinary, self.plan.mask
+        ordinary = special.ordinary
+        rate = self.plan.mask
         inputs, picked = masked(token_rows.ids, ordinary, begins, others, special.mask, rate, keys)
         places = np.flatnonzero(picked & (token_rows.chunk != PADDING))
         return inputs, places, token_rows.ids.reshape(-1)[places]

@@ -84,7 +84,8 @@ class Tsdae(Objective):
         ids = np.full((len(rows), max(map(len, left))), self.special.pad, np.int64)
         chunk = np.full(ids.shape, PADDING, np.int64)
         for r, text in enumerate(left):
-            ids[r, : len(text)], chunk[r, : len(text)] = text, 0
+            ids[r, : len(text)] = text
+            chunk[r, : len(text)] = 0
         real = whole.chunk[:, 1:] != PADDING
         counted = np.ones(ids.shape, np.bool_)
         token_rows = TokenRows(ids, chunk, whole.scale[:, 1:], whole.kind, whole.follows, counted)
