@@ -111,6 +111,23 @@ def test_the_modules_of_the_papers_exist():
     assert [f for f in modules if not any((root / f).exists() for root in roots)] == []
 
 
+def test_the_map_names_files_and_names_that_exist():
+    page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    rows = re.findall(r"^\| (.+?) \| (.+) \|$", page.split("## To change X, open Y")[1], re.M)[1:]
+    assert 30 <= len(rows) <= 40
+    assert len(page.splitlines()) <= 150
+    roots = (ROOT / "src/corpusfit", ROOT)
+    for wanted, answer in rows:
+        named = re.findall(r"`(.+?)`", answer)
+        places = [root / n for n in named for root in roots if "/" in n and (root / n).exists()]
+        assert len(places) == len([n for n in named if "/" in n]), wanted
+        files = [f for p in places for f in (p.rglob("*.py") if p.is_dir() else [p])]
+        code = "\n".join(file.read_text("utf-8") for file in files)
+        names = [n for n in named if re.fullmatch(r"\w+", n)]
+        missing = [name for name in names if not re.search(rf"\b{name}\b", code)]
+        assert missing == [], wanted
+
+
 def test_the_messages_of_troubleshooting_are_in_the_code():
     page = (ROOT / "docs/troubleshooting.md").read_text("utf-8")
     messages = re.findall(r"^### (.+)$", page, re.M)
