@@ -3,11 +3,13 @@
 import importlib.util
 import json
 import re
+import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 from corpusfit.cli.app import COMMANDS
 from corpusfit.core.plan import DEFAULT_METHOD
+from corpusfit.core.types import as_texts
 
 ROOT = Path(__file__).parents[2]
 
@@ -126,6 +128,15 @@ def test_the_map_names_files_and_names_that_exist():
         names = [n for n in named if re.fullmatch(r"\w+", n)]
         missing = [name for name in names if not re.search(rf"\b{name}\b", code)]
         assert missing == [], wanted
+
+
+def test_the_first_change_is_a_method(monkeypatch):
+    page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    module = ModuleType("capitals")
+    monkeypatch.setitem(sys.modules, "capitals", module)  # dataclasses look it up
+    exec(page.split("```python\n")[1].split("```")[0], vars(module))
+    scorer = module.Capitals().fit([], [], seed=0)
+    assert scorer.score(as_texts(["small", "LARGE", "Half a BIG", "1"])).tolist() == [1, 0, 0.5, 0]
 
 
 def test_the_messages_of_troubleshooting_are_in_the_code():
