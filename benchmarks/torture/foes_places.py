@@ -323,8 +323,8 @@ def _table(box: Box, text: str) -> None:
 
 def _sheet(box: Box, text: str) -> None:
     """The page and the sheets of a report."""
-    from corpusfit.reporting.page import page
     from corpusfit.reporting.part import Part, Sheet
+    from corpusfit.reporting.writing import page
 
     sheet = Sheet(text, [text, "n"], [[text, 1], [f" {text}", 2]], [text])
     (box.out / "a.csv").write_text(sheet.as_csv(), "utf-8", "replace", newline="")

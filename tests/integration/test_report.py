@@ -54,9 +54,9 @@ def test_select_and_choose_end_with_a_report_unless_told_not_to(cli, task, pile,
 
 
 def test_without_the_library_a_run_still_ends_well(cli, task, pile, tmp_path, monkeypatch):
-    from corpusfit.reporting import page
+    from corpusfit.reporting import writing
 
-    page._templates.cache_clear()
+    writing._templates.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "jinja2", None)
     words = ("--target", task, "--corpus", pile, "--method", "moore_lewis")
     done = cli("select", *words, "--out", tmp_path / "out")

@@ -1,4 +1,4 @@
-"""The command line: one short file per command, which parses, calls and prints."""
+"""The command line: a function of each command prints its result."""
 
 import io
 import os

@@ -17,17 +17,14 @@ from corpusfit.cli import (
     STOPPED,
     TERMINATED,
     adapt,
-    clusters,
-    contamination,
     demo,
     evaluate,
-    explain,
     fit,
     methods,
+    prepare,
     report,
     select,
     show,
-    split,
 )
 from corpusfit.cli.bar import Bar
 from corpusfit.cli.options import COMMANDS, RUN
@@ -49,8 +46,8 @@ from corpusfit.core.settings import RENAMED
 
 _MODULES = {
     "All in one": (fit, demo),
-    "Select text": (select, explain),
-    "Prepare corpora and tasks": (clusters, split, contamination),
+    "Select text": (select,),
+    "Prepare corpora and tasks": (prepare,),
     "Adapt and evaluate models": (adapt, evaluate),
     "Report, maintain": (report, methods),
 }

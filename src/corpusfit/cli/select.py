@@ -1,4 +1,4 @@
-"""`corpusfit select`, `choose` and `rank`: scores, and the selection by them."""
+"""`corpusfit select`, `choose`, `rank` and `explain`: scores, and the selection by them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from corpusfit.cli.show import percent, say, say_result, table, with_flags
 from corpusfit.core.plan import AMOUNTS, ChoosePlan, Plan
 
 if TYPE_CHECKING:
+    from corpusfit.selection.explaining import Explanation
     from corpusfit.selection.ranking import Ranking
     from corpusfit.selection.result import Selection
 
@@ -259,3 +260,25 @@ def _difference(difference: float, low: float, high: float) -> list[str]:
     """A difference in bits and its interval; the best one has none."""
     figures = [f"{round(figure, 2) + 0.0:.2f}" for figure in (difference, low, high)]
     return [figures[0], f"{figures[1]} to {figures[2]}" if low or high else "–"]
+
+
+@command(machine=("cache", "verify"))
+def explain(explanation: Explanation) -> None:
+    """Explain the score of one text.
+
+    Example:
+      corpusfit explain out/ --row news.jsonl:17
+      corpusfit explain out/ --text "The enzyme binds its substrate."
+
+    Prints the words that raised and lowered the score and, of a method on embeddings, the nearest
+    target texts. Writes nothing.
+
+    Options:
+        DIR: {RUN_FOLDER}
+        --row SOURCE:ROW[:SEGMENT]: Row to explain, named as in DIR/scores; without SEGMENT, its
+            first segment; or the id of a text in DIR/selected (default: none; --row or --text is
+            required)
+        --text TEXT: Text to explain instead of a row (default: none)
+        --top N: Most n-grams to print in each direction, and most target texts (default: 10)
+    """
+    say_result(str(explanation))

@@ -50,7 +50,7 @@ SHOWN = {
         },
         "out",
     ],
-    "clusters.show_clusters": [
+    "prepare.show_clusters": [
         {
             "units": MANY,
             "k": 256,
@@ -63,7 +63,7 @@ SHOWN = {
             ],
         }
     ],
-    "contamination.contamination": [
+    "prepare.contamination": [
         Made(
             splits={
                 "dev": Made(texts=MANY, found=MANY, holders=MANY, sources={PATH: MANY, "b": MANY})

@@ -9,11 +9,10 @@ from html.parser import HTMLParser
 import pytest
 
 from corpusfit.core.errors import MissingDependencyError
-from corpusfit.reporting import page as of_page
+from corpusfit.reporting import writing
 from corpusfit.reporting.charts import gains_chart
-from corpusfit.reporting.page import page
 from corpusfit.reporting.part import Example, Part, Sheet
-from corpusfit.reporting.writing import write_figures
+from corpusfit.reporting.writing import page, write_figures
 
 HOSTILE = "</script><script>bad()</script><!--<script><img src=x onerror=bad()>\u2028\u202egnp.exe"
 
@@ -75,7 +74,7 @@ def test_lone_surrogate_can_be_written():
 
 
 def test_without_jinja_the_message_names_the_extra(monkeypatch):
-    of_page._templates.cache_clear()
+    writing._templates.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(MissingDependencyError, match=r"corpusfit\[report\]"):
         document("x")

@@ -6,8 +6,7 @@ import re
 import pytest
 
 from corpusfit.core.errors import InputError
-from corpusfit.reporting.reading import shown
-from corpusfit.reporting.writing import write_report
+from corpusfit.reporting.writing import shown, write_report
 
 
 @pytest.fixture

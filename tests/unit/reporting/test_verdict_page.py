@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from corpusfit.reporting.page import page
 from corpusfit.reporting.verdict import verdict_part
+from corpusfit.reporting.writing import page
 
 GAIN = {"mean": 0.02, "low": -0.01, "high": 0.05, "detectable": 0.03}
 LOSS = {"name": "loss", "unit": "nats per token", "base": 3.0, "random": 2.5, "selection": 2.0}
