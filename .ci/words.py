@@ -17,7 +17,7 @@ import typer
 
 import corpusfit
 from corpusfit.cli.app import COMMANDS, app
-from corpusfit.core.offers import Offer
+from corpusfit.core.keywords import Keywords
 from corpusfit.core.options import settings_of
 
 ROOT = Path(__file__).parents[1]
@@ -25,10 +25,10 @@ WORDS = tomllib.loads((ROOT / ".ci/words.toml").read_text("utf-8"))["words"]
 DEFAULT = re.compile(r"\(default: ((?:[^()]|\([^()]*\))+)\)\.?$")
 
 
-def offer_of(command: str) -> Offer | None:
-    """What a command offers; None for one without options of a plan."""
-    offer = getattr(corpusfit, command, None)
-    return COMMANDS[command].offer or getattr(offer, "offer", None)
+def keywords_of(command: str) -> Keywords | None:
+    """What a command takes; None for one without options of a plan."""
+    keywords = getattr(corpusfit, command, None)
+    return COMMANDS[command].keywords or getattr(keywords, "keywords", None)
 
 
 def complaints(where: str, text: str, kind: str) -> Iterator[str]:
@@ -53,8 +53,8 @@ def commands() -> Iterator[str]:
         first = shown.split("\n\n")[1].strip()
         if not first.endswith(".") or len(first) > 60:
             yield f"corpusfit {name} --help: its first line is no sentence of at most 60 characters"
-        offer = offer_of(name)
-        known = offer.settings if offer else {}
+        keywords = keywords_of(name)
+        known = keywords.settings if keywords else {}
         for option in command.params:
             if option.param_type_name != "option" or option.name == "help":
                 continue
@@ -84,7 +84,7 @@ def option_fault(option, setting) -> str:
 
 def settings() -> Iterator[str]:
     """Complaints about the description of every setting."""
-    plans = {offer.plan for offer in map(offer_of, COMMANDS) if offer}
+    plans = {keywords.plan for keywords in map(keywords_of, COMMANDS) if keywords}
     for plan in sorted(plans, key=lambda plan: plan.__name__):
         for setting in settings_of(plan).values():
             option = setting.option

@@ -11,7 +11,7 @@ import inspect
 import re
 from pathlib import Path
 
-from corpusfit.core import offers
+from corpusfit.core.keywords import MACHINE, Keywords, keyword_type
 from corpusfit.core.options import Option, Setting, settings_of
 from corpusfit.core.plan import Plan
 from corpusfit.core.settings import Settings
@@ -161,24 +161,24 @@ def typed_options() -> str:
     ]
     lines += ["", "", "class MachineOptions(TypedDict, total=False):"]
     lines += ['    """Keywords of every function that takes a machine, in its place."""', ""]
-    lines += [f"    {word}: {kind}" for word, (kind, _) in offers.MACHINE.items()]
+    lines += [f"    {word}: {kind}" for word, (kind, _) in MACHINE.items()]
     rooms = [importlib.import_module(f"corpusfit.{room}.api") for room in ROOMS]
     offered = {
-        name: offer
+        name: keywords
         for room in rooms
-        for name, offer in vars(room).items()
-        if isinstance(offer, offers.Offer)
+        for name, keywords in vars(room).items()
+        if isinstance(keywords, Keywords)
     }
-    for name, offer in offered.items():
+    for name, keywords in offered.items():
         bases = ["CHOOSE"] if name == "SELECT" else []
         parents = ", ".join(f"{base.title()}Options" for base in bases) or "MachineOptions"
         lines += ["", "", f"class {name.title()}Options({parents}, total=False):"]
         lines += [f'    """Keywords of `{name.lower()}`."""']
         inherited = {word for base in bases for word in offered[base].settings}
-        own = [(word, s) for word, s in offer.settings.items() if word not in inherited]
+        own = [(word, s) for word, s in keywords.settings.items() if word not in inherited]
         lines += [""] if own else []
         for word, setting in own:
-            kind = offers.keyword_type(setting)
+            kind = keyword_type(setting)
             line = f"    {word}: {kind}"
             lines += [line] if len(line) <= 100 else _wrapped(word, kind)
     return "\n".join(lines) + "\n"

@@ -30,8 +30,8 @@ from .cli.options import command as command  # makes one; an entry point names i
 from .cli.show import say as say  # a line beside the result
 from .cli.show import say_result as say_result  # a sentence of the result
 from .cli.show import table as table  # whose figures are never folded
-from .core.offers import dry_run as dry_run  # a function is the dry run of a public one
-from .core.offers import offers as offers  # a public function lists its keywords
+from .core.keywords import dry_run as dry_run  # a function is the dry run of a public one
+from .core.keywords import with_keywords as with_keywords  # a public function lists its keywords
 from .core.typed_options import MachineOptions as MachineOptions  # keywords in place of `machine`
 from .text.context import machine_of as machine_of  # the machine of a call
 

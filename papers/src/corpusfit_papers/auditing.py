@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import corpusfit
-from corpusfit.contracts import MachineOptions, bad_setting, machine_of, offers
+from corpusfit.contracts import MachineOptions, bad_setting, machine_of, with_keywords
 from corpusfit_papers.figures import Figures, figures
 
 SOURCE = "source"
@@ -88,7 +88,7 @@ class Audit:
     finding: Finding | None
 
 
-@offers()
+@with_keywords()
 def audit(
     out: str | PathLike[str],
     *,

@@ -25,8 +25,8 @@ from corpusfit.contracts import (
     bootstrap_scores,
     find,
     machine_of,
-    offers,
     random_texts,
+    with_keywords,
 )
 from corpusfit_papers.retrieving import listed
 
@@ -194,7 +194,7 @@ class Tokenized:
     gaps: list[Gap]
 
 
-@offers()
+@with_keywords()
 def tokenizers(
     *,
     tokenizer: str | PathLike[str] | Sequence[str],

@@ -15,11 +15,11 @@ from corpusfit.cli.options import command, write_report
 from corpusfit.cli.select import show_run
 from corpusfit.cli.show import as_json, percent, say
 from corpusfit.core.artifacts import user_path
-from corpusfit.core.offers import Offer
+from corpusfit.core.keywords import Keywords
 from corpusfit.core.plan import DEFAULT_METHOD, Plan
 from corpusfit.demo import FAMILIES, TARGET_FAMILY, write_demo_text
 
-DEMO = Offer(Plan, ("method.name", "seed"))
+DEMO = Keywords(Plan, ("method.name", "seed"))
 TOKENS = 20_000
 """Word pieces to select; more than a training reads, so that no text is read twice."""
 BASE: dict[str, Any] = {
@@ -42,7 +42,7 @@ class _Stages(Bar):
         """Show nothing."""
 
 
-@command(machine=("workers", "cache"), plain=True, offer=DEMO)
+@command(machine=("workers", "cache"), plain=True, keywords=DEMO)
 def demo(
     *,
     out: str = "demo-out",

@@ -17,7 +17,7 @@ import corpusfit
 from corpusfit.cli.show import as_json, say, with_flags
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import CorpusfitError, bad_setting
-from corpusfit.core.offers import MACHINE, Offer
+from corpusfit.core.keywords import MACHINE, Keywords
 from corpusfit.core.options import amount
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -30,7 +30,7 @@ class Name(str):
 
 
 EVERYWHERE = ("engine", "workers", "cache", "verify")
-"""The keywords of `offers.MACHINE`, for commands that run on any engine."""
+"""The keywords of `MACHINE`, for commands that run on any engine."""
 
 RUN = "Run"
 """The heading in `--help` of how a command runs, and of what it does beside its result."""
@@ -171,9 +171,9 @@ class Command:
     Attributes:
         show: prints a result for people, and takes arguments of the request by name. Its docstring
             is the help, and lists in a section Options what `_SHARED` does not have.
-        machine: the keywords of `offers.MACHINE` that are its options.
+        machine: the keywords of `MACHINE` that are its options.
         plain: whether `show` is the whole command, which has no public function.
-        offer: its options, if it is plain.
+        keywords: its options, if it is plain.
         dry_run: prints what the dry run of the function returns.
         facts: the JSON object of a result and its request, if it is not the usual one.
         report: whether it writes a report beside its result.
@@ -184,7 +184,7 @@ class Command:
     show: Callable[..., Any]
     machine: tuple[str, ...] = ("workers", "cache", "verify")
     plain: bool = False
-    offer: Offer[Any] | None = None
+    keywords: Keywords[Any] | None = None
     dry_run: Callable[..., None] | None = None
     facts: Callable[[Any, dict[str, Any]], Any] | None = None
     report: bool = False
@@ -206,8 +206,8 @@ class Command:
         package = importlib.import_module(self.show.__module__.partition(".")[0])
         public = getattr(package, self.name, self.show)
         function = self.show if self.plain else public
-        offer: Offer[Any] | None = self.offer or vars(public).get("offer")
-        settings = offer.settings if offer else {}
+        keywords: Keywords[Any] | None = self.keywords or vars(public).get("keywords")
+        settings = keywords.settings if keywords else {}
         signature = inspect.signature(function).parameters
         declared = {
             name: parameter
@@ -223,13 +223,14 @@ class Command:
             word = entry.word or next(positional)
             described[f"{word}s" if f"{word}s" in declared else word] = entry
         run = {
-            entry.word: entry for entry in _entries(_RUN_OPTIONS, offer.example if offer else "")
+            entry.word: entry
+            for entry in _entries(_RUN_OPTIONS, keywords.example if keywords else "")
         }
         flags_of = {name: described[name].flags for name in declared if name in described}
         names = {name: name for name in declared}
         # messages name an argument by its flag's word, too: `method` of the parameter `methods`
         names |= {entry.word: name for name, entry in described.items() if name in declared}
-        if offer:
+        if keywords:
             names |= {s.path: word for word, s in settings.items()}
         flags = {
             path: next(iter(flags_of.get(name, ())), f"--{name.replace('_', '-')}")
@@ -245,11 +246,11 @@ class Command:
             text = described["dry_run"].text
             hints["dry_run"] = (Annotated[bool, typer.Option("--dry-run", help=text)], False)
         for word in settings:
-            required = word in offer.required if offer else False
+            required = word in keywords.required if keywords else False
             default = inspect.Parameter.empty if required else None
             hints[word] = (_option(settings[word], flags, required=required), default)
         kinds: dict[str, Any] = {}
-        if offer and offer.example:
+        if keywords and keywords.example:
             kinds = {"plan": str | None, "set": list[str] | None}
         types = {"workers": int | None, "verify": bool}
         kinds |= {word: types.get(word, str | None) for word in self.machine}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from corpusfit.core.artifacts import folder_path
-from corpusfit.core.offers import Inputs, Offer, offers
+from corpusfit.core.keywords import Inputs, Keywords, with_keywords
 from corpusfit.domains.plan import ClustersPlan
 
 if TYPE_CHECKING:
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from corpusfit.domains.clustering import Clustered
     from corpusfit.text.context import Machine
 
-CLUSTERS = Offer(
+CLUSTERS = Keywords(
     ClustersPlan,
     ("mixture", "draw", "embed", "cut", "read.text_field", "seed"),
     example="cut.gamma=5",
 )
 
 
-@offers(CLUSTERS)
+@with_keywords(CLUSTERS)
 def clusters(
     *,
     corpus: Inputs,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from corpusfit.core.artifacts import local_folder_path
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.offers import Inputs, Offer, dry_run, offers
+from corpusfit.core.keywords import Inputs, Keywords, dry_run, with_keywords
 from corpusfit.core.plan import Plan
 from corpusfit.evaluation.plan import EvaluatePlan, SplitPlan
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from corpusfit.evaluation.splitting import Split
     from corpusfit.text.context import Machine
 
-EVALUATE = Offer(
+EVALUATE = Keywords(
     EvaluatePlan,
     ("model", "task", "finetune", "likelihood", "seed"),
     required=("model",),
@@ -35,8 +35,8 @@ _FIELDS = {
         "'{title}\\n{body}', or several fields, separated by commas, whose texts are all checked",
     }
 }
-CONTAMINATION = Offer(Plan, ("read.text_field",), differs=_FIELDS)
-SPLIT = Offer(
+CONTAMINATION = Keywords(Plan, ("read.text_field",), differs=_FIELDS)
+SPLIT = Keywords(
     SplitPlan,
     (
         "split",
@@ -70,7 +70,7 @@ def _resolve(
     return built, inputs(task, "task", machine, built.task.text_field)[0], machine
 
 
-@offers(EVALUATE)
+@with_keywords(EVALUATE)
 def evaluate(
     *,
     task: Inputs,
@@ -135,7 +135,7 @@ def estimate_evaluation(
     )
 
 
-@offers(CONTAMINATION)
+@with_keywords(CONTAMINATION)
 def contamination(
     *,
     task: Inputs,
@@ -170,7 +170,7 @@ def contamination(
     )
 
 
-@offers(SPLIT)
+@with_keywords(SPLIT)
 def split(
     *,
     data: Inputs,

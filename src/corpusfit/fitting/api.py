@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from corpusfit.core.artifacts import local_folder_path
 from corpusfit.core.engine.pace import parse_duration
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.offers import Inputs, Offer, dry_run, offers
+from corpusfit.core.keywords import Inputs, Keywords, dry_run, with_keywords
 from corpusfit.core.plan import DEFAULT_METHOD
 from corpusfit.core.settings import one_of
 from corpusfit.evaluation.plan import EvaluatePlan
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from corpusfit.fitting.work import Request
     from corpusfit.text.context import Machine
 
-FIT = Offer(
+FIT = Keywords(
     EvaluatePlan,
     (
         *("model.name", "task.kind", "task.metric", "task.text_field", "task.label_field"),
@@ -123,7 +123,7 @@ def _seconds(time: str | float, train_with: str) -> float:
     return parse_duration("`time`", time or "30min")
 
 
-@offers(FIT)
+@with_keywords(FIT)
 def fit(
     *,
     task: Inputs,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from corpusfit.core.artifacts import folder_path
 from corpusfit.core.errors import InputError, bad_setting
-from corpusfit.core.offers import Inputs, Offer, dry_run, offers
+from corpusfit.core.keywords import Inputs, Keywords, dry_run, with_keywords
 from corpusfit.core.plan import AMOUNTS, DEFAULT_FRACTION, Plan
 from corpusfit.scoring.names import require
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from corpusfit.selection.result import Selection
     from corpusfit.text.context import Machine
 
-CHOOSE = Offer(Plan, ("choose",), example="choose.alpha=-1")
-SELECT = Offer(
+CHOOSE = Keywords(Plan, ("choose",), example="choose.alpha=-1")
+SELECT = Keywords(
     Plan,
     ("method", "embed", "choose", "cut", "read", "fit.target_field", "seed"),
     example="cut.gamma=5",
 )
-RANK = Offer(
+RANK = Keywords(
     Plan,
     (
         "choose.fraction",
@@ -53,13 +53,13 @@ RANK = Offer(
 
 
 def build_plan(
-    offer: Offer[Plan],
+    keywords: Keywords[Plan],
     plan: Plan | Path | str | None,
     settings: Sequence[str],
     options: Mapping[str, object],
 ) -> Plan:
     """The plan of a selection, checked, with a method that exists."""
-    built = offer.build(plan, settings, options).check()
+    built = keywords.build(plan, settings, options).check()
     require(built.method.name)
     return built
 
@@ -82,7 +82,7 @@ def _resolve(
     return machine, (built, target_inputs, inputs(corpus, "corpus", machine, built.read.text_field))
 
 
-@offers(SELECT)
+@with_keywords(SELECT)
 def select(
     target: Inputs,
     corpus: Inputs,
@@ -137,7 +137,7 @@ def estimate(
     return measured.estimate(*resolved, machine=machine)
 
 
-@offers(CHOOSE)
+@with_keywords(CHOOSE)
 def choose(
     folder: Path | str,
     *,
@@ -190,7 +190,7 @@ def choose(
     return commands.choose(scored, amount, into, machine=machine)
 
 
-@offers()
+@with_keywords()
 def explain(
     out: Path | str,
     *,
@@ -222,7 +222,7 @@ def explain(
     return explaining.explain(folder_path(out, "DIR"), row=row, text=text, top=top, machine=machine)
 
 
-@offers(RANK)
+@with_keywords(RANK)
 def rank(
     target: Inputs,
     corpus: Inputs,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import write_arrays
 from corpusfit.core.errors import EmptyInputError
-from corpusfit.core.offers import Inputs
+from corpusfit.core.keywords import Inputs
 from corpusfit.core.plan import CutPlan, Plan, ReadPlan
 from corpusfit.core.types import (
     Document,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from corpusfit.core.offers import offers
+from corpusfit.core.keywords import with_keywords
 
 if TYPE_CHECKING:
     from corpusfit.core.typed_options import MachineOptions
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from corpusfit.text.context import Machine
 
 
-@offers()
+@with_keywords()
 def cache(*, machine: Machine | None = None, **options: Unpack[MachineOptions]) -> list[CacheEntry]:
     """List what is in the cache, least recently used first.
 
@@ -26,7 +26,7 @@ def cache(*, machine: Machine | None = None, **options: Unpack[MachineOptions]) 
     return cache_entries.cache_entries(machine)
 
 
-@offers()
+@with_keywords()
 def clear_cache(
     *, machine: Machine | None = None, **options: Unpack[MachineOptions]
 ) -> list[CacheEntry]:

@@ -52,7 +52,7 @@ from corpusfit.core.errors import (
     changed_input,
 )
 from corpusfit.core.hub import downloaded, pinned
-from corpusfit.core.offers import MACHINE
+from corpusfit.core.keywords import MACHINE
 from corpusfit.core.plan import EmbedPlan, Plan, ReadPlan
 from corpusfit.core.types import Nth, Shard, Source
 from corpusfit.text import cures

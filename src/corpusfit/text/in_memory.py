@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from corpusfit.core.artifacts import is_local, user_path, writing
 from corpusfit.core.errors import EmptyInputError, bad_setting
-from corpusfit.core.offers import Inputs
+from corpusfit.core.keywords import Inputs
 from corpusfit.text.context import Machine
 from corpusfit.text.contract import format_of, named
 from corpusfit.text.fields import fields_in, missing, records, values

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from corpusfit.core.artifacts import local_folder_path
-from corpusfit.core.offers import Inputs, Offer, dry_run, offers
+from corpusfit.core.keywords import Inputs, Keywords, dry_run, with_keywords
 from corpusfit.training.defaults import TAPT
 from corpusfit.training.plan import TASK, AdaptPlan
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from corpusfit.text.context import Machine
     from corpusfit.training.adapting import Adapted
 
-ADAPT = Offer(
+ADAPT = Keywords(
     AdaptPlan,
     (
         "model",
@@ -34,19 +34,19 @@ ADAPT = Offer(
 
 
 def build_plan(
-    offer: Offer[AdaptPlan],
+    keywords: Keywords[AdaptPlan],
     plan: AdaptPlan | Path | str | None,
     settings: Sequence[str],
     options: Mapping[str, object],
     *,
     data: Any = (),
 ) -> AdaptPlan:
-    """Build and check an adaptation's plan, as in `Offer.build`.
+    """Build and check an adaptation's plan, as in `Keywords.build`.
 
     Training on the task's own texts starts from the settings of Gururangan et al. (2020), Don't
     Stop Pretraining.
     """
-    built = offer.build(plan, settings, options)
+    built = keywords.build(plan, settings, options)
     alone = data[0] if isinstance(data, list | tuple) and len(data) == 1 else data
     # a data frame would compare its cells with the word
     if isinstance(alone, str) and alone == TASK:
@@ -55,7 +55,7 @@ def build_plan(
             start = start.with_value(path, value)
         if built.train.max_steps is not None or built.train.epochs is not None:
             start = start.with_value("train.epochs", None)
-        built = offer.build(plan, settings, options, start)
+        built = keywords.build(plan, settings, options, start)
     return built.check()
 
 
@@ -88,7 +88,7 @@ def _resolve(
     return built, inputs(data, "data", machine, field), others
 
 
-@offers(ADAPT)
+@with_keywords(ADAPT)
 def adapt(
     *,
     data: Inputs,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from corpusfit.contracts import dry_run, machine_of, offers
+from corpusfit.contracts import dry_run, machine_of, with_keywords
 from corpusfit.core.artifacts import folder_path
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from corpusfit_papers.experiments.running import Missing, Ran
 
 
-@offers()
+@with_keywords()
 def run(
     recipe: Recipe | Path | str,
     *,

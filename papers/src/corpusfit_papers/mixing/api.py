@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from corpusfit.contracts import dry_run, machine_of, offers
+from corpusfit.contracts import dry_run, machine_of, with_keywords
 from corpusfit.core.artifacts import folder_path
 from corpusfit_papers.mixing.plan import CompositionPlan, read_recipe
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from corpusfit_papers.mixing.composing import Composition
 
 
-@offers()
+@with_keywords()
 def compose(
     recipe: CompositionPlan | Path | str,
     *,

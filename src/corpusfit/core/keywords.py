@@ -1,10 +1,10 @@
 """Which settings of a plan a public function takes as keywords, and its command as options.
 
 A function of an `api.py` takes a plan, or keywords that change one: `select(..., fraction=0.1)`.
-An `Offer`, a constant of that file, says which settings of the plan are its keywords. The decorator
-`@offers(SELECT)` writes them into the signature and the docstring, so that the function is called
-with keywords that type checkers know, and the command line makes its options of the same ones.
-`Offer.build` turns the keywords that came back into a plan.
+`Keywords`, a constant of that file, says which settings of the plan these are. The decorator
+`@with_keywords(SELECT)` writes them into the signature and the docstring, so that the function is
+called with keywords that type checkers know, and the command line makes its options of the same
+ones. `Keywords.build` turns the keywords that came back into a plan.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ MACHINE = {
 
 
 @dataclass(frozen=True)
-class Offer(Generic[_S]):
-    """The options that a command offers: settings of a plan that have a word."""
+class Keywords(Generic[_S]):
+    """The options that a command takes: settings of a plan that have a word."""
 
     plan: type[_S]  # the class of the plan
     parts: tuple[str, ...]  # groups of the plan, or single settings, in the order of `--help`
@@ -71,7 +71,7 @@ class Offer(Generic[_S]):
 
     def build(
         self,
-        plan: Settings | Path | str | None,  # a plan of the offer's class, a TOML file, or None
+        plan: Settings | Path | str | None,  # a plan of this class, a TOML file, or None
         settings: Sequence[str],  # settings by their paths
         # values by keyword, of which None is left out and `MACHINE` ignored
         options: Mapping[str, object],
@@ -124,7 +124,7 @@ _ARGUMENTS = {
 """Arguments that public functions share, described for those that do not describe them."""
 
 
-def offers(offer: Offer[Any] | None = None) -> Callable[[_F], _F]:
+def with_keywords(keywords: Keywords[Any] | None = None) -> Callable[[_F], _F]:
     """List a public function's keywords one by one, in its signature and its documentation.
 
     Type checkers read them from `typed_options`, and the command line makes options of them.
@@ -135,7 +135,7 @@ def offers(offer: Offer[Any] | None = None) -> Callable[[_F], _F]:
         *parameters, _ = signature.parameters.values()
         about = inspect.getdoc(function) or ""
         shared = "".join(
-            f"    {p.name}: {_ARGUMENTS[p.name].format(offer.example if offer else '')}\n"
+            f"    {p.name}: {_ARGUMENTS[p.name].format(keywords.example if keywords else '')}\n"
             for p in parameters
             if p.name in _ARGUMENTS and f"    {p.name}: " not in about
         )
@@ -145,7 +145,7 @@ def offers(offer: Offer[Any] | None = None) -> Callable[[_F], _F]:
         if "Raises:" not in about:
             about = f"{about.rstrip()}\n\nRaises:\n    CorpusfitError: see `corpusfit.core.errors`."
         function.__doc__ = about
-        return _with_keywords(function, parameters, offer)
+        return _with_signature(function, parameters, keywords)
 
     return wrap
 
@@ -160,13 +160,13 @@ def dry_run(*functions: Callable[..., Any], without: Sequence[str] = ()) -> Call
 
     def wrap(function: _F) -> _F:
         first = functions[0]
-        offer = vars(first)["offer"]
+        keywords = vars(first)["keywords"]
         parameters = [
             parameter
             for name, parameter in inspect.signature(first).parameters.items()
-            if name not in (*without, *MACHINE, *(offer.settings if offer else ()))
+            if name not in (*without, *MACHINE, *(keywords.settings if keywords else ()))
         ]
-        estimate = _with_keywords(function, parameters, offer)
+        estimate = _with_signature(function, parameters, keywords)
         for each in functions:
             vars(each)["dry_run"] = estimate
         return estimate
@@ -174,13 +174,13 @@ def dry_run(*functions: Callable[..., Any], without: Sequence[str] = ()) -> Call
     return wrap
 
 
-def _with_keywords(
-    function: _F, parameters: Sequence[inspect.Parameter], offer: Offer[Any] | None
+def _with_signature(
+    function: _F, parameters: Sequence[inspect.Parameter], keywords: Keywords[Any] | None
 ) -> _F:
     """The function with its keywords listed, and no others taken."""
-    if offer is None:  # else `Offer.build` refuses others
+    if keywords is None:  # else `Keywords.build` refuses others
         function = _refusing(function)
-    settings = offer.settings if offer else {}
+    settings = keywords.settings if keywords else {}
     types = {word: keyword_type(setting) for word, setting in settings.items()}
     types |= {word: kind for word, (kind, _) in MACHINE.items()}
     helps = {w: f"{s.option.help} (default: {s.shown_default})" for w, s in settings.items()}
@@ -192,7 +192,7 @@ def _with_keywords(
     returned = inspect.signature(function).return_annotation
     signature = inspect.Signature([*parameters, *listed], return_annotation=returned)
     described = "".join(f"    {word}: {about}.\n" for word, about in helps.items())
-    vars(function).update(__signature__=signature, offer=offer)
+    vars(function).update(__signature__=signature, keywords=keywords)
     function.__doc__ = f"{inspect.getdoc(function)}\n\nOptions:\n{described}"
     return function
 

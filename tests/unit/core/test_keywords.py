@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import corpusfit
-from corpusfit.core import offers
 from corpusfit.core.errors import UsageError
+from corpusfit.core.keywords import MACHINE, Keywords
+from corpusfit.core.options import settings_of
 
 FUNCTIONS = {
     name: thing
@@ -40,11 +41,11 @@ corpusfit.split(data="t", out="o", dev=10, near=True)
 ROOMS = ("selection", "training", "evaluation", "domains")
 ROOMS += ("fitting", "reporting", "text")
 MODULES = {room: importlib.import_module(f"corpusfit.{room}.api") for room in ROOMS}
-OFFERS = {
-    name: offer
+KEYWORDS = {
+    name: keywords
     for module in MODULES.values()
-    for name, offer in vars(module).items()
-    if isinstance(offer, offers.Offer)
+    for name, keywords in vars(module).items()
+    if isinstance(keywords, Keywords)
 }
 
 
@@ -63,8 +64,8 @@ def test_no_function_hides_its_keywords(name):
     parameters = inspect.signature(FUNCTIONS[name]).parameters
     hidden = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     assert [p for p in parameters.values() if p.kind in hidden] == []
-    words = list(OFFERS[name.upper()].settings) if name.upper() in OFFERS else []
-    words += offers.MACHINE if "machine" in parameters else []
+    words = list(KEYWORDS[name.upper()].settings) if name.upper() in KEYWORDS else []
+    words += MACHINE if "machine" in parameters else []
     assert [*parameters][-len(words) or len(parameters) :] == words
     assert all(f"    {word}: " in inspect.getdoc(FUNCTIONS[name]) for word in words)
 
@@ -133,10 +134,10 @@ def test_an_error_names_a_setting_by_its_path(tmp_path, monkeypatch, given, name
 
 @pytest.mark.parametrize("name", ["SELECT", "ADAPT", "EVALUATE", "CLUSTERS", "SPLIT"])
 def test_a_word_names_one_setting_of_a_plan(name):
-    offer = OFFERS[name]
-    words = [setting.option.word for setting in offers.settings_of(offer.plan).values()]
-    offered = [setting.path for setting in offer.settings.values()]
+    keywords = KEYWORDS[name]
+    words = [setting.option.word for setting in settings_of(keywords.plan).values()]
+    offered = [setting.path for setting in keywords.settings.values()]
     assert len(set(offered)) == len(offered)
     assert len(set(filter(None, words))) == len([*filter(None, words)]), words
-    groups = [field for field in vars(offer.plan()) if field != "seed"]
-    assert groups == [getattr(offer.plan(), group).group for group in groups]
+    groups = [field for field in vars(keywords.plan()) if field != "seed"]
+    assert groups == [getattr(keywords.plan(), group).group for group in groups]
