@@ -31,7 +31,7 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject, Shard, Source
 from corpusfit.evaluation.decontamination.finder import HeldoutIndex
 from corpusfit.evaluation.decontamination.heldout import with_first_text
-from corpusfit.evaluation.decontamination.report import find_leaks
+from corpusfit.evaluation.decontamination.leaks import find_leaks
 from corpusfit.evaluation.keyed_rows import (
     Rows,
     SplitFolder,
