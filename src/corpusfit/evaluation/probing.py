@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,8 +95,7 @@ def probe(
     cpu_started = time.process_time()
     features = Features.of(task, plan, setting, on_share)
     # chosen once, with all training examples, so that the draws differ by their examples alone
-    history, whole = choose_strength(features)
-    best = min(range(len(history)), key=lambda i: history[i].dev_loss)
+    history, best, whole = choose_strength(features)
     shared = time.perf_counter() - started
     cpu_shared = time.process_time() - cpu_started
     measure = load(task.kind).measure
@@ -109,7 +108,7 @@ def probe(
         if draw != WHOLE:
             rng = np.random.default_rng([plan.seed, draw])
             times = np.bincount(rng.integers(0, len(train), len(train)), minlength=len(train))
-            model = features.fitted(history[best].c, times)
+            model = features.fitted(history[best - 1]["c"], times)
         answers = {split: features.answers(model, split) for split in ("dev", "test")}
         outcomes.append(
             Outcome(
@@ -120,8 +119,8 @@ def probe(
                     for split, answered in answers.items()
                 },
                 predicted={split: answered.tolist() for split, answered in answers.items()},
-                history=[{"c": tried.c, "dev_loss": round(tried.dev_loss, 6)} for tried in history],
-                best=best + 1,
+                history=history,
+                best=best,
                 tune={
                     "length": features.length,
                     "examples": len(train),
@@ -237,31 +236,26 @@ class Features:
         return float(-np.log(of_gold).mean())
 
 
-class Tried(NamedTuple):
-    """A strength of the penalty that was tried."""
-
-    c: float  # its inverse
-    dev_loss: float
-
-
-def choose_strength(features: Features) -> tuple[list[Tried], Any]:
-    """The strengths that were tried, and the classifier with the lowest loss on dev."""
-    # the loss varies less than a score
-    tried: list[Tried] = []
-    best: Any = None
+def choose_strength(features: Features) -> tuple[list[dict[str, float]], int, Any]:
+    """The penalties that were tried, the number of the best from 1, and its classifier."""
+    # by the loss on dev, which varies less than a score
+    history: list[dict[str, float]] = []
+    best = 0
+    whole: Any = None
     lowest = np.inf
     rises = 0
     for strength in _STRENGTHS:
         model = features.fitted(strength)
         loss = features.dev_loss(model)
-        tried.append(Tried(strength, loss))
+        history.append({"c": strength, "dev_loss": round(loss, 6)})
         if loss < lowest:
             lowest = loss
             rises = 0
-            best = model
+            whole = model
+            best = len(history)
         elif (rises := rises + 1) == 2:
             break
-    return tried, best
+    return history, best, whole
 
 
 def learned_from(train: Examples, seed: int) -> list[int]:
