@@ -143,7 +143,7 @@ class Features:
     """The states of a frozen model for the n texts or words of each split, with their labels."""
 
     splits: dict[str, Examples]  # of train, those that a probe learns from
-    states: dict[str, NDArray[Any]]  # [n, width], standardised by train; 0 without a token
+    states: dict[str, NDArray[Any]]  # [n, width], of one scale; 0 without a token
     placed: dict[str, NDArray[np.bool_]]  # bool [n], which have a token
     labels: int  # number of labels of the task
     truncated: dict[str, int]  # number of truncated examples
