@@ -91,7 +91,7 @@ def held_out(
 def _judged_splits(files: TaskFiles, setting: str, progress: Progress) -> list[str]:
     """The splits of a task by which models are judged, and train if one is drawn from it."""
     # which part of train is drawn depends on the plan and seed of the evaluation
-    judged = [split for split in ("dev", "test") if split in files.places]
+    judged: list[str] = [split for split in ("dev", "test") if split in files.places]
     if len(judged) == 2:
         return judged
     missing = "test" if judged == ["dev"] else "dev"
