@@ -245,9 +245,10 @@ def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
 
 def head_fingerprint(name: str, setting: str = "`model.name`") -> str:
     """Hex digest of a model, or of an adapter and its base model, by their weights."""
-    folder = find(name, setting=MODEL_TO_EVALUATE._replace(name=setting))
+    named = MODEL_TO_EVALUATE._replace(name=setting)
+    folder = find(name, setting=named)
     if not (folder / ADAPTER).is_file():
-        return fingerprint(folder)
+        return fingerprint(folder, named)
     return adapter_fingerprint(folder)
 
 
