@@ -363,16 +363,16 @@ def _near(
     texts = [of_row for shard in sorted(read_texts) for of_row in read_texts[shard]]
     fields = (read.text_field, *read.kept_fields())
     for name, of_field in zip(fields, zip(*texts, strict=True), strict=False):
-        watched = HeldoutIndex.of_texts(of_field)
+        heldout = HeldoutIndex.of_texts(of_field)
         groups_of: dict[int, list[int]] = defaultdict(list)
-        for number, row in zip(watched.numbers(of_field).tolist(), first, strict=True):
+        for number, row in zip(heldout.numbers(of_field).tolist(), first, strict=True):
             groups_of[number].append(int(groups.of[row]))
-        leaks = find_leaks(watched, sources, dataclasses.replace(read, text_field=name), context)
+        leaks = find_leaks(heldout, sources, dataclasses.replace(read, text_field=name), context)
         places = rows.source * _ROWS + rows.row
         found = leaks.source * _ROWS + leaks.rows
         usable = np.isin(found, places)  # another text of a row may be of no use
         holding = np.searchsorted(places, found[usable]).tolist()
-        for row, number in zip(holding, leaks.watched[usable].tolist(), strict=True):
+        for row, number in zip(holding, leaks.heldout[usable].tolist(), strict=True):
             holder = int(groups.of[row])
             for group in groups_of[number]:
                 if holder not in (-1, group):

@@ -120,7 +120,7 @@ class ContaminationMatches:
     """m matches of a text and a held-out text that it contains, ordered by both."""
 
     text: NDArray[np.int64]  # int64 [m], position of the text in its batch
-    watched: NDArray[np.int64]  # int64 [m], number of the held-out text
+    heldout: NDArray[np.int64]  # int64 [m], number of the held-out text
     containment: NDArray[np.float32]  # float32 [m], `CONTAINMENT` to 1
     # int64 [m], byte of the `folded` text where the match begins, approximately
     byte: NDArray[np.int64]

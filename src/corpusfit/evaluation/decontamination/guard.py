@@ -46,7 +46,7 @@ def find_contaminated(
             continue
         run = context.at(cache_file.parent)
         leaks = find_all_leaks(index, sources, how.sides() if pairs else [how], run)
-        different = len(np.unique(leaks.watched))
+        different = len(np.unique(leaks.heldout))
         holders = len(np.unique(leaks.places(), axis=0))
         figures[role] = {"texts": leaks.texts, "holders": holders, "held": different}
         keys = np.union1d(keys, leaks.keys)

@@ -37,7 +37,7 @@ class Leaks:
     texts: int  # number of texts that were read
     source: NDArray[np.int64]  # int64 [m], number of the source of the text
     rows: NDArray[np.int64]  # int64 [m], row of the text in its source
-    watched: NDArray[np.int64]  # int64 [m], number of the held-out text
+    heldout: NDArray[np.int64]  # int64 [m], number of the held-out text
     containment: NDArray[np.float32]  # float32 [m], share of the held-out text's 5-grams
     keys: NDArray[np.uint64]  # uint64 [m], key of the text
     excerpts: dict[int, str]  # from the match on, of a few texts, by pair
@@ -49,15 +49,15 @@ class Leaks:
 
 
 @dataclass(frozen=True)
-class FindWatched(Job[Shard, tuple[int, Tally, Leaks]]):
+class FindHeldout(Job[Shard, tuple[int, Tally, Leaks]]):
     """Find held-out texts in the texts of a shard."""
 
     read: ReadPlan
     names: tuple[str, ...]
-    watched: Path  # file of the held-out texts, as `HeldoutIndex.write` wrote it
+    heldout: Path  # file of the held-out texts, as `HeldoutIndex.write` wrote it
 
     def start(self) -> Callable[[Shard], tuple[int, Tally, Leaks]]:
-        finder = ContaminationFinder(HeldoutIndex.read(self.watched))
+        finder = ContaminationFinder(HeldoutIndex.read(self.heldout))
 
         def work(shard: Shard) -> tuple[int, Tally, Leaks]:
             documents, tally = read_shard(shard, self.read, self.names)
@@ -70,7 +70,7 @@ class FindWatched(Job[Shard, tuple[int, Tally, Leaks]]):
                 tally.documents,
                 tally.source + file_of(holders),
                 in_file(holders),
-                matches.watched,
+                matches.heldout,
                 matches.containment,
                 keys[nth],
                 _excerpts(documents.texts, matches),
@@ -99,7 +99,7 @@ def _excerpts(texts: Texts, matches: ContaminationMatches) -> dict[int, str]:
 
 
 def find_leaks(
-    watched: HeldoutIndex,
+    heldout: HeldoutIndex,
     sources: list[Source],
     read: ReadPlan,
     context: RunContext,
@@ -108,9 +108,9 @@ def find_leaks(
 
     Reference: Broder (1997), On the resemblance and containment of documents.
     """
-    path = context.work / "watched.safetensors"
-    watched.write(path)
-    job = FindWatched(read, tuple(s.name for s in sources), path)
+    path = context.work / "heldout.safetensors"
+    heldout.write(path)
+    job = FindHeldout(read, tuple(s.name for s in sources), path)
     try:
         with context.progress.showing("look for held-out texts", sum(s.size for s in sources)):
             shards = context.shards_of(sources, read, corpus.packed)
@@ -125,13 +125,13 @@ def find_leaks(
 
 
 def find_all_leaks(
-    watched: HeldoutIndex,
+    heldout: HeldoutIndex,
     sources: list[Source],
     reads: Sequence[ReadPlan],
     context: RunContext,
 ) -> Leaks:
     """As `find_leaks`, in each text of a row: all that the plans read."""
-    of_texts = [find_leaks(watched, sources, read, context) for read in reads]
+    of_texts = [find_leaks(heldout, sources, read, context) for read in reads]
     # a row is one text to train on; its key is that of the text that contains the held-out text
     first = of_texts[0]
     return dataclasses.replace(_joined(of_texts), texts=first.texts, reasons=first.reasons)
@@ -147,7 +147,7 @@ def _joined(parts: Sequence[Leaks]) -> Leaks:
         sum(part.texts for part in parts),
         np.concatenate([np.empty(0, np.int64), *(part.source for part in parts)]),
         np.concatenate([np.empty(0, np.int64), *(part.rows for part in parts)]),
-        np.concatenate([np.empty(0, np.int64), *(part.watched for part in parts)]),
+        np.concatenate([np.empty(0, np.int64), *(part.heldout for part in parts)]),
         np.concatenate([np.empty(0, np.float32), *(part.containment for part in parts)]),
         np.concatenate([np.empty(0, np.uint64), *(part.keys for part in parts)]),
         excerpts,

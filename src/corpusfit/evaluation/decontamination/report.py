@@ -87,7 +87,7 @@ def report_contamination(
     with machine.running() as context:
         task_read = dataclasses.replace(read, text_field=task_field or read.text_field)
         splits = held_out(task, task_read, context.progress, setting="task")
-        watched = HeldoutIndex.of_texts(t for texts in splits.values() for t in texts)
+        heldout = HeldoutIndex.of_texts(t for texts in splits.values() for t in texts)
         inputs = find_training_inputs(data, (), (), with_first_text(read), context)
         selection = inputs.selection
         if selection is None:
@@ -95,14 +95,14 @@ def report_contamination(
         else:
             aligned = bool(selection["selected"].get("aligned"))
             reads = list(inputs.read.sides()) if aligned else [inputs.read]
-        leaks = find_all_leaks(watched, inputs.data, reads, context)
+        leaks = find_all_leaks(heldout, inputs.data, reads, context)
     if not leaks.texts:
         raise EmptyInputError(
             f"`data` has no usable row ({leaks.reasons}). Set `read.text_field` to the field with "
             "the text."
         )
     origins = _origins(leaks, inputs.data, of_selection=selection is not None)
-    numbers = {name: watched.numbers(texts) for name, texts in splits.items()}
+    numbers = {name: heldout.numbers(texts) for name, texts in splits.items()}
     # the rows of all splits, each once, by file
     rows: dict[str, list[int]] = {}
     for name, row in sorted(set(origins)):
@@ -143,13 +143,13 @@ def _counted(
     leaks: Leaks, numbers: NDArray[np.int64], origins: Sequence[tuple[str, int]]
 ) -> SplitContamination:
     """The contamination by the held-out texts of these numbers."""
-    pairs = np.flatnonzero(np.isin(leaks.watched, numbers))
+    pairs = np.flatnonzero(np.isin(leaks.heldout, numbers))
     # a row that contains several held-out texts counts once
     _, first = np.unique(leaks.places()[pairs], axis=0, return_index=True)
     by_source = Counter(origins[pair][0] for pair in pairs[first].tolist())
     return SplitContamination(
         len(numbers),
-        int(np.isin(numbers, leaks.watched).sum()),
+        int(np.isin(numbers, leaks.heldout).sum()),
         len(first),
         dict(sorted(by_source.items(), key=lambda c: (-c[1], c[0]))),
     )
@@ -163,7 +163,7 @@ def _examples(
     origins: Sequence[tuple[str, int]],
 ) -> list[Example]:
     """A few pairs to show, from the highest to the lowest containment."""
-    pairs = np.flatnonzero(np.isin(leaks.watched, numbers))
+    pairs = np.flatnonzero(np.isin(leaks.heldout, numbers))
     shown = [pair for pair in pairs.tolist() if pair in leaks.excerpts]
     shown.sort(key=lambda pair: (-leaks.containment[pair], pair))
     if len(shown) > _EXAMPLES:
@@ -172,7 +172,7 @@ def _examples(
     return [
         Example(
             split,
-            by_number[int(leaks.watched[pair])],
+            by_number[int(leaks.heldout[pair])],
             round(float(leaks.containment[pair]), 3),
             *origins[pair],
             leaks.excerpts[pair],
