@@ -176,7 +176,7 @@ def outside(texts: list[str], documents: dict[str, list[str]]) -> list[str]:
     """The texts that no document contains."""
     finder, inside = ContaminationFinder(HeldoutIndex.of_texts(texts)), set[int]()
     for found in documents.values():
-        inside |= set(finder.find(text_array(found)).watched.tolist())
+        inside |= set(finder.find(text_array(found)).heldout.tolist())
     return [text for i, text in enumerate(texts) if i not in inside]
 
 

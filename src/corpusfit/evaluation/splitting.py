@@ -31,7 +31,7 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject, Shard, Source
 from corpusfit.evaluation.decontamination.finder import HeldoutIndex
 from corpusfit.evaluation.decontamination.heldout import with_first_text
-from corpusfit.evaluation.decontamination.report import find_leaks
+from corpusfit.evaluation.decontamination.leaks import find_leaks
 from corpusfit.evaluation.keyed_rows import (
     Rows,
     SplitFolder,
@@ -118,6 +118,17 @@ class Written:
     rejected: Reasons = field(default_factory=Reasons)
     dropped: Counter[str] = field(default_factory=Counter)
 
+    def as_dict(self, names: Iterable[str]) -> dict[str, Any]:
+        """The counts, with those of the splits of these names."""
+        reasons = (*self.rejected.counts.most_common(), *self.dropped.most_common())
+        return {
+            "rows": self.rows,
+            **{name: self.splits[name] for name in names},
+            "rejected": self.rejected.counts.total(),
+            "dropped": self.dropped.total(),
+            "reasons": dict(reasons),
+        }
+
 
 class Split(Finished):
     """A finished split; its manifest has `counts`, and `splits` with their files."""
@@ -179,16 +190,7 @@ def split(
             "read": dataclasses.asdict(plan.read),
             "data": [source_as_dict(source) for source in sources],
             "splits": splits,
-            "counts": {
-                "rows": written.rows,
-                **{name: written.splits[name] for name in names.values()},
-                "rejected": written.rejected.counts.total(),
-                "dropped": written.dropped.total(),
-                "reasons": {
-                    **dict(written.rejected.counts.most_common()),
-                    **dict(written.dropped.most_common()),
-                },
-            },
+            "counts": written.as_dict(names.values()),
         }
         folder.finish(manifest)
     return Split(out, manifest)
@@ -361,16 +363,16 @@ def _near(
     texts = [of_row for shard in sorted(read_texts) for of_row in read_texts[shard]]
     fields = (read.text_field, *read.kept_fields())
     for name, of_field in zip(fields, zip(*texts, strict=True), strict=False):
-        watched = HeldoutIndex.of_texts(of_field)
+        heldout = HeldoutIndex.of_texts(of_field)
         groups_of: dict[int, list[int]] = defaultdict(list)
-        for number, row in zip(watched.numbers(of_field).tolist(), first, strict=True):
+        for number, row in zip(heldout.numbers(of_field).tolist(), first, strict=True):
             groups_of[number].append(int(groups.of[row]))
-        leaks = find_leaks(watched, sources, dataclasses.replace(read, text_field=name), context)
+        leaks = find_leaks(heldout, sources, dataclasses.replace(read, text_field=name), context)
         places = rows.source * _ROWS + rows.row
         found = leaks.source * _ROWS + leaks.rows
         usable = np.isin(found, places)  # another text of a row may be of no use
         holding = np.searchsorted(places, found[usable]).tolist()
-        for row, number in zip(holding, leaks.watched[usable].tolist(), strict=True):
+        for row, number in zip(holding, leaks.heldout[usable].tolist(), strict=True):
             holder = int(groups.of[row])
             for group in groups_of[number]:
                 if holder not in (-1, group):

@@ -158,9 +158,9 @@ def open_model(
     return replace(opened, commit=commit_of(plan.name, folder), dtype=stored)
 
 
-def fingerprint(folder: Path) -> str:
+def fingerprint(folder: Path, setting: ModelSetting = MODEL) -> str:
     """Hex digest of a model's files, including those of its tokenizer and its chat template."""
-    folder = transformer_folder(folder, MODEL)
+    folder = transformer_folder(folder, setting)
     templates = {path.name: file_digest(path) for path in folder.glob("*.jinja")}
     return digest({"kind": "model 1", "files": file_digests(folder) | templates})
 

@@ -40,7 +40,7 @@ def edited(text, share, seed):
 def held(watched, texts):
     """(text, number of the held-out text): containment."""
     found = ContaminationFinder(HeldoutIndex.of_texts(watched)).find(text_array(texts))
-    pairs = zip(found.text, found.watched, found.containment, strict=True)
+    pairs = zip(found.text, found.heldout, found.containment, strict=True)
     return {(int(t), int(w)): float(c) for t, w, c in pairs}
 
 
@@ -157,7 +157,7 @@ def test_matches_depend_neither_on_the_batch_nor_on_storing_the_index(tmp_path):
     alone = set()
     for i, text in enumerate(texts):
         found = watch.find(text_array([text]))
-        alone |= {(i, int(w)) for w in found.watched}
+        alone |= {(i, int(w)) for w in found.heldout}
     assert alone == set(held(watched, texts))
     assert len(alone) == 40
     slice_of = text_array(texts)[20:]

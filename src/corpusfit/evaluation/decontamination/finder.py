@@ -101,6 +101,11 @@ class HeldoutIndex:
         return cls(**read_arrays(path)[0])
 
 
+def found_as_copy_only(text: str) -> bool:
+    """Whether a held-out text has too few 5-grams to be found in any but the same text."""
+    return int(HeldoutIndex.of_texts([text]).sizes.max(initial=0)) < _MIN_NGRAMS
+
+
 def _detokenised(text: str) -> list[str]:
     """The text as printed, if its words differ ("do n't", "&amp;"); otherwise empty."""
     tags = text.count("<") > text.count("<br")  # `normalize` keeps line breaks
@@ -115,7 +120,7 @@ class ContaminationMatches:
     """m matches of a text and a held-out text that it contains, ordered by both."""
 
     text: NDArray[np.int64]  # int64 [m], position of the text in its batch
-    watched: NDArray[np.int64]  # int64 [m], number of the held-out text
+    heldout: NDArray[np.int64]  # int64 [m], number of the held-out text
     containment: NDArray[np.float32]  # float32 [m], `CONTAINMENT` to 1
     # int64 [m], byte of the `folded` text where the match begins, approximately
     byte: NDArray[np.int64]
