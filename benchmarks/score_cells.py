@@ -35,17 +35,17 @@ from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import CorpusfitError
 from corpusfit.core.settings import RENAMED
 from corpusfit.core.types import buffers, text_array
+from corpusfit.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.embed.folders import find
 from corpusfit.embed.transformer import quiet
-from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.evaluation.encoding import NOWHERE, encode
-from corpusfit.evaluation.formats.conll import read_conll
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.task import Examples, Task
 from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.kneser_ney import number_words
+from corpusfit.labeled.formats.conll import read_conll
 from corpusfit.text.context import Machine
 from corpusfit.text.same_text import folded, form_of
 from corpusfit.training.special_tokens import backend_tokenizer, special_tokens_of

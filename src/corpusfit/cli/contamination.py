@@ -8,7 +8,7 @@ from corpusfit.cli.options import command
 from corpusfit.cli.show import one_line, percent, say, say_result, table
 
 if TYPE_CHECKING:
-    from corpusfit.evaluation.decontamination.report import Contamination
+    from corpusfit.evaluation.contamination import Contamination
 
 _SOURCES = 4
 _MAX_CHARACTERS = 300
@@ -46,7 +46,7 @@ def contamination(result: Contamination) -> None:
         )
     columns = ["split", "texts", "found", "share found", "training texts", "sources"]
     table("Held-out texts found in the training texts", columns, rows, words=["sources"])
-    from corpusfit.evaluation.decontamination.finder import found_as_copy_only
+    from corpusfit.decontamination.finder import found_as_copy_only
 
     for example in result.examples:
         found = f"{percent(example.containment, 1)} of its 5-grams"

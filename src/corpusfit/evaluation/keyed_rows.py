@@ -15,7 +15,7 @@ from corpusfit.core.artifacts import remove
 from corpusfit.core.manifest import OutFolder
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Reject, Shard, Source, file_of, in_file
-from corpusfit.evaluation.decontamination.heldout import each_text
+from corpusfit.labeled.heldout import each_text
 from corpusfit.text import cures, rows
 from corpusfit.text.context import RunContext
 from corpusfit.text.fields import NoTextError, Row, from_value, text_in

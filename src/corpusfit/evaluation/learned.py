@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import bad_setting
 from corpusfit.embed.prediction import Predictor
 from corpusfit.evaluation.contract import Splits, TaskType, in_order
-from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, TaskPlan, metric_of
 from corpusfit.evaluation.task import Task
 from corpusfit.evaluation.tasks import load
+from corpusfit.labeled.formats import Labeled
 from corpusfit.training.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:

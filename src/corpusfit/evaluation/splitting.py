@@ -29,9 +29,8 @@ from corpusfit.core.manifest import (
 )
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject, Shard, Source
-from corpusfit.evaluation.decontamination.finder import HeldoutIndex
-from corpusfit.evaluation.decontamination.heldout import with_first_text
-from corpusfit.evaluation.decontamination.leaks import find_leaks
+from corpusfit.decontamination.finder import HeldoutIndex
+from corpusfit.decontamination.leaks import find_leaks
 from corpusfit.evaluation.keyed_rows import (
     Rows,
     SplitFolder,
@@ -41,6 +40,7 @@ from corpusfit.evaluation.keyed_rows import (
 )
 from corpusfit.evaluation.plan import SplitPlan
 from corpusfit.kernels.chance import value_keys
+from corpusfit.labeled.heldout import with_first_text
 from corpusfit.text import cures
 from corpusfit.text.context import Machine, RunContext, absolute
 from corpusfit.text.fields import Row

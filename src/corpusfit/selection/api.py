@@ -72,7 +72,7 @@ def _resolve(
     options: Mapping[str, object],
 ) -> tuple[Machine, tuple[Plan, list[str], list[str]]]:
     """The machine and the arguments of a call, with data in memory written to the cache."""
-    from corpusfit.evaluation.decontamination.heldout import as_target
+    from corpusfit.labeled.heldout import as_target
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs
 

@@ -27,7 +27,7 @@ from corpusfit.core.errors import (
 from corpusfit.core.manifest import undamaged
 from corpusfit.core.plan import OF_A_TEXT, PAIR, Plan, ReadPlan
 from corpusfit.core.types import Document, Shard, Source
-from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
+from corpusfit.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.chance import keys_at, uniform
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import RunContext

@@ -17,10 +17,10 @@ from corpusfit.core.manifest import digest, source_identity
 from corpusfit.core.plan import PAIR, ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.embed import prepare
-from corpusfit.evaluation.formats.rows import row_of
 from corpusfit.evaluation.network import head_fingerprint
 from corpusfit.evaluation.plan import TaskPlan, metric_of
 from corpusfit.evaluation.reading import read_task
+from corpusfit.evaluation.rows import row_of
 from corpusfit.evaluation.task import (
     Examples,
     Task,

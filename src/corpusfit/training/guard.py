@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import read_arrays, write_arrays
 from corpusfit.core.plan import ReadPlan
-from corpusfit.evaluation.decontamination.finder import HeldoutIndex
-from corpusfit.evaluation.decontamination.leaks import find_all_leaks
+from corpusfit.decontamination.finder import HeldoutIndex
+from corpusfit.decontamination.leaks import find_all_leaks
 from corpusfit.text.context import RunContext
 from corpusfit.training.inputs import TrainingInputs
 

@@ -15,7 +15,7 @@ from corpusfit import text as corpus
 from corpusfit.core.engine import Job
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard, Source, Texts, file_of, in_file
-from corpusfit.evaluation.decontamination.finder import (
+from corpusfit.decontamination.finder import (
     ContaminationFinder,
     ContaminationMatches,
     HeldoutIndex,
@@ -57,6 +57,7 @@ class FindWatched(Job[Shard, tuple[int, Tally, Leaks]]):
     watched: Path  # file of the held-out texts, as `HeldoutIndex.write` wrote it
 
     def start(self) -> Callable[[Shard], tuple[int, Tally, Leaks]]:
+        """Read the held-out texts."""
         finder = ContaminationFinder(HeldoutIndex.read(self.watched))
 
         def work(shard: Shard) -> tuple[int, Tally, Leaks]:
