@@ -31,7 +31,7 @@ class FirstToken(Predictor):
     text.
     """
 
-    pools: ClassVar[bool] = True  # each selected state is the first of a row
+    selects_first: ClassVar[bool] = True
 
     def _parts(self) -> Iterator[Any]:
         base = self.model.base_model
@@ -43,7 +43,7 @@ class FirstToken(Predictor):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         import torch
 
-        expected = self.model(**inputs).logits.flip(0)  # fails for a hook without effect
+        expected = self.model(**inputs).logits.flip(0)  # differs from a hook without effect
         at = torch.tensor([4, 0], device=self.model.device)
         return expected, self.logits(self.model, inputs, at)
 
