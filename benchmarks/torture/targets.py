@@ -36,10 +36,10 @@ with _measured:
     from corpusfit.core.types import Document, Documents, Reject, text_array
     from corpusfit.embed.static import load_static
     from corpusfit.embed.store import VectorStore
+    from corpusfit.evaluation import rows
     from corpusfit.evaluation.plan import TaskPlan
     from corpusfit.kernels.characters import table
     from corpusfit.kernels.tokens import identity, reference, tokenise
-    from corpusfit.evaluation import rows
     from corpusfit.labeled.formats import brat, conll, words
     from corpusfit.scoring import registry as methods
     from corpusfit.scoring.arpa import read_arpa

@@ -35,14 +35,13 @@ from corpusfit.core.credentials import public_text
 from corpusfit.core.engine import (
     Engine,
     InlineEngine,
-    Job,
     LocalEngine,
     Meter,
     Progress,
     RayEngine,
     Work,
 )
-from corpusfit.core.engine.contract import as_job
+from corpusfit.core.engine.contract import Wrapping, as_job
 from corpusfit.core.engine.logged import new_progress
 from corpusfit.core.engine.worker import on_compile, run_each
 from corpusfit.core.errors import (
@@ -197,20 +196,8 @@ HERE: Machine = Machine()
 
 
 @dataclass(frozen=True)
-class _Each(Job[list[P], list[R]]):
+class _Each(Wrapping[list[P], list[R]]):
     """A job on each of several pieces."""
-
-    job: Job[P, R]
-
-    @property
-    def encodes(self) -> bool:
-        """As the job."""
-        return self.job.encodes
-
-    @property
-    def devices(self) -> Callable[[], tuple[str, ...]] | None:
-        """As the job."""
-        return self.job.devices
 
     def start(self) -> Callable[[list[P]], list[R]]:
         """Start the job."""
