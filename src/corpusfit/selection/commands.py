@@ -30,6 +30,7 @@ from corpusfit.selection.counting import count_rows
 from corpusfit.selection.embedding import add_vectors
 from corpusfit.selection.fit import Sample, commits_of, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder
+from corpusfit.selection.input_checks import require_kept, require_texts_for_near
 from corpusfit.selection.publishing import write_selection_card
 from corpusfit.selection.ranking import Ranking, rank_methods
 from corpusfit.selection.resolving import (
@@ -38,9 +39,6 @@ from corpusfit.selection.resolving import (
     checked,
     open_run,
     prepared,
-    reads_words,
-    require_kept,
-    require_texts_for_near,
     resolve,
     whole_lines,
     with_cut,
@@ -174,7 +172,7 @@ def rank(
             plan, _ = by_size(plan, run.sources)
         # one cut for all that is compared: that of methods on words, as of the default
         methods = [registry.build(name, options) for name in names]
-        words = [method for method in methods if reads_words(method)] or methods
+        words = [method for method in methods if method.compares_words] or methods
         plan, reason = with_cut(run, plan, words)
         if reason and encoding:
             reason += f" A selection by embeddings takes {CutPlan().most}."

@@ -1,35 +1,27 @@
-"""Decides a plan before anything runs (embedder, cut) and checks its inputs."""
+"""Decides a plan before anything runs (embedder, cut)."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import json
-import math
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any
 
 import numpy as np
-import orjson
 
 from corpusfit import text as corpus
 from corpusfit.core.engine import Call
 from corpusfit.core.errors import bad_setting
-from corpusfit.core.languages import can_identify
 from corpusfit.core.plan import (
     AUTO,
     PAIR,
     CutPlan,
     EmbedPlan,
     Plan,
-    ReadPlan,
 )
-from corpusfit.core.types import Document, Reject, Source, in_file
+from corpusfit.core.types import Document, Source
 from corpusfit.core.where import parsed
 from corpusfit.embed import precision_of, reads_whole
 from corpusfit.embed.folders import default_embedder
@@ -38,12 +30,17 @@ from corpusfit.scoring import registry
 from corpusfit.scoring.contract import SOURCE, AnyMethod, LabelMethod
 from corpusfit.selection.balance import clusters_fingerprint
 from corpusfit.selection.fit import commits_of, prepare_encoder
-from corpusfit.selection.labels import different_shards
-from corpusfit.selection.samples import require_target
-from corpusfit.text import rejects
+from corpusfit.selection.input_checks import (
+    LOOKED_AT,
+    first_rows,
+    require_fields,
+    require_groups,
+    require_kept,
+    require_target,
+    require_texts_for_near,
+)
 from corpusfit.text.context import Run, RunContext, noting
-from corpusfit.text.fields import Row, is_conversation
-from corpusfit.text.pairs import count_languages, is_english_only, warn_english_only
+from corpusfit.text.fields import is_conversation
 from corpusfit.text.reading import cut_units
 
 EMBEDDERS = ("minilm", "static")
@@ -118,90 +115,6 @@ def open_run(
     return run
 
 
-_SOURCES = 32
-"""Most sources that a field is looked for in, evenly spaced."""
-_LOOKED_AT = 1_000
-"""Rows of each of these."""
-_NAMED = 20
-"""Most fields that a message names."""
-
-
-def require_fields(
-    sources: Sequence[Source], read: ReadPlan, fields: Sequence[str], setting: str
-) -> None:
-    """Check that each field is in one of the first rows of some sources, evenly spaced."""
-    without = [s.name for s in sources if not corpus.load_format(s.format).named_fields]
-    if fields and without:
-        cure = "Its rows have no fields but the text."
-        allowed = f"left out for a corpus with {without[0]}"
-        raise bad_setting(f"`{setting}`", allowed, ", ".join(fields), cure)
-    for field in fields:
-        # a row without its text field says which fields it has
-        plan = dataclasses.replace(read, text_field=field, where="", numbers="", strict=False)
-        names = dict[str, None]()
-        for row in _first_rows(sources, plan):
-            reason = row.reason if isinstance(row, Reject) else ""
-            if reason.startswith(rejects.MISSING_FIELD):
-                # rows may have different fields
-                names |= dict.fromkeys(rejects.fields_named(reason))
-            elif not reason or rejects.of_field(reason):
-                break
-        else:
-            if names:
-                shown = ", ".join([*names][:_NAMED]) + ", …" * (len(names) > _NAMED)
-                near = [f" Did you mean {n!r}?" for n in difflib.get_close_matches(field, names, 1)]
-                raise bad_setting(
-                    f"`{setting}`",
-                    f"one that reads fields of the corpus (its fields are {shown})",
-                    field,
-                    f"None of its first {_LOOKED_AT:,} rows has this field.{''.join(near)}",
-                )
-
-
-def require_groups(sources: Sequence[Source], read: ReadPlan, field: str) -> None:
-    """Check that a field has groups, and that it can be read after the scores."""
-    if not field or field == read.id_field:
-        return
-    if any(not corpus.load_format(source.format).cut_by_text for source in sources):
-        raise different_shards(field)
-    plan = dataclasses.replace(read, id_field=field, where="", numbers="", strict=False)
-    rows = [row for row in _first_rows(sources, plan) if isinstance(row, Document)]
-    decimals = any(isinstance(r.value, float) and r.value % 1 > 0 for r in rows)
-    if rows and (decimals or all(row.id in (None, "") for row in rows)):
-        raise bad_setting(
-            "`choose.balance`",
-            "a field of words, whole numbers, or true and false",
-            f"field:{field}",
-            f"{'Some' if decimals else 'None'} of its first {_LOOKED_AT:,} rows "
-            f"{'have a decimal number' if decimals else 'has such a value'}.",
-        )
-
-
-def require_kept(sources: Sequence[Source], plan: Plan) -> None:
-    """Check that the corpus has the fields to keep, with values that JSON can hold."""
-    names = plan.choose.kept_fields()
-    require_fields(sources, plan.read, names, "choose.keep")
-    for row in _first_rows(sources, plan.read.keeping(names)) if names else ():
-        carried = (row.fields or {}) if isinstance(row, Document) else {}
-        for name in names:
-            # also within an object or a list, such as the bytes of an image
-            if match := _FOREIGN.search(orjson.dumps(carried.get(name))):
-                allowed = "fields with text, numbers, or objects and lists of them"
-                what = match[1].decode()
-                cure = f"Row {in_file(row.row):,} has something else there ({what})."
-                raise bad_setting("`choose.keep`", allowed, name, cure)
-
-
-_FOREIGN = re.compile(rb'\{"%s":"([^"]*)"\}' % rejects.FOREIGN.encode())
-
-
-def _first_rows(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Row]:
-    """The first rows of some sources, evenly spaced."""
-    for source in sources[:: max(1, math.ceil(len(sources) / _SOURCES))]:
-        rows = (row for s in corpus.shards([source], plan) for row in corpus.rows(s, plan))
-        yield from islice(rows, _LOOKED_AT)
-
-
 def resolve(run: Run) -> Resolved:
     """Resolve what the plan leaves open, given the inputs, and check both together."""
     plan, reason = by_size(run.plan, run.sources)
@@ -231,7 +144,7 @@ def with_cut(run: Run, plan: Plan, methods: Iterable[AnyMethod]) -> tuple[Plan, 
     a short unit would cost as many bytes for its embedding, and what reads labels or fields finds
     the same in each unit of a document.
     """
-    first = islice(_first_rows(run.sources, plan.read), _LOOKED_AT)
+    first = islice(first_rows(run.sources, plan.read), LOOKED_AT)
     if plan.cut.unit != "document" and any(
         isinstance(row, Document) and is_conversation(row.fields, plan.read.text_field)
         for row in first
@@ -322,12 +235,6 @@ def _whole(plan: Plan, rows: str, why: str) -> Plan:
     return dataclasses.replace(plan, cut=dataclasses.replace(plan.cut, unit="document"))
 
 
-def require_texts_for_near(plan: Plan, sources: Sequence[Source]) -> None:
-    """Check that near-duplicates are asked of texts, not of aligned pairs."""
-    if plan.choose.dedup == "near" and corpus.is_parallel(sources):
-        raise bad_setting("`choose.dedup`", "exact or none for aligned pairs", "near")
-
-
 WHOLE = {"cpu": 4e6, "cuda": 4e8}
 """Bytes of text up to which `minilm` encodes every unit: about 3 minutes on two cores."""
 
@@ -378,83 +285,3 @@ def _size(text: float) -> str:
     if text == float("inf"):
         return "an unknown amount"
     return f"{text / 1e9:,.3g} GB" if text >= 1e9 else f"{text / 1e6:,.3g} MB"
-
-
-_LANGUAGE_FIELDS = ("language", "lang", "metadata.language", "meta.language")
-_MIN_SHARE = 0.1  # of the target's sample, for a language to be one of the target's
-
-
-def likens(method: AnyMethod) -> bool:
-    """Whether the method scores how like the target a text is."""
-    return not (method.ignores_target or isinstance(method, LabelMethod))
-
-
-def reads_words(method: AnyMethod) -> bool:
-    """Whether the method compares words, which two languages do not share."""
-    if not likens(method):
-        return False
-    return method.reads != "embedding" and method.exact
-
-
-def encoder_of(plan: Plan) -> str:
-    """The encoder whose embeddings the method reads; empty for none."""
-    method = registry.build(plan.method.name, plan.method.options)
-    return plan.embed.embedder if method.encodes else ""
-
-
-def languages_matter(run: Run, method: AnyMethod) -> bool:
-    """Whether scores of texts in other languages than the target's would be unreliable."""
-    if run.role != "corpus":  # texts to fit a `corpusfit.Scorer` on
-        return False
-    return (reads_words(method) or is_english_only(encoder_of(run.plan))) and can_identify()
-
-
-def warn_of_languages(
-    run: Run, method: AnyMethod, target: Sequence[str], sample: Sequence[str]
-) -> None:
-    """Warn if most of a sample of the corpus is in other languages than the target.
-
-    Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
-    """
-    encoder = encoder_of(run.plan)
-    target_counts = count_languages(target)
-    corpus_counts = count_languages(sample)
-    minimum = _MIN_SHARE * target_counts.total()
-    target_languages = sorted(code for code, n in target_counts.items() if n >= minimum)
-    other_counts = Counter(
-        {code: n for code, n in corpus_counts.items() if code not in target_languages}
-    )
-    # a minority of other languages does no harm
-    if not target_languages or 2 * other_counts.total() <= corpus_counts.total():
-        warn_english_only(encoder, sample, run.warn)
-        return
-    if reads_words(method):
-        why = "compares words"
-    else:
-        why = f"uses the encoder {encoder}, trained on English only"
-    percent = 100 * other_counts.total() / corpus_counts.total()
-    run.warn(
-        f"{percent:.0f} % of a sample of the corpus is in other languages "
-        f"({', '.join(code for code, _ in other_counts.most_common(3))}) than the target "
-        f"({', '.join(target_languages)}), and {run.plan.method.name} {why}, so scores "
-        f"across languages are unreliable. {_language_cure(run, target_languages)} To compare "
-        "texts across languages, use a multilingual encoder with `embed.embedder=PATH` and a "
-        "method that reads only embeddings, for instance `method.name=domain_cosine`."
-    )
-
-
-def _language_cure(run: Run, languages: Sequence[str]) -> str:
-    """How to select from the texts in some languages alone."""
-    if corpus.is_parallel(run.sources):
-        return "Name the files of the pairs in the other order."
-    named = ", ".join(map(json.dumps, languages))
-    condition = f"in [{named}]" if len(languages) > 1 else f"== {named}"
-    for field in _LANGUAGE_FIELDS:
-        read = dataclasses.replace(run.plan.read, text_field=field, where="", numbers="")
-        rows = _first_rows(run.sources, read)
-        if any(isinstance(row, Document) and row.text in languages for row in rows):
-            return f"To select from those in the target's, set `read.where={field} {condition}`."
-    return (
-        f"To select from those in the target's, name their files alone, or write the language into "
-        f"a field of each row and set `read.where=language {condition}`."
-    )

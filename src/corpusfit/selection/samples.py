@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import write_arrays
-from corpusfit.core.errors import EmptyInputError
 from corpusfit.core.offers import Inputs
 from corpusfit.core.plan import CutPlan, Plan, ReadPlan
 from corpusfit.core.types import (
-    Document,
     Documents,
     Shard,
     Source,
@@ -47,25 +45,6 @@ _DIVIDED = {
     "lines": "one per line (`read.txt=blocks`: divided by blank lines)",
     "file": "one per file",
 }
-
-
-def require_target(run: Run) -> None:
-    """Refuse a target without a usable row; reads up to its first one."""
-    read = run.plan.target_read
-    rejected = Reasons()
-    for shard in corpus.shards(run.target, read):
-        for row in corpus.rows(shard, read):
-            if isinstance(row, Document):
-                return
-            rejected.add([(row.row, row.byte, row.reason)])
-    otherwise = "Give a file with texts of your task."
-    if rejected.counts:
-        otherwise = (
-            "Name the text field with `read.text_field`, or with `fit.target_field` where the "
-            f"corpus has another, or g{otherwise[1:]}"
-        )
-    cure = cures.of_content(run.target, read, rejected.counts, otherwise)
-    raise EmptyInputError(f"`target` has no usable text ({rejected}). {cure}")
 
 
 def target_texts(run: Run, sample: Sample) -> int:

@@ -27,13 +27,9 @@ from corpusfit.selection.copies import write_keys
 from corpusfit.selection.embedding import add_vectors, embed_corpus
 from corpusfit.selection.fit import Sample, alike, common_words, fit
 from corpusfit.selection.folder import SelectionFolder, mark_path, tallies
+from corpusfit.selection.input_checks import languages_matter, warn_of_languages
 from corpusfit.selection.labels import labels_of, shown
-from corpusfit.selection.resolving import (
-    Resolved,
-    languages_matter,
-    reads_words,
-    warn_of_languages,
-)
+from corpusfit.selection.resolving import Resolved
 from corpusfit.selection.rounds import score_in_rounds
 from corpusfit.selection.samples import (
     background_texts,
@@ -118,7 +114,7 @@ def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[S
             background_texts(run, background, run.plan.fit.background)
         if languages:
             warn_of_languages(run, method, target.read_texts(), background.read_texts())
-        if reads_words(method):
+        if method.compares_words:
             require_words(run, target, background, signs=getattr(method, "signs", False))
     store = None
     if method.encodes:

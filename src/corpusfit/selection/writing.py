@@ -44,7 +44,6 @@ from corpusfit.selection.merging import (
     stored_parts,
     write_piece,
 )
-from corpusfit.selection.resolving import likens
 from corpusfit.selection.result import read_selected
 from corpusfit.selection.samples import least_pieces
 from corpusfit.selection.spread import spread_of, write_spread
@@ -116,7 +115,7 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
     plan = run.plan.choose
     by = balance(run, folder, copies)
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
-    if plan.policy == "top" and likens(method):
+    if plan.policy == "top" and not method.ignores_target:
         chosen.least = least_pieces(Sample(folder.fit, "target"))
     if by is not None:
         chosen.by_cluster = [_nothing() for _ in by.quota]
