@@ -29,6 +29,7 @@ from corpusfit.core.engine import Job
 from corpusfit.core.plan import CutPlan, ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.kernels.chance import place_keys, uniform
+from corpusfit.kernels.threshold import Selector, Threshold, find_threshold
 from corpusfit.scoring import table
 from corpusfit.scoring.rounds import (
     Counted,
@@ -41,7 +42,6 @@ from corpusfit.scoring.rounds import (
     longest_text,
     order_scores,
 )
-from corpusfit.selection.choosing import Selector, Threshold, find_threshold
 from corpusfit.selection.copies import write_keys
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder, mark_path
