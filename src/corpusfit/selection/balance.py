@@ -34,6 +34,7 @@ from corpusfit.selection.embedding import add_vectors, assign
 from corpusfit.selection.fit import Sample, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder, runs_of_parts
 from corpusfit.selection.labels import NONE, labels_of
+from corpusfit.selection.resolved import Resolved
 from corpusfit.text.context import Run, at_commit
 from corpusfit.text.reading import Tally
 
@@ -103,24 +104,25 @@ def _label_segments(
     return shard.index, Counter(dict(zip(labels, sums.tolist(), strict=True)))
 
 
-def _by_labels(run: Run, folder: SelectionFolder, copies: Copies) -> Groups:
+def _by_labels(run: Run, resolved: Resolved, folder: SelectionFolder, copies: Copies) -> Groups:
     """Label every segment by its source or a field of its row, and compute the quotas."""
-    choose = run.plan.choose
+    choose = resolved.plan.choose
+    texts = resolved.corpus
     field = choose.balance.removeprefix("field:") if choose.balance != "source" else ""
     out = folder.balanced / "labels" / digest([field, choose.dedup])
-    read = dataclasses.replace(run.plan.read, id_field=field)
+    read = dataclasses.replace(texts.read, id_field=field)
     job = partial(
-        _label_segments, read, run.names, folder.scores, out, copies, not choose.counts_segments
+        _label_segments, read, texts.names, folder.scores, out, copies, not choose.counts_segments
     )
     amounts: Counter[str] = Counter()
-    for _, of_shard in run.over_shards("label", job):
+    for _, of_shard in run.over_shards("label", texts, job):
         amounts.update(of_shard)
     names = sorted(amounts)
     # more files than `MAX_SOURCES` are grouped by folder
-    if choose.balance == "source" and len(names) == 1 and len(run.names) > table.MAX_SOURCES:
+    if choose.balance == "source" and len(names) == 1 and len(texts.names) > table.MAX_SOURCES:
         raise bad_setting(
             "`choose.balance`",
-            f"a field of the rows for {len(run.names):,} files in one folder",
+            f"a field of the rows for {len(texts.names):,} files in one folder",
             choose.balance,
             f"More than {table.MAX_SOURCES:,} files are balanced by their folders.",
         )
@@ -174,31 +176,35 @@ def _fingerprint(manifest: dict[str, Any], data: bytes) -> str:
     return digest([hashlib.sha256(data).hexdigest(), manifest["encoder"]])
 
 
-def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None:
+def balance(
+    run: Run, resolved: Resolved, folder: SelectionFolder, copies: Copies
+) -> Balance | None:
     """Assign every segment to the clusters and compute the quotas, if the plan asks for any."""
     # The corpus is encoded by the clusters' embedder, even for a method that reads text.
     # Reference: Aharoni and Goldberg (2020), section 2; Grangier et al. (2024), Task-Adaptive
     # Pretrained Language Models via Clustered-Importance Sampling, section 3.
-    if not run.plan.choose.balance:
+    choose = resolved.plan.choose
+    if not choose.balance:
         return None
-    if run.plan.choose.balance != "cluster":
-        return _by_labels(run, folder, copies)
-    manifest, data = _read_clusters(run.plan.choose)
-    if _fingerprint(manifest, data) != run.clusters:
+    if choose.balance != "cluster":
+        return _by_labels(run, resolved, folder, copies)
+    manifest, data = _read_clusters(choose)
+    if _fingerprint(manifest, data) != resolved.clusters:
         raise ChangedInputError(
-            f"The clusters in {run.plan.choose.clusters} changed while the command ran. Run the "
+            f"The clusters in {choose.clusters} changed while the command ran. Run the "
             "same command again."
         )
-    balanced = folder.balanced / run.clusters
+    balanced = folder.balanced / resolved.clusters
     assigned = balanced / "assigned"
     embed = _embed_of(manifest)
     local_file = balanced / "domains.safetensors"
     write_bytes(local_file, data)  # in a folder that every worker sees
-    assign(run, local_file, assigned, run.plan.cut.gamma, embed, manifest["encoder"])
+    cut = resolved.plan.cut
+    assign(run, resolved.corpus, cut, embed, manifest["encoder"], local_file, assigned)
     clusters = read_cluster_model(local_file)
-    if run.plan.choose.quota == "even":
+    if choose.quota == "even":
         quota = np.ones(clusters.k)
-    elif run.plan.choose.quota == "corpus":
+    elif choose.quota == "corpus":
         runs = list(enumerate(runs_of_parts(folder, run.shard_count)))
         job = partial(_sum_shares, folder.scores, assigned, copies, clusters.k)
         sums = dict(run.engine.map(job, runs))

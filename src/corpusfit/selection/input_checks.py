@@ -16,23 +16,23 @@ import orjson
 from corpusfit import text as corpus
 from corpusfit.core.errors import EmptyInputError, bad_setting
 from corpusfit.core.languages import can_identify
-from corpusfit.core.plan import Plan, ReadPlan
+from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject, Source, in_file
-from corpusfit.scoring import registry
-from corpusfit.scoring.contract import AnyMethod
 from corpusfit.selection.labels import different_shards
+from corpusfit.selection.resolved import Resolved
 from corpusfit.text import cures, rejects
 from corpusfit.text.context import Run
 from corpusfit.text.fields import Row
+from corpusfit.text.input import Input
 from corpusfit.text.pairs import count_languages, is_english_only, warn_english_only
 from corpusfit.text.reading import Reasons
 
 
-def require_target(run: Run) -> None:
+def require_target(target: Input) -> None:
     """Refuse a target without a usable row; reads up to its first one."""
-    read = run.plan.target_read
+    read = target.read
     rejected = Reasons()
-    for shard in corpus.shards(run.target, read):
+    for shard in corpus.shards(target.sources, read):
         for row in corpus.rows(shard, read):
             if isinstance(row, Document):
                 return
@@ -43,7 +43,7 @@ def require_target(run: Run) -> None:
             "Name the text field with `read.text_field`, or with `fit.target_field` where the "
             f"corpus has another, or g{otherwise[1:]}"
         )
-    cure = cures.of_content(run.target, read, rejected.counts, otherwise)
+    cure = cures.of_content(target.sources, read, rejected.counts, otherwise)
     raise EmptyInputError(f"`target` has no usable text ({rejected}). {cure}")
 
 
@@ -55,20 +55,18 @@ _NAMED = 20
 """Most fields that a message names."""
 
 
-def require_fields(
-    sources: Sequence[Source], read: ReadPlan, fields: Sequence[str], setting: str
-) -> None:
+def require_fields(texts: Input, fields: Sequence[str], setting: str) -> None:
     """Check that each field is in one of the first rows of some sources, evenly spaced."""
-    without = [s.name for s in sources if not corpus.load_format(s.format).named_fields]
+    without = [s.name for s in texts.sources if not corpus.load_format(s.format).named_fields]
     if fields and without:
         cure = "Its rows have no fields but the text."
         allowed = f"left out for a corpus with {without[0]}"
         raise bad_setting(f"`{setting}`", allowed, ", ".join(fields), cure)
     for field in fields:
         # a row without its text field says which fields it has
-        plan = dataclasses.replace(read, text_field=field, where="", numbers="", strict=False)
+        plan = dataclasses.replace(texts.read, text_field=field, where="", numbers="", strict=False)
         names = dict[str, None]()
-        for row in first_rows(sources, plan):
+        for row in first_rows(texts.sources, plan):
             reason = row.reason if isinstance(row, Reject) else ""
             if reason.startswith(rejects.MISSING_FIELD):
                 # rows may have different fields
@@ -87,14 +85,14 @@ def require_fields(
                 )
 
 
-def require_groups(sources: Sequence[Source], read: ReadPlan, field: str) -> None:
+def require_groups(texts: Input, field: str) -> None:
     """Check that a field has groups, and that it can be read after the scores."""
-    if not field or field == read.id_field:
+    if not field or field == texts.read.id_field:
         return
-    if any(not corpus.load_format(source.format).cut_by_text for source in sources):
+    if any(not corpus.load_format(source.format).cut_by_text for source in texts.sources):
         raise different_shards(field)
-    plan = dataclasses.replace(read, id_field=field, where="", numbers="", strict=False)
-    rows = [row for row in first_rows(sources, plan) if isinstance(row, Document)]
+    plan = dataclasses.replace(texts.read, id_field=field, where="", numbers="", strict=False)
+    rows = [row for row in first_rows(texts.sources, plan) if isinstance(row, Document)]
     decimals = any(isinstance(r.value, float) and r.value % 1 > 0 for r in rows)
     if rows and (decimals or all(row.id in (None, "") for row in rows)):
         raise bad_setting(
@@ -106,11 +104,10 @@ def require_groups(sources: Sequence[Source], read: ReadPlan, field: str) -> Non
         )
 
 
-def require_kept(sources: Sequence[Source], plan: Plan) -> None:
+def require_kept(texts: Input, names: tuple[str, ...]) -> None:
     """Check that the corpus has the fields to keep, with values that JSON can hold."""
-    names = plan.choose.kept_fields()
-    require_fields(sources, plan.read, names, "choose.keep")
-    for row in first_rows(sources, plan.read.keeping(names)) if names else ():
+    require_fields(texts, names, "choose.keep")
+    for row in first_rows(texts.sources, texts.read.keeping(names)) if names else ():
         carried = (row.fields or {}) if isinstance(row, Document) else {}
         for name in names:
             # also within an object or a list, such as the bytes of an image
@@ -131,9 +128,9 @@ def first_rows(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Row]:
         yield from islice(rows, LOOKED_AT)
 
 
-def require_texts_for_near(plan: Plan, sources: Sequence[Source]) -> None:
+def require_texts_for_near(texts: Input, dedup: str) -> None:
     """Check that near-duplicates are asked of texts, not of aligned pairs."""
-    if plan.choose.dedup == "near" and corpus.is_parallel(sources):
+    if dedup == "near" and corpus.is_parallel(texts.sources):
         raise bad_setting("`choose.dedup`", "exact or none for aligned pairs", "near")
 
 
@@ -141,27 +138,22 @@ _LANGUAGE_FIELDS = ("language", "lang", "metadata.language", "meta.language")
 _MIN_SHARE = 0.1  # of the target's sample, for a language to be one of the target's
 
 
-def encoder_of(plan: Plan) -> str:
-    """The encoder whose embeddings the method reads; empty for none."""
-    method = registry.build(plan.method.name, plan.method.options)
-    return plan.embed.embedder if method.encodes else ""
-
-
-def languages_matter(run: Run, method: AnyMethod) -> bool:
+def languages_matter(resolved: Resolved) -> bool:
     """Whether scores of texts in other languages than the target's would be unreliable."""
-    if run.role != "corpus":  # texts to fit a `corpusfit.Scorer` on
+    if resolved.corpus.role != "corpus":  # texts to fit a `corpusfit.Scorer` on
         return False
-    return (method.compares_words or is_english_only(encoder_of(run.plan))) and can_identify()
+    compares_words = resolved.method.compares_words
+    return (compares_words or is_english_only(resolved.embedder)) and can_identify()
 
 
 def warn_of_languages(
-    run: Run, method: AnyMethod, target: Sequence[str], sample: Sequence[str]
+    run: Run, resolved: Resolved, target: Sequence[str], sample: Sequence[str]
 ) -> None:
     """Warn if most of a sample of the corpus is in other languages than the target.
 
     Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
     """
-    encoder = encoder_of(run.plan)
+    encoder = resolved.embedder
     target_counts = count_languages(target)
     corpus_counts = count_languages(sample)
     minimum = _MIN_SHARE * target_counts.total()
@@ -173,7 +165,7 @@ def warn_of_languages(
     if not target_languages or 2 * other_counts.total() <= corpus_counts.total():
         warn_english_only(encoder, sample, run.warn)
         return
-    if method.compares_words:
+    if resolved.method.compares_words:
         why = "compares words"
     else:
         why = f"uses the encoder {encoder}, trained on English only"
@@ -181,22 +173,22 @@ def warn_of_languages(
     run.warn(
         f"{percent:.0f} % of a sample of the corpus is in other languages "
         f"({', '.join(code for code, _ in other_counts.most_common(3))}) than the target "
-        f"({', '.join(target_languages)}), and {run.plan.method.name} {why}, so scores "
-        f"across languages are unreliable. {_language_cure(run, target_languages)} To compare "
-        "texts across languages, use a multilingual encoder with `embed.embedder=PATH` and a "
-        "method that reads only embeddings, for instance `method.name=domain_cosine`."
+        f"({', '.join(target_languages)}), and {resolved.plan.method.name} {why}, so scores "
+        f"across languages are unreliable. {_language_cure(resolved.corpus, target_languages)} To "
+        "compare texts across languages, use a multilingual encoder with `embed.embedder=PATH` "
+        "and a method that reads only embeddings, for instance `method.name=domain_cosine`."
     )
 
 
-def _language_cure(run: Run, languages: Sequence[str]) -> str:
+def _language_cure(texts: Input, languages: Sequence[str]) -> str:
     """How to select from the texts in some languages alone."""
-    if corpus.is_parallel(run.sources):
+    if corpus.is_parallel(texts.sources):
         return "Name the files of the pairs in the other order."
     named = ", ".join(map(json.dumps, languages))
     condition = f"in [{named}]" if len(languages) > 1 else f"== {named}"
     for field in _LANGUAGE_FIELDS:
-        read = dataclasses.replace(run.plan.read, text_field=field, where="", numbers="")
-        rows = first_rows(run.sources, read)
+        read = dataclasses.replace(texts.read, text_field=field, where="", numbers="")
+        rows = first_rows(texts.sources, read)
         if any(isinstance(row, Document) and row.text in languages for row in rows):
             return f"To select from those in the target's, set `read.where={field} {condition}`."
     return (

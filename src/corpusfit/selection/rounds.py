@@ -45,6 +45,7 @@ from corpusfit.scoring.rounds import (
 from corpusfit.selection.copies import write_keys
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder, mark_path
+from corpusfit.selection.resolved import Resolved
 from corpusfit.text.context import Run
 from corpusfit.text.reading import Tally, join_units, read_units
 
@@ -62,27 +63,28 @@ Summed = tuple[NDArray[np.int64], NDArray[np.int64], int]
 
 def score_in_rounds(
     run: Run,
-    folder: SelectionFolder,
-    name: str,
+    resolved: Resolved,
     method: RoundMethod,
     target: Sample,
     background: Sample,
+    folder: SelectionFolder,
 ) -> float:
     """Score the whole corpus; returns the share of its texts that all rounds read."""
     # Every shard is counted once; a round then reads the counts, in a few groups of shards at a
     # time, so memory does not grow with the corpus. As every round reads all counts, those of a
     # large corpus are kept of a sample only.
+    name = resolved.plan.method.name
     files = RoundsFolder(folder.rounds)
     scored = names_in(folder.scored)
     features = method.learn(target.batch("text"), background.batch("text"))
     store(files.features, "features", features)
-    share = _count(run, folder, method.rounds_gb)
+    share = _count(run, resolved, folder, method.rounds_gb)
     shards = range(run.shard_count)
     if all(mark_path(folder.scored, shard).name in scored for shard in shards):
         remove(folder.rounds)
         return share
     if share < 1.0:
-        _score_by_sample(run, folder, name, method, features, share)
+        _score_by_sample(run, resolved, folder, method, features, share)
     else:
         texts = _total(run, files.counted, "segments")
         states, rounds, groups = _take(run, files, method, shards, texts)
@@ -90,13 +92,14 @@ def score_in_rounds(
         write = partial(_write_order, files, tuple(rounds), folder.scores, folder.scored)
         with run.stage("score", run.shard_count):
             for written in run.engine.map(write, groups):
-                run.machine.progress.advance(written)
+                run.progress.advance(written)
     remove(folder.rounds)
     return share
 
 
-def _count(run: Run, folder: SelectionFolder, most_gb: float) -> float:
+def _count(run: Run, resolved: Resolved, folder: SelectionFolder, most_gb: float) -> float:
     """Count the features of the corpus; returns the share of its texts whose counts are kept."""
+    texts = resolved.corpus
     files = RoundsFolder(folder.rounds)
     decided = folder.fit / "rounds.json"
     complete = decided.exists()
@@ -110,19 +113,19 @@ def _count(run: Run, folder: SelectionFolder, most_gb: float) -> float:
     def pieces() -> Iterator[tuple[Shard, float]]:
         # The share falls while more of the corpus is known. A shard keeps its segments with the
         # lowest keys, so those that the last share takes are always among them.
-        for shard in run.shards():
+        for shard in run.shards(texts):
             if not complete and files.counts(shard.index).name not in counted:
                 yield shard, share()
 
-    plan = run.plan
+    plan = resolved.plan
     # hash texts for the later search for copies, as their text is at hand
-    hashed = plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
+    hashed = plan.choose.dedup != "none" and not corpus.is_parallel(texts.sources)
     keys = folder.keys if hashed else None
-    count = CountShard(files, plan.read, plan.cut, run.names, folder.scores, plan.seed, keys)
-    with run.stage("count", run.size):
+    count = CountShard(files, plan.read, plan.cut, texts.names, folder.scores, plan.seed, keys)
+    with run.stage("count", texts.size):
         for tally in run.map(count, pieces()):
             characters += tally.characters
-            run.machine.progress.advance(0, tally.units)
+            run.progress.advance(0, tally.units)
     if not complete:
         write_bytes(decided, json.dumps({"share": share()}).encode())
     decision: float = json.loads(decided.read_bytes())["share"]
@@ -131,8 +134,8 @@ def _count(run: Run, folder: SelectionFolder, most_gb: float) -> float:
 
 def _score_by_sample(
     run: Run,
+    resolved: Resolved,
     folder: SelectionFolder,
-    name: str,
     method: RoundMethod,
     features: Features,
     share: float,
@@ -162,12 +165,15 @@ def _score_by_sample(
     words = rounds[-1].budget
     again = sum(2 * each.budget <= share * words for each in rounds)
     until = sum(each.budget <= share * words for each in rounds)
-    read = run.plan.read
-    cut = run.plan.cut
-    place = PlaceShard(files, read, cut, run.names, folder.scores, again, until)
+    read = resolved.plan.read
+    cut = resolved.plan.cut
+    names = resolved.corpus.names
+    place = PlaceShard(files, read, cut, names, folder.scores, again, until)
     placed = names_in(files.placed)
-    for tally in run.over_shards("place", place, lambda i: files.places(i).name in placed):
-        run.machine.progress.advance(0, tally.units)
+    for tally in run.over_shards(
+        "place", resolved.corpus, place, lambda i: files.places(i).name in placed
+    ):
+        run.progress.advance(0, tally.units)
 
     if not early.state(0).exists():
         store(early.features, "features", features)
@@ -178,14 +184,14 @@ def _score_by_sample(
     parts = sum(path.endswith(".safetensors") for path in names_in(early.counted))
     taken = _take(run, early, method, range(parts), texts, most=again)
     states[:again], rounds[:again], groups = taken
-    store(folder.scorer, name, RoundScorer.of(features, states, rounds))
+    store(folder.scorer, resolved.plan.method.name, RoundScorer.of(features, states, rounds))
     of_parts = tuple(group.parts for group in _dealt(shards, parts))
     write = partial(
         _write_early, files, tuple(rounds), again, of_parts, folder.scores, folder.scored
     )
     with run.stage("score", run.shard_count):
         for written in run.engine.map(write, groups):
-            run.machine.progress.advance(written)
+            run.progress.advance(written)
 
 
 def _take(
@@ -248,7 +254,7 @@ def _take(
                 after = dataclasses.replace(before, rounds=rounds, thresholds=tuple(thresholds))
                 taken = before.taken.with_more(*_sums(run, sum_taken, size, groups_after(after)))
                 dataclasses.replace(after, taken=taken).write(files.state(number + 1))
-            run.machine.progress.advance(1)
+            run.progress.advance(1)
 
     states = [scored_by(files, method, number, share) for number in range(1, len(budgets) + 1)]
     final = BeforeRound.read(files.state(len(budgets) + 1))

@@ -27,7 +27,7 @@ from corpusfit.evaluation.decontamination.finder import (
 )
 from corpusfit.evaluation.decontamination.heldout import each_text, held_out, with_first_text
 from corpusfit.selection.result import read_selected
-from corpusfit.text.context import Machine, RunContext
+from corpusfit.text.context import Machine, Run
 from corpusfit.text.reading import Reasons, Tally, read_shard
 from corpusfit.text.same_text import folded, text_keys
 from corpusfit.training.inputs import TrainingInputs, find_training_inputs
@@ -110,7 +110,7 @@ def find_leaks(
     watched: HeldoutIndex,
     sources: list[Source],
     read: ReadPlan,
-    context: RunContext,
+    context: Run,
 ) -> Leaks:
     """Search all texts of the sources for held-out texts.
 
@@ -136,7 +136,7 @@ def find_all_leaks(
     watched: HeldoutIndex,
     sources: list[Source],
     reads: Sequence[ReadPlan],
-    context: RunContext,
+    context: Run,
 ) -> Leaks:
     """As `find_leaks`, in each text of a row: all that the plans read."""
     of_texts = [find_leaks(watched, sources, read, context) for read in reads]
@@ -167,7 +167,7 @@ def find_contaminated(
     texts: TrainingInputs,
     read: ReadPlan,
     cache_file: Path,
-    context: RunContext,
+    context: Run,
     *,
     then_task: bool = False,
     pairs: bool = False,
