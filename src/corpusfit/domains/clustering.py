@@ -28,10 +28,10 @@ from corpusfit.domains.describe import (
     write_sample,
 )
 from corpusfit.domains.fitting import FitClusters, Fitted
-from corpusfit.domains.mixture import ClustersFolder, read_cluster_model, write_cluster_model
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.domains.tables import write_tables
 from corpusfit.embed.folders import default_embedder
+from corpusfit.scoring.clusters import ClustersFolder, read_cluster_model, write_cluster_model
 from corpusfit.scoring.contract import SOURCE
 from corpusfit.selection.embedding import add_vectors, assign
 from corpusfit.selection.fit import Sample, pin_encoder

@@ -18,10 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _BUCKETS = 1 << 16
-KeysAndCosts = Callable[
-    [], Iterable[tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.uint16]]]
-]
-"""The keys of the corpus, part by part, with each segment's cost and draw; read at each call."""
+Keys = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.uint16]]
+"""Keys, costs and draws of the segments of a part, each [n]."""
 Segments = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint16]]
 """Keys, costs, groups and draws of the segments of a part, each [n]."""
 Within = tuple[NDArray[np.int64], NDArray[np.int64] | None] | None
@@ -52,8 +50,13 @@ def _key_of(ordered: int) -> float:
     return float(np.array([bits], np.uint32).view(np.float32)[0])
 
 
-def find_threshold(parts: KeysAndCosts, budget: int, *, over: bool = False) -> Threshold:
-    """Find the threshold that selects the highest keys within a budget."""
+def find_threshold(
+    parts: Callable[[], Iterable[Keys]], budget: int, *, over: bool = False
+) -> Threshold:
+    """Find the threshold that selects the highest keys within a budget; reads parts several times.
+
+    Equal keys go by their draws, then by their place.
+    """
 
     def grouped() -> Iterator[Segments]:
         for keys, costs, draws in parts():

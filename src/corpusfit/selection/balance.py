@@ -17,17 +17,16 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import folder_path, read_arrays, write_arrays, write_bytes
 from corpusfit.core.errors import ChangedInputError, bad_setting
 from corpusfit.core.manifest import digest, undamaged
-from corpusfit.core.plan import ChoosePlan, EmbedPlan, ReadPlan
+from corpusfit.core.plan import ChoosePlan, EmbedPlan, Plan, ReadPlan
 from corpusfit.core.types import Shard
-from corpusfit.domains.mixture import (
+from corpusfit.scoring import table
+from corpusfit.scoring.clusters import (
     ClustersFolder,
     assigned_path,
     read_cluster_model,
     read_clusters,
     read_shares,
 )
-from corpusfit.domains.plan import ClustersPlan
-from corpusfit.scoring import table
 from corpusfit.scoring.table import grouped, source_groups
 from corpusfit.selection.copies import Copies
 from corpusfit.selection.embedding import add_vectors, assign
@@ -168,7 +167,7 @@ def _read_clusters(plan: ChoosePlan) -> tuple[dict[str, Any], bytes]:
 
 def _embed_of(manifest: dict[str, Any]) -> EmbedPlan:
     """The embedder of clusters, at the commit that they were found with."""
-    embed = ClustersPlan.from_dict(manifest["plan"]).embed
+    embed = Plan.from_dict({"embed": manifest["plan"]["embed"]}).embed
     return at_commit(embed, manifest.get("commits", {}))
 
 

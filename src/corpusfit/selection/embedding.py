@@ -18,7 +18,6 @@ from corpusfit.core.errors import ChangedInputError, InputError, changed_input
 from corpusfit.core.manifest import digest, read_kept, source_identity
 from corpusfit.core.plan import CutPlan, EmbedPlan, ReadPlan
 from corpusfit.core.types import Shard, Vectors
-from corpusfit.domains.mixture import Assign, assigned_path
 from corpusfit.embed import (
     Encoder,
     commit,
@@ -30,6 +29,7 @@ from corpusfit.embed import (
     wants_gpu,
 )
 from corpusfit.embed.store import VectorStore
+from corpusfit.scoring.clusters import Assign, assigned_path
 from corpusfit.selection.fit import Sample
 from corpusfit.text.context import Run, at_commit
 from corpusfit.text.input import Input

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from corpusfit.domains import mixture
-from corpusfit.domains.mixture import fit_mixture
+from corpusfit.scoring.clusters import fit_mixture
 
 
 @pytest.fixture(scope="module")
