@@ -35,7 +35,8 @@ from typing import Any
 
 from corpusfit.embed.hardware import cpu_has_bf16
 from corpusfit.evaluation.finetune import finetune
-from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, HeadPlan, TaskPlan, settled
+from corpusfit.evaluation.learned import load_learned
+from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, HeadPlan, TaskPlan
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.task import Examples, Task, nested_places
 from harness import Side, machine, store
@@ -286,7 +287,8 @@ def main() -> None:
     model = HeadPlan(name=str(given.model.resolve()))
     kind = read_task(str(given.task), TaskPlan(), seed=0).kind
     tune = FinetunePlan(learning_rate=given.learning_rate, patience=0)
-    plan = settled(EvaluatePlan(model=model, finetune=tune), kind, adapter=False, max_length=LENGTH)
+    plan = EvaluatePlan(model=model, finetune=tune)
+    plan = load_learned(kind).settled(plan, adapter=False, max_length=LENGTH)
     speed(Case(given.task.resolve(), plan, given.threads, given.rounds, given.block))
 
 

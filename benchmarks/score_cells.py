@@ -689,7 +689,9 @@ class Study:
         return {
             "test": {PER_BYTE: outcome.scores["test"][PER_BYTE]},
             "eighths": packed(np.minimum(eighths, 2**16 - 1).astype(np.uint16)),
-            "resampled": resampled(PER_BYTE, load(task.kind), outcome.tallies(task)),
+            "resampled": resampled(
+                PER_BYTE, load(task.kind), load(task.kind).sums_of(task, outcome)
+            ),
         }
 
     def _bleu(self, piece: Piece) -> Record:
@@ -702,7 +704,9 @@ class Study:
         task = read_task(place, TaskPlan(kind="translation"), seed=0)
         return {
             "test": {name: round(score, 6) for name, score in outcome.scores["test"].items()},
-            "resampled": resampled("bleu", load("translation"), outcome.tallies(task)),
+            "resampled": resampled(
+                "bleu", load("translation"), load(task.kind).sums_of(task, outcome)
+            ),
         }
 
     def _evaluated(self, piece: Piece, place: str = "", **options: Any) -> Any:

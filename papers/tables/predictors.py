@@ -20,6 +20,7 @@ from typing import Any
 import corpusfit_papers
 from corpusfit import Machine
 from corpusfit import text as corpora
+from corpusfit.contracts import AnsweredTaskType
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.evaluation.tasks import load
 from corpusfit.selection.folder import SelectionFolder
@@ -80,7 +81,8 @@ def predictors_of(inputs: RecipeInputs, graph: StepGraph) -> dict[Cell, Predicto
         stored = inputs.tasks[cell.row[:2]]
         memorized = selector.trains_on_task and not selector.of
         other = selector.model_for(entries[cell.task], cell.model) != cell.model
-        if cell.adapter or cell.augment or memorized or other or not load(stored.kind).learns:
+        answered = isinstance(load(stored.kind), AnsweredTaskType)
+        if cell.adapter or cell.augment or memorized or other or answered:
             continue
         own = row_selections(inputs, graph, cell.row)
         if not own or not fingerprints.sampled(own[0].plan):

@@ -35,7 +35,8 @@ from corpusfit.core.manifest import source_identity, versions
 from corpusfit.core.plan import EmbedPlan, MethodPlan, Plan
 from corpusfit.core.types import Documents, Paired, Source, read_as, take_units, text_array
 from corpusfit.embed import has_network
-from corpusfit.evaluation.plan import EvaluatePlan, settled
+from corpusfit.evaluation.learned import load_learned
+from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.significance import spread
 from corpusfit.scoring import registry
@@ -379,7 +380,7 @@ def fine_tuned(
     """Vectors of an encoder that learned the task's labels, and its accuracy on held-out ones."""
     labels, plan = (
         target.labels,
-        settled(s.evaluate, target.kind, adapter=False, max_length=512).finetune,
+        load_learned(target.kind).settled(s.evaluate, adapter=False, max_length=512).finetune,
     )
     good, bad = ([target.texts[i] for i in split.train if labels[i] == of] for of in (1, 0))
     settings: dict[str, Any] = {

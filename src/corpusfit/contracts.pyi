@@ -18,7 +18,8 @@ from .text.checks import check_format as check_format  # what every format keeps
 from .training.contract import Objective as Objective  # rows, their predicted tokens, the loss
 from .training.objectives.causal import Causal as Causal  # the next token, to derive others of
 from .training.checks import check_objective as check_objective  # what every objective keeps to
-from .evaluation.contract import TaskType as TaskType  # labels, loss, answers and metrics
+from .evaluation.learned import LearnedTaskType as LearnedTaskType  # labels, loss, answers, metrics
+from .evaluation.answered import AnsweredTaskType as AnsweredTaskType  # by a model as it is
 from .evaluation.tasks.classification import Classification as Classification  # one label a text
 from .evaluation.checks import check_task_type as check_task_type  # what every kind keeps to
 
@@ -104,7 +105,6 @@ from .embed.transformer import open_complete as open_complete  # a model with it
 from .embed.transformer import position_limit as position_limit  # most tokens of a text
 from .embed.transformer import token_batches as token_batches  # texts of similar length
 from .embed.prediction import Predictor as Predictor  # a language model's logits where needed
-from .embed.prediction import reads_ahead as reads_ahead  # whether a model is not causal
 from .embed.losses import cross_entropies as cross_entropies  # of logits and labels
 from .kernels.chance import place_keys as place_keys  # random numbers by seed and place
 from .core.artifacts import write_bytes as write_bytes  # a whole file or none

@@ -15,13 +15,13 @@ from corpusfit.core.errors import InputError, UsageError
 from corpusfit.core.options import settings_of
 from corpusfit.evaluation import tasks as registry
 from corpusfit.evaluation.finetune import finetune
+from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.metrics import BINARY
 from corpusfit.evaluation.plan import (
     EvaluatePlan,
     FinetunePlan,
     TaskPlan,
     metric_of,
-    settled,
 )
 from corpusfit.evaluation.reading import FORMS, read_task
 from corpusfit.evaluation.significance import compare, interval, p_items, stack_tallies
@@ -65,7 +65,7 @@ def write_task(kind, folder):
     return folder
 
 
-LEARNED = [kind for kind in registry.names() if registry.load(kind).learns]
+LEARNED = [k for k in registry.names() if isinstance(registry.load(k), LearnedTaskType)]
 
 
 @pytest.fixture(scope="module", params=LEARNED)
@@ -95,7 +95,7 @@ def test_a_type_says_what_it_is(case):
     open_fields = ("epochs", "learning_rate", "batch", "warmup_steps", "patience")
     assert None not in [getattr(found.finetuning, name) for name in open_fields]
     for adapter in (False, True):
-        plan = settled(EvaluatePlan(), kind, adapter=adapter, max_length=64)
+        plan = found.settled(EvaluatePlan(), adapter=adapter, max_length=64)
         plan.check()
         assert plan.finetune.length == 64
         assert plan.task.metric == found.default_metric
@@ -406,9 +406,9 @@ def test_answers_of_earlier_versions_are_read(tmp_path):
         )
     )
     task = load_task(tmp_path / "task.json")
-    assert Outcome.read(Path(tmp_path / "o.json")).tallies(task).tolist() == [
-        [[1, 0], [2, 0], [2, 1]]
-    ]
+    outcome = Outcome.read(Path(tmp_path / "o.json"))
+    sums = registry.load(task.kind).sums_of(task, outcome)
+    assert sums.tolist() == [[[1, 0], [2, 0], [2, 1]]]
 
 
 def test_no_other_module_compares_a_kind_with_its_name():

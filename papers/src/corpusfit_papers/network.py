@@ -18,7 +18,6 @@ from corpusfit.contracts import (
     cross_entropies,
     find,
     open_complete,
-    reads_ahead,
     require_own_code,
     seeded,
     transformer_folder,
@@ -133,8 +132,6 @@ def open_language_model(
     with seeded(seed):
         auto = getattr(transformers, auto_class(causal))
         tokenizer, model = open_complete(auto, folder, what)
-    if causal and reads_ahead(model):
-        raise ModelError(f"{what} is not causal: tokens see later ones. Name another model.")
     if not causal and tokenizer.mask_token_id is None:
         raise ModelError(f"{what} has a tokenizer without a mask token. Name another model.")
     if getattr(tokenizer, "backend_tokenizer", None) is None:

@@ -99,7 +99,7 @@ def test_the_stored_sums_are_those_of_the_translations(folder, tmp_path, inline)
     (outcome,) = run.outcomes()
     answers = np.array(outcome.predicted["test"], object)
     again = load("translation").tally(task.labels, task.test, answers)
-    assert (outcome.tallies(task) == again).all()
+    assert (load("translation").sums_of(task, outcome) == again).all()
 
 
 def test_the_command_line_shows_signatures(folder, tmp_path, cli):

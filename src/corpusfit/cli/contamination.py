@@ -46,10 +46,14 @@ def contamination(result: Contamination) -> None:
         )
     columns = ["split", "texts", "found", "share found", "training texts", "sources"]
     table("Held-out texts found in the training texts", columns, rows, words=["sources"])
+    from corpusfit.evaluation.decontamination.finder import found_as_copy_only
+
     for example in result.examples:
+        found = f"{percent(example.containment, 1)} of its 5-grams"
+        if found_as_copy_only(example.text):
+            found = "the same text"
         say_result(
-            f"{example.split} text, {percent(example.containment, 1)} of its 5-grams in "
-            f"{example.source}, row {example.row}:\n"
+            f"{example.split} text, {found} in {example.source}, row {example.row}:\n"
             f"  task: {one_line(example.text, _MAX_CHARACTERS)}\n"
             f"  data: {one_line(example.excerpt, _MAX_CHARACTERS)}\n"
         )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import corpusfit
 from corpusfit.cli.bar import Bar
@@ -18,6 +19,9 @@ from corpusfit.core.artifacts import user_path
 from corpusfit.core.offers import Offer
 from corpusfit.core.plan import DEFAULT_METHOD, Plan
 from corpusfit.demo import FAMILIES, TARGET_FAMILY, write_demo_text
+
+if TYPE_CHECKING:
+    from corpusfit.text.context import Machine
 
 DEMO = Offer(Plan, ("method.name", "seed"))
 TOKENS = 20_000
@@ -85,50 +89,70 @@ def demo(
         cache=cache,
         progress=_Stages(),
     )
+    texts = DemoTexts(task, corpus, folder, seed)
     if find_spec("accelerate") is None:
-        run = corpusfit.select(
-            target=task / "train.jsonl",
-            corpus=corpus,
-            out=folder / "selection",
-            method=method,
-            embedder="static",
-            tokens=TOKENS,
-            seed=seed,
-            machine=machine,
-            overwrite=True,
-        )
-        if json:
-            as_json({"out": str(run.path), **_found(run.manifest), **run.manifest})
-            return
-        show_run(run.path, run.manifest)
-        _show_found(run.manifest)
-        say(
-            "The gain is measured, and a report written, with two extras: "
-            "pip install 'corpusfit[report,train]'"
-        )
-        return
+        _select(texts, method, machine, json=json)
+    else:
+        _fit(texts, method, machine, json=json)
 
+
+@dataclass(frozen=True)
+class DemoTexts:
+    """What the demo reads, and where it writes."""
+
+    task: Path
+    corpus: Path
+    folder: Path
+    seed: int
+
+
+def _select(texts: DemoTexts, method: str, machine: Machine, *, json: bool) -> None:
+    """Select from the corpus, without the extra train, and print the selection."""
+    run = corpusfit.select(
+        target=texts.task / "train.jsonl",
+        corpus=texts.corpus,
+        out=texts.folder / "selection",
+        method=method,
+        embedder="static",
+        tokens=TOKENS,
+        seed=texts.seed,
+        machine=machine,
+        overwrite=True,
+    )
+    if json:
+        as_json({"out": str(run.path), **_found(run.manifest), **run.manifest})
+        return
+    show_run(run.path, run.manifest)
+    _show_found(run.manifest)
+    say(
+        "The gain is measured, and a report written, with two extras: "
+        "pip install 'corpusfit[report,train]'"
+    )
+
+
+def _fit(texts: DemoTexts, method: str, machine: Machine, *, json: bool) -> None:
+    """Train a base model, then do what `corpusfit fit` does, and print the difference."""
     from corpusfit.evaluation.plan import EvaluatePlan
     from corpusfit.fitting.fitting import fit
     from corpusfit.fitting.schedule import Costs, Schedule
     from corpusfit.fitting.work import Request
 
-    held = task / "test.jsonl"
+    held = texts.task / "test.jsonl"
     base = corpusfit.adapt(
-        data=corpus,
-        out=folder / "base",
+        data=texts.corpus,
+        out=texts.folder / "base",
         task=held,
         guard=held,
-        seed=seed,
+        seed=texts.seed,
         machine=machine,
         overwrite=True,
         **BASE,
     )
-    plan = EvaluatePlan(seed=seed).with_value("model.name", str(base.path))
-    request = Request(plan, str(task), (str(corpus),), method, "text")
+    plan = EvaluatePlan(seed=texts.seed).with_value("model.name", str(base.path))
+    request = Request(plan, str(texts.task), (str(texts.corpus),), method, "text")
     schedule = Schedule(**CONTINUED, tokens=TOKENS, finetunings=0)
     fixed = schedule, Costs(**SECONDS), RATE
-    fitted = fit(request, folder / "fit", 60, machine=machine, overwrite=True, fixed=fixed)
+    fitted = fit(request, texts.folder / "fit", 60, machine=machine, overwrite=True, fixed=fixed)
     selection = corpusfit.open(fitted.path / "selection")
     if json:
         as_json({"out": str(fitted.path), **_found(selection.manifest), **fitted.manifest})

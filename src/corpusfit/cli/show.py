@@ -87,9 +87,9 @@ def percent(part: float, whole: float) -> str:
 
 
 def one_line(text: str, max_characters: int) -> str:
-    """The first characters of a text on one line, without control characters."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    return line if len(line) <= max_characters else line[:max_characters] + " …"
+    """The first characters of a text on one line, those that control a terminal by code point."""
+    line = " ".join(text.split())
+    return harmless(line[:max_characters]) + (" …" if len(line) > max_characters else "")
 
 
 def table(

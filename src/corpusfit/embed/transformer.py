@@ -26,6 +26,7 @@ from corpusfit.embed.folders import (
     transformer_folder,
 )
 from corpusfit.embed.hardware import fast_products, resolve
+from corpusfit.embed.prediction import reads_ahead
 from corpusfit.kernels.word_form import word_form
 
 if TYPE_CHECKING:
@@ -351,8 +352,13 @@ def missing_weights(model: Any, missing: Sequence[str]) -> tuple[list[str], list
 
 
 def open_complete(auto: Any, folder: Path, what: str, kind: str = "model") -> tuple[Any, Any]:
-    """The tokenizer and the model with its head in float32, whose weights must all be stored."""
+    """The tokenizer and the model with its head in float32, whose weights must all be stored.
+
+    Raises:
+        ModelError: it cannot be opened, or is opened as a causal model and tokens see later ones.
+    """
     import torch
+    from transformers import AutoModelForCausalLM
 
     options = {"use_safetensors": True, "dtype": torch.float32, **LOCAL}
     with loading(what):
@@ -360,6 +366,8 @@ def open_complete(auto: Any, folder: Path, what: str, kind: str = "model") -> tu
         model, info = auto.from_pretrained(str(folder), output_loading_info=True, **options)
     head, body = missing_weights(model, info["missing_keys"])
     _require_weights(head + body, model, what, kind)
+    if auto is AutoModelForCausalLM and reads_ahead(model):
+        raise ModelError(f"{what} is not causal: tokens see later ones. Name another model.")
     return tokenizer, model
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from corpusfit.evaluation.decontamination.report import Contamination
     from corpusfit.evaluation.evaluating import Evaluated
+    from corpusfit.evaluation.resolving import Request
     from corpusfit.evaluation.splitting import Split
     from corpusfit.text.context import Machine
 
@@ -49,25 +50,30 @@ SPLIT = Offer(
 )
 
 
-def _resolve(
+def _request(
     *,
     task: Inputs,
+    base: str | Path = "",
+    seeds: int = 8,
+    train_sizes: Sequence[int] = (),
     plan: EvaluatePlan | Path | str | None = None,
     settings: Sequence[str] = (),
     machine: Machine | None = None,
     **options: Any,
-) -> tuple[EvaluatePlan, str, Machine]:
-    """The plan of an evaluation, checked, with a model; its task and machine."""
+) -> tuple[Request, Machine]:
+    """What an evaluation is asked for, with a model; and its machine."""
     built = EVALUATE.build(plan, settings, options).check()
     if not built.model.name:
         allowed = "a model folder, an adapter's folder or a Hugging Face hub id"
         cure = "For example `model.name=bert-base-uncased`."
         raise bad_setting("`model.name`", allowed, "nothing", cure)
+    from corpusfit.evaluation.resolving import Request
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs
 
     machine = machine_of(machine, options)
-    return built, inputs(task, "task", machine, built.task.text_field)[0], machine
+    place = inputs(task, "task", machine, built.task.text_field)[0]
+    return Request(built, place, str(base), seeds, train_sizes), machine
 
 
 @offers(EVALUATE)
@@ -100,39 +106,34 @@ def evaluate(
     Returns:
         The finished evaluation: `manifest["results"]`, `manifest["comparisons"]`, `outcomes()`.
     """
-    built, task, machine = _resolve(
-        task=task, plan=plan, settings=settings, machine=machine, **options
+    request, machine = _request(
+        task=task,
+        base=base,
+        seeds=seeds,
+        train_sizes=train_sizes,
+        plan=plan,
+        settings=settings,
+        machine=machine,
+        **options,
     )
     from corpusfit.evaluation import evaluating
 
-    return evaluating.evaluate(
-        built,
-        task,
-        local_folder_path(out, "`out`"),
-        base=str(base),
-        seeds=seeds,
-        train_sizes=train_sizes,
-        machine=machine,
-        overwrite=overwrite,
-    )
+    folder = local_folder_path(out, "`out`")
+    return evaluating.evaluate(request, folder, machine=machine, overwrite=overwrite)
 
 
 @dry_run(evaluate, without=("out", "overwrite"))
-def estimate_evaluation(
-    *, base: str | Path = "", seeds: int = 8, train_sizes: Sequence[int] = (), **options: Any
-) -> dict[str, Any]:
+def estimate_evaluation(**options: Any) -> dict[str, Any]:
     """Dry run of `evaluate`, measured over a few steps; takes `evaluate`'s arguments.
 
     Returns:
         fine_tunings, runs (in words), train, dev, test (examples), examples_per_second, seconds,
         words.
     """
-    built, task, machine = _resolve(**options)
+    request, machine = _request(**options)
     from corpusfit.evaluation import evaluating
 
-    return evaluating.estimate_evaluation(
-        built, task, base=str(base), seeds=seeds, train_sizes=train_sizes, machine=machine
-    )
+    return evaluating.estimate_evaluation(request, machine=machine)
 
 
 @offers(CONTAMINATION)

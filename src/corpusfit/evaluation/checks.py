@@ -8,10 +8,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from corpusfit.core.errors import require_promise
+from corpusfit.evaluation.learned import load_learned
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.task import load_task, store_task, task_digest
-from corpusfit.evaluation.tasks import load
 
 
 def check_task_type(name: str, task: str | Path) -> None:
@@ -29,7 +29,7 @@ def check_task_type(name: str, task: str | Path) -> None:
     """
     import torch
 
-    kind = load(name)
+    kind = load_learned(name)
     require_promise(
         kind.default_metric in kind.metrics, "its default metric is none of its metrics"
     )

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from corpusfit.embed.prediction import TOLERANCE, evaluation_mode, relative_difference
 from corpusfit.embed.transformer import position_limit
+from corpusfit.evaluation.learned import load_learned
 from corpusfit.evaluation.task import Examples
-from corpusfit.evaluation.tasks import load
 from corpusfit.training.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def encode(
 ) -> Encoded:
     """Tokenise examples."""
     # Words of a sentence are joined by spaces and tokenised together.
-    task = load(kind)
+    task = load_learned(kind)
     max_tokens = length - len(special.prefix) - len(special.suffix)
     ids_of: list[NDArray[np.int32]] = []
     places_of: list[NDArray[np.int64]] = []

@@ -7,40 +7,38 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import repeat
 from pathlib import Path, PurePath
 from typing import Any
 
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import remove
-from corpusfit.core.engine import Call, Meter
-from corpusfit.core.errors import CorpusfitError, bad_setting
+from corpusfit.core.engine import Call, Meter, Progress
+from corpusfit.core.errors import CorpusfitError
 from corpusfit.core.manifest import Finished, OutFolder, locked, versions
-from corpusfit.embed.folders import require_extra
-from corpusfit.embed.hardware import resolve, resolve_device
+from corpusfit.embed.hardware import resolve_device
+from corpusfit.evaluation.answered import AnsweredTaskType
 from corpusfit.evaluation.contract import TaskType
-from corpusfit.evaluation.finetune import FineTuning, answering_hardware, fine_tune, require_models
-from corpusfit.evaluation.network import Side, trains_adapter
-from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan, metric_of, settled
+from corpusfit.evaluation.finetune import FineTuning, fine_tune, require_models
+from corpusfit.evaluation.learned import LearnedTaskType
+from corpusfit.evaluation.network import MODEL_TO_EVALUATE, Side, trains_adapter
+from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan
 from corpusfit.evaluation.probing import WHOLE, Probes, learned_from, run_probes
-from corpusfit.evaluation.reading import SPLITS, read_task
+from corpusfit.evaluation.reading import SPLITS
+from corpusfit.evaluation.resolving import BASE, OURS, Request, Resolved, resolve, stored_seed
 from corpusfit.evaluation.significance import Metric, compare, holm, interval, spread, verdict
 from corpusfit.evaluation.task import (
-    Examples,
     Outcome,
-    Task,
+    Overlap,
     nested_places,
     notable,
     split_overlaps,
     store_task,
-    task_digest,
 )
 from corpusfit.evaluation.tasks import load
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model
 
-OURS = "model"
-BASE = "base"
-SETTINGS = {OURS: "`model.name`", BASE: "`base`"}  # the settings that name the models
 _STEPS = 8  # training steps that a dry run measures
 _ANSWERED = 64  # examples that a dry run without training measures
 
@@ -76,27 +74,14 @@ class Evaluated(Finished):
         facts = self.manifest["models"][model]
         each = facts.get("by_seed") or [facts["fingerprint"]] * self.manifest["seeds"]
         frozen = self.manifest["plan"]["model"]["frozen"]
-        kind = self.manifest["task"]["kind"]
-        return [
-            Outcome.read(
-                folder.outcome(
-                    fingerprint, size, _seed_of_outcome(kind, seed, len(each), frozen=frozen)
-                )
-            )
-            for seed, fingerprint in enumerate(each)
-        ]
+        task_type = load(self.manifest["task"]["kind"])
+        seeds = [stored_seed(task_type, k, len(each), frozen=frozen) for k in range(len(each))]
+        files = map(folder.outcome, each, repeat(size), seeds)
+        return list(map(Outcome.read, files))
 
 
 def evaluate(
-    plan: EvaluatePlan,
-    task: str,
-    out: Path,
-    *,
-    base: str = "",
-    seeds: int = 8,
-    train_sizes: Sequence[int] = (),
-    machine: Machine = HERE,
-    overwrite: bool = False,
+    request: Request, out: Path, *, machine: Machine = HERE, overwrite: bool = False
 ) -> Evaluated:
     """Fine-tune a model and its base with several seeds, and compare them.
 
@@ -107,212 +92,151 @@ def evaluate(
 
     Reference: TADPOLE, section 4 and Table 3; mDAPT, section 4.
     """
-    plan = plan.check()
-    labeled, sizes, seeds = _prepare(plan, task, base, seeds, train_sizes)
-    task_type = load(labeled.kind)
     folder = EvaluateFolder(out)
     folder.claim()
+    resolved = resolve(request)
     with locked(folder.work, "evaluate", make=True):
-        models = {OURS: Side.of(plan, labeled.kind, "", seeds)}
-        if base:
-            models[BASE] = Side.of(plan, labeled.kind, base, seeds)
-        folder.begin(_identity(plan, labeled), overwrite=overwrite)
+        folder.begin(resolved.identity(), overwrite=overwrite)
         # copies of test texts in train raise every score, so warn of them
-        common = split_overlaps(labeled)
-        for note in (*labeled.notes, *notable(common)):
+        common = split_overlaps(resolved.task)
+        for note in (*resolved.task.notes, *notable(common)):
             machine.progress.warn(note)
-        evaluation = _Evaluation(plan, labeled, folder, models, sizes, seeds)
+        evaluation = _Evaluation(resolved, folder)
         evaluation.run(machine)
         results = evaluation.results()
-        comparisons = evaluation.comparisons()
-        for warning in _warnings(results, task_type, frozen=plan.model.frozen):
+        for warning in _warnings(results, resolved.type, frozen=resolved.plan.model.frozen):
             machine.progress.warn(warning)
-        options: dict[str, str | int] = {
-            "model": named_model(plan.model.name),
-            "base": named_model(base),
-            "seeds": seeds,
-            "train-size": ",".join(map(str, train_sizes)),
-        }
-        # the model is repeated by its option, which names a folder by its whole path
-        settings = plan.with_value("model.name", "").overrides()
-        facts = {
-            "command": "evaluate",
-            "repeat": command_words("evaluate", {"task": absolute([task])}, options, settings),
-            "versions": versions(),
-            "plan": plan.as_dict(),
-            "models": {role: model.as_dict() for role, model in models.items()},
-            "task": {
-                "name": labeled.name,
-                "kind": labeled.kind,
-                "labels": labeled.labels,
-                "learnable": labeled.learnable,
-                **{split: len(getattr(labeled, split)) for split in SPLITS},
-                "notes": labeled.notes,
-            },
-            "overlaps": [dataclasses.asdict(each) for each in common],
-            "seeds": seeds,
-            "metric": metric_of(plan.task, labeled.kind),
-            "unit": task_type.unit_of(metric_of(plan.task, labeled.kind)),
-            "signatures": task_type.signatures(labeled.labels),
-            "constant": task_type.constant(labeled),
-            "results": results,
-            "comparisons": comparisons,
-        }
+        facts = _facts(request, resolved, common)
+        facts |= {"results": results, "comparisons": evaluation.comparisons()}
         folder.finish(facts)
     return Evaluated(out, facts)
 
 
-def _prepare(
-    plan: EvaluatePlan,
-    task: str,
-    base: str,
-    seeds: int,
-    train_sizes: Sequence[int],
-) -> tuple[Task, list[int], int]:
-    """Read the task and check that the settings suit it; returns it, the sizes and the seeds."""
-    require_extra("Evaluating a model", "models")
-    if seeds < 1:
-        raise bad_setting("`seeds`", "1 or more", seeds)
-    labeled = read_task(task, plan.task, seed=plan.seed)
-    task_type = load(labeled.kind)
-    task_type.signatures(labeled.labels)  # fail early if the metrics' library is missing
-    if not task_type.learns:
-        for name, value in (
-            ("`train_sizes`", ",".join(map(str, train_sizes))),
-            ("`model.adapter`", plan.model.adapter),
-            ("`model.frozen`", plan.model.frozen),
-        ):
-            if value:
-                allowed = f"left out for {labeled.kind}, for which no model is trained"
-                raise bad_setting(name, allowed, value)
-    elif plan.model.frozen and not task_type.probes:
-        cure = "Its answers are not classes of texts or words."
-        raise bad_setting("`model.frozen`", f"left out for {labeled.kind}", True, cure)
-    n = len(labeled.train)
-    for size in train_sizes:
-        if not 1 <= size <= n:
-            allowed = f"1 to {n:,}, the number of training examples"
-            raise bad_setting("`train_sizes`", allowed, size)
-    # one seed is enough where nothing is random
-    if not task_type.learns and not any("{seed}" in name for name in (plan.model.name, base)):
-        seeds = 1
-    return labeled, sorted(set(train_sizes)) or [0], seeds
-
-
-def _seed_of_outcome(kind: str, seed: int, seeds: int, *, frozen: bool) -> int:
-    """The seed that an outcome is stored by: one stands for all where nothing is drawn.
-
-    Several probes of a frozen model learn from bootstrap samples of the training examples, a
-    single one from all of them.
-    """
-    if not load(kind).learns:
-        return 0
-    return WHOLE if frozen and seeds == 1 else seed
-
-
-def _identity(plan: EvaluatePlan, task: Task) -> dict[str, Any]:
-    """What must be equal to compare outcomes; models are in the outcomes' file names."""
-    settings = plan.as_dict()
-    del settings["model"]["name"]
-    task_type = load(task.kind)
-    if plan.model.frozen:
-        settings["model"]["frozen"] = "probe 3"  # raised where a probe's scores change
-    settings["task"]["options"] = dataclasses.asdict(plan.task.own)
-    if task_type.group != "likelihood":
-        del settings["likelihood"]
-    hardware = (
-        resolve(plan.finetune, "finetune")
-        if task_type.learns
-        else answering_hardware(plan, task.kind)
-    )
-    settings["finetune"] |= {"device": hardware.kind, "precision": hardware.precision}
-    installed = versions()
-    # another minor version of a library may change the last bits, not the meaning
-    libraries = {n: installed[n].split(".")[0] for n in ("torch", "transformers") if n in installed}
+def _facts(request: Request, resolved: Resolved, common: Sequence[Overlap]) -> dict[str, Any]:
+    """What a manifest says of an evaluation before it has results."""
+    plan = resolved.plan
+    task = resolved.task
+    options: dict[str, str | int] = {
+        "model": named_model(plan.model.name),
+        "base": named_model(request.base),
+        "seeds": resolved.seeds,
+        "train-size": ",".join(map(str, request.train_sizes)),
+    }
+    # the model is repeated by its option, which names a folder by its whole path
+    settings = plan.with_value("model.name", "").overrides()
     return {
         "command": "evaluate",
-        **settings,
-        "task": {task.name: task_digest(task)},
-        "versions": {"corpusfit": installed["corpusfit"], **libraries},
+        "repeat": command_words("evaluate", {"task": absolute([request.task])}, options, settings),
+        "versions": versions(),
+        "plan": plan.as_dict(),
+        "models": {role: side.as_dict() for role, side in resolved.sides.items()},
+        "task": {
+            "name": task.name,
+            "kind": task.kind,
+            "labels": task.labels,
+            "learnable": task.learnable,
+            **{split: len(getattr(task, split)) for split in SPLITS},
+            "notes": task.notes,
+        },
+        "overlaps": [dataclasses.asdict(each) for each in common],
+        "seeds": resolved.seeds,
+        "metric": resolved.metric,
+        "unit": resolved.type.unit_of(resolved.metric),
+        "signatures": resolved.type.signatures(task.labels),
+        "constant": resolved.type.constant(task),
     }
 
 
 @dataclass(frozen=True, eq=False)
 class _Evaluation:
-    plan: EvaluatePlan
-    task: Task
+    """An evaluation and the folder of its outcomes."""
+
+    resolved: Resolved
     folder: EvaluateFolder
-    models: Mapping[str, Side]
-    sizes: Sequence[int]
-    seeds: int
 
     def run(self, machine: Machine) -> None:
         """Run missing fine-tunings, in parallel; on a GPU one at a time."""
-        plan = self.plan
-        folder = self.folder
-        # by outcome file, because two names can stand for the same model
-        pieces: dict[Path, FineTuning] = {}
-        # by model and size, as a model's states are computed once for all of its probes
-        probes: dict[tuple[str, int], Probes] = {}
-        for size, seed in itertools.product(self.sizes, range(self.seeds)):
-            for role, side in self.models.items():
-                model = side.models[seed]
-                run_plan = dataclasses.replace(plan, model=model.plan)
-                out = self._outcome(role, size, seed)
-                if out.exists():
-                    continue
-                if plan.model.frozen:
-                    of_model = Probes(folder.task, run_plan, size, {})
-                    of_model = probes.setdefault((model.fingerprint, size), of_model)
-                    of_model.outs[seed if self.seeds > 1 else WHOLE] = out
-                else:
-                    pieces[out] = FineTuning(folder.task, run_plan, size, plan.seed + seed, out)
-        work: list[FineTuning] | list[Probes] = list(probes.values()) or list(pieces.values())
+        resolved = self.resolved
+        frozen = resolved.plan.model.frozen
+        work = self._missing_probes() if frozen else self._missing_fine_tunings()
         if not work:
             return
         # fail on a broken model before hours of fine-tuning the others
         pending = {piece.plan.model for piece in work}
         # a single model fails at its first piece anyway, so it needs no check
         if len(pending) > 1:
-            for role, side in self.models.items():
-                opened = [model.plan for model in side.models if model.plan in pending]
-                plans = (dataclasses.replace(plan, model=model) for model in opened)
-                require_models(self.task, plans, SETTINGS[role])
-        store_task(self.task, folder.task)
-        machine = machine.for_training(resolve_device(plan.finetune.device, "finetune"))
-        stage_name = "probe" if plan.model.frozen else load(self.task.kind).doing
-        stage = machine.progress.showing(stage_name, len(work), "models")
-        job = Call[Any, Path](run_probes if plan.model.frozen else fine_tune, encodes=True)
+            for side in resolved.sides.values():
+                plans = [model.plan for model in side.models if model.plan.model in pending]
+                require_models(resolved.task, plans, side.setting)
+        store_task(resolved.task, self.folder.task)
+        machine = machine.for_training(resolve_device(resolved.plan.finetune.device, "finetune"))
+        doing = "fine-tune"
+        if isinstance(resolved.type, AnsweredTaskType):
+            doing = resolved.type.doing
+        elif frozen:
+            doing = "probe"
+        stage = machine.progress.showing(doing, len(work), "models")
+        job = Call[Any, Path](run_probes if frozen else fine_tune, encodes=True)
         with stage, machine.start() as engine:
-            engine.require_shared(folder.path, "`out`")
+            engine.require_shared(self.folder.path, "`out`")
             meter = Meter(machine.progress)
             for _ in engine.map(job, meter.weighed(work), meter):
                 machine.progress.advance(0, 1)
 
+    def _missing(self) -> Iterator[tuple[Path, Side, int, int]]:
+        """The file, side, size and seed of each outcome that is missing."""
+        resolved = self.resolved
+        for size, seed in itertools.product(resolved.sizes, range(resolved.seeds)):
+            for role, side in resolved.sides.items():
+                out = self._outcome(role, size, seed)
+                if not out.exists():
+                    yield out, side, size, seed
+
+    def _missing_fine_tunings(self) -> list[FineTuning]:
+        """Those to run, or the answers of models as they are."""
+        # by outcome file, because two names can stand for the same model
+        pieces: dict[Path, FineTuning] = {}
+        for out, side, size, seed in self._missing():
+            plan = side.models[seed].plan
+            of_training = plan.seed + seed
+            pieces[out] = FineTuning(self.folder.task, plan, size, of_training, out, side.setting)
+        return list(pieces.values())
+
+    def _missing_probes(self) -> list[Probes]:
+        """Those to run: each computes the states of a model once for all of its draws."""
+        probes: dict[tuple[str, int], Probes] = {}
+        for out, side, size, seed in self._missing():
+            model = side.models[seed]
+            of_model = Probes(self.folder.task, model.plan, size, {}, side.setting)
+            of_model = probes.setdefault((model.fingerprint, size), of_model)
+            of_model.outs[seed if self.resolved.seeds > 1 else WHOLE] = out
+        return list(probes.values())
+
     def _outcome(self, role: str, size: int, seed: int) -> Path:
         """The file of an outcome; one seed stands for all where they do not differ."""
-        model = self.models[role].models[seed].fingerprint
-        stored_by = _seed_of_outcome(
-            self.task.kind, seed, self.seeds, frozen=self.plan.model.frozen
-        )
+        resolved = self.resolved
+        frozen = resolved.plan.model.frozen
+        model = resolved.sides[role].models[seed].fingerprint
+        stored_by = stored_seed(resolved.type, seed, resolved.seeds, frozen=frozen)
         return self.folder.outcome(model, size, stored_by)
 
     def _outcomes(self, role: str, size: int) -> tuple[list[Outcome], list[NDArray[Any]]]:
         """The outcomes by seed, and their sums of each test example."""
-        outcomes = [Outcome.read(self._outcome(role, size, s)) for s in range(self.seeds)]
-        return outcomes, [outcome.tallies(self.task) for outcome in outcomes]
+        files = [self._outcome(role, size, seed) for seed in range(self.resolved.seeds)]
+        outcomes = list(map(Outcome.read, files))
+        return outcomes, [self.resolved.type.sums_of(self.resolved.task, o) for o in outcomes]
 
     @property
     def _score(self) -> Metric:
-        return partial(load(self.task.kind).score, metric_of(self.plan.task, self.task.kind))
+        return partial(self.resolved.type.score, self.resolved.metric)
 
     def results(self) -> list[dict[str, Any]]:
         """Mean, standard deviation and interval of each model and size, and the time."""
         results = []
-        for size, role in itertools.product(self.sizes, self.models):
+        for size, role in itertools.product(self.resolved.sizes, self.resolved.sides):
             outcomes, tallies = self._outcomes(role, size)
             # over seeds and examples, while `sd` is over seeds alone
-            low, high = interval(tallies, self._score, seed=self.plan.seed)
+            low, high = interval(tallies, self._score, seed=self.resolved.plan.seed)
             first = outcomes[0]
             spreads: dict[str, Any] = {}
             for split, names in first.scores.items():
@@ -339,15 +263,16 @@ class _Evaluation:
 
     def comparisons(self) -> list[dict[str, Any]]:
         """The comparisons with the base at each size, corrected for their number (Holm)."""
-        if BASE not in self.models:
+        resolved = self.resolved
+        if BASE not in resolved.sides:
             return []
-        task_type = load(self.task.kind)
-        unit = task_type.unit_of(metric_of(self.plan.task, self.task.kind))
+        unit = resolved.type.unit_of(resolved.metric)
+        everything = len(resolved.task.train) if resolved.learned else 0
         compared = []
-        for size in self.sizes:
+        for size in resolved.sizes:
             ours, of_ours = self._outcomes(OURS, size)
             base, of_base = self._outcomes(BASE, size)
-            comparison = compare(of_ours, of_base, self._score, seed=self.plan.seed)
+            comparison = compare(of_ours, of_base, self._score, seed=self.resolved.plan.seed)
             alike = all(outcome.one_answer for outcome in (*ours, *base))
             compared.append((size, comparison, alike))
         rows = []
@@ -359,7 +284,7 @@ class _Evaluation:
                 text += "; both models give one answer to every test text: nothing is compared"
             rows.append(
                 {
-                    "size": size or len(self.task.train) * task_type.learns,
+                    "size": size or everything,
                     **dataclasses.asdict(comparison),
                     "p_adjusted": p,
                     "verdict": text,
@@ -373,7 +298,7 @@ def _warnings(
 ) -> Iterator[str]:
     first = results[0]
     truncated = [f"{count:,} of {split}" for split, count in first["truncated"].items() if count]
-    if truncated and not task_type.learns:
+    if truncated and isinstance(task_type, AnsweredTaskType):
         yield f"{task_type.truncation}: {', '.join(truncated)}."
     elif truncated:
         length = first["tune"]["length"]
@@ -413,90 +338,100 @@ def _warnings(
         )
 
 
-def estimate_evaluation(
-    plan: EvaluatePlan,
-    task: str,
-    *,
-    base: str,
-    seeds: int,
-    train_sizes: Sequence[int],
-    machine: Machine,
-) -> dict[str, Any]:
+def estimate_evaluation(request: Request, *, machine: Machine) -> dict[str, Any]:
     """Measure a few steps, and estimate the time of the evaluation."""
-    # Every epoch is counted, as early stopping cannot be known in advance; prediction takes a third
-    # of the time of training.
-    plan = plan.check()
-    labeled, sizes, seeds = _prepare(plan, task, base, seeds, train_sizes)
-
-    def opened(name: str) -> HeadPlan:
-        side = Side.of(plan, labeled.kind, name, seeds)
-        plans = (dataclasses.replace(plan, model=model.plan) for model in side.models)
-        require_models(labeled, plans, SETTINGS[BASE if name else OURS])
-        return side.models[0].plan
-
-    own = opened("")  # first, as without it nothing is estimated
-    if base:
-        try:
-            opened(base)
-        except CorpusfitError as e:  # the time can be estimated without it
-            machine.progress.warn(f"The evaluation would stop before its first step: {e.args[0]}")
-    plan = dataclasses.replace(plan, model=own)
-    names = [name for name in (plan.model.name, base) if name]
-    models = len(names) * seeds
-    if plan.model.frozen:  # all probes of a model read its states, which are computed once
-        models = sum(seeds if "{seed}" in name else 1 for name in names)
-    lengths = {split: len(getattr(labeled, split)) for split in SPLITS}
-    answered = lengths["dev"] + lengths["test"]
-    if load(labeled.kind).learns:
-        adapter = trains_adapter(plan.model)
-        finetune = settled(plan, labeled.kind, adapter=adapter, max_length=2**20).finetune
-        if not plan.model.frozen:  # one that is named is not replaced where nothing is learned
-            plan = plan.with_value("finetune.learning_rate", finetune.learning_rate)
-        epochs = finetune.epochs or 1
-        batch = finetune.batch or 1
-        max_examples = _STEPS * batch
-        sizes = [size or lengths["train"] for size in sizes]
-        lengths["train"] = max(sizes)
-        predicted = (epochs + 1) * lengths["dev"] + lengths["test"]
-        each = [epochs * size + predicted / 3 for size in sizes]
-        if plan.model.frozen:  # every text goes through the model once
-            learned = len(learned_from(labeled.train, plan.seed))
-            most = learned if learned < len(labeled.train) else max(sizes)
-            each = [min(size, most) + answered for size in sizes]
-    else:  # each model answers dev and test once
-        max_examples = _ANSWERED
-        each = [answered]
-
-    def subset(examples: Examples) -> Examples:
-        return examples.take(nested_places(len(examples), max_examples, plan.seed))
-
-    # an epoch over a few examples, in a worker
-    sample = dataclasses.replace(
-        labeled, train=subset(labeled.train), dev=subset(labeled.dev), test=subset(labeled.test)
-    )
-    one = plan.with_value("finetune.epochs", 1)
-    with machine.scratch() as folder, machine.start() as engine:
-        store_task(sample, folder / "task.json")
-        stored = folder / "task.json"
-        place = folder / "outcome.json"
-        if plan.model.frozen:
-            probes = Probes(stored, plan, 0, {WHOLE: place})
-            (out,) = engine.map(Call(run_probes, encodes=True), [probes])
-        else:
-            tuning = FineTuning(stored, one, 0, plan.seed, place)
-            (out,) = engine.map(Call(fine_tune, encodes=True), [tuning])
-        outcome = Outcome.read(out)
-        at_once = machine.for_training(outcome.tune["device"]).workers or engine.workers
+    resolved = _resolved_without_base(request, machine.progress)
+    task = resolved.task
+    frozen = resolved.plan.model.frozen
+    outcome, workers = _measured(resolved, machine)
+    each = _examples_of_each(resolved)
+    names = [name for name in (resolved.plan.model.name, request.base) if name]
+    models = len(names) * resolved.seeds
+    runs = f"{len(each) * models:,} {'fine-tunings' if resolved.learned else 'evaluations'}"
+    if frozen:  # all probes of a model read its states, which are computed once
+        runs = f"{len(each) * models:,} probes of frozen models"
+        models = sum(resolved.seeds if "{seed}" in name else 1 for name in names)
     count = len(each) * models
     speed = outcome.examples_per_second
-    runs = f"{count:,} fine-tunings" if load(labeled.kind).learns else f"{count:,} evaluations"
-    if plan.model.frozen:
-        runs = f"{len(each) * len(names) * seeds:,} probes of frozen models"
+    lengths = {split: len(getattr(task, split)) for split in SPLITS}
+    if resolved.learned:
+        lengths["train"] = max(resolved.sizes) or lengths["train"]
     return {
         "fine_tunings": count,
         "runs": runs,
         **lengths,
         "examples_per_second": speed,
-        "seconds": round(sum(each) * models / speed / min(at_once, count), 1),
-        "words": " ".join(labeled.notes),
+        "seconds": round(sum(each) * models / speed / min(workers, count), 1),
+        "words": " ".join(task.notes),
     }
+
+
+def _resolved_without_base(request: Request, progress: Progress) -> Resolved:
+    """The evaluation of the model alone, with a warning if the base cannot be opened."""
+    # the time can be estimated without it
+    alone = resolve(request, with_base=False)
+    require_models(alone.task, alone.sides[OURS].plans(), MODEL_TO_EVALUATE)
+    if request.base:
+        try:
+            base = Side.of(alone.plan, alone.task.kind, request.base, alone.seeds)
+            require_models(alone.task, base.plans(), base.setting)
+        except CorpusfitError as e:
+            progress.warn(f"The evaluation would stop before its first step: {e}")
+    return alone
+
+
+def _examples_of_each(resolved: Resolved) -> list[float]:
+    """How many examples go through a model for each size, in those of a training."""
+    task = resolved.task
+    train = task.train
+    answered = len(task.dev) + len(task.test)
+    sizes = [size or len(train) for size in resolved.sizes]
+    plan = resolved.sides[OURS].models[0].plan
+    if not isinstance(resolved.type, LearnedTaskType):
+        return [answered]  # each model answers dev and test once
+    if plan.model.frozen:  # every text goes through the model once
+        learned = len(learned_from(train, plan.seed))
+        most = learned if learned < len(train) else max(sizes)
+        return [min(size, most) + answered for size in sizes]
+    # every epoch is counted, as early stopping cannot be known in advance; prediction takes a third
+    # of the time of training
+    epochs = _settled(resolved.type, plan).epochs or 1
+    predicted = (epochs + 1) * len(task.dev) + len(task.test)
+    return [epochs * size + predicted / 3 for size in sizes]
+
+
+def _settled(task_type: LearnedTaskType, plan: EvaluatePlan) -> FinetunePlan:
+    """The fine-tuning with the defaults of the kind of task, for texts of any length."""
+    adapter = trains_adapter(plan.model)
+    return task_type.settled(plan, adapter=adapter, max_length=2**20).finetune
+
+
+def _measured(resolved: Resolved, machine: Machine) -> tuple[Outcome, int]:
+    """An epoch over a few examples, in a worker; and how many such run beside each other."""
+    plan = resolved.sides[OURS].models[0].plan
+    most = _ANSWERED
+    if isinstance(resolved.type, LearnedTaskType):
+        finetune = _settled(resolved.type, plan)
+        most = _STEPS * (finetune.batch or 1)
+        if not plan.model.frozen:  # one that is named is not replaced where nothing is learned
+            rate = finetune.learning_rate
+            plan = plan.with_values({"finetune": {"learning_rate": rate, "epochs": 1}})
+    task = resolved.task
+    few = {
+        split: examples.take(nested_places(len(examples), most, plan.seed))
+        for split in SPLITS
+        for examples in [getattr(task, split)]
+    }
+    with machine.scratch() as folder, machine.start() as engine:
+        stored = folder / "task.json"
+        store_task(dataclasses.replace(task, **few), stored)
+        place = folder / "outcome.json"
+        if plan.model.frozen:
+            probes = Probes(stored, plan, 0, {WHOLE: place})
+            (out,) = engine.map(Call(run_probes, encodes=True), [probes])
+        else:
+            tuning = FineTuning(stored, plan, 0, plan.seed, place)
+            (out,) = engine.map(Call(fine_tune, encodes=True), [tuning])
+        outcome = Outcome.read(out)
+        workers = machine.for_training(outcome.tune["device"]).workers or engine.workers
+    return outcome, workers

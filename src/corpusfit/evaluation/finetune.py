@@ -15,10 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.engine import report
-from corpusfit.core.errors import CorpusfitError, TrainingError
+from corpusfit.core.errors import TrainingError
 from corpusfit.core.plan import size_for
+from corpusfit.embed.folders import ModelSetting
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware, resolve, seeded
 from corpusfit.embed.transformer import token_batches
+from corpusfit.evaluation.answered import AnsweredTaskType, load_answered
 from corpusfit.evaluation.encoding import (
     NOWHERE,
     Batch,
@@ -28,8 +30,9 @@ from corpusfit.evaluation.encoding import (
     packed_rows,
     to_batch,
 )
-from corpusfit.evaluation.network import HeadedModel, open_with_head
-from corpusfit.evaluation.plan import EvaluatePlan, settled
+from corpusfit.evaluation.learned import load_learned
+from corpusfit.evaluation.network import MODEL_TO_EVALUATE, HeadedModel, open_with_head
+from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.probing import open_encoder
 from corpusfit.evaluation.task import Examples, Outcome, Task, load_task
 from corpusfit.evaluation.tasks import load
@@ -52,6 +55,7 @@ def finetune(
     plan: EvaluatePlan,
     seed: int,
     *,
+    setting: ModelSetting = MODEL_TO_EVALUATE,
     on_share: Callable[[float], None] | None = None,
 ) -> Outcome:
     """Fine-tune and evaluate a model with one seed.
@@ -63,8 +67,9 @@ def finetune(
     began = time.perf_counter()
     processor = time.process_time()
     hardware = resolve(plan.finetune, "finetune")
-    headed = open_with_head(plan.model, task.kind, task.learnable, hardware, seed)
-    plan = settled(plan, task.kind, adapter=headed.adapter, max_length=headed.max_length)
+    headed = open_with_head(plan.model, task.kind, task.learnable, hardware, seed, setting)
+    task_type = load_learned(task.kind)
+    plan = task_type.settled(plan, adapter=headed.adapter, max_length=headed.max_length)
     out_of_memory = TrainingError(
         f"Out of memory with batches of {plan.finetune.batch} texts of up to "
         f"{plan.finetune.length} tokens. Set a smaller `finetune.batch` or `finetune.length`."
@@ -73,7 +78,7 @@ def finetune(
         tuning = _FineTuning(task, plan, seed, headed, hardware, on_share)
         answers = tuning.run()
     splits = {"dev": task.dev, "test": task.test}
-    measure = load(task.kind).measure
+    measure = task_type.measure
     return Outcome(
         size=len(task.train),
         seed=seed,
@@ -106,7 +111,7 @@ class _FineTuning:
         self.plan = plan
         self.seed = seed
         self.headed = headed
-        self.type = load(task.kind)
+        self.type = load_learned(task.kind)
         self.network = headed.network
         self.model = headed.network.predictor.model
         self.at_once = max(_EVALUATED_AT_ONCE, size_for(hardware.device, BATCH_TOKENS))
@@ -262,17 +267,21 @@ class FineTuning:
     size: int  # number of training examples, drawn with the plan's seed; 0 for all
     seed: int  # of the fine-tuning
     out: Path
+    setting: ModelSetting = MODEL_TO_EVALUATE  # that names the model, for messages
 
 
 def fine_tune(piece: FineTuning) -> Path:
     """Fine-tune and evaluate a model, or only evaluate it; returns the file of the outcome."""
     task = load_task(piece.task)
-    if not load(task.kind).learns:
-        answer_task(task, piece.plan, piece.seed, on_share=report).write(piece.out)
+    seed = piece.seed
+    if isinstance(load(task.kind), AnsweredTaskType):
+        outcome = answer_task(task, piece.plan, seed, setting=piece.setting, on_share=report)
+        outcome.write(piece.out)
         return piece.out
     if piece.size:
         task = task.first(piece.size, piece.plan.seed)
-    outcome = finetune(task, piece.plan, piece.seed, on_share=report)
+    tune = partial(finetune, task, seed=seed, setting=piece.setting, on_share=report)
+    outcome = tune(plan=piece.plan)
     # A fine-tuning that gives one answer to everything has failed. Where the rate is ours to
     # choose, a higher one is tried, then a lower one.
     # Dev shows whether it has, because test must not decide on a training.
@@ -286,7 +295,7 @@ def fine_tune(piece: FineTuning) -> Path:
         failed.append(rate)
         rate = float(f"{first * factor:.2g}")
         plan = piece.plan.with_value("finetune.learning_rate", rate)
-        tried.append(finetune(task, plan, piece.seed, on_share=report))
+        tried.append(tune(plan=plan))
         outcome = outcome if tried[-1].one_answer_on("dev") else tried[-1]
     if failed:
         outcome = dataclasses.replace(
@@ -300,7 +309,7 @@ def fine_tune(piece: FineTuning) -> Path:
 
 
 def require_models(
-    task: Task, plans: Iterable[EvaluatePlan], setting: str = "`model.name`"
+    task: Task, plans: Iterable[EvaluatePlan], setting: ModelSetting = MODEL_TO_EVALUATE
 ) -> None:
     """Check that the plans' models can be opened, one at a time on the CPU."""
     # Takes seconds per model. Otherwise a broken model would fail only after the models before it
@@ -308,38 +317,30 @@ def require_models(
     task_type = load(task.kind)
     for plan in {plan.model: plan for plan in plans}.values():
         cpu_plan = plan.with_value("finetune.device", "cpu")
-        try:
-            if not task_type.learns:
-                hardware = answering_hardware(cpu_plan, task.kind)
-                task_type.open_model(task, cpu_plan, hardware)
-            elif plan.model.frozen:
-                open_encoder(cpu_plan)
-            else:
-                hardware = resolve(cpu_plan.finetune, "finetune")
-                open_with_head(plan.model, task.kind, task.learnable, hardware, plan.seed)
-        except CorpusfitError as e:
-            e.args = (e.args[0].replace("`model.name`", setting), *e.args[1:])
-            raise
-
-
-def answering_hardware(plan: EvaluatePlan, kind: str) -> Hardware:
-    """Device and precision of a model that is evaluated without training."""
-    precision = getattr(plan, load(kind).group or "finetune").precision
-    hardware = resolve(dataclasses.replace(plan.finetune, precision=precision), "finetune")
-    if precision == "auto" and hardware.device == "cpu":
-        return hardware._replace(precision="fp32")  # fewer answers tie
-    return hardware
+        if isinstance(task_type, AnsweredTaskType):
+            task_type.open_model(task, cpu_plan, task_type.hardware(cpu_plan), setting)
+        elif plan.model.frozen:
+            open_encoder(cpu_plan, setting)
+        else:
+            hardware = resolve(cpu_plan.finetune, "finetune")
+            outputs = task.learnable
+            open_with_head(plan.model, task.kind, outputs, hardware, plan.seed, setting)
 
 
 def answer_task(
-    task: Task, plan: EvaluatePlan, seed: int, *, on_share: Callable[[float], None] | None = None
+    task: Task,
+    plan: EvaluatePlan,
+    seed: int,
+    *,
+    setting: ModelSetting = MODEL_TO_EVALUATE,
+    on_share: Callable[[float], None] | None = None,
 ) -> Outcome:
     """Evaluate a model on dev and test without training it."""
     started = time.perf_counter()
     cpu_started = time.process_time()
-    hardware = answering_hardware(plan, task.kind)
-    task_type = load(task.kind)
-    answer = task_type.open_model(task, plan, hardware)
+    task_type = load_answered(task.kind)
+    hardware = task_type.hardware(plan)
+    answer = task_type.open_model(task, plan, hardware, setting)
     splits = {split: getattr(task, split) for split in task_type.answered}
     splits = {split: examples for split, examples in splits.items() if len(examples)}
     total = sum(map(len, splits.values()))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import ModelError, TrainingError
 from corpusfit.core.plan import size_for
-from corpusfit.embed.folders import ADAPTER, find, transformer_folder
+from corpusfit.embed.folders import ADAPTER, ModelSetting, find, transformer_folder
 from corpusfit.embed.hardware import BATCH_TOKENS, Hardware
 from corpusfit.embed.losses import cross_entropies
 from corpusfit.embed.prediction import Predictor, reads_ahead
@@ -118,25 +118,37 @@ class Decoder:
         return sums
 
 
-def folder_of(name: str) -> Path:
+def folder_of(name: str, setting: ModelSetting) -> Path:
     """The folder of a causal model or of an adapter."""
-    folder = find(name, setting=MODEL_TO_EVALUATE)
+    folder = find(name, setting=setting)
     if (folder / ADAPTER).is_file():
         return folder
-    return transformer_folder(folder, MODEL_TO_EVALUATE)
+    return transformer_folder(folder, setting)
+
+
+def open_tokenizer(name: str, setting: ModelSetting) -> Any:
+    """The tokenizer of a causal model or of an adapter's base model."""
+    with loading(f"{setting.name}: the tokenizer of {name}"):
+        return load_tokenizer(model_under(folder_of(name, setting)), f"{setting.name}: {name}")
 
 
 def open_decoder(
-    name: str, hardware: Hardware, context: int | None, default_context: int = 0
+    name: str,
+    hardware: Hardware,
+    context: int | None,
+    default_context: int = 0,
+    setting: ModelSetting = MODEL_TO_EVALUATE,
 ) -> Decoder:
     """Open a causal model: a folder, an adapter's folder, or a hub id."""
-    model, tokenizer = open_causal(name, hardware)
-    special = special_tokens_of(tokenizer, name, model.get_input_embeddings().weight.shape[0])
+    model = _open_causal(name, hardware, setting)
+    tokenizer = open_tokenizer(name, setting)
+    vocabulary_size = model.get_input_embeddings().weight.shape[0]
+    special = special_tokens_of(tokenizer, name, vocabulary_size, setting.name)
     ends = (tokenizer.bos_token_id, tokenizer.eos_token_id)
     start = special.prefix or tuple(end for end in ends if end is not None)[:1]
     if not start:
         raise ModelError(
-            f"`model.name`: the tokenizer of {name} has no token that begins or ends a text, so "
+            f"{setting.name}: the tokenizer of {name} has no token that begins or ends a text, so "
             "the first token of a text has no likelihood. Set its bos_token or eos_token."
         )
     stated = getattr(model.config, "max_position_embeddings", None)
@@ -147,12 +159,12 @@ def open_decoder(
     return Decoder(network, backend_tokenizer(tokenizer, name), special, start, context)
 
 
-def open_causal(name: str, hardware: Hardware) -> tuple[Any, Any]:
-    """A causal model of transformers on its device, and its tokenizer."""
+def _open_causal(name: str, hardware: Hardware, setting: ModelSetting) -> Any:
+    """A causal model of transformers on its device."""
 
     def unfit(why: str) -> ModelError:
         return ModelError(
-            f"`model.name`: {name} has no likelihood of text: {why}. Name a causal language "
+            f"{setting.name}: {name} has no likelihood of text: {why}. Name a causal language "
             "model, such as gpt2, or leave out `task.kind` to fine-tune this one on a labeled "
             "task."
         )
@@ -174,13 +186,11 @@ def open_causal(name: str, hardware: Hardware) -> tuple[Any, Any]:
         lacking = [n for names in missing_weights(model, info["missing_keys"]) for n in names]
         if lacking:
             raise ModelError(
-                f"`model.name`: {name} lacks weights of a {type(model).__name__}: {lacking[0]} is "
-                "missing. Name a folder with the complete model."
+                f"{setting.name}: {name} lacks weights of a {type(model).__name__}: {lacking[0]} "
+                "is missing. Name a folder with the complete model."
             )
         return model
 
-    model_folder = folder_of(name)
-    model = open_adapted(model_folder, SimpleNamespace(from_pretrained=from_pretrained))
-    with loading(f"`model.name`: the tokenizer of {name}"):
-        tokenizer = load_tokenizer(model_under(model_folder), f"`model.name`: {name}")
-    return model.to(hardware.device), tokenizer
+    folder = folder_of(name, setting)
+    model = open_adapted(folder, SimpleNamespace(from_pretrained=from_pretrained))
+    return model.to(hardware.device)

@@ -16,7 +16,7 @@ from corpusfit.core.errors import (
 )
 from corpusfit.core.hub import pinned
 from corpusfit.embed.contract import digest
-from corpusfit.embed.folders import ADAPTER, commit_of, find, transformer_folder
+from corpusfit.embed.folders import ADAPTER, ModelSetting, commit_of, find, transformer_folder
 from corpusfit.embed.hardware import Hardware, seed_generators, seeded
 from corpusfit.embed.prediction import evaluation_mode, relative_difference
 from corpusfit.embed.transformer import (
@@ -25,6 +25,7 @@ from corpusfit.embed.transformer import (
     missing_weights,
     position_limit,
 )
+from corpusfit.evaluation.learned import LearnedTaskType, load_learned
 from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan
 from corpusfit.evaluation.tasks import load
 from corpusfit.training.adapter import (
@@ -47,9 +48,10 @@ from corpusfit.training.special_tokens import (
 if TYPE_CHECKING:
     import torch
 
-    from corpusfit.evaluation.contract import TaskType
-
-MODEL_TO_EVALUATE = MODEL._replace(otherwise="run the command again when the hub can be reached")
+MODEL_TO_EVALUATE: ModelSetting = MODEL._replace(
+    otherwise="run the command again when the hub can be reached"
+)
+BASE_TO_COMPARE: ModelSetting = MODEL_TO_EVALUATE._replace(name="`base`")
 _WIDEST = 512  # tokens; wider rows hold a single long text
 
 
@@ -66,7 +68,12 @@ class HeadedModel:
 
 
 def _load_with_head(
-    task: TaskType, outputs: int, attention: str, folder: Any, **options: Any
+    task: LearnedTaskType,
+    outputs: int,
+    attention: str,
+    setting: ModelSetting,
+    folder: Any,
+    **options: Any,
 ) -> Any:
     """Load a model with a new head; raises `ModelError` if it has no such head or lacks weights."""
     import transformers
@@ -74,14 +81,14 @@ def _load_with_head(
     options |= {"num_labels": outputs, "output_loading_info": True}
     options |= {"ignore_mismatched_sizes": True}  # a head for another task
     unfit = ModelError(
-        f"`model.name`: the architecture in {folder} has no head for {task.kind}. Name an "
+        f"{setting.name}: the architecture in {folder} has no head for {task.kind}. Name an "
         "encoder, such as BERT, or a decoder."
     )
     auto = getattr(transformers, task.head)
     model, info = with_attention(auto, folder, attention, unfit, options)
     if model.config.is_encoder_decoder:
         raise ModelError(
-            f"`model.name`: {folder} is an encoder-decoder; only encoders and decoders can be "
+            f"{setting.name}: {folder} is an encoder-decoder; only encoders and decoders can be "
             "evaluated. Name one of those."
         )
     # a head of another size is replaced; any other mismatch is damage
@@ -91,7 +98,7 @@ def _load_with_head(
     ]
     if lacking:
         raise ModelError(
-            f"`model.name`: {folder} lacks weights of a {type(model).__name__}: {lacking[0]} "
+            f"{setting.name}: {folder} lacks weights of a {type(model).__name__}: {lacking[0]} "
             "is missing or has another size. Name a folder with the complete model."
         )
     return model
@@ -113,7 +120,12 @@ def with_attention(
 
 
 def open_with_head(
-    plan: HeadPlan, kind: str, outputs: int, hardware: Hardware, seed: int
+    plan: HeadPlan,
+    kind: str,
+    outputs: int,
+    hardware: Hardware,
+    seed: int,
+    setting: ModelSetting = MODEL_TO_EVALUATE,
 ) -> HeadedModel:
     """Open a model with a new head.
 
@@ -121,8 +133,8 @@ def open_with_head(
     """
     # A pooler is part of the head and starts from random weights even if the folder has one;
     # otherwise a model adapted without a pooler would be at a disadvantage.
-    task = load(kind)
-    folder = find(plan.name, setting=MODEL_TO_EVALUATE)
+    task = load_learned(kind)
+    folder = find(plan.name, setting=setting)
     adapted = (folder / ADAPTER).is_file()
     if adapted and plan.adapter:
         cure = "The adapter in the folder is trained. Leave out `model.adapter`."
@@ -130,15 +142,14 @@ def open_with_head(
             "`model.adapter`", "left out with an adapter's folder", plan.adapter, cure
         )
     if not adapted:
-        folder = transformer_folder(folder, MODEL_TO_EVALUATE)
+        folder = transformer_folder(folder, setting)
     with seeded(seed):
-        loader = partial(_load_with_head, task, outputs, hardware.attention)
+        loader = partial(_load_with_head, task, outputs, hardware.attention, setting)
         model = open_adapted(folder, SimpleNamespace(from_pretrained=loader))
-        with loading(f"`model.name`: the tokenizer of {plan.name}"):
-            tokenizer = load_tokenizer(model_under(folder), f"`model.name`: {plan.name}")
-        special = special_tokens_of(
-            tokenizer, plan.name, model.get_input_embeddings().weight.shape[0]
-        )
+        with loading(f"{setting.name}: the tokenizer of {plan.name}"):
+            tokenizer = load_tokenizer(model_under(folder), f"{setting.name}: {plan.name}")
+        vocabulary_size = model.get_input_embeddings().weight.shape[0]
+        special = special_tokens_of(tokenizer, plan.name, vocabulary_size, setting.name)
         if model.config.pad_token_id is None:
             model.config.pad_token_id = special.pad  # decoders find the last token by it
         # a head of the folder was trained on another task
@@ -152,7 +163,7 @@ def open_with_head(
         if predictor.hooked:
             packing = find_packing(predictor, special, widest, causal=False)
         else:
-            _require_padding(model, special, plan.name)
+            _require_padding(model, special, f"{setting.name}: the predictions of {plan.name}")
         if plan.adapter:
             add_adapter(model, AdapterPlan(plan.adapter, rank=plan.rank), seed)
     for parameter in head.values():
@@ -186,7 +197,7 @@ def _renew(head: dict[str, torch.nn.Parameter], scale: float, seed: int) -> None
                 parameter.fill_(0.0 if name.endswith("bias") else 1.0)
 
 
-def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
+def _require_padding(model: Any, special: SpecialTokens, subject: str) -> None:
     """Raise `ModelError` if a text's logits depend on the padding after it."""
     import torch
 
@@ -200,8 +211,8 @@ def _require_padding(model: Any, special: SpecialTokens, name: str) -> None:
     expected = alone.flatten(0, -2)
     if relative_difference(padded.flatten(0, -2)[: len(expected)], expected) > LEAK:
         raise ModelError(
-            f"`model.name`: the predictions of {name} for a text depend on the padding after it, "
-            "so texts cannot be evaluated in batches. Name another model."
+            f"{subject} for a text depend on the padding after it, so texts cannot be evaluated in "
+            "batches. Name another model."
         )
 
 
@@ -218,7 +229,7 @@ def base_plan(plan: HeadPlan, base: str) -> HeadPlan:
     # Against an adapter's folder, a whole base model gets a new adapter of the same kind and size,
     # so that both fine-tunings train the same weights.
     ours = adapter_plan(find(plan.name, setting=MODEL_TO_EVALUATE))
-    folder = find(base, setting=MODEL_TO_EVALUATE._replace(name="`base`"))
+    folder = find(base, setting=BASE_TO_COMPARE)
     if ours is None or (folder / ADAPTER).is_file():
         return dataclasses.replace(plan, name=base)
     if ours.alpha != AdapterPlan().alpha:
@@ -245,7 +256,8 @@ class Model:
     """A model by its content, and the plan that opens it."""
 
     fingerprint: str
-    plan: HeadPlan  # names a model of the hub with its commit, so that every seed has the same one
+    # the evaluation's with this model: one of the hub with its commit, the same for every seed
+    plan: EvaluatePlan
     commit: str = ""  # of a hub id
 
 
@@ -254,12 +266,14 @@ class Side:
     """One of the two sides of a comparison: a model, or a model for each seed."""
 
     name: str  # name as given, with `{seed}` if it stands for several models
+    setting: ModelSetting  # that names it, for messages
     models: tuple[Model, ...]  # the model of each seed
 
     @classmethod
     def of(cls, plan: EvaluatePlan, kind: str, base: str, seeds: int) -> Side:
         """The side of a plan's model, or of `base` if it is not empty."""
         pattern = base or plan.model.name
+        setting = BASE_TO_COMPARE if base else MODEL_TO_EVALUATE
         models = dict[str, Model]()
         of_seed = [str(plan.seed + k) for k in range(seeds)]
         names = [pattern.replace("{seed}", seed) for seed in of_seed]
@@ -267,25 +281,32 @@ class Side:
             if name in models:
                 continue
             ours = dataclasses.replace(plan.model, name=plan.model.name.replace("{seed}", seed))
-            setting = "`base`" if base else "`model.name`"
-            folder = find(name, setting=MODEL_TO_EVALUATE._replace(name=setting))
+            folder = find(name, setting=setting)
             commit = commit_of(name, folder)
             opened_as = pinned(name, commit)
-            key = head_fingerprint(opened_as, setting)
+            key = head_fingerprint(opened_as, setting.name)
             model = dataclasses.replace(ours, name=opened_as)
-            if base and load(kind).learns:
+            if base and isinstance(load(kind), LearnedTaskType):
                 model = base_plan(ours, opened_as)
                 if model.adapter != ours.adapter:
                     # the base gets a new adapter here, so its key is not that of the whole base
                     adapter = [model.adapter, model.rank]
                     key = digest({"base": key, "adapter": adapter})
-            models[name] = Model(key, model, commit)
-        return cls(pattern, tuple(models[name] for name in names))
+            models[name] = Model(key, dataclasses.replace(plan, model=model), commit)
+        return cls(pattern, setting, tuple(models[name] for name in names))
+
+    def plans(self) -> list[EvaluatePlan]:
+        """The plan of each seed."""
+        return [model.plan for model in self.models]
 
     def as_dict(self) -> dict[str, Any]:
         """Name, fingerprint, commit and adapter, and the fingerprints by seed if they differ."""
         first = self.models[0]
         each = [model.fingerprint for model in self.models]
-        facts = {"name": self.name, "fingerprint": first.fingerprint, "adapter": first.plan.adapter}
+        facts = {
+            "name": self.name,
+            "fingerprint": first.fingerprint,
+            "adapter": first.plan.model.adapter,
+        }
         facts |= {"commit": first.commit} if first.commit else {}
         return facts | ({"by_seed": each} if len(set(each)) > 1 else {})

@@ -208,7 +208,7 @@ class TaskPlan(Group, group="task"):
 
 @dataclass(frozen=True)
 class FinetunePlan(Group, group="finetune"):
-    """The fine-tuning; `settled` sets what is left out, by the kind of task.
+    """The fine-tuning; the kind of task decides what is left out (`LearnedTaskType.settled`).
 
     Reference: TADPOLE, section 4, for texts; mDAPT, section 4.1, for tagging.
     """
@@ -298,17 +298,6 @@ def metric_of(plan: TaskPlan, kind: str) -> str:
     """The metric to compare by, for a kind of task; raises `UsageError` if the kind lacks it."""
     check_metric("`task.metric`", plan.metric, kind)
     return load(kind).default_metric if plan.metric == "auto" else plan.metric
-
-
-def settled(plan: EvaluatePlan, kind: str, *, adapter: bool, max_length: int) -> EvaluatePlan:
-    """The plan with the defaults of the kind of task filled in."""
-    task_type = load(kind)
-    start = dataclasses.replace(task_type.finetuning, **(task_type.with_adapter if adapter else {}))
-    explicit = {name: value for name, value in vars(plan.finetune).items() if value is not None}
-    finetune = dataclasses.replace(start, **explicit)
-    finetune = dataclasses.replace(finetune, length=min(finetune.length or max_length, max_length))
-    task = dataclasses.replace(plan.task, kind=kind, metric=metric_of(plan.task, kind))
-    return dataclasses.replace(plan, finetune=finetune, task=task)
 
 
 @dataclass(frozen=True)

@@ -24,10 +24,11 @@ from numpy.typing import NDArray
 from corpusfit.core.engine import report
 from corpusfit.core.plan import EmbedPlan
 from corpusfit.core.types import Vectors
-from corpusfit.embed.folders import find, read_pooling
+from corpusfit.embed.folders import ModelSetting, find, read_pooling
 from corpusfit.embed.hardware import resolve
 from corpusfit.embed.transformer import TransformerEncoder, load_transformer, token_batches
 from corpusfit.evaluation.encoding import NOWHERE, Encoded, encode
+from corpusfit.evaluation.learned import load_learned
 from corpusfit.evaluation.network import MODEL_TO_EVALUATE
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.task import Examples, Outcome, Task, load_task
@@ -52,6 +53,7 @@ class Probes:
     size: int  # number of training examples, drawn with the plan's seed; 0 for all
     # the outcome's file of each draw of the training examples; draw `WHOLE` is of all of them
     outs: dict[int, Path]
+    setting: ModelSetting = MODEL_TO_EVALUATE  # that names the model, for messages
 
 
 WHOLE = -1
@@ -62,7 +64,8 @@ def run_probes(piece: Probes) -> Path:
     task = load_task(piece.task)
     if piece.size:
         task = task.first(piece.size, piece.plan.seed)
-    outcomes = probe(task, piece.plan, list(piece.outs), on_share=report)
+    draws = list(piece.outs)
+    outcomes = probe(task, piece.plan, draws, setting=piece.setting, on_share=report)
     for out, outcome in zip(piece.outs.values(), outcomes, strict=True):
         outcome.write(out)
     return next(iter(piece.outs.values()))
@@ -73,7 +76,8 @@ def probe(
     plan: EvaluatePlan,
     draws: list[int],
     *,
-    on_share: Callable[[float], None] | None = None,
+    setting: ModelSetting = MODEL_TO_EVALUATE,
+    on_share: Callable[[float], None] = lambda _: None,
 ) -> list[Outcome]:
     """Probe a frozen model, once for each draw of the training examples.
 
@@ -81,101 +85,21 @@ def probe(
         task: the task.
         plan: the model, and the length, precision and device of `finetune`.
         draws: numbers of bootstrap samples of the training examples; `WHOLE` is all of them.
+        setting: how errors name the setting of the model.
         on_share: called with the share of the work that is done.
 
     Returns:
         The outcome of each draw.
     """
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.linear_model import LogisticRegression
-
     started = time.perf_counter()
     cpu_started = time.process_time()
-    task_type = load(task.kind)
-    encoder, special, length = open_encoder(plan)
-    # the first pass loads kernels and allocates, which the measured speed must not include
-    encoder.encode(task.train.take([0]).texts())
-    encoding_started = time.perf_counter()
-    train = task.train.take(learned_from(task.train, plan.seed))
-
-    splits = {"train": train, "dev": task.dev, "test": task.test}
-    total = sum(map(len, splits.values()))
-    done = 0.0
-
-    def count(examples: float) -> None:
-        nonlocal done
-        done += examples
-        if on_share is not None:
-            on_share(min(1.0, done / total) * (1 - _FITTING))
-
-    backend = backend_tokenizer(encoder.tokenizer, encoder.name)
-    states: dict[str, Vectors] = {}
-    truncated: dict[str, int] = {}
-    for split, examples in splits.items():
-        encoded = encode(examples, task.kind, backend, special, length)
-        truncated[split] = int(encoded.truncated.sum())
-        if task_type.probes == "text":
-            states[split] = encoder.encode_ids([ids.tolist() for ids in encoded.ids], count)
-        else:
-            states[split] = _word_states(encoder, encoded, count)
-    encoding_seconds = time.perf_counter() - encoding_started
-    # a word without a token, such as one behind the length, is not learned from
-    placed = {split: ~np.isnan(x[:, 0]) for split, x in states.items()}
-    # models differ in the scale of their states, and the optimizer needs features of one scale
-    mean, deviation = (of(states["train"][placed["train"]], 0) for of in (np.mean, np.std))
-    scaled = {
-        split: np.nan_to_num((x - mean) / np.maximum(deviation, 1e-6))
-        for split, x in states.items()
-    }
-    scaled["train"] = scaled["train"].astype(np.float64)
-    gold = {split: examples.flat for split, examples in splits.items()}
-    example_of_piece = np.repeat(np.arange(len(train)), train.lengths)
-
-    def fitted(strength: float, times: NDArray[np.int64] | None) -> Any:
-        """A classifier of the training examples, each counted so many times."""
-        weights = None if times is None else times[example_of_piece]
-        kept = placed["train"] if weights is None else placed["train"] & (weights > 0)
-        labels = gold["train"][kept]
-        if len(np.unique(labels)) == 1:  # a few training examples can share one label
-            from sklearn.dummy import DummyClassifier
-
-            return DummyClassifier().fit(scaled["train"][kept], labels)
-        model = LogisticRegression(C=strength, max_iter=_MAX_ITERATIONS)
-        with warnings.catch_warnings():
-            # the optimizer's last step is still the best model that it has found
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            return model.fit(
-                scaled["train"][kept], labels, None if weights is None else weights[kept]
-            )
-
-    def likelihoods(model: Any, split: str) -> NDArray[np.float64]:
-        """float64 [pieces, labels]: how likely each label is."""
-        whole = np.full((len(gold[split]), len(task.labels)), _LIKELIHOOD_FLOOR)
-        whole[:, model.classes_] = np.maximum(_LIKELIHOOD_FLOOR, model.predict_proba(scaled[split]))
-        return whole
-
-    # The penalty with the lowest loss on dev, which varies less than a score. It is chosen once,
-    # with all training examples, so that the draws differ by their examples alone.
-    history: list[dict[str, Any]] = []
-    lowest = np.inf
-    rises = 0
-    whole: Any = None
-    for strength in _STRENGTHS:
-        model = fitted(strength, None)
-        of_dev = likelihoods(model, "dev")
-        of_gold = of_dev[placed["dev"], gold["dev"][placed["dev"]]]
-        loss = float(-np.log(of_gold).mean())
-        history.append({"c": strength, "dev_loss": round(loss, 6)})
-        if loss < lowest:
-            lowest = loss
-            rises = 0
-            whole = model
-            best = len(history)
-        elif (rises := rises + 1) == 2:
-            break
-
+    features = Features.of(task, plan, setting, on_share)
+    # chosen once, with all training examples, so that the draws differ by their examples alone
+    history, best, whole = choose_strength(features)
     shared = time.perf_counter() - started
     cpu_shared = time.process_time() - cpu_started
+    measure = load(task.kind).measure
+    train = features.splits["train"]
     outcomes = []
     for number, draw in enumerate(draws, 1):
         model = whole
@@ -184,38 +108,154 @@ def probe(
         if draw != WHOLE:
             rng = np.random.default_rng([plan.seed, draw])
             times = np.bincount(rng.integers(0, len(train), len(train)), minlength=len(train))
-            model = fitted(history[best - 1]["c"], times)
-        answers = {  # a piece without a token has the answer that fine-tuning gives it
-            split: np.where(placed[split], likelihoods(model, split).argmax(1), 0).astype(np.int32)
-            for split in ("dev", "test")
-        }
+            model = features.fitted(history[best - 1]["c"], times)
+        answers = {split: features.answers(model, split) for split in ("dev", "test")}
         outcomes.append(
             Outcome(
                 size=len(task.train),
                 seed=max(draw, 0),
                 scores={
-                    split: task_type.measure(task.labels, splits[split], answered)
+                    split: measure(task.labels, features.splits[split], answered)
                     for split, answered in answers.items()
                 },
                 predicted={split: answered.tolist() for split, answered in answers.items()},
                 history=history,
                 best=best,
                 tune={
-                    "length": length,
+                    "length": features.length,
                     "examples": len(train),
                     "bootstrap": draw != WHOLE,
                     **resolve(plan.finetune, "finetune")._asdict(),
                 },
-                truncated=truncated,
+                truncated=features.truncated,
                 # each has its part of the time of the states, and its own
                 seconds=round(shared / len(draws) + time.perf_counter() - began, 3),
                 cpu_seconds=round(cpu_shared / len(draws) + time.process_time() - cpu_began, 3),
-                examples_per_second=round(total / max(encoding_seconds, 1e-9), 3),
+                examples_per_second=features.examples_per_second,
             )
         )
-        if on_share is not None:
-            on_share(1 - _FITTING * (1 - number / len(draws)))
+        on_share(1 - _FITTING * (1 - number / len(draws)))
     return outcomes
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """The states of a frozen model for the n texts or words of each split, with their labels."""
+
+    splits: dict[str, Examples]  # of train, those that a probe learns from
+    states: dict[str, NDArray[Any]]  # [n, width], of one scale; 0 without a token
+    placed: dict[str, NDArray[np.bool_]]  # bool [n], which have a token
+    labels: int  # number of labels of the task
+    truncated: dict[str, int]  # number of truncated examples
+    length: int  # most tokens of a text
+    examples_per_second: float
+
+    @classmethod
+    def of(
+        cls,
+        task: Task,
+        plan: EvaluatePlan,
+        setting: ModelSetting = MODEL_TO_EVALUATE,
+        on_share: Callable[[float], None] = lambda _: None,
+    ) -> Features:
+        """Open the model and encode all texts."""
+        kind = load_learned(task.kind)
+        encoder, special, length = open_encoder(plan, setting)
+        # the first pass loads kernels and allocates, which the measured speed must not include
+        encoder.encode(task.train.take([0]).texts())
+        started = time.perf_counter()
+        train = task.train.take(learned_from(task.train, plan.seed))
+        splits = {"train": train, "dev": task.dev, "test": task.test}
+        total = sum(map(len, splits.values()))
+        done = 0.0
+
+        def count(examples: float) -> None:
+            nonlocal done
+            done += examples
+            on_share(min(1.0, done / total) * (1 - _FITTING))
+
+        backend = backend_tokenizer(encoder.tokenizer, encoder.name, setting.name)
+        states: dict[str, Vectors] = {}
+        truncated: dict[str, int] = {}
+        for split, examples in splits.items():
+            encoded = encode(examples, task.kind, backend, special, length)
+            truncated[split] = int(encoded.truncated.sum())
+            if kind.probes == "text":
+                states[split] = encoder.encode_ids([ids.tolist() for ids in encoded.ids], count)
+            else:
+                states[split] = _word_states(encoder, encoded, count)
+        seconds = time.perf_counter() - started
+        # a word without a token, such as one behind the length, is not learned from
+        placed = {split: ~np.isnan(x[:, 0]) for split, x in states.items()}
+        # models differ in the scale of their states, and the optimizer needs features of one scale
+        mean, deviation = (of(states["train"][placed["train"]], 0) for of in (np.mean, np.std))
+        scaled: dict[str, NDArray[Any]] = {
+            split: np.nan_to_num((x - mean) / np.maximum(deviation, 1e-6))
+            for split, x in states.items()
+        }
+        scaled["train"] = scaled["train"].astype(np.float64)
+        speed = round(total / max(seconds, 1e-9), 3)
+        return cls(splits, scaled, placed, len(task.labels), truncated, length, speed)
+
+    def fitted(self, strength: float, times: NDArray[np.int64] | None = None) -> Any:
+        """A classifier of the training examples, each counted once or `times` [examples]."""
+        from sklearn.dummy import DummyClassifier
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
+        train = self.splits["train"]
+        weights = None if times is None else np.repeat(times, train.lengths)
+        kept = self.placed["train"] if weights is None else self.placed["train"] & (weights > 0)
+        labels = train.flat[kept]
+        if len(np.unique(labels)) == 1:  # a few training examples can share one label
+            return DummyClassifier().fit(self.states["train"][kept], labels)
+        model = LogisticRegression(C=strength, max_iter=_MAX_ITERATIONS)
+        with warnings.catch_warnings():
+            # the optimizer's last step is still the best model that it has found
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return model.fit(
+                self.states["train"][kept], labels, None if weights is None else weights[kept]
+            )
+
+    def likelihoods(self, model: Any, split: str) -> NDArray[np.float64]:
+        """float64 [n, labels]: how likely each label is by a classifier."""
+        states = self.states[split]
+        whole = np.full((len(states), self.labels), _LIKELIHOOD_FLOOR)
+        whole[:, model.classes_] = np.maximum(_LIKELIHOOD_FLOOR, model.predict_proba(states))
+        return whole
+
+    def answers(self, model: Any, split: str) -> NDArray[np.int32]:
+        """int32 [n]: a classifier's labels; those without a token have that of fine-tuning."""
+        likeliest = self.likelihoods(model, split).argmax(1)
+        return np.where(self.placed[split], likeliest, 0).astype(np.int32)
+
+    def dev_loss(self, model: Any) -> float:
+        """The mean negative log-likelihood of the labels of dev, in nats."""
+        placed = self.placed["dev"]
+        of_gold = self.likelihoods(model, "dev")[placed, self.splits["dev"].flat[placed]]
+        return float(-np.log(of_gold).mean())
+
+
+def choose_strength(features: Features) -> tuple[list[dict[str, float]], int, Any]:
+    """The penalties that were tried, the number of the best from 1, and its classifier."""
+    # by the loss on dev, which varies less than a score
+    history: list[dict[str, float]] = []
+    best = 0
+    whole: Any = None
+    lowest = np.inf
+    rises = 0
+    for strength in _STRENGTHS:
+        model = features.fitted(strength)
+        loss = features.dev_loss(model)
+        history.append({"c": strength, "dev_loss": round(loss, 6)})
+        if loss < lowest:
+            lowest = loss
+            rises = 0
+            whole = model
+            best = len(history)
+        elif (rises := rises + 1) == 2:
+            break
+    return history, best, whole
 
 
 def learned_from(train: Examples, seed: int) -> list[int]:
@@ -249,15 +289,17 @@ def _word_states(
     return np.concatenate(states)
 
 
-def open_encoder(plan: EvaluatePlan) -> tuple[TransformerEncoder, SpecialTokens, int]:
+def open_encoder(
+    plan: EvaluatePlan, setting: ModelSetting = MODEL_TO_EVALUATE
+) -> tuple[TransformerEncoder, SpecialTokens, int]:
     """The encoder of a plan, its special tokens, and the maximum number of tokens of a text."""
     name = plan.model.name
     settings = plan.finetune
-    folder = find(name, setting=MODEL_TO_EVALUATE)
-    pooling = read_pooling(folder, "", MODEL_TO_EVALUATE)
+    folder = find(name, setting=setting)
+    pooling = read_pooling(folder, "", setting)
     embed = EmbedPlan(name, pooling.mode, precision=settings.precision, device=settings.device)
     encoder = load_transformer(folder, embed, name)
     vocabulary_size = encoder.model.get_input_embeddings().weight.shape[0]
-    special = special_tokens_of(encoder.tokenizer, encoder.name, vocabulary_size)
+    special = special_tokens_of(encoder.tokenizer, name, vocabulary_size, setting.name)
     length = min(settings.length or encoder.max_length, encoder.max_length)
     return encoder, special, length

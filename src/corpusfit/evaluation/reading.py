@@ -11,6 +11,7 @@ import numpy as np
 
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import InputError, bad_setting, near_name, raise_machine_fault
+from corpusfit.evaluation.answered import AnsweredTaskType
 from corpusfit.evaluation.contract import Splits, TaskType, in_order
 from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.formats.brat import read_brat
@@ -23,6 +24,7 @@ from corpusfit.evaluation.formats.rows import (
     read_texts,
     read_tokens,
 )
+from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.metrics import BINARY
 from corpusfit.evaluation.plan import TaskPlan, metric_of
 from corpusfit.evaluation.task import Examples, Task, nested_places
@@ -257,7 +259,8 @@ def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
     # `task_digest` covers the notes, so a change of their wording changes the identity of a run.
     # A task without training needs only test; its other splits may be empty.
     plan.check()
-    own = None if plan.kind == "auto" else load(plan.kind).read(location, plan)
+    named = None if plan.kind == "auto" else load(plan.kind)
+    own = named.read(location, plan) if isinstance(named, AnsweredTaskType) else None
     labels: tuple[str, ...] = ()
     said: Sequence[str] = ()
     if own is None:
@@ -276,14 +279,14 @@ def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
     left_out = [*said, *(note for labeled in splits.values() for note in labeled.notes)]
     splits, converted = task_type.prepare(splits, names)
     notes = [*left_out, *converted]
-    if task_type.learns:
+    if isinstance(task_type, LearnedTaskType):
         # missing splits are drawn after labels are in one form, so that notes count what is used
         splits, drawn_notes = _with_all(splits, plan, seed)
         notes += drawn_notes
-        try:
-            labels, learnable = task_type.labels(splits)
-        except InputError as e:  # the rows that were skipped may be the reason
-            raise InputError(" ".join([e.args[0], *left_out])) from e
+        if why := task_type.unlearnable(splits["train"]):
+            # the rows that were skipped may be the reason
+            raise InputError(" ".join([why, *left_out]))
+        labels, learnable = task_type.labels(splits)
         labels = task_type.ordered(labels, plan)
         if plan.metric in BINARY:
             notes.append(f"{', '.join(BINARY)} are of the label {labels[1]!r}.")

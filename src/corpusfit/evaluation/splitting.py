@@ -31,7 +31,7 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject, Shard, Source
 from corpusfit.evaluation.decontamination.finder import HeldoutIndex
 from corpusfit.evaluation.decontamination.heldout import with_first_text
-from corpusfit.evaluation.decontamination.report import find_leaks
+from corpusfit.evaluation.decontamination.leaks import find_leaks
 from corpusfit.evaluation.keyed_rows import (
     Rows,
     SplitFolder,
@@ -118,6 +118,17 @@ class Written:
     rejected: Reasons = field(default_factory=Reasons)
     dropped: Counter[str] = field(default_factory=Counter)
 
+    def as_dict(self, names: Iterable[str]) -> dict[str, Any]:
+        """The counts, with those of the splits of these names."""
+        reasons = (*self.rejected.counts.most_common(), *self.dropped.most_common())
+        return {
+            "rows": self.rows,
+            **{name: self.splits[name] for name in names},
+            "rejected": self.rejected.counts.total(),
+            "dropped": self.dropped.total(),
+            "reasons": dict(reasons),
+        }
+
 
 class Split(Finished):
     """A finished split; its manifest has `counts`, and `splits` with their files."""
@@ -179,16 +190,7 @@ def split(
             "read": dataclasses.asdict(plan.read),
             "data": [source_as_dict(source) for source in sources],
             "splits": splits,
-            "counts": {
-                "rows": written.rows,
-                **{name: written.splits[name] for name in names.values()},
-                "rejected": written.rejected.counts.total(),
-                "dropped": written.dropped.total(),
-                "reasons": {
-                    **dict(written.rejected.counts.most_common()),
-                    **dict(written.dropped.most_common()),
-                },
-            },
+            "counts": written.as_dict(names.values()),
         }
         folder.finish(manifest)
     return Split(out, manifest)

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import write_bytes
-from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.chance import place_keys
 from corpusfit.text.same_text import text_keys
 
@@ -137,13 +136,6 @@ class Outcome:
     examples_per_second: float  # training speed, or that of the answers where nothing is learned
     # cached `TaskType.tally` of a split, where it is slow to compute
     sums: dict[str, list[Any]] = field(default_factory=dict)
-
-    def tallies(self, task: Task) -> NDArray[Any]:
-        """Sums of each test example (`TaskType.tally`)."""
-        if "test" in self.sums:
-            return np.asarray(self.sums["test"])
-        answers = np.asarray(self.predicted["test"])
-        return load(task.kind).tally(task.labels, task.test, answers)
 
     @property
     def one_answer(self) -> bool:

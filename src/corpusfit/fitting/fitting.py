@@ -26,6 +26,7 @@ from corpusfit.core.plan import DEFAULT_METHOD
 from corpusfit.embed.folders import find, require_extra
 from corpusfit.evaluation.formats.conll import read_tagged_text
 from corpusfit.evaluation.formats.rows import fields_like_labels, read_rows
+from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan
 from corpusfit.evaluation.reading import find_splits, read_task
 from corpusfit.evaluation.task import Task, task_digest
@@ -255,8 +256,7 @@ def _read(request: Request) -> tuple[Task, EvaluatePlan]:
         if plan.task.kind == PLAIN and list(files.places) == ["train"] and len(train) == 1:
             (place,) = train  # plain texts without splits are divided here
     task = read_task(place, plan.task, seed=plan.seed)
-    task_type = load(task.kind)
-    if not task_type.learns and task.kind != PLAIN:
+    if task.kind != PLAIN and not isinstance(load(task.kind), LearnedTaskType):
         cure = "For example `task.kind=classification`."
         allowed = "a task that a model is fine-tuned for, or plain text"
         raise bad_setting("`task.kind`", allowed, task.kind, cure)

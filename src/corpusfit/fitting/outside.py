@@ -26,6 +26,7 @@ from corpusfit.core.plan import DEFAULT_FRACTION, ReadPlan, size_for
 from corpusfit.embed.folders import find
 from corpusfit.embed.hardware import resolve_device
 from corpusfit.evaluation.decontamination.heldout import held_out
+from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.task import Task
 from corpusfit.evaluation.tasks import load
@@ -65,7 +66,7 @@ def schedule_of(request: Request, plan: EvaluatePlan, task: Task) -> Schedule:
         raise bad_setting(TRAIN_WITH, allowed, request.program.text)
     task_type = load(task.kind)
     seeds = request.seeds
-    tuned = task_type.learns and (seeds >= 2 * FEWEST or not task_type.probes)
+    tuned = isinstance(task_type, LearnedTaskType) and (seeds >= 2 * FEWEST or not task_type.probes)
     return Schedule(0, 0, _length(plan), request.tokens, seeds, seeds if tuned else 0)
 
 

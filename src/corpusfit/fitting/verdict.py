@@ -82,7 +82,9 @@ class Measure:
         seed: int,
     ) -> Measure:
         """The scores of models on test, by replicate."""
-        tallies = {role: [o.tallies(task) for o in each] for role, each in outcomes.items()}
+        tallies = {
+            role: [task_type.sums_of(task, o) for o in each] for role, each in outcomes.items()
+        }
         means = {
             role: math.fsum(o.scores["test"][metric] for o in each) / len(each)
             for role, each in outcomes.items()

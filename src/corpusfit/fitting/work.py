@@ -25,10 +25,12 @@ from corpusfit.core.plan import size_for
 from corpusfit.embed.folders import find
 from corpusfit.embed.hardware import resolve_device
 from corpusfit.evaluation.api import estimate_evaluation, evaluate
-from corpusfit.evaluation.evaluating import BASE, Evaluated
+from corpusfit.evaluation.evaluating import Evaluated
 from corpusfit.evaluation.formats.rows import row_of
+from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.plan import EvaluatePlan, metric_of
 from corpusfit.evaluation.reading import read_task
+from corpusfit.evaluation.resolving import BASE
 from corpusfit.evaluation.task import NOTABLE, Task
 from corpusfit.evaluation.tasks import load
 from corpusfit.fitting.bar import Part, Whole
@@ -111,6 +113,8 @@ class Work:
         self.machine = machine
         self.whole = Whole(machine.progress)
         self.type = load(task.kind)
+        self._learned = isinstance(self.type, LearnedTaskType)
+        self._probed = isinstance(self.type, LearnedTaskType) and bool(self.type.probes)
         self.objective = request.objective or objective_of(find(plan.model.name, setting=MODEL))
         self.learning_rate: float | None = None
         self.costs = self._planned = Costs(0, 0, 0, 0, 0, 0)
@@ -198,9 +202,9 @@ class Work:
             progress.advance(1)
             probe = 0.0
             finetune = 0.0
-            if self.type.probes:
+            if self._probed:
                 probe = self._evaluation_seconds(quiet, frozen=True)
-            if self._answers and self.type.learns:
+            if self._answers and self._learned:
                 finetune = self._evaluation_seconds(quiet)
             elif self._answers:
                 probe = self._evaluation_seconds(quiet)
@@ -468,8 +472,8 @@ class Work:
     def measures(self, schedule: Schedule) -> list[Measure]:
         """Every measure, from the cheapest to the one that counts most."""
         measures = [self._losses(schedule)]
-        as_it_is = self._answers and not self.type.learns
-        if self.type.probes or as_it_is:
+        as_it_is = self._answers and not self._learned
+        if self._probed or as_it_is:
             name = "score" if as_it_is else "probe"
             replicates = schedule.replicates
             expected = schedule.measuring(self.costs)
@@ -479,7 +483,7 @@ class Work:
                 folder = self.folder.score if as_it_is else self.folder.probe
                 run = partial(self._evaluated, folder, machine, frozen=not as_it_is)
                 measures.append(self._scored(name, run, replicates))
-        if (tuned := schedule.finetunings) and self.type.learns:
+        if (tuned := schedule.finetunings) and self._learned:
             expected = 3 * tuned * self.costs.finetune
             with self._part(f"tuned-{tuned}", expected, (2 / 3, 1 / 3)) as machine:
                 run = partial(self._evaluated, self.folder.score, machine)

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import folder_path, read_arrays, write_arrays, write_bytes
 from corpusfit.core.errors import ChangedInputError, bad_setting
 from corpusfit.core.manifest import digest, undamaged
-from corpusfit.core.plan import ChoosePlan, EmbedPlan, Plan, ReadPlan
+from corpusfit.core.plan import EmbedPlan, Plan, ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.scoring import table
 from corpusfit.scoring.clusters import (
@@ -139,40 +138,46 @@ def _by_labels(run: Run, resolved: Resolved, folder: SelectionFolder, copies: Co
     return Groups(quota / quota.sum(), out, tuple(names))
 
 
-def clusters_fingerprint(run: Run, plan: ChoosePlan) -> str:
-    """The fingerprint of the clusters that a plan names; empty without them."""
-    if plan.balance != "cluster":
-        return ""
-    manifest, data = _read_clusters(plan)
+@dataclass(frozen=True)
+class _Found:
+    """The clusters of a folder."""
+
+    data: bytes  # of the file with the fitted clusters
+    encoder: str  # fingerprint of their embedder
+    embed: EmbedPlan  # their embedder, at the commit that they were found with
+
+    @classmethod
+    def read(cls, path: str) -> _Found:
+        folder = ClustersFolder(folder_path(path, "`choose.clusters`"))
+        manifest = folder.require()
+        with undamaged(folder.path):
+            embed = Plan.from_dict({"embed": manifest["plan"]["embed"]}).embed
+            pinned = at_commit(embed, manifest.get("commits", {}))
+            return cls(folder.model.read_bytes(), manifest["encoder"], pinned)
+
+    @property
+    def fingerprint(self) -> str:
+        return digest([hashlib.sha256(self.data).hexdigest(), self.encoder])
+
+
+def clusters_fingerprint(run: Run, path: str) -> str:
+    """The fingerprint of the clusters in a folder, if the model that they were found with is here.
+
+    Raises:
+        UsageError: the model changed.
+    """
+    found = _Found.read(path)
     run.engine.require_shared(run.cache, "`cache`")
-    with undamaged(Path(plan.clusters)):
-        embed = _embed_of(manifest)
-        found_with = manifest["encoder"]
     with run.stage("prepare encoder"):
-        encoder = prepare_encoder(run, embed)
-    if encoder != found_with:
+        encoder = prepare_encoder(run, found.embed)
+    if encoder != found.encoder:
         raise bad_setting(
             "`choose.clusters`",
             "clusters found with the present model of their embedder",
-            plan.clusters,
+            path,
             "The model changed since. Run `corpusfit clusters` again with another `out`.",
         )
-    return _fingerprint(manifest, data)
-
-
-def _read_clusters(plan: ChoosePlan) -> tuple[dict[str, Any], bytes]:
-    folder = ClustersFolder(folder_path(plan.clusters, "`choose.clusters`"))
-    return folder.require(), folder.model.read_bytes()
-
-
-def _embed_of(manifest: dict[str, Any]) -> EmbedPlan:
-    """The embedder of clusters, at the commit that they were found with."""
-    embed = Plan.from_dict({"embed": manifest["plan"]["embed"]}).embed
-    return at_commit(embed, manifest.get("commits", {}))
-
-
-def _fingerprint(manifest: dict[str, Any], data: bytes) -> str:
-    return digest([hashlib.sha256(data).hexdigest(), manifest["encoder"]])
+    return found.fingerprint
 
 
 def balance(
@@ -187,19 +192,18 @@ def balance(
         return None
     if choose.balance != "cluster":
         return _by_labels(run, resolved, folder, copies)
-    manifest, data = _read_clusters(choose)
-    if _fingerprint(manifest, data) != resolved.clusters:
+    found = _Found.read(choose.clusters)
+    if found.fingerprint != resolved.clusters:
         raise ChangedInputError(
             f"The clusters in {choose.clusters} changed while the command ran. Run the "
             "same command again."
         )
     balanced = folder.balanced / resolved.clusters
     assigned = balanced / "assigned"
-    embed = _embed_of(manifest)
     local_file = balanced / "domains.safetensors"
-    write_bytes(local_file, data)  # in a folder that every worker sees
+    write_bytes(local_file, found.data)  # in a folder that every worker sees
     cut = resolved.plan.cut
-    assign(run, resolved.corpus, cut, embed, manifest["encoder"], local_file, assigned)
+    assign(run, resolved.corpus, cut, found.embed, found.encoder, local_file, assigned)
     clusters = read_cluster_model(local_file)
     if choose.quota == "even":
         quota = np.ones(clusters.k)
@@ -213,7 +217,7 @@ def balance(
         target = Sample(balanced, "target")
         if not target.vectors.exists():
             target.write_texts(units.read_texts())
-            add_vectors(run, target, embed)
+            add_vectors(run, target, found.embed)
         shares = clusters.shares(read_arrays(target.vectors)[0]["vectors"])
         quota = np.ones(len(shares)) @ shares.astype(np.float64)
     return Balance(quota / quota.sum(), assigned)

@@ -97,7 +97,7 @@ def resolve(
             )
     commits |= commits_of(run.engine, method.models)
     files = {file: corpus.fingerprint(file)[0] for file in sorted(set(method.files))}
-    clusters = clusters_fingerprint(run, plan.choose)
+    clusters = clusters_fingerprint(run, plan.choose.clusters) if plan.choose.clusters else ""
     reasons = (embedder_reason, cut_reason)
     return Resolved(plan, target, texts, *reasons, encoder, precision, commits, files, clusters)
 
@@ -112,7 +112,7 @@ def resolve_again(
     texts = dataclasses.replace(before.corpus, sources=sources)
     require_texts_for_near(texts, amount.dedup)
     require_kept(texts, amount.kept_fields())
-    clusters = clusters_fingerprint(run, plan.choose)
+    clusters = clusters_fingerprint(run, amount.clusters) if amount.clusters else ""
     return dataclasses.replace(before, plan=plan, corpus=texts, clusters=clusters)
 
 

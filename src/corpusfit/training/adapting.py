@@ -26,8 +26,8 @@ from corpusfit.core.plan import PAIR, ReadPlan
 from corpusfit.core.types import Document, Source
 from corpusfit.embed.folders import require_extra
 from corpusfit.embed.hardware import Hardware, resolve
+from corpusfit.evaluation.decontamination.guard import find_contaminated
 from corpusfit.evaluation.decontamination.heldout import held_out, held_out_of_task, training_splits
-from corpusfit.evaluation.decontamination.report import find_contaminated
 from corpusfit.selection.publishing import SELECTED, write_model_card
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model, peak
 from corpusfit.text.same_text import FORM

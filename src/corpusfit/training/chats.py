@@ -116,20 +116,32 @@ def counted_messages(parts: Sequence[list[Message]], loss_on: str) -> tuple[list
 
 
 class ChatEncoder:
-    """Encodes rows with a model's tokenizer and its chat template."""
+    """Encodes rows with a model's tokenizer and its chat template.
 
-    def __init__(self, folder: Path, chats: Chats, end: int | None) -> None:
+    Errors name the model's setting, and the group of the setting `loss_on`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        chats: Chats,
+        end: int | None,
+        setting: str = "`model.name`",
+        group: str = "objective",
+    ) -> None:
         what = f"The tokenizer {folder}"
         with loading(what):
             self.tokenizer = load_tokenizer(folder, what)
         template = self.tokenizer.chat_template
         if isinstance(template, dict):
-            prepared = {name: _prepared(each) for name, each in template.items()}
+            prepared = {name: _prepared(each, setting) for name, each in template.items()}
             self.tokenizer.chat_template = prepared
         elif template:
-            self.tokenizer.chat_template = _prepared(template)
+            self.tokenizer.chat_template = _prepared(template, setting)
         self.chats = chats
         self._end = end
+        self._setting = setting
+        self._loss_on = f"{group}.loss_on"
         self._endless = 0  # conversations for which the template took too much
 
     def encode(self, text: str, fields: Mapping[str, Any] | None, field: str) -> Encoded:
@@ -204,10 +216,10 @@ class ChatEncoder:
             before = self._render([other], tools).partition(_SAID)[0]
         if not (text.startswith(until) and until.startswith(before)):
             raise ModelError(
-                "`objective.loss_on`: the chat template of the model writes the beginning of a "
+                f"`{self._loss_on}`: the chat template of the model writes the beginning of a "
                 "conversation in another way when more follows, so turns are not found by it. Mark "
                 "those of the assistant with {% generation %} in the template, or set "
-                "`objective.loss_on=completion`, or `objective.loss_on=all` if that is set."
+                f"`{self._loss_on}=completion`, or `{self._loss_on}=all` if that is set."
             )
         return len(before), len(until)
 
@@ -228,7 +240,7 @@ class ChatEncoder:
         if self._endless < _FEW:
             return rejects.RefusedError(rejects.ENDLESS_TEMPLATE)
         return ModelError(
-            f"`model.name`: the chat template of the model took over {_SECONDS:g} seconds, "
+            f"{self._setting}: the chat template of the model took over {_SECONDS:g} seconds, "
             f"{_MEMORY >> 30} GiB of memory or {_TIMES} times the text for each of {_FEW} "
             "conversations. Save its tokenizer with another chat_template, or name another model."
         )
@@ -277,7 +289,7 @@ def _within(spans: NDArray[np.int64], begin: int, end: int) -> NDArray[np.bool_]
     return (first < end) & ((last > begin) | (first >= begin))
 
 
-def _prepared(template: str) -> str:
+def _prepared(template: str, setting: str) -> str:
     """A template with a fixed day in the place of today, as it would make other ids tomorrow.
 
     Raises:
@@ -289,16 +301,16 @@ def _prepared(template: str) -> str:
         tokens = Environment(autoescape=True).lex(template)
         if any(token[1:] == ("operator", "**") for token in tokens):
             raise ModelError(
-                "`model.name`: the chat template of the model computes a power (`**`), which may "
+                f"{setting}: the chat template of the model computes a power (`**`), which may "
                 "never end. Save its tokenizer with another chat_template, or name another model."
             )
     return _NOW.sub(lambda match: repr(_TODAY.strftime(match[2])), template)
 
 
-def no_template(name: str, setting: str) -> ModelError:
+def no_template(name: str, loss_on: str, setting: str = "`model.name`") -> ModelError:
     """The error for a model without a chat template, which a setting of conversations needs."""
     return ModelError(
-        f"`model.name`: {name} has no chat template, which `{setting}` needs for conversations. "
+        f"{setting}: {name} has no chat template, which `{loss_on}` needs for conversations. "
         "Name a model with one, mostly called instruct or chat, save its tokenizer with a "
-        f"chat_template, or leave out `{setting.partition('=')[0]}`."
+        f"chat_template, or leave out `{loss_on.partition('=')[0]}`."
     )

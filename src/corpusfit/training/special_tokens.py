@@ -34,16 +34,18 @@ class SpecialTokens:
     begins: NDArray[np.bool_] | None
 
 
-def special_tokens_of(tokenizer: Any, name: str, rows: int) -> SpecialTokens:
+def special_tokens_of(
+    tokenizer: Any, name: str, rows: int, setting: str = "`model.name`"
+) -> SpecialTokens:
     """The special tokens of a transformers tokenizer, from its JSON."""
     from tokenizers import Tokenizer, models
 
-    backend = backend_tokenizer(tokenizer, name)
+    backend = backend_tokenizer(tokenizer, name, setting)
     tokens = backend.get_vocab(with_added_tokens=True)
     vocabulary = max(tokens.values()) + 1
     if vocabulary > rows:
         raise ModelError(
-            f"`model.name`: the tokenizer of {name} has {vocabulary:,} tokens, the model's "
+            f"{setting}: the tokenizer of {name} has {vocabulary:,} tokens, the model's "
             f"embedding matrix {rows:,}. Name a folder with a model and its own tokenizer."
         )
     ordinary = np.zeros(vocabulary, dtype=np.bool_)
@@ -90,14 +92,14 @@ def largest_id(tokenizer: Any) -> int:
     return int(max(tokenizer.get_vocab().values()))
 
 
-def backend_tokenizer(tokenizer: Any, name: str) -> Any:
+def backend_tokenizer(tokenizer: Any, name: str, setting: str = "`model.name`") -> Any:
     """A copy of a transformers tokenizer's backend, without truncation and padding."""
     from tokenizers import Tokenizer
 
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise ModelError(
-            f"`model.name`: {name} has a slow tokenizer; a fast one is needed. Name a model with a "
+            f"{setting}: {name} has a slow tokenizer; a fast one is needed. Name a model with a "
             "tokenizer.json."
         )
     whole = Tokenizer.from_str(backend.to_str())

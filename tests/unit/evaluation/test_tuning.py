@@ -11,8 +11,9 @@ from corpusfit.embed.hardware import Hardware
 from corpusfit.evaluation import finetune as finetuning
 from corpusfit.evaluation.encoding import TaskVocabulary
 from corpusfit.evaluation.finetune import finetune
+from corpusfit.evaluation.learned import load_learned
 from corpusfit.evaluation.network import open_with_head
-from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan, settled
+from corpusfit.evaluation.plan import EvaluatePlan, HeadPlan
 from corpusfit.evaluation.task import Examples, Task
 
 torch = pytest.importorskip("torch", reason="the extra train is not installed")
@@ -384,7 +385,7 @@ def test_a_sentence_without_tokens_is_skipped(tagging, plan):
     ],
 )
 def test_defaults_are_those_of_the_papers(kind, adapter, wanted):
-    plan = settled(EvaluatePlan(), kind, adapter=adapter, max_length=512).finetune
+    plan = load_learned(kind).settled(EvaluatePlan(), adapter=adapter, max_length=512).finetune
     names = ("epochs", "learning_rate", "batch", "warmup_steps", "patience", "length")
     found = tuple(getattr(plan, name) for name in names)
     assert found == wanted

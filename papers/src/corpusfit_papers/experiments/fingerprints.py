@@ -8,17 +8,23 @@ from pathlib import Path
 from typing import Any
 
 from corpusfit import AdaptPlan, EvaluatePlan, Machine, Plan
-from corpusfit.contracts import EmbedPlan, LabelMethod, resolve
+from corpusfit.contracts import (
+    AnsweredTaskType,
+    EmbedPlan,
+    LabelMethod,
+    LearnedTaskType,
+    resolve,
+)
 from corpusfit.core.manifest import FORMAT, digest
 from corpusfit.core.plan import MethodPlan, kind_of
-from corpusfit.evaluation.plan import FinetunePlan, settled
+from corpusfit.evaluation.plan import FinetunePlan
 from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import AnyMethod
 from corpusfit.training.plan import TrainPlan
 from corpusfit_papers.augmenting import BACKTRANSLATE, Augmentation
-from corpusfit_papers.experiments.config import TRANSLATION, Recipe
+from corpusfit_papers.experiments.config import Recipe
 
 _ANY_LENGTH = 2**20
 
@@ -110,23 +116,24 @@ def adapting(plan: AdaptPlan) -> dict[str, Any]:
 
 def tuning(plan: EvaluatePlan, kind: str, *, adapter: bool) -> dict[str, Any]:
     """What decides a fine-tuning, except the model, the examples, the augmentation and the seed."""
-    if kind == TRANSLATION:
+    task_type = load(kind)
+    if isinstance(task_type, LearnedTaskType):
+        whole = task_type.settled(plan, adapter=adapter, max_length=_ANY_LENGTH)
+        new = plan.model
+        size = new.rank if new.adapter else None
         return {
-            kind: dataclasses.asdict(plan.task.own),
-            "finetune": [kind_of(plan.finetune.device), plan.finetune.precision],
+            "tune": dataclasses.asdict(whole.finetune) | {"device": kind_of(whole.finetune.device)},
+            "metric": whole.task.metric,
+            "adapter": [new.adapter, size],
         }
-    if group := load(kind).group:
+    if isinstance(task_type, AnsweredTaskType) and (group := task_type.group):
         return {
             group: dataclasses.asdict(getattr(plan, group)),
             "device": kind_of(plan.finetune.device),
         }
-    whole = settled(plan, kind, adapter=adapter, max_length=_ANY_LENGTH)
-    new = plan.model
-    size = new.rank if new.adapter else None
     return {
-        "tune": dataclasses.asdict(whole.finetune) | {"device": kind_of(whole.finetune.device)},
-        "metric": whole.task.metric,
-        "adapter": [new.adapter, size],
+        kind: dataclasses.asdict(plan.task.own),
+        "finetune": [kind_of(plan.finetune.device), plan.finetune.precision],
     }
 
 

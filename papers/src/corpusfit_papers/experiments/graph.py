@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from corpusfit import EvaluatePlan
-from corpusfit.contracts import bad_setting
+from corpusfit.contracts import AnsweredTaskType, bad_setting
 from corpusfit.core.artifacts import names_in
 from corpusfit.evaluation.task import Outcome
 from corpusfit.evaluation.tasks import load
@@ -125,7 +125,7 @@ def build_graph(inputs: RecipeInputs) -> StepGraph:
             )
         number = inputs.recipe.seeds
         # a task without training is evaluated once for each adapted model
-        if not load(stored.kind).learns:
+        if isinstance(load(stored.kind), AnsweredTaskType):
             number = inputs.recipe.adaptations
         graph.cells[cell] = [
             _fine_tuning(inputs, plan, cell, f"{column} for {cell.task}", adapted, extra, k)
@@ -310,7 +310,7 @@ def _fine_tuning(
         task=stored.key,
         weights=adapted_model or inputs.models[base],
     )
-    answers = not load(stored.kind).learns and not adapted
+    answers = isinstance(load(stored.kind), AnsweredTaskType) and not adapted
     seed = inputs.recipe.seed + (0 if answers else number)  # a model's answer has no seed
     model = str(inputs.folder.models / adapted_model) if adapted_model else base
     plan = dataclasses.replace(plan, model=dataclasses.replace(plan.model, name=model))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from corpusfit import Machine, Plan
 from corpusfit import text as corpus
-from corpusfit.contracts import EmbedPlan, bad_setting, write_bytes
+from corpusfit.contracts import EmbedPlan, LearnedTaskType, bad_setting, write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.hub import downloaded
 from corpusfit.core.manifest import digest, source_identity
@@ -205,7 +205,7 @@ def _stored(
         progress.warn(f"{entry.name}: {note}")
     read = recipe.selectors[0].select.read
     n = len(whole.train)
-    learns = load(whole.kind).learns
+    learns = isinstance(load(whole.kind), LearnedTaskType)
     if plan.task.loss_on and plan.task.text_field != read.text_field:  # one training reads both
         allowed = f"that of the corpus, {read.text_field!r}, with `task.loss_on`"
         raise bad_setting("evaluate.task.text_field", allowed, plan.task.text_field)

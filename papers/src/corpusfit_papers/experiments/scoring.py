@@ -253,7 +253,9 @@ class _RowScorer:
         return json.loads(path.read_bytes())
 
     def _tallies(self, cell: Cell) -> list[NDArray[Any]]:
-        return [Outcome.read(t.out).tallies(self._task) for t in self._graph.cells[cell]]
+        outcomes = [Outcome.read(step.out) for step in self._graph.cells[cell]]
+        task_type = load(self._stored.kind)
+        return [task_type.sums_of(self._task, outcome) for outcome in outcomes]
 
 
 def comparison_pairs(recipe: Recipe, cells: list[Cell]) -> Iterator[tuple[Cell, Cell, bool]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.contracts import TaskType, UsageError, setting
+from corpusfit.contracts import AnsweredTaskType, UsageError, setting
 from corpusfit_papers.translation.models import open_translator, translate
 from corpusfit_papers.translation.reading import read_splits
 
@@ -67,7 +67,7 @@ class TranslationSettings:
     length_penalty: float = 1.0
 
 
-class Translation(TaskType):
+class Translation(AnsweredTaskType):
     """Translations of texts, scored by sacreBLEU's BLEU, chrF and chrF++.
 
     A model is not fine-tuned: it translates test by `generate` of transformers. An answer is a
@@ -78,7 +78,6 @@ class Translation(TaskType):
     """
 
     forms = ()
-    learns = False
     settings = TranslationSettings
     answered = ("test",)
     doing = "translate"
@@ -93,7 +92,7 @@ class Translation(TaskType):
     def numbers(self, labels: Sequence[Any], number: Mapping[str, int]) -> list[Any]:
         return list(labels)
 
-    def open_model(self, task: Any, plan: Any, hardware: Any) -> Any:
+    def open_model(self, task: Any, plan: Any, hardware: Any, setting: Any) -> Any:
         import torch
 
         model, tokenizer = open_translator(plan.model.name)

@@ -101,6 +101,11 @@ class HeldoutIndex:
         return cls(**read_arrays(path)[0])
 
 
+def found_as_copy_only(text: str) -> bool:
+    """Whether a held-out text has too few 5-grams to be found in any but the same text."""
+    return int(HeldoutIndex.of_texts([text]).sizes.max(initial=0)) < _MIN_NGRAMS
+
+
 def _detokenised(text: str) -> list[str]:
     """The text as printed, if its words differ ("do n't", "&amp;"); otherwise empty."""
     tags = text.count("<") > text.count("<br")  # `normalize` keeps line breaks

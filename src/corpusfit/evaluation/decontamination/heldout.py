@@ -15,7 +15,13 @@ from corpusfit.core.plan import PAIR, ReadPlan
 from corpusfit.core.types import Reject, Source
 from corpusfit.evaluation.formats.conll import read_tagged_text
 from corpusfit.evaluation.plan import TaskPlan
-from corpusfit.evaluation.reading import READERS, find_splits, form_of_name, split_of
+from corpusfit.evaluation.reading import (
+    READERS,
+    TaskFiles,
+    find_splits,
+    form_of_name,
+    split_of,
+)
 from corpusfit.text import in_memory
 from corpusfit.text.context import Machine
 from corpusfit.text.contract import format_of
@@ -36,11 +42,9 @@ def held_out(
 
     Reference: Aharoni and Goldberg (2020), Table 8, for overlaps within a task.
     """
-    # A task without a dev or test split has a part of train as that split, which depends on the
-    # plan and seed of the evaluation; so all of train is held out too. An input of one split is
-    # held out whole: `hub:NAME@SPLIT`, a folder of brat pairs, a file. A `.tsv` or `.txt` file is
-    # read as CoNLL columns if each of its lines ends in a tag. Words of CoNLL columns and of brat
-    # are joined by spaces.
+    # An input of one split is held out whole: `hub:NAME@SPLIT`, a folder of brat pairs, a file. A
+    # `.tsv` or `.txt` file is read as CoNLL columns if each of its lines ends in a tag. Words of
+    # CoNLL columns and of brat are joined by spaces.
     splits: dict[str, list[str]] = {}
     reasons = Reasons()
     plain: list[str] = []
@@ -59,18 +63,8 @@ def held_out(
             parts = {path.name if is_file else files.name: places}
         else:
             prefix = f"{files.name} " if len(inputs) > 1 else ""
-            heldout_splits: list[str] = [
-                split for split in ("dev", "test") if split in files.places
-            ]
-            if len(heldout_splits) < 2:
-                missing = "test" if heldout_splits == ["dev"] else "dev"
-                progress.note(
-                    f"`{setting}` {files.name} has no {missing} split. An evaluation draws one "
-                    "from train, so all of train is held out too. To hold out only "
-                    f"{heldout_splits[0]}, name its file, or hub:NAME@SPLIT."
-                )
-                heldout_splits = ["train", *heldout_splits]
-            parts = {prefix + split: files.places[split] for split in heldout_splits}
+            judged = _judged_splits(files, setting, progress)
+            parts = {prefix + split: files.places[split] for split in judged}
         for name, places in parts.items():
             texts = _words(name, files.form, places)
             if texts is None:
@@ -92,6 +86,21 @@ def held_out(
             f"{reasons}."
         )
     return splits
+
+
+def _judged_splits(files: TaskFiles, setting: str, progress: Progress) -> list[str]:
+    """The splits of a task by which models are judged, and train if one is drawn from it."""
+    # which part of train is drawn depends on the plan and seed of the evaluation
+    judged = [split for split in ("dev", "test") if split in files.places]
+    if len(judged) == 2:
+        return judged
+    missing = "test" if judged == ["dev"] else "dev"
+    progress.note(
+        f"`{setting}` {files.name} has no {missing} split. An evaluation draws one from train, so "
+        f"all of train is held out too. To hold out only {judged[0]}, name its file, or "
+        "hub:NAME@SPLIT."
+    )
+    return ["train", *judged]
 
 
 def as_target(inputs: Sequence[str], field: str, machine: Machine) -> list[str]:

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import InputError, bad_setting
-from corpusfit.evaluation.contract import Splits, TaskType, in_order
+from corpusfit.core.errors import bad_setting
+from corpusfit.evaluation.contract import Splits
+from corpusfit.evaluation.formats import Labeled
+from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.metrics import BINARY, METRICS, tallies
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.task import Examples, Task
@@ -20,7 +22,7 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _NO_LABEL = "-1"
 
 
-class Classification(TaskType):
+class Classification(LearnedTaskType):
     """One class of a text, with cross-entropy; metrics are those of scikit-learn.
 
     Reference: TADPOLE, section 4.
@@ -89,13 +91,14 @@ class Classification(TaskType):
         """All metrics, but binary ones only for two labels."""
         return self.metrics if len(labels) == 2 else METRICS
 
-    def learned(self, labels: set[str], examples: int) -> list[str]:
-        if len(labels) < 2:
-            raise InputError(
-                f"`task` must have two or more labels in train; all {examples:,} examples have "
-                f"the label {next(iter(labels))!r}. Check `task.label_field`."
-            )
-        return in_order(labels)
+    def unlearnable(self, train: Labeled) -> str:
+        labels = train.different()
+        if len(labels) > 1:
+            return ""
+        return (
+            f"`task` must have two or more labels in train; all {len(train):,} examples have "
+            f"the label {next(iter(labels))!r}. Check `task.label_field`."
+        )
 
     def constant(self, task: Task) -> dict[str, float]:
         """Metrics of always answering the most frequent class of train; ties go to the first."""

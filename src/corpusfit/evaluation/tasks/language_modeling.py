@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import InputError, ModelError
+from corpusfit.core.errors import InputError
+from corpusfit.embed.folders import ModelSetting
 from corpusfit.embed.hardware import Hardware
-from corpusfit.embed.transformer import load_tokenizer, loading
-from corpusfit.evaluation.contract import Answering, TaskType
-from corpusfit.evaluation.likelihood import folder_of, open_decoder
+from corpusfit.evaluation.answered import AnsweredTaskType, Answering
+from corpusfit.evaluation.likelihood import folder_of, open_decoder, open_tokenizer
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.task import Examples, Task
 from corpusfit.text.rejects import RefusedError
@@ -27,7 +27,7 @@ from corpusfit.training.special_tokens import special_tokens_of
 _CONTEXT = 2_048
 
 
-class LanguageModeling(TaskType):
+class LanguageModeling(AnsweredTaskType):
     """Bits per byte of plain text: the negated log2-likelihood of all text by its bytes in UTF-8.
 
     An answer is the bits of a document. Bytes do not depend on the tokenizer, so models with
@@ -43,20 +43,22 @@ class LanguageModeling(TaskType):
     forms = ("texts",)
     conversations = True
     usual = True
-    learns = False
     group = "likelihood"
     doing = "measure"
     metrics = ("neg_bits_per_byte",)
     unit = "bits per byte"
     default_metric = "neg_bits_per_byte"
 
-    def open_model(self, task: Task, plan: EvaluatePlan, hardware: Hardware) -> Answering:
+    def open_model(
+        self, task: Task, plan: EvaluatePlan, hardware: Hardware, setting: ModelSetting
+    ) -> Answering:
         """Measure each document by itself, in consecutive windows; nothing is drawn."""
-        encode = _conversation_encoder(plan) if plan.task.loss_on else None
+        encode = _conversation_encoder(plan, setting) if plan.task.loss_on else None
         if encode is not None:  # what is refused is said before the model is loaded
             encode(task.dev)
             encode(task.test)
-        decoder = open_decoder(plan.model.name, hardware, plan.likelihood.context, _CONTEXT)
+        context = plan.likelihood.context
+        decoder = open_decoder(plan.model.name, hardware, context, _CONTEXT, setting)
 
         def answer(examples: Examples, on_done: Callable[[float], None]) -> tuple[list[Any], int]:
             if encode is not None:
@@ -101,7 +103,7 @@ class LanguageModeling(TaskType):
 
 
 def _conversation_encoder(
-    plan: EvaluatePlan,
+    plan: EvaluatePlan, setting: ModelSetting
 ) -> Callable[[Examples], list[tuple[Sequence[int], NDArray[np.bool_]]]]:
     """Open what encodes rows as in training: ids with all special tokens, and which are counted.
 
@@ -113,13 +115,12 @@ def _conversation_encoder(
     name = plan.model.name
     loss_on = plan.task.loss_on
     field = plan.task.text_field
-    folder = model_under(folder_of(name))
-    with loading(f"`model.name`: the tokenizer of {name}"):
-        tokenizer = load_tokenizer(folder, f"`model.name`: {name}")
-    special = special_tokens_of(tokenizer, name, sys.maxsize)
+    tokenizer = open_tokenizer(name, setting)
+    special = special_tokens_of(tokenizer, name, sys.maxsize, setting.name)
     # longer ones are not cut as in training, but read in windows
     chats = Chats(loss_on, sys.maxsize, special.prefix)
-    encoder = ChatEncoder(folder, chats, special.end)
+    folder = model_under(folder_of(name, setting))
+    encoder = ChatEncoder(folder, chats, special.end, setting.name, "task")
 
     def encode(examples: Examples) -> list[tuple[Sequence[int], NDArray[np.bool_]]]:
         encoded: list[tuple[Sequence[int], NDArray[np.bool_]]] = []
@@ -127,13 +128,11 @@ def _conversation_encoder(
         for text in examples.texts():
             row = json.loads(text)
             if not tokenizer.chat_template and conversation_in(row["fields"], field):
-                raise no_template(name, f"task.loss_on={loss_on}")
+                raise no_template(name, f"task.loss_on={loss_on}", setting.name)
             try:
                 tokens = encoder.encode(row["text"], row["fields"], field)
             except RefusedError as e:
                 refused.append(f"{row['text'][:60]!r}: {e}")
-            except ModelError as e:
-                raise ModelError(e.args[0].replace("objective.", "task.")) from e
             else:
                 encoded.append((tokens.ids, tokens.counted))
         if refused:

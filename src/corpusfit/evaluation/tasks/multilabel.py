@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import InputError, bad_setting
-from corpusfit.evaluation.contract import Splits, TaskType, in_order
+from corpusfit.evaluation.contract import Splits
+from corpusfit.evaluation.formats import Labeled
+from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.metrics import from_counts, tallies
 from corpusfit.evaluation.task import Examples, Task
 from corpusfit.text.fields import label_of
@@ -28,7 +30,7 @@ _PRINTED = re.compile(rf"\[\s*(?:{_ITEM})(?:\s+(?:{_ITEM}))+\s*\]")  # an array 
 _SWITCH = {0: False, 1: True, "0": False, "1": True, "false": False, "true": True}
 
 
-class Multilabel(TaskType):
+class Multilabel(LearnedTaskType):
     """Any number of labels of a text, each with a binary cross-entropy and the threshold 1/2.
 
     Labels are stored and answered as one 0 or 1 for each label of the task. Metrics are those of
@@ -100,13 +102,13 @@ class Multilabel(TaskType):
         numbered = any(isinstance(label, int) for row in train for label in row)
         return changed, ["Labels are lists of the numbers of classes."] if numbered else []
 
-    def learned(self, labels: set[str], examples: int) -> list[str]:
-        if not labels:
-            raise InputError(
-                f"`task` must have labels in train; the lists of all {examples:,} examples are "
-                "empty. Check `task.label_field`."
-            )
-        return in_order(labels)
+    def unlearnable(self, train: Labeled) -> str:
+        if train.different():
+            return ""
+        return (
+            f"`task` must have labels in train; the lists of all {len(train):,} examples are "
+            "empty. Check `task.label_field`."
+        )
 
     def numbers(self, labels: Sequence[str], number: Mapping[str, int]) -> list[float]:
         """For each label of the task, whether the example has it."""

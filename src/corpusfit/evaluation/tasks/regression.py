@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import InputError
-from corpusfit.evaluation.contract import Splits, TaskType
+from corpusfit.evaluation.contract import Splits
+from corpusfit.evaluation.formats import Labeled
+from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.task import Examples, Task
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _FEW_CLASSES = 20
 """Different whole numbers up to which they are classes, such as stars; more are amounts."""
 
 
-class Regression(TaskType):
+class Regression(LearnedTaskType):
     """A number for a text, with the mean squared error, as in semantic textual similarity.
 
     The head learns standard scores (mean 0, deviation 1 in train), so any unit will do; answers are
@@ -60,13 +61,16 @@ class Regression(TaskType):
             return None
         return [number] if math.isfinite(number) else None
 
+    def unlearnable(self, train: Labeled) -> str:
+        if len(train.different()) > 1:
+            return ""
+        return (
+            f"`task` must have different numbers in train; all {len(train):,} examples have the "
+            "same. Check `task.label_field`."
+        )
+
     def labels(self, splits: Splits) -> tuple[tuple[str, ...], int]:
         """No names, and one output."""
-        if len(splits["train"].different()) < 2:
-            raise InputError(
-                f"`task` must have different numbers in train; all {len(splits['train']):,} "
-                "examples have the same. Check `task.label_field`."
-            )
         return (), 1
 
     def numbers(self, labels: Sequence[float], number: Mapping[str, int]) -> list[float]:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import InputError
 from corpusfit.embed.prediction import Predictor
-from corpusfit.evaluation.contract import Splits, TaskType, in_order
+from corpusfit.evaluation.contract import Splits, in_order
 from corpusfit.evaluation.encoding import NOWHERE
+from corpusfit.evaluation.formats import Labeled
+from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.metrics import tallies
 from corpusfit.evaluation.plan import FinetunePlan
 from corpusfit.evaluation.task import Examples
@@ -64,7 +65,7 @@ def _pairs(tags: list[str]) -> Iterator[tuple[str, str]]:
     return pairwise(["O", *tags])
 
 
-class Tagging(TaskType):
+class Tagging(LearnedTaskType):
     """A tag for each word of a sentence, with cross-entropy; metrics are those of seqeval.
 
     Reference: mDAPT, section 4.1.
@@ -99,12 +100,15 @@ class Tagging(TaskType):
             if n
         ]
 
-    def learned(self, labels: set[str], examples: int) -> list[str]:
-        if not labels - {_OUTSIDE}:
-            raise InputError(
-                "`task` must have entities in train; every word of train is tagged O. Check the "
-                "tags of the train split."
-            )
+    def unlearnable(self, train: Labeled) -> str:
+        if train.different() - {_OUTSIDE}:
+            return ""
+        return (
+            "`task` must have entities in train; every word of train is tagged O. Check the "
+            "tags of the train split."
+        )
+
+    def learned(self, labels: set[str]) -> list[str]:
         return [_OUTSIDE, *in_order(labels - {_OUTSIDE})]
 
     def places(
