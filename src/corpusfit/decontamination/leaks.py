@@ -20,7 +20,7 @@ from corpusfit.decontamination.finder import (
     ContaminationMatches,
     HeldoutIndex,
 )
-from corpusfit.text.context import RunContext
+from corpusfit.text.context import Run
 from corpusfit.text.reading import Reasons, Tally, read_shard
 from corpusfit.text.same_text import folded, text_keys
 
@@ -103,7 +103,7 @@ def find_leaks(
     watched: HeldoutIndex,
     sources: list[Source],
     read: ReadPlan,
-    context: RunContext,
+    context: Run,
 ) -> Leaks:
     """Search all texts of the sources for held-out texts.
 
@@ -129,7 +129,7 @@ def find_all_leaks(
     watched: HeldoutIndex,
     sources: list[Source],
     reads: Sequence[ReadPlan],
-    context: RunContext,
+    context: Run,
 ) -> Leaks:
     """As `find_leaks`, in each text of a row: all that the plans read."""
     of_texts = [find_leaks(watched, sources, read, context) for read in reads]

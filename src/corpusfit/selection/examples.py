@@ -49,7 +49,7 @@ def example_path(folder: Path, shard: int) -> Path:
 
 
 def draw_examples(
-    run: Run, gathered: Path, runs: Sequence[tuple[int, ...]], segments: int
+    run: Run, seed: int, gathered: Path, runs: Sequence[tuple[int, ...]], segments: int
 ) -> tuple[NDArray[np.float32], dict[int, tuple[int, ...]], set[tuple[int, int]]]:
     """Draw example segments; returns scores of a uniform sample, places by part, and those drawn.
 
@@ -57,7 +57,7 @@ def draw_examples(
     lower ones, and segments that are drawn from the selection.
     """
     share = min(1.0, _SAMPLE / max(1, segments))
-    job = partial(_draw, gathered, run.plan.seed, share)
+    job = partial(_draw, gathered, seed, share)
     found = dict(run.engine.map(job, enumerate(runs)))
     sample = np.concatenate([found[number][0] for number in range(len(runs))])
     kinds = zip(*(found[number][1] for number in range(len(runs))), strict=True)

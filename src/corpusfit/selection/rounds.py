@@ -48,6 +48,7 @@ from corpusfit.scoring.rounds import (
 from corpusfit.selection.copies import write_keys
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder, mark_path
+from corpusfit.selection.resolved import Resolved
 from corpusfit.text.context import Run
 from corpusfit.text.reading import Tally, join_units, read_units
 
@@ -62,11 +63,11 @@ _COUNTED = [field.name for field in fields(Counted)]
 
 def score_in_rounds(
     run: Run,
-    folder: SelectionFolder,
-    name: str,
+    resolved: Resolved,
     method: RoundMethod,
     target: Sample,
     background: Sample,
+    folder: SelectionFolder,
 ) -> float:
     """Score the whole corpus; returns the share of its texts that all rounds read."""
     # Every shard is counted once; a round then reads the counts, in a few groups of shards at a
@@ -76,27 +77,29 @@ def score_in_rounds(
     scored = names_in(folder.scored)
     features = method.learn(target.batch("text"), background.batch("text"))
     store(files.features, "features", features)
-    share = _count(run, folder, method.rounds_gb)
+    share = _count(run, resolved, folder, method.rounds_gb)
     shards = range(run.shard_count)
     if all(mark_path(folder.scored, shard).name in scored for shard in shards):
         remove(folder.rounds)
         return share
     if share < 1.0:
-        taken, rounds, write, pieces = _take_by_sample(run, folder, method, features, share)
+        by_sample = _take_by_sample(run, resolved, folder, method, features, share)
+        taken, rounds, write, pieces = by_sample
     else:
         texts = _total(run, files.counted, "segments")
         taken, rounds, pieces = _OnShards(run, files, method, features, shards, texts).take()
         write = WriteScores(files, rounds, len(rounds), folder.scores, folder.scored)
-    store(folder.scorer, name, RoundScorer.of(features, taken, rounds))
+    store(folder.scorer, resolved.plan.method.name, RoundScorer.of(features, taken, rounds))
     with run.stage("score", run.shard_count):
         for written in run.engine.map(write, pieces):
-            run.machine.progress.advance(written)
+            run.progress.advance(written)
     remove(folder.rounds)
     return share
 
 
-def _count(run: Run, folder: SelectionFolder, most_gb: float) -> float:
+def _count(run: Run, resolved: Resolved, folder: SelectionFolder, most_gb: float) -> float:
     """Count the features of the corpus; returns the share of its texts whose counts are kept."""
+    texts = resolved.corpus
     files = RoundsFolder(folder.rounds)
     decided = folder.fit / "rounds.json"
     complete = decided.exists()
@@ -110,19 +113,19 @@ def _count(run: Run, folder: SelectionFolder, most_gb: float) -> float:
     def pieces() -> Iterator[tuple[Shard, float]]:
         # The share falls while more of the corpus is known. A shard keeps its segments with the
         # lowest keys, so those that the last share takes are always among them.
-        for shard in run.shards():
+        for shard in run.shards(texts):
             if not complete and files.counts(shard.index).name not in counted:
                 yield shard, share()
 
-    plan = run.plan
+    plan = resolved.plan
     # hash texts for the later search for copies, as their text is at hand
-    hashed = plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
+    hashed = plan.choose.dedup != "none" and not corpus.is_parallel(texts.sources)
     keys = folder.keys if hashed else None
-    count = CountShard(files, plan.read, plan.cut, run.names, folder.scores, plan.seed, keys)
-    with run.stage("count", run.size):
+    count = CountShard(files, plan.read, plan.cut, texts.names, folder.scores, plan.seed, keys)
+    with run.stage("count", texts.size):
         for tally in run.map(count, pieces()):
             characters += tally.characters
-            run.machine.progress.advance(0, tally.units)
+            run.progress.advance(0, tally.units)
     if not complete:
         write_bytes(decided, json.dumps({"share": share()}).encode())
     decision: float = json.loads(decided.read_bytes())["share"]
@@ -130,7 +133,12 @@ def _count(run: Run, folder: SelectionFolder, most_gb: float) -> float:
 
 
 def _take_by_sample(
-    run: Run, folder: SelectionFolder, method: RoundMethod, features: Features, share: float
+    run: Run,
+    resolved: Resolved,
+    folder: SelectionFolder,
+    method: RoundMethod,
+    features: Features,
+    share: float,
 ) -> tuple[list[Taken], tuple[Round, ...], WriteScores, list[Piece]]:
     """Score a large corpus by rounds on a sample, and repeat the first of them on all texts."""
     # A text's place is the first round whose threshold its gain reaches, sampled or not. But the
@@ -157,11 +165,12 @@ def _take_by_sample(
     words = rounds[-1].budget
     again = sum(2 * each.budget <= share * words for each in rounds)
     until = sum(each.budget <= share * words for each in rounds)
-    plan = run.plan
-    place = PlaceShard(files, plan.read, plan.cut, run.names, folder.scores, again, until)
+    cut = resolved.plan.cut
+    given = resolved.corpus
+    place = PlaceShard(files, given.read, cut, given.names, folder.scores, again, until)
     placed = names_in(files.placed)
-    for tally in run.over_shards("place", place, lambda i: files.places(i).name in placed):
-        run.machine.progress.advance(0, tally.units)
+    for tally in run.over_shards("place", given, place, lambda i: files.places(i).name in placed):
+        run.progress.advance(0, tally.units)
 
     if not early.state(0).exists():
         store(early.features, "features", features)
@@ -222,7 +231,7 @@ class _OnShards(Rounds):
                 if not files.state(number + 1).exists():
                     files.write_state(number + 1, self.next(state, budget))
                 taken.append(scored_by(self.method, self.corpus, state.taken, budget, self.share))
-                self._run.machine.progress.advance(1)
+                self._run.progress.advance(1)
         final = files.read_state(len(budgets) + 1)
         return taken, final.rounds, self._after(final)
 
