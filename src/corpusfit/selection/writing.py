@@ -311,7 +311,7 @@ def write_selected(run: Run, resolved: Resolved, folder: SelectionFolder, chosen
         folder.selected.mkdir(exist_ok=True)
     segments = sum(counts["segments"] for counts in chosen.by_source.values())
     runs = runs_of_parts(folder)
-    sample, places, drawn = draw_examples(run, resolved.plan.seed, folder.gathered, runs, segments)
+    examples, sample = draw_examples(run, resolved.plan.seed, folder.gathered, runs, segments)
     write_spread(folder.spread, spread_of(sample))
     remove(folder.gathered)
 
@@ -325,7 +325,9 @@ def write_selected(run: Run, resolved: Resolved, folder: SelectionFolder, chosen
             missing -= set(shards)
     sizes = sizes_of_pieces(folder.pieces)
     missing -= sizes.keys()
-    missing |= {i for i in places if example_path(folder.example_texts, i).name not in read}
+    missing |= {
+        i for i in examples.places if example_path(folder.example_texts, i).name not in read
+    }
     if missing:
         texts = resolved.corpus
         keeping = replace(texts, read=texts.read.keeping(choose.kept_fields()))
@@ -335,7 +337,7 @@ def write_selected(run: Run, resolved: Resolved, folder: SelectionFolder, chosen
             folder.scores,
             folder.pieces,
             folder.example_texts,
-            places,
+            examples.places,
             joins(choose),
         )
         sizes.update(run.over_shards("write", keeping, job, lambda shard: shard not in missing))
@@ -355,7 +357,7 @@ def write_selected(run: Run, resolved: Resolved, folder: SelectionFolder, chosen
             pass
     remove(folder.pieces)
     if not folder.examples.exists():
-        write_examples(folder, places, drawn)
+        write_examples(folder, examples)
 
 
 _COLUMNS = ("row", "segment", "start", "end", "score", "weight", "selected", "tokens")
