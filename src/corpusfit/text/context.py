@@ -41,7 +41,7 @@ from corpusfit.core.engine import (
     RayEngine,
     Work,
 )
-from corpusfit.core.engine.contract import Wrapping, as_job
+from corpusfit.core.engine.contract import Job, Wrapping, as_job
 from corpusfit.core.engine.logged import new_progress
 from corpusfit.core.engine.worker import on_compile, run_each
 from corpusfit.core.errors import (
@@ -195,6 +195,8 @@ HERE: Machine = Machine()
 @dataclass(frozen=True)
 class _Each(Wrapping[list[P], list[R]]):
     """A job on each of several pieces."""
+
+    job: Job[P, R]
 
     def start(self) -> Callable[[list[P]], list[R]]:
         """Start the job."""
