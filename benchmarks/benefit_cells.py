@@ -21,11 +21,11 @@ import zstandard
 import corpusfit
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.types import buffers, text_array
-from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
-from corpusfit.evaluation.formats.conll import read_conll
+from corpusfit.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.backoff import log_probabilities
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
+from corpusfit.labeled.formats.conll import read_conll
 from corpusfit.selection.ranking import candidates
 from corpusfit.text import normalize
 from corpusfit.text.context import Machine

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpusfit.core.engine import Engine, Job, Progress
-from corpusfit.core.engine.contract import as_job
+from corpusfit.core.engine import Engine, Progress
+from corpusfit.core.engine.contract import Wrapping, as_job
 
 _IO = Path("/proc/self/io")
 
@@ -24,20 +24,8 @@ def used_so_far() -> Counter[str]:
 
 
 @dataclass(frozen=True)
-class Metered(Job[Any, Any]):
+class Metered(Wrapping[Any, Any]):
     """A job that also returns what each piece used; the first bears the cost of opening."""
-
-    job: Job[Any, Any]
-
-    @property
-    def encodes(self) -> bool:
-        """As the job."""
-        return self.job.encodes
-
-    @property
-    def devices(self) -> Callable[[], tuple[str, ...]] | None:
-        """As the job."""
-        return self.job.devices
 
     def start(self) -> Callable[[Any], tuple[Any, Counter[str]]]:
         """Start the job."""

@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from corpusfit.domains.mixture import fit_mixture
+from corpusfit.scoring.clusters import fit_mixture
 from harness import paired
 
 WIDTH, CLOUDS = 50, 12

@@ -5,7 +5,7 @@ size, and parts of it are in thousands of tiny shards. Processor seconds, bytes 
 counted (`metering`). Of workers it is taken as a constant, an amount for each GB of text and one
 for each shard, of the driver as a constant, an amount for each message and one for each shard; none
 is below 0, and they fit these runs best (least squares, relative). The tables follow from these for
-shards of 4 MiB and the messages that `RunContext.map` sends: nothing of their size was run.
+shards of 4 MiB and the messages that `Run.map` sends: nothing of their size was run.
 
 As `cynical` runs its rounds on a sample of a large corpus, it does so here (`SAMPLE`); what rounds
 on all text cost is measured on the largest corpus, and added for the default size of a sample.

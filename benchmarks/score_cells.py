@@ -14,13 +14,12 @@ import fcntl
 import hashlib
 import json
 import math
-import re
 import resource
 import shutil
 import time
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -35,17 +34,17 @@ from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import CorpusfitError
 from corpusfit.core.settings import RENAMED
 from corpusfit.core.types import buffers, text_array
+from corpusfit.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.embed.folders import find
 from corpusfit.embed.transformer import quiet
-from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.evaluation.encoding import NOWHERE, encode
-from corpusfit.evaluation.formats.conll import read_conll
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.task import Examples, Task
 from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.characters import table
 from corpusfit.kernels.kneser_ney import number_words
+from corpusfit.labeled.formats.conll import read_conll
 from corpusfit.text.context import Machine
 from corpusfit.text.same_text import folded, form_of
 from corpusfit.training.special_tokens import backend_tokenizer, special_tokens_of
@@ -139,17 +138,17 @@ class Setting:
 LABELED = ("classification", "tagging")
 BATCH = {"batch": 16, "length": 128}
 PAIRS_TRAINING = (
-    *("objective.pair_tokens=4096", "train.schedule=inverse_sqrt"),
-    *("train.beta2=0.98", "train.decay=0.0"),
+    *("objective.pair_tokens=4096", "train.lr_scheduler_type=inverse_sqrt"),
+    *("train.adam_beta2=0.98", "train.weight_decay=0.0"),
 )
 DE_EN = {
     "options": {
         "objective": "translation",
         "init": "tiny",
-        "steps": 2_400,
+        "max_steps": 2_400,
         "batch": 1,
         "length": 100,
-        "rate": 3e-3,
+        "learning_rate": 3e-3,
     },
     "settings": ("model.vocabulary=4096", *PAIRS_TRAINING, "train.warmup_steps=200"),
 }
@@ -159,26 +158,32 @@ SETTINGS = {
     "continued": Setting(
         LABELED,
         "bert-mini-wiki",
-        {"objective": "mlm", "steps": 600, "rate": 3e-4, **BATCH},
+        {"objective": "mlm", "max_steps": 600, "learning_rate": 3e-4, **BATCH},
         ("loss", "probe"),
     ),
     "sentence": Setting(
         ("classification",),
         "minilm",
-        {"objective": "tsdae", "steps": 600, "rate": 3e-5, **BATCH},
+        {"objective": "tsdae", "max_steps": 600, "learning_rate": 3e-5, **BATCH},
         ("probe",),
     ),
     "decoder": Setting(
         ("text", "classification"),
         "",
-        {"objective": "causal", "init": "mini", "steps": 600, "rate": 3e-3, **BATCH},
+        {"objective": "causal", "init": "mini", "max_steps": 600, "learning_rate": 3e-3, **BATCH},
         ("bytes",),
         ("mix.heldout=32", "model.vocabulary=4096"),
     ),
     "translation": Setting(
         ("translation",),
         "de-en",
-        {"objective": "translation", "steps": 120, "batch": 1, "length": 100, "rate": 1e-3},
+        {
+            "objective": "translation",
+            "max_steps": 120,
+            "batch": 1,
+            "length": 100,
+            "learning_rate": 1e-3,
+        },
         ("bleu",),
         (*PAIRS_TRAINING, "train.warmup_steps=20"),
         words=2 / 9,
@@ -187,17 +192,18 @@ SETTINGS = {
 SETTINGS["into_german"] = replace(SETTINGS["translation"], base="en-de")
 
 
-# Pieces are identified by the names that settings had when the first were computed.
-
-
-def by_names_of_today(options: Record) -> Record:
-    """Options of a training by their names of today."""
-    return {RENAMED.get(name, name): value for name, value in options.items()}
-
-
-def named_today(settings: Iterable[str]) -> list[str]:
-    """Settings of a training by their names of today."""
-    return [re.sub(r"\.(\w+)=", lambda m: f".{RENAMED.get(m[1], m[1])}=", s) for s in settings]
+def as_identified(training: Record) -> Record:
+    """Options and settings by the names they had when the first pieces were computed."""
+    # these names identify pieces; only `train.warmup_steps` had its name of today
+    before = {new: old for old, new in RENAMED.items() if old != "warmup"}
+    named = {before.get(name, name): value for name, value in training.items()}
+    settings = [setting.partition("=") for setting in named.pop("settings")]
+    names = [path.rpartition(".") for path, _, _ in settings]
+    named["settings"] = [
+        f"{group}.{before.get(name, name)}={value}"
+        for (group, _, name), (_, _, value) in zip(names, settings, strict=True)
+    ]
+    return named
 
 
 @dataclass(frozen=True)
@@ -481,9 +487,9 @@ class Study:
             corpusfit.adapt(
                 data=aligned(self.pairs.folder / "all", name),
                 out=out,
-                settings=named_today(DE_EN["settings"]),
+                settings=DE_EN["settings"],
                 machine=Machine(workers=1, cache=self.pairs.folder / "cache"),
-                **by_names_of_today(DE_EN["options"]),
+                **DE_EN["options"],
             )
         return out
 
@@ -492,7 +498,9 @@ class Study:
         name = SETTINGS[piece.setting].base
         if name in ("de-en", "en-de"):
             corpora = [self.pairs.facts(seed)["files"] for seed in (0, 1)]
-            decides = {**DE_EN, "scale": 1.0, "corpora": corpora}
+            training = as_identified({**DE_EN["options"], "settings": DE_EN["settings"]})
+            settings = training.pop("settings")
+            decides = {"options": training, "settings": settings, "scale": 1.0, "corpora": corpora}
             return digest(decides if name == "de-en" else {**decides, "direction": name})
         return name and _fingerprint(self.base(piece))
 
@@ -516,7 +524,8 @@ class Study:
             if selected is None:
                 return None
             text = selected["result"]["text"]
-            train = {**SETTINGS[piece.setting].train, "settings": SETTINGS[piece.setting].settings}
+            own = SETTINGS[piece.setting]
+            train = as_identified({**own.train, "settings": own.settings})
             asked = {"base": base, "train": train, "seed": piece.seed, "text": text}
             if rung == "adapt":
                 return {"adapt": 1, **asked}
@@ -641,14 +650,14 @@ class Study:
             data=aligned(text.with_suffix(""), setting.base) if isinstance(work, Pairs) else text,
             out=out,
             seed=piece.seed,
-            settings=("train.evaluations=1", *named_today(setting.settings)),
+            settings=("train.evaluations=1", *setting.settings),
             machine=Machine(workers=1, cache=work.folder / "tokens"),
             **({"model": str(self.base(piece))} if setting.base else {}),
-            **by_names_of_today(setting.train),
+            **setting.train,
         )
         shutil.rmtree(work.folder / "tokens", ignore_errors=True)
         facts = run.manifest
-        passes = setting.train["steps"] * setting.train["batch"] / max(1, facts["rows"])
+        passes = setting.train["max_steps"] * setting.train["batch"] / max(1, facts["rows"])
         return {
             "shared": shared,
             "passes": round(passes, 3),

@@ -409,17 +409,17 @@ def explained(setting: str) -> str:
             stated = "was of points of BLEU; that the ratio is above zero was seen afterwards."
         return (
             f"`{own.base}` is a small model of all pairs (2,400 steps from scratch), continued for "
-            f"{train['steps']} steps of 4,096 tokens a side on pairs with 200,000 English words. "
-            "They are selected by their English sides from two thirds of six domains. BLEU is of "
-            "the sets of Koehn and Knowles (2017), and of captions and news of pairs that are kept "
-            f"out of all training. The question stated in advance {stated}"
+            f"{train['max_steps']} steps of 4,096 tokens a side on pairs with 200,000 English "
+            "words. They are selected by their English sides from two thirds of six domains. BLEU "
+            "is of the sets of Koehn and Knowles (2017), and of captions and news of pairs that "
+            f"are kept out of all training. The question stated in advance {stated}"
         )
     model = f"`{own.base}`" if own.base else f"`--init {train['init']}`"
     words = 900_000
-    seen = train["steps"] * train["batch"] * train["length"] / (1.35 * words)
+    seen = train["max_steps"] * train["batch"] * train["length"] / (1.35 * words)
     return (
-        f"{model}, `{train['objective']}`, {train['steps']:,} steps of {train['batch']} x "
-        f"{train['length']} tokens, rate {train['rate']:g}: a selection is seen about "
+        f"{model}, `{train['objective']}`, {train['max_steps']:,} steps of {train['batch']} x "
+        f"{train['length']} tokens, rate {train['learning_rate']:g}: a selection is seen about "
         f"{max(1, round(seen))} time{'s' if round(seen) > 1 else ''}."
     )
 

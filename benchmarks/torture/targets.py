@@ -36,10 +36,11 @@ with _measured:
     from corpusfit.core.types import Document, Documents, Reject, text_array
     from corpusfit.embed.static import load_static
     from corpusfit.embed.store import VectorStore
-    from corpusfit.evaluation.formats import brat, conll, rows
+    from corpusfit.evaluation import rows
     from corpusfit.evaluation.plan import TaskPlan
     from corpusfit.kernels.characters import table
     from corpusfit.kernels.tokens import identity, reference, tokenise
+    from corpusfit.labeled.formats import brat, conll, words
     from corpusfit.scoring import registry as methods
     from corpusfit.scoring.arpa import read_arpa
     from corpusfit.scoring.names import names as method_names
@@ -54,7 +55,7 @@ with _measured:
         methods.load(_name)
 
 _PLAN, _TASK = ReadPlan(), TaskPlan()
-_TAGGED = TaskPlan(text_field="tokens", label_field="tags")
+_TAGGED = words.Fields("tokens", "tags")
 _MEMORY = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
 _UNITS = ("window", "sentence", "paragraph", "fixed", "document")
 
@@ -229,7 +230,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "conll": partial(_task, conll.read_conll, "a.conll"),
     "conllu": partial(_task, conll.read_conllu, "a.conllu"),
     "json": partial(
-        _task, lambda places, split: rows.read_tokens(places, split, _TAGGED), "a.json"
+        _task, lambda places, split: words.read_tokens(places, split, _TAGGED), "a.json"
     ),
     "moses": _moses,
     "brat": _brat,
@@ -244,7 +245,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "static": partial(_file, _static, "tokenizer.json"),
     "scores": partial(_file, _scores, "part-00000.parquet"),
     "labeled": partial(
-        _task, lambda places, split: rows.read_tokens(places, split, _TAGGED), "a.parquet"
+        _task, lambda places, split: words.read_tokens(places, split, _TAGGED), "a.parquet"
     ),
     "fitted": _fitted,
     "cut": _cut,

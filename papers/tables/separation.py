@@ -44,7 +44,7 @@ from corpusfit.scoring.contract import Method
 from corpusfit.scoring.heldout_bits import best_first
 from corpusfit.selection.embedding import EmbedTexts
 from corpusfit.selection.samples import ALL, Drawn, Unit, first_bound, merge, sample_texts
-from corpusfit.text.context import RunContext
+from corpusfit.text.context import Run
 from corpusfit.text.reading import cut_units
 from corpusfit_papers.experiments.rendering import Cell as Shown
 from corpusfit_papers.experiments.rendering import Score, Table, markdown, plain, with_best
@@ -159,7 +159,7 @@ def target_of(s: Setting, name: str, sources: Sequence[Source]) -> Target:
     return Target([pieces[i].strip() for i in places], np.array(labels, np.int64), kind=kind)
 
 
-def drawn_units(context: RunContext, s: Setting, source: Source, k: int) -> list[str]:
+def drawn_units(context: Run, s: Setting, source: Source, k: int) -> list[str]:
     """At most k units of a source, in random order."""
     job = partial(sample_texts, s.plan.read, s.plan.cut, (source.name,), k, s.seeds[0])
     drawn: list[Drawn[Unit]] = []
@@ -185,7 +185,7 @@ def background(
     return np.sort(np.concatenate(parts))
 
 
-def encoded(context: RunContext, embed: EmbedPlan, texts: Sequence[str]) -> NDArray[np.float32]:
+def encoded(context: Run, embed: EmbedPlan, texts: Sequence[str]) -> NDArray[np.float32]:
     """The vectors of n texts, float32 [n, d]; those of networks are kept in the cache."""
     job = EmbedTexts(embed, context.cache if has_network(embed.embedder) else None)
     pieces = [(i, list(texts[i : i + BATCH])) for i in range(0, len(texts), BATCH)]
@@ -195,7 +195,7 @@ def encoded(context: RunContext, embed: EmbedPlan, texts: Sequence[str]) -> NDAr
     )
 
 
-def measure(s: Setting, context: RunContext) -> tuple[Measured, list[Source]]:
+def measure(s: Setting, context: Run) -> tuple[Measured, list[Source]]:
     """Draw units, encode what methods read, and measure every row and method with every seed."""
     sources = corpora.find(s.corpus, s.plan.read, role="corpus")
     names = [source.name for source in sources]

@@ -10,7 +10,7 @@ from .evaluation.api import (
     evaluate,
     split,
 )
-from .evaluation.decontamination.report import Contamination
+from .evaluation.contamination import Contamination
 from .evaluation.evaluating import Evaluated
 from .evaluation.plan import EvaluatePlan, SplitPlan
 from .evaluation.splitting import Split

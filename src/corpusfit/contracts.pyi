@@ -83,7 +83,7 @@ from .scoring.language_model import PredictableScorer as PredictableScorer  # of
 from .kernels.scores import balanced as balanced  # weights with which both classes weigh the same
 from .kernels.scores import logistic as logistic  # logistic regression, the same in any release
 from .kernels.scores import platt as platt  # from scores to log odds
-from .domains.mixture import fit_cluster_model as fit_cluster_model  # a mixture of Gaussians
+from .scoring.clusters import fit_cluster_model as fit_cluster_model  # a mixture of Gaussians
 
 # Methods that contain others
 from .scoring.registry import unit_method as unit_method  # a method, by its name

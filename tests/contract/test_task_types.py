@@ -23,9 +23,10 @@ from corpusfit.evaluation.plan import (
     TaskPlan,
     metric_of,
 )
-from corpusfit.evaluation.reading import FORMS, read_task
+from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.significance import compare, interval, p_items, stack_tallies
 from corpusfit.evaluation.task import Examples, Outcome, load_task, store_task, task_digest
+from corpusfit.labeled.splits import FORMS
 
 torch = pytest.importorskip("torch", reason="the extra train is not installed")
 pytest.importorskip("accelerate", reason="the extra train is not installed")

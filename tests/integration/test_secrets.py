@@ -18,7 +18,6 @@ from corpusfit.core.engine.logged import Logged
 from corpusfit.core.errors import CorpusfitWarning, InputError
 from corpusfit.core.manifest import source_as_dict
 from corpusfit.core.plan import ReadPlan
-from corpusfit.text.context import Run
 from corpusfit.training.inputs import find_training_inputs
 from listening import Listening
 from signed_pages import SECRETS, SIGNATURES, Pages, Web
@@ -202,8 +201,7 @@ def test_what_is_shown_and_kept_has_no_secret(cli, web, pages, capsys, caplog, i
         Logged().warn(f"{url} is odd.")
     with caplog.at_level("INFO", "corpusfit"):
         Logged().note(f"{url} is odd.")
-    with inline.running(tmp_path) as context:
-        run = Run.of(context, corpusfit.Plan(), [], [])
+    with inline.running(tmp_path) as run:
         run.warn(f"{url} is odd.")
     said = [str(warned[0].message), *caplog.messages, *run.all_warnings()]
     assert said == [f"http://{web.host}/d/task.jsonl is odd."] * 3

@@ -1,7 +1,7 @@
 """`split` from end to end: no text on two sides, whoever looks; nothing lost.
 
 What is written is looked at with Python's sets; what is nearly the same with 5-grams of words in
-sets (as `evaluation/decontamination/finder.py` says they are cut), text against text.
+sets (as `decontamination/finder.py` says they are cut), text against text.
 """
 
 import csv

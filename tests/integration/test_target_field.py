@@ -53,7 +53,7 @@ def test_without_its_name_the_target_is_empty(select):
 
 
 def test_a_wrong_field_is_named_before_an_encoder_is_loaded(select, monkeypatch):
-    monkeypatch.setattr("corpusfit.selection.resolving.prepare_encoder", None)
+    monkeypatch.setattr("corpusfit.selection.resolving.pin_encoder", None)
     with pytest.raises(EmptyInputError, match=r"`target` .*'no'.*read.text_field.*target_field"):
         select("out", text_field="no", method="knn")
 

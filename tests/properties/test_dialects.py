@@ -20,9 +20,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from corpusfit.core.errors import InputError
-from corpusfit.evaluation.formats.conll import read_conll, read_conllu
-from corpusfit.evaluation.formats.rows import read_rows
 from corpusfit.evaluation.plan import TaskPlan
+from corpusfit.evaluation.rows import read_rows
+from corpusfit.labeled.formats.conll import read_conll, read_conllu
 from dialects import MARK, File, archived, check, lines, texts
 
 SIZES = st.sampled_from([4.0, 1e-5, 1e-4])

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpusfit.core.plan import ReadPlan
-from corpusfit.evaluation.decontamination.report import report_contamination
+from corpusfit.evaluation.contamination import report_contamination
 
 WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa"]
 TEXT = st.permutations(WORDS).map(" ".join)

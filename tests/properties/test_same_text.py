@@ -19,7 +19,7 @@ import corpusfit
 from corpusfit.core.artifacts import read_arrays
 from corpusfit.core.plan import CutPlan, ReadPlan
 from corpusfit.core.types import buffers, text_array
-from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
+from corpusfit.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.letters import hash_points
 from corpusfit.scoring.tokens import written_tokens
 from corpusfit.selection.copies import NEAR, key_near, key_shard, keys_path

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from choosing import choices
 from corpusfit.core.plan import ChoosePlan
 from corpusfit.kernels.chance import place_keys, uniform
+from corpusfit.kernels.threshold import Selector, find_threshold
 from corpusfit.selection.choosing import (
     ScoredPart,
-    Selector,
-    find_threshold,
     moments,
     relevance,
 )

@@ -122,31 +122,17 @@ def audit(
     machine = machine_of(machine, options)
     tables = run.scores() if by_source else run.labeled_scores(truth, machine=machine)
 
-    # segments, their word pieces, selected segments, their word pieces
     counts: dict[str, NDArray[np.int64]] = defaultdict(lambda: np.zeros(4, np.int64))
     scores: list[NDArray[np.float32]] = []
     inside: list[NDArray[np.bool_]] = []
     for table in tables:
         labels, places = _labels(table.column("source" if by_source else "label"))
-        tokens, selected = (table.column(c).to_numpy() for c in ("tokens", "selected"))
-        for column, values in enumerate((None, tokens, selected, tokens * selected)):
-            sums = np.bincount(places, values, minlength=len(labels))
-            for label, more in zip(labels, sums.astype(np.int64), strict=True):
-                counts[label][column] += more
+        _count(counts, table, labels, places)
         if sought:
             scores.append(table.column("score").to_numpy())
             inside.append(np.array([_matches(n, sought) for n in labels], np.bool_)[places])
     counts = {label: n for label, n in counts.items() if n[0]}
-    for glob in sought:
-        if not any(_matches(label, [glob]) for label in counts):
-            few = get_close_matches(glob, sorted(counts), n=_SHOWN, cutoff=0.0)
-            names = ", ".join(repr(label[:40]) for label in few)
-            raise bad_setting(
-                "`domain`",
-                "a glob that matches a domain of the corpus",
-                glob,
-                f"Domains of the corpus: {names}{', …' if len(counts) > len(few) else ''}.",
-            )
+    _require_matches(sought, counts)
 
     total, _, chosen, _ = np.sum([*counts.values()], axis=0).tolist()
     domains = {}
@@ -163,20 +149,53 @@ def audit(
         )
     finding = None
     if sought:
-        of_domain = [n for n in domains.values() if n.sought]
-        segments = sum(n.segments for n in of_domain)
-        hits = sum(n.selected for n in of_domain)
-        finding = Finding(
-            sought,
-            segments,
-            segments / total,
-            chosen,
-            hits / chosen if chosen else None,
-            hits / segments,
-            2 * hits / (chosen + segments),
-            figures(np.concatenate(scores), np.concatenate(inside)),
-        )
+        told_apart = figures(np.concatenate(scores), np.concatenate(inside))
+        finding = _finding(sought, [*domains.values()], told_apart)
     return Audit(run.manifest["method"]["name"], truth, total, domains, finding)
+
+
+def _count(
+    counts: dict[str, NDArray[np.int64]], table: Any, labels: list[str], places: NDArray[np.int64]
+) -> None:
+    """Add a table's segments, their word pieces, selected segments, their word pieces by label."""
+    tokens, selected = (table.column(c).to_numpy() for c in ("tokens", "selected"))
+    for column, values in enumerate((None, tokens, selected, tokens * selected)):
+        sums = np.bincount(places, values, minlength=len(labels))
+        for label, more in zip(labels, sums.astype(np.int64), strict=True):
+            counts[label][column] += more
+
+
+def _require_matches(sought: Sequence[str], labels: Iterable[str]) -> None:
+    """Raise `UsageError` for a glob that matches no label."""
+    names = sorted(labels)
+    for glob in sought:
+        if not any(_matches(label, [glob]) for label in names):
+            few = get_close_matches(glob, names, n=_SHOWN, cutoff=0.0)
+            shown = ", ".join(repr(label[:40]) for label in few)
+            raise bad_setting(
+                "`domain`",
+                "a glob that matches a domain of the corpus",
+                glob,
+                f"Domains of the corpus: {shown}{', …' if len(names) > len(few) else ''}.",
+            )
+
+
+def _finding(sought: list[str], domains: Sequence[DomainCount], scores: Figures) -> Finding:
+    """How well the domains that are sought are found."""
+    of_domain = [n for n in domains if n.sought]
+    segments = sum(n.segments for n in of_domain)
+    hits = sum(n.selected for n in of_domain)
+    chosen = sum(n.selected for n in domains)
+    return Finding(
+        sought,
+        segments,
+        segments / sum(n.segments for n in domains),
+        chosen,
+        hits / chosen if chosen else None,
+        hits / segments,
+        2 * hits / (chosen + segments),
+        scores,
+    )
 
 
 def _labels(column: Any) -> tuple[list[str], NDArray[np.int64]]:

@@ -24,19 +24,16 @@ from tqdm import tqdm
 from corpusfit import EvaluatePlan
 from corpusfit.contracts import (
     InputError,
-    MissingDependencyError,
     ModelSetting,
     bad_setting,
-    find,
-    open_complete,
     place_keys,
     position_limit,
     read_task,
     resolve,
     seeded,
-    transformer_folder,
     write_bytes,
 )
+from corpusfit_papers.translation.models import open_sequence_model
 
 TFIDF = "tfidf"
 BACKTRANSLATE = "backtranslate"
@@ -336,21 +333,15 @@ class Translator:
     @classmethod
     def load(cls, setting: str, name: str, device: str) -> Translator:
         """Open a model; raises `UsageError` or `ModelError` for what is none."""
-        try:
-            import transformers
-        except ImportError as e:
-            raise MissingDependencyError("Back-translation", "models") from e
         named_by = ModelSetting(
             name=setting,
             allowed="a model folder or a Hugging Face hub id",
             otherwise=f"use {TFIDF}",
             extra="models",
         )
-        folder = transformer_folder(find(name, setting=named_by), named_by)
-        what = f"{setting}: {name}"
-        tokenizer, model = open_complete(transformers.AutoModelForSeq2SeqLM, folder, what)
+        model, tokenizer = open_sequence_model(name, named_by, "Back-translation")
         plan = EvaluatePlan().with_value("finetune.device", device)
-        return cls(model.to(resolve(plan.finetune, "finetune").device).eval(), tokenizer)
+        return cls(model.to(resolve(plan.finetune, "finetune").device), tokenizer)
 
     def translate(self, texts: Sequence[str]) -> list[str]:
         """Translate texts sentence by sentence; white space between sentences stays."""

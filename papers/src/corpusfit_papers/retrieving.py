@@ -225,7 +225,32 @@ def retrieval(
         P@1 of each model, test set and direction, with intervals and comparisons.
     """
     models = listed("`model`", model)
-    values = listed("`pairs`", pairs)
+    tests = _read_tests(listed("`pairs`", pairs))
+    hits: dict[tuple[str, int], list[NDArray[np.bool_]]] = {}
+    encoders: dict[str, str] = {}
+    for name in models:
+        encoder = open_encoder(EmbedPlan(embedder=name, pooling=pooling))
+        encoders[name] = encoder.fingerprint
+        for called, test in tests.items():
+            vectors = [encoded(encoder, side.texts) for side in test.sides]
+            for side in (0, 1):
+                other = 1 - side
+                answers = retrieved(
+                    test.sides[side], test.sides[other], vectors[side], vectors[other]
+                )
+                hits.setdefault((called, side), []).append(answers)
+
+    results = []
+    for called, test in tests.items():
+        for side in (0, 1):
+            for name, answers in zip(models, hits[called, side], strict=True):
+                results.append(_result(called, test, side, name, answers, seed))
+    blank = {called: test.blank for called, test in tests.items()}
+    return Retrieval(models, encoders, blank, _compared(results, [*hits.values()], seed))
+
+
+def _read_tests(values: Sequence[str]) -> dict[str, Bitext]:
+    """The test sets by name; those whose files are called the same by the whole input."""
     tests = [read_bitext(value) for value in values]
     for value, test in zip(values, tests, strict=True):
         first, second = (len(side.texts) for side in test.sides)
@@ -234,64 +259,57 @@ def retrieval(
                 f"`pairs={value}` must have two or more different sentences on each side; it has "
                 f"{first} and {second}."
             )
-    # test sets with the same file name are named by the whole input
     times = Counter(test.name for test in tests)
-    names = [
-        value if times[test.name] > 1 else test.name
+    return {
+        value if times[test.name] > 1 else test.name: test
         for value, test in zip(values, tests, strict=True)
-    ]
+    }
 
-    hits: dict[tuple[int, int], list[NDArray[np.bool_]]] = {}
-    encoders: dict[str, str] = {}
-    for name in models:
-        encoder = open_encoder(EmbedPlan(embedder=name, pooling=pooling))
-        encoders[name] = encoder.fingerprint
-        for nth, test in enumerate(tests):
-            vectors = [encoded(encoder, side.texts) for side in test.sides]
-            for side in (0, 1):
-                other = 1 - side
-                answers = retrieved(
-                    test.sides[side], test.sides[other], vectors[side], vectors[other]
-                )
-                hits.setdefault((nth, side), []).append(answers)
 
-    # every model is compared with the first one on the same sentences, the comparisons are
-    # corrected together, and then handed out in the order of the results
-    ordered = sorted(hits.items())
+def _result(
+    called: str, test: Bitext, side: int, model: str, answers: NDArray[np.bool_], seed: int
+) -> Retrieved:
+    """The result of a model whose queries are of a side, before it is compared."""
+    counts = tallies(answers).astype(np.float64)
+    drawn = bootstrap_scores(counts, precision, np.random.default_rng(seed), _ROUNDS)
+    low, high = np.quantile(drawn, _INTERVAL).tolist()
+    return Retrieved(
+        pairs=called,
+        source=test.languages[side],
+        target=test.languages[1 - side],
+        model=model,
+        sentences=len(answers),
+        found=int(answers.sum()),
+        precision=float(answers.mean()),
+        low=low,
+        high=high,
+        chance=1 / len(test.sides[1 - side].texts),
+    )
+
+
+def _compared(
+    results: list[Retrieved], hits: list[list[NDArray[np.bool_]]], seed: int
+) -> list[Retrieved]:
+    """The results with comparisons to the first model of each direction, corrected together."""
+    # of each direction what every model answers to the same sentences, in the order of the results
     comparisons = [
         compare([tallies(answers)], [tallies(by_model[0])], precision, seed=seed)
-        for _, by_model in ordered
+        for by_model in hits
         for answers in by_model[1:]
     ]
     adjusted = iter(zip(comparisons, holm([c.p for c in comparisons]), strict=True))
-    results = []
-    for (nth, side), by_model in ordered:
-        test = tests[nth]
-        for name, answers in zip(models, by_model, strict=True):
-            counts = tallies(answers).astype(np.float64)
-            drawn = bootstrap_scores(counts, precision, np.random.default_rng(seed), _ROUNDS)
-            low, high = np.quantile(drawn, _INTERVAL).tolist()
-            result = Retrieved(
-                pairs=names[nth],
-                source=test.languages[side],
-                target=test.languages[1 - side],
-                model=name,
-                sentences=len(answers),
-                found=int(answers.sum()),
-                precision=float(answers.mean()),
-                low=low,
-                high=high,
-                chance=1 / len(test.sides[1 - side].texts),
-            )
-            if answers is not by_model[0]:
-                comparison, p = next(adjusted)
-                verdict = comparison.finding(comparison.p if p is None else p)
-                result = dataclasses.replace(
-                    result, comparison=comparison, adjusted=p, verdict=verdict
-                )
-            results.append(result)
-    blank = {name: test.blank for name, test in zip(names, tests, strict=True)}
-    return Retrieval(models, encoders, blank, results)
+    is_first = [nth == 0 for by_model in hits for nth in range(len(by_model))]
+    compared = []
+    for result, first in zip(results, is_first, strict=True):
+        if first:
+            compared.append(result)
+            continue
+        comparison, p = next(adjusted)
+        verdict = comparison.finding(comparison.p if p is None else p)
+        compared.append(
+            dataclasses.replace(result, comparison=comparison, adjusted=p, verdict=verdict)
+        )
+    return compared
 
 
 def listed(setting: str, given: str | PathLike[str] | Sequence[str]) -> list[str]:

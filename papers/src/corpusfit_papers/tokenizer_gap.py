@@ -238,15 +238,7 @@ def tokenizers(
         counts[kind] = np.stack([fertility_counts(each, texts) for each in opened], 1)
         if not counts[kind][..., WORDS].any():
             raise InputError(f"`{kind}` contains no word. Give other texts.")
-    # the ratio of all texts, then of bootstrap samples: float64 [rounds + 1, tokenizers]
-    ratios: dict[tuple[str, str], NDArray[np.float64]] = {}
-    for figure, column in _FIGURES.items():
-        # both figures are of the same bootstrap samples
-        generators = np.random.default_rng(seed).spawn(2)
-        for (kind, counted), generator in zip(counts.items(), generators, strict=True):
-            pairs = counted[..., [column, WORDS]].astype(np.float64)
-            redrawn = bootstrap_scores(pairs, _share, generator, ROUNDS)
-            ratios[figure, kind] = np.concatenate([_share(pairs.sum(0))[None], redrawn])
+    ratios = _ratios(counts, seed)
     splits = [
         Splits(
             name,
@@ -270,6 +262,24 @@ def tokenizers(
             figures = map(_figure, (on_specific, on_general, on_specific - on_general))
             gaps.append(Gap(name, figure, *figures))
     return Tokenized(names, splits, gaps)
+
+
+def _ratios(
+    counts: dict[str, NDArray[np.int64]], seed: int
+) -> dict[tuple[str, str], NDArray[np.float64]]:
+    """By figure and kind of text, the ratio of all texts, then of bootstrap samples.
+
+    Each is float64 [rounds + 1, tokenizers].
+    """
+    ratios = {}
+    for figure, column in _FIGURES.items():
+        # both figures are of the same bootstrap samples
+        generators = np.random.default_rng(seed).spawn(2)
+        for (kind, counted), generator in zip(counts.items(), generators, strict=True):
+            pairs = counted[..., [column, WORDS]].astype(np.float64)
+            redrawn = bootstrap_scores(pairs, _share, generator, ROUNDS)
+            ratios[figure, kind] = np.concatenate([_share(pairs.sum(0))[None], redrawn])
+    return ratios
 
 
 def _sampled(kind: str, inputs: Any, plan: corpusfit.Plan, machine: corpusfit.Machine) -> list[str]:

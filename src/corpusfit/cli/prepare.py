@@ -9,7 +9,7 @@ from corpusfit.cli.show import one_line, percent, say, say_result, table
 
 if TYPE_CHECKING:
     from corpusfit.domains.clustering import Clustered
-    from corpusfit.evaluation.decontamination.report import Contamination
+    from corpusfit.evaluation.contamination import Contamination
     from corpusfit.evaluation.splitting import Split
 
 
@@ -146,7 +146,7 @@ def contamination(result: Contamination) -> None:
         )
     columns = ["split", "texts", "found", "share found", "training texts", "sources"]
     table("Held-out texts found in the training texts", columns, rows, words=["sources"])
-    from corpusfit.evaluation.decontamination.finder import found_as_copy_only
+    from corpusfit.decontamination.finder import found_as_copy_only
 
     for example in result.examples:
         found = f"{percent(example.containment, 1)} of its 5-grams"

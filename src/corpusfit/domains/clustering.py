@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from corpusfit.core.artifacts import read_arrays, write_bytes
 from corpusfit.core.errors import EmptyInputError, bad_setting
 from corpusfit.core.languages import count_words
 from corpusfit.core.manifest import Finished, locked, source_as_dict, source_identity, versions
-from corpusfit.core.plan import AUTO, CutPlan, ReadPlan, kind_of
+from corpusfit.core.plan import AUTO, CutPlan, EmbedPlan, ReadPlan, kind_of
 from corpusfit.core.types import Shard, file_of, in_file
 from corpusfit.domains.describe import (
     LabeledUnit,
@@ -27,16 +28,17 @@ from corpusfit.domains.describe import (
     write_sample,
 )
 from corpusfit.domains.fitting import FitClusters, Fitted
-from corpusfit.domains.mixture import ClustersFolder, read_cluster_model, write_cluster_model
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.domains.tables import write_tables
 from corpusfit.embed.folders import default_embedder
+from corpusfit.scoring.clusters import ClustersFolder, read_cluster_model, write_cluster_model
 from corpusfit.scoring.contract import SOURCE
 from corpusfit.selection.embedding import add_vectors, assign
-from corpusfit.selection.fit import Sample, commits_of, prepare_encoder
+from corpusfit.selection.fit import Sample, pin_encoder
 from corpusfit.selection.labels import NONE, labels_at
 from corpusfit.selection.samples import ALL, Drawn, below, first_bound, lowest, merge, strings
-from corpusfit.text.context import Machine, Run, absolute, command_words
+from corpusfit.text.context import Machine, Run, absolute, at_commit, command_words
+from corpusfit.text.input import Input
 from corpusfit.text.pairs import warn_english_only
 from corpusfit.text.reading import Reasons, Tally
 
@@ -70,41 +72,16 @@ def clusters(
 
     Reference: Aharoni and Goldberg (2020), sections 2 and 3.2, appendix A.3.
     """
-    plan = plan.check()
-    if plan.embed.embedder == AUTO:
-        plan = plan.with_value("embed.embedder", default_embedder())
-    # known domains are read through the id field, in the place of the ids
-    id_field = plan.read.id_field
-    if plan.draw.truth != SOURCE:
-        read = dataclasses.replace(plan.read, id_field=plan.draw.truth)
-        plan = dataclasses.replace(plan, read=read)
     folder = ClustersFolder(out)
     folder.claim()
-    with contextlib.ExitStack() as stack, machine.running(folder.work) as context:
-        sources = context.find(corpus_inputs, plan.read, "corpus")
+    with contextlib.ExitStack() as stack, machine.running(folder.work) as run:
+        resolved = resolve(run, plan, corpus_inputs)
         stack.enter_context(locked(folder.work, "clusters", make=True))
-        run = Run.of(context, plan.reading(), [], sources)
-        run.engine.require_shared(run.cache, "`cache`")
-        run.engine.needs_gpu = plan.embed.needs_gpu
-        with run.stage("prepare encoder"):
-            encoder = prepare_encoder(run, plan.embed)
-            commits = commits_of(run.engine, [plan.embed.embedder])
-        run = dataclasses.replace(run, encoder=encoder, commits=commits)
-        settings = {**plan.as_dict(), "read": plan.read.identity()}
-        settings["embed"]["device"] = kind_of(plan.embed.device)
-        identity = {
-            "command": "clusters",
-            **settings,
-            "corpus": source_identity(run.sources),
-            **corpus.layout(run.sources, run.plan.read),
-            "encoder": run.encoder,
-            "versions": {"corpusfit": versions()["corpusfit"]},
-        }
-        folder.begin(identity, overwrite=overwrite)
+        folder.begin(resolved.identity(), overwrite=overwrite)
         run.engine.require_shared(folder.work, "`out`")
         manifest = folder.finished()
         if manifest is None:
-            manifest = _find(plan, run, folder)
+            manifest = _find(run, resolved, folder)
             manifest["given"] = absolute(corpus_inputs)
         elif bool(manifest["assigned"]) or not assign_all:
             return Clustered(out, manifest)
@@ -112,27 +89,80 @@ def clusters(
         if assign_all:
             folder.reopen()
             manifest["assigned"] = assign(
-                run, folder.model, folder.assigned, plan.cut.gamma, plan.embed, run.encoder
+                run,
+                resolved.corpus,
+                resolved.plan.cut,
+                resolved.embed,
+                resolved.encoder,
+                folder.model,
+                folder.assigned,
             )
-        run.require_unchanged()
-        if plan.draw.truth != SOURCE:  # the id field that `--truth` set is not repeated
-            id_field = ClustersPlan().read.id_field
-        stated = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=id_field))
+        resolved.corpus.require_unchanged()
         inputs = {"corpus": manifest["given"]}
-        repeat = command_words("clusters", inputs, {}, stated.overrides())
+        repeat = command_words("clusters", inputs, {}, resolved.overrides())
         repeat += ["--assign"] if manifest["assigned"] else []
         manifest |= {"repeat": repeat, "seconds": {**manifest["seconds"], **run.seconds}}
         folder.finish(manifest)
     return Clustered(out, manifest)
 
 
-def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Resolved:
+    """A plan without open questions, its corpus, and what else decides the clusters."""
+
+    plan: ClustersPlan  # final, as the manifest states it
+    corpus: Input
+    encoder: str  # its fingerprint
+    commits: Mapping[str, str]  # of an encoder of the hub, by its name
+
+    @property
+    def embed(self) -> EmbedPlan:
+        """The settings of the encoder, at its commit, so that every worker loads the same one."""
+        return at_commit(self.plan.embed, self.commits)
+
+    def identity(self) -> dict[str, Any]:
+        """What must be equal to resume a run; `strict` can change."""
+        settings = {**self.plan.as_dict(), "read": self.plan.read.identity()}
+        settings["embed"]["device"] = kind_of(self.plan.embed.device)
+        return {
+            "command": "clusters",
+            **settings,
+            "corpus": source_identity(self.corpus.sources),
+            **corpus.layout(self.corpus.sources, self.plan.read),
+            "encoder": self.encoder,
+            "versions": {"corpusfit": versions()["corpusfit"]},
+        }
+
+    def overrides(self) -> list[str]:
+        """The settings that differ from the defaults, as a command line repeats them."""
+        plan = self.plan
+        if plan.draw.truth != SOURCE:  # the id field that `draw.truth` set is not repeated
+            plan = plan.with_value("read.id_field", ClustersPlan().read.id_field)
+        return plan.overrides()
+
+
+def resolve(run: Run, plan: ClustersPlan, corpus_inputs: Sequence[str]) -> Resolved:
+    """Resolve a clustering: the embedder, the corpus, and the fingerprint of the encoder."""
+    plan = plan.check()
+    if plan.embed.embedder == AUTO:
+        plan = plan.with_value("embed.embedder", default_embedder())
+    # known domains are read through the id field, in the place of the ids
+    if plan.draw.truth != SOURCE:
+        plan = plan.with_value("read.id_field", plan.draw.truth)
+    texts = Input(run.find(corpus_inputs, plan.read, "corpus"), plan.read)
+    run.engine.require_shared(run.cache, "`cache`")
+    run.engine.needs_gpu = plan.embed.needs_gpu
+    return Resolved(plan, texts, *pin_encoder(run, plan.embed))
+
+
+def _find(run: Run, resolved: Resolved, folder: ClustersFolder) -> dict[str, Any]:
     """Draw, fit and describe; returns the manifest."""
+    plan = resolved.plan
     sample = Sample(folder.drawn, "sample")
-    units = _draw_units(plan, run, folder, sample)
+    units = _draw_units(run, plan, resolved.corpus, folder, sample)
     warn_english_only(plan.embed.embedder, sample.read_texts(), run.warn)
     if not sample.vectors.exists():
-        add_vectors(run, sample)
+        add_vectors(run, sample, resolved.embed)
     # known domains are for comparison only: clusters never see them
     names = sorted({unit.domain for unit in units})
     if plan.draw.truth != SOURCE and names == [NONE]:
@@ -159,7 +189,7 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
         plan.mixture.steps,
         folder.fits,
     )
-    tried, best = _fit(plan, run, job, len(units), vectors.shape[1])
+    tried, best = _fit(run, plan, job, len(units), vectors.shape[1])
     model = read_cluster_model(best)
     write_cluster_model(folder.model, model)
     shares = model.shares(vectors)
@@ -183,9 +213,9 @@ def _find(plan: ClustersPlan, run: Run, folder: ClustersFolder) -> dict[str, Any
         "versions": versions(),
         "command": "clusters",
         "plan": plan.as_dict(),
-        "corpus": [source_as_dict(s) for s in run.sources],
-        "encoder": run.encoder,
-        **({"commits": run.commits} if run.commits else {}),
+        "corpus": [source_as_dict(s) for s in resolved.corpus.sources],
+        "encoder": resolved.encoder,
+        **({"commits": resolved.commits} if resolved.commits else {}),
         "units": len(units),
         "domains": dict(zip(names, counts.sum(axis=0).tolist(), strict=True)),
         "k": model.k,
@@ -235,7 +265,7 @@ def _draw_from_shard(
 
 
 def _draw_units(
-    plan: ClustersPlan, run: Run, folder: ClustersFolder, sample: Sample
+    run: Run, plan: ClustersPlan, texts: Input, folder: ClustersFolder, sample: Sample
 ) -> list[LabeledUnit]:
     """The sampled units in the order of their shards, stored for a resumed command."""
     path = folder.drawn / "known.json"
@@ -249,7 +279,7 @@ def _draw_units(
         _draw_from_shard,
         plan.read,
         plan.cut,
-        run.names,
+        texts.names,
         k,
         plan.seed,
         draw_plan.words,
@@ -260,8 +290,8 @@ def _draw_units(
         """The units with the smallest keys: of each source, or of all (as source 0)."""
         groups: dict[int, list[Drawn[LabeledUnit]]] = {}
         rejected = Reasons()
-        with run.stage("draw", run.size):
-            shards = run.shards_of(run.sources, run.plan.read) if by_source else run.shards()
+        with run.stage("draw", texts.size):
+            shards = run.shards_of(texts.sources, texts.read) if by_source else run.shards(texts)
             pieces = ((shard, bounds[shard.source]) for shard in shards)
             for part, tally in run.map(job, pieces):
                 rejected.add(tally.rejects)
@@ -272,8 +302,9 @@ def _draw_units(
         return {group: merge(parts, k) for group, parts in groups.items()}, rejected
 
     # keys are uniform, so a bound by size draws about as many units as wanted
-    sizes = dict.fromkeys(corpus.numbering(run.sources)[0], 0 if by_source else run.size)
-    for i, source in zip(corpus.numbering(run.sources)[0], run.sources, strict=True):
+    numbers = corpus.numbering(texts.sources)[0]
+    sizes = dict.fromkeys(numbers, 0 if by_source else texts.size)
+    for i, source in zip(numbers, texts.sources, strict=True):
         sizes[i] += source.size if by_source else 0
     bounds = {i: first_bound(size, k, plan.cut) for i, size in sizes.items()}
     by_group, rejected = draw(bounds)
@@ -303,7 +334,7 @@ def _different(parts: list[Drawn[LabeledUnit]], wanted: int) -> list[LabeledUnit
 
 
 def _fit(
-    plan: ClustersPlan, run: Run, job: FitClusters, n: int, width: int
+    run: Run, plan: ClustersPlan, job: FitClusters, n: int, width: int
 ) -> tuple[list[dict[str, Any]], Path]:
     """Fit every k; returns the figures of each k, and the path of the best fit."""
     numbers_of_clusters = plan.mixture.numbers()

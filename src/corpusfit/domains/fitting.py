@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import read_arrays
 from corpusfit.core.engine import Job
 from corpusfit.domains.describe import confusion
-from corpusfit.domains.mixture import fit_cluster_model, read_cluster_model, write_cluster_model
+from corpusfit.scoring.clusters import fit_cluster_model, read_cluster_model, write_cluster_model
 from corpusfit.selection.fit import Sample
 
 

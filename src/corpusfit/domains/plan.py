@@ -7,7 +7,7 @@ from typing import Annotated
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.options import Option
-from corpusfit.core.plan import CutPlan, EmbedPlan, Plan, ReadPlan
+from corpusfit.core.plan import CutPlan, EmbedPlan, ReadPlan
 from corpusfit.core.settings import SEED, Group, Settings
 
 MAX_CLUSTERS = 256
@@ -107,7 +107,3 @@ class ClustersPlan(Settings):
     draw: DrawPlan = DrawPlan()
     mixture: MixturePlan = MixturePlan()
     seed: Annotated[int, SEED] = 0
-
-    def reading(self) -> Plan:
-        """A selection's plan of the same reading, cut and encoder, which finds the same vectors."""
-        return Plan(read=self.read, cut=self.cut, embed=self.embed, seed=self.seed)

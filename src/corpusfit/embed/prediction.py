@@ -1,4 +1,44 @@
-"""A language model's logits at selected positions, computed only where needed, and their loss."""
+"""A model's logits at selected positions, computed only where needed, and their loss.
+
+A masked language model is trained on about 15 % of its tokens, a classifier on one token of each
+text. transformers' models compute the logits of all tokens; most of this work, and of the memory of
+a large vocabulary, is thrown away. A `Predictor` makes any of these models compute less, by hooks,
+without a class of our own for each architecture.
+
+What is hooked. The caller names M positions of a batch [B, L], numbered through its rows. A hook
+replaces the hidden states [B, L, d] by those at the positions. The later it is, the surer it works,
+and the earlier, the more it saves:
+
+- `head`: the output of what the head reads (`_parts` has the candidates). The head then works on M
+  states. This is tried first, and the others only if it works.
+- `layer`: the inputs of `attention.output` in the last layer of models written like BERT: its
+  projection and the feed-forward layers work on M states. No such hook where a pooler reads the
+  first token of each row, unless every selected state is one (`selects_first`).
+- `attention`: the `forward` of the last layer's self-attention, replaced by `attend_at`: all tokens
+  are still keys and values, but only the M tokens are queries.
+
+Besides, where the head is one matrix (`matrix`), `loss` leaves the head out, takes its input and
+multiplies it in pieces, so that the logits [M, V] never exist at once.
+
+Which shape the head sees. Token heads work on any [rows, tokens, d], so the M states become one row
+[1, M, d] (`_for_head`). Heads of texts read the first token of each row, so a subclass makes each
+state a row of its own, [M, 1, d].
+
+What proves it. Nothing is assumed of an architecture. Each hook is set on the model at hand and
+called once with two rows of four tokens, of which one is padding; the result must equal `expected`,
+the model's own logits at the same positions, within `TOLERANCE`, and the hook must have been
+reached where it is meant to be (`_selected_in`). In a test of heads of texts the positions are the
+rows' first tokens in reverse, and `expected` is flipped: a hook that changes nothing would return
+the rows in their order, and look right if it were not. Where a test fails or raises, as modules may
+raise anything on states of another shape, the hook is removed.
+
+When it falls back. Without a hook, `logits` computes all logits and selects afterwards. A hook
+passes its input on when the call is not the predictor's (`_at` is None: the model is used by others
+too), and in one call when the layer's states are not of the batch's shape, as some models pad rows;
+the attention also on a GPU, where reading the longest row's count would wait for the device, with a
+mask that is not [B, heads, queries, keys], and while a graph is compiled. Then the next later hook
+selects. `loss` computes logits where an adapter has replaced the matrix since.
+"""
 
 from __future__ import annotations
 
@@ -76,13 +116,11 @@ class Predictor:
     Create it before an adapter or a distributed wrapper is added.
     """
 
-    # Hooks select hidden states before the head, and for models written like BERT already in the
-    # last layer or its attention. Each hook is tested on the model itself; where the logits differ,
-    # they are computed for all positions and selected afterwards. The hooks stay on the model;
-    # calls from elsewhere are not affected.
+    # The hooks stay on the model.
     # Reference: Liu et al. (2019), RoBERTa, whose head does the same.
 
-    pools: ClassVar[bool] = False  # whether a pooler works without the first token of each row
+    # whether each selected state is the first of a row, which a pooler reads
+    selects_first: ClassVar[bool] = False
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -94,27 +132,27 @@ class Predictor:
         self._at: torch.Tensor | None = None
         # the selected states, for the loss without logits; the head is then left out
         self._states: torch.Tensor | None = None
-        self._keeps_states = False
+        self._leaves_head_out = False
         self._shape: torch.Size | None = None  # rows and columns that `_at` refers to
-        self._seen = ""  # where states were selected in the last call
+        self._selected_in = ""  # where states were selected in the last call
         takes = inspect.signature(model.forward).parameters
         self._more = {"use_cache": False} if "use_cache" in takes else {}
         for part in self._parts():
-            if part is not None and self._is_exact(
+            if part is not None and self._keep_if_exact(
                 _HEAD, part.register_forward_hook(self._select_output)
             ):
                 self.hooked = True
                 break
         if self.hooked and self._is_matrix():
             self.matrix = model.get_output_embeddings()
-            _Patch(self.matrix, self._pass_over)
+            _Patch(self.matrix, self._skip_head)
         last = self._last_attention() if self.hooked else None
-        if last and self._is_exact(
+        if last and self._keep_if_exact(
             _LAYER, last.output.register_forward_pre_hook(self._select_input)
         ):
             self.early = _LAYER
             inside = last.self
-            if is_bert_attention(inside) and self._is_exact(
+            if is_bert_attention(inside) and self._keep_if_exact(
                 _ATTENTION, _Patch(inside, self._attend)
             ):
                 self.early = _ATTENTION
@@ -124,7 +162,7 @@ class Predictor:
         # None for a model with a pooler, too, as that needs the first token of each row.
         base = self.model.base_model
         layers = getattr(getattr(base, "encoder", None), "layer", None)
-        if not layers or not (self.pools or getattr(base, "pooler", None) is None):
+        if not layers or not (self.selects_first or getattr(base, "pooler", None) is None):
             return None
         attention = getattr(layers[-1], "attention", None)
         return attention if hasattr(attention, "output") and hasattr(attention, "self") else None
@@ -137,8 +175,8 @@ class Predictor:
         yield getattr(base, "decoder", None)
         yield getattr(self.model, "model", None)  # Gemma 3 is its own base model
 
-    def _is_exact(self, where: str, handle: Any) -> bool:
-        """Whether a hook selects states there without changing the logits; else remove it."""
+    def _keep_if_exact(self, where: str, handle: Any) -> bool:
+        """Whether a hook selects states there without changing the logits; removes it if not."""
         import torch
 
         rows = self.model.get_input_embeddings().weight.shape[0]
@@ -151,7 +189,7 @@ class Predictor:
                 inputs["decoder_input_ids"] = ids
             with evaluation_mode(self.model):
                 expected, hooked = self._expected_and_hooked(inputs)
-            same_shape = hooked.shape == expected.shape and self._seen == where
+            same_shape = hooked.shape == expected.shape and self._selected_in == where
             good = same_shape and relative_difference(hooked, expected) < TOLERANCE
         except Exception:
             # layers and heads raise many kinds of exceptions when states are missing
@@ -193,19 +231,19 @@ class Predictor:
         """Hook: select states from a module's output."""
         if self._at is None:
             return out
-        if not self._seen:
-            self._seen = _HEAD
+        if not self._selected_in:
+            self._selected_in = _HEAD
             states = self._select(out[0])
-            if self._keeps_states:
+            if self._leaves_head_out:
                 self._states = states.flatten(0, -2)
                 states = states[:, :1]
             out.last_hidden_state = states
         return out
 
-    def _pass_over(self, forward: Any, _part: Any, states: Any) -> Any:
+    def _skip_head(self, forward: Any, _part: Any, states: Any) -> Any:
         """Replacement of the head's `forward`: nothing, where the loss multiplies its matrix."""
         # even for one position it would copy the matrix, which took a tenth of a step
-        return states if self._keeps_states else forward(states)
+        return states if self._leaves_head_out else forward(states)
 
     def _attend(self, forward: Any, part: Any, states: Any, *args: Any, **more: Any) -> Any:
         """Replacement of the last attention's `forward`: the selected positions only."""
@@ -224,7 +262,7 @@ class Predictor:
             or torch.compiler.is_compiling()  # it reads a number, which would end a graph
         ):
             return forward(states, *args, **more)
-        self._seen = _ATTENTION
+        self._selected_in = _ATTENTION
         return self._for_head(attend_at(part, states, mask, at)), None
 
     def _select_input(self, _module: Any, args: Any) -> Any:
@@ -232,8 +270,8 @@ class Predictor:
         if self._at is None or args[-1].shape[:2] != self._shape:
             return None
         # the attention has selected its states already
-        rest = args[1:] if self._seen == _ATTENTION else args
-        self._seen = self._seen or _LAYER
+        rest = args[1:] if self._selected_in == _ATTENTION else args
+        self._selected_in = self._selected_in or _LAYER
         return *args[: len(args) - len(rest)], *map(self._select, rest)
 
     def _select(self, states: torch.Tensor) -> torch.Tensor:
@@ -246,10 +284,10 @@ class Predictor:
         return states[None]
 
     def _call_with_hooks(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> Any:
-        """The model's output with hooks active; `_seen` records where states were selected."""
+        """The model's output with hooks active; `_selected_in` is where states were selected."""
         self._at = at
         self._shape = inputs["input_ids"].shape
-        self._seen = ""
+        self._selected_in = ""
         try:
             return call(**inputs, **self._more)
         finally:
@@ -258,17 +296,17 @@ class Predictor:
     def logits(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> torch.Tensor:
         """Logits [M, V] at some positions."""
         logits: torch.Tensor = _logits(self._call_with_hooks(call, inputs, at)).flatten(0, 1)
-        return logits if self._seen else logits.index_select(0, at)
+        return logits if self._selected_in else logits.index_select(0, at)
 
     def _states_at(self, call: Any, inputs: dict[str, Any], at: torch.Tensor) -> torch.Tensor:
         """What the head gets at some positions, [M, d]."""
-        self._keeps_states = True
+        self._leaves_head_out = True
         try:
             self._call_with_hooks(call, inputs, at)
             states = self._states
             self._states = None
         finally:
-            self._keeps_states = False
+            self._leaves_head_out = False
         assert states is not None  # noqa: S101
         return states
 
@@ -299,7 +337,7 @@ class Predictor:
         """Logits [M, V] as in `logits`, and next-sentence logits [B, 2]; class 0: it follows."""
         out = self._call_with_hooks(call, inputs, at)
         logits: torch.Tensor = out.prediction_logits.flatten(0, 1)
-        logits = logits if self._seen else logits.index_select(0, at)
+        logits = logits if self._selected_in else logits.index_select(0, at)
         return logits, out.seq_relationship_logits
 
 

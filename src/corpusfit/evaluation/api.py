@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         EvaluateOptions,
         SplitOptions,
     )
-    from corpusfit.evaluation.decontamination.report import Contamination
+    from corpusfit.evaluation.contamination import Contamination
     from corpusfit.evaluation.evaluating import Evaluated
     from corpusfit.evaluation.resolving import Request
     from corpusfit.evaluation.splitting import Split
@@ -157,12 +157,12 @@ def contamination(
         Counts by split and source, examples, and the training texts to leave out.
     """
     read = CONTAMINATION.build(None, (), options).check().read
-    from corpusfit.evaluation.decontamination import report
+    from corpusfit.evaluation.contamination import report_contamination
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs
 
     machine = machine_of(machine, options)
-    return report.report_contamination(
+    return report_contamination(
         inputs(task, "task", machine, task_field or read.text_field),
         inputs(data, "data", machine, read.text_field),
         read=read,

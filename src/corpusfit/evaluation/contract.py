@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.settings import NoSettings
-from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.metrics import METRICS, from_counts
 from corpusfit.evaluation.points import POINTS
 from corpusfit.evaluation.task import Examples, Outcome, Task
+from corpusfit.labeled.formats import Labeled
 from corpusfit.text.fields import label_of
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
@@ -34,7 +34,7 @@ class TaskType(ABC):
     """
 
     forms: ClassVar[tuple[str, ...]] = ("rows",)
-    """The formats that it reads (of `reading.FORMS`)."""
+    """The formats that it reads (of `labeled.splits.FORMS`)."""
     conversations: ClassVar[bool] = False
     """Whether `task.loss_on` decides which part of a conversation it measures."""
     usual: ClassVar[bool] = False

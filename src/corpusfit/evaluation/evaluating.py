@@ -25,7 +25,6 @@ from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.network import MODEL_TO_EVALUATE, Side, trains_adapter
 from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan
 from corpusfit.evaluation.probing import WHOLE, Probes, learned_from, run_probes
-from corpusfit.evaluation.reading import SPLITS
 from corpusfit.evaluation.resolving import BASE, OURS, Request, Resolved, resolve, stored_seed
 from corpusfit.evaluation.significance import Metric, compare, holm, interval, spread, verdict
 from corpusfit.evaluation.task import (
@@ -37,6 +36,7 @@ from corpusfit.evaluation.task import (
     store_task,
 )
 from corpusfit.evaluation.tasks import load
+from corpusfit.labeled.splits import SPLITS
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model
 
 _STEPS = 8  # training steps that a dry run measures

@@ -15,9 +15,9 @@ from corpusfit.core.artifacts import remove
 from corpusfit.core.manifest import OutFolder
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Reject, Shard, Source, file_of, in_file
-from corpusfit.evaluation.decontamination.heldout import each_text
+from corpusfit.labeled.heldout import each_text
 from corpusfit.text import cures, rows
-from corpusfit.text.context import RunContext
+from corpusfit.text.context import Run
 from corpusfit.text.fields import NoTextError, Row, from_value, text_in
 from corpusfit.text.reading import Reasons, Tally, read_shard, require_none_rejected
 from corpusfit.text.same_text import text_keys
@@ -95,7 +95,7 @@ class Rows:
         return len(self.row)
 
 
-def key_rows(sources: Sequence[Source], read: ReadPlan, context: RunContext, stage: str) -> Rows:
+def key_rows(sources: Sequence[Source], read: ReadPlan, context: Run, stage: str) -> Rows:
     """Hash every text, in one pass; holds about 20 bytes per row, 30 for pairs."""
     job = KeyTexts(read, tuple(s.name for s in sources))
     with context.progress.showing(stage, sum(s.size for s in sources)):

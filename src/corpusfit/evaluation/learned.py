@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import bad_setting
 from corpusfit.embed.prediction import Predictor
 from corpusfit.evaluation.contract import Splits, TaskType, in_order
-from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.plan import EvaluatePlan, FinetunePlan, TaskPlan, metric_of
 from corpusfit.evaluation.task import Task
 from corpusfit.evaluation.tasks import load
+from corpusfit.labeled.formats import Labeled
 from corpusfit.training.special_tokens import SpecialTokens
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class FirstToken(Predictor):
     text.
     """
 
-    pools: ClassVar[bool] = True  # each selected state is the first of a row
+    selects_first: ClassVar[bool] = True
 
     def _parts(self) -> Iterator[Any]:
         base = self.model.base_model
@@ -43,7 +43,7 @@ class FirstToken(Predictor):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         import torch
 
-        expected = self.model(**inputs).logits.flip(0)  # fails for a hook without effect
+        expected = self.model(**inputs).logits.flip(0)  # differs from a hook without effect
         at = torch.tensor([4, 0], device=self.model.device)
         return expected, self.logits(self.model, inputs, at)
 

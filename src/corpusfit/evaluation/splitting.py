@@ -29,9 +29,8 @@ from corpusfit.core.manifest import (
 )
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject, Shard, Source
-from corpusfit.evaluation.decontamination.finder import HeldoutIndex
-from corpusfit.evaluation.decontamination.heldout import with_first_text
-from corpusfit.evaluation.decontamination.leaks import find_leaks
+from corpusfit.decontamination.finder import HeldoutIndex
+from corpusfit.decontamination.leaks import find_leaks
 from corpusfit.evaluation.keyed_rows import (
     Rows,
     SplitFolder,
@@ -41,8 +40,9 @@ from corpusfit.evaluation.keyed_rows import (
 )
 from corpusfit.evaluation.plan import SplitPlan
 from corpusfit.kernels.chance import value_keys
+from corpusfit.labeled.heldout import with_first_text
 from corpusfit.text import cures
-from corpusfit.text.context import Machine, RunContext, absolute
+from corpusfit.text.context import Machine, Run, absolute
 from corpusfit.text.fields import Row
 from corpusfit.text.reading import Reasons
 from corpusfit.text.same_text import FORM
@@ -285,7 +285,7 @@ class TextsOfRows:
 
 
 def _drawn_rows(
-    plan: SplitPlan, sources: list[Source], read: ReadPlan, context: RunContext
+    plan: SplitPlan, sources: list[Source], read: ReadPlan, context: Run
 ) -> tuple[Rows, NDArray[np.int8]]:
     """All usable rows, and int8 [n]: each row's split, or the reason why it is dropped."""
     rows = key_rows(sources, read, context, "read")
@@ -343,7 +343,7 @@ def _near(
     rows: Rows,
     groups: Groups,
     candidates: int,
-    context: RunContext,
+    context: Run,
 ) -> tuple[dict[int, set[int]], dict[int, set[int]]]:
     """By group, the rows of others that contain its text, and the groups near it."""
     holders: dict[int, set[int]] = defaultdict(set)
@@ -390,7 +390,7 @@ def _write_split(
     codes: NDArray[np.int8],
     names: Mapping[int, str],
     form: Form,
-    context: RunContext,
+    context: Run,
 ) -> Written:
     """Read the sources again and write every row to its split, or to `rejects.jsonl`."""
     # One process writes, so that each file is in the order of the input.

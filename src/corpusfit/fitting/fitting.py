@@ -24,11 +24,10 @@ from corpusfit.core.errors import InputError, bad_setting, require_one_process
 from corpusfit.core.manifest import Finished, locked, read_object, versions
 from corpusfit.core.plan import DEFAULT_METHOD
 from corpusfit.embed.folders import find, require_extra
-from corpusfit.evaluation.formats.conll import read_tagged_text
-from corpusfit.evaluation.formats.rows import fields_like_labels, read_rows
 from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan
-from corpusfit.evaluation.reading import find_splits, read_task
+from corpusfit.evaluation.reading import read_task
+from corpusfit.evaluation.rows import fields_like_labels, read_rows
 from corpusfit.evaluation.task import Task, task_digest
 from corpusfit.evaluation.tasks import load
 from corpusfit.fitting.folder import FitFolder
@@ -36,6 +35,8 @@ from corpusfit.fitting.outside import OutsideWork, schedule_of
 from corpusfit.fitting.schedule import FEWEST, Costs, Schedule
 from corpusfit.fitting.verdict import Measure, conclude
 from corpusfit.fitting.work import PLAIN, Request, Work
+from corpusfit.labeled.formats.conll import read_tagged_text
+from corpusfit.labeled.splits import find_splits
 from corpusfit.text.context import Machine, absolute, command_words, named_model
 from corpusfit.text.contract import format_of
 from corpusfit.training.models import MODEL, fingerprint
@@ -235,7 +236,7 @@ def _read(request: Request) -> tuple[Task, EvaluatePlan]:
     plan = request.plan
     place = request.task
     if plan.task.kind == "auto":
-        files = find_splits(place, "auto")
+        files = find_splits(place)
         train = files.places.get("train", [])
         named = plan.task.label_field != TaskPlan().label_field  # then it must be there
         every = [path for paths in files.places.values() for path in paths]

@@ -25,7 +25,6 @@ from corpusfit.core.manifest import read_object
 from corpusfit.core.plan import DEFAULT_FRACTION, ReadPlan, size_for
 from corpusfit.embed.folders import find
 from corpusfit.embed.hardware import resolve_device
-from corpusfit.evaluation.decontamination.heldout import held_out
 from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.plan import EvaluatePlan
 from corpusfit.evaluation.task import Task
@@ -42,6 +41,7 @@ from corpusfit.fitting.work import (
     Work,
     objective_of,
 )
+from corpusfit.labeled.heldout import held_out
 from corpusfit.selection.result import Selection
 from corpusfit.text.context import Machine
 from corpusfit.text.fields import fields_in

@@ -28,8 +28,8 @@ from corpusfit.core.escaping import harmless, one_line
 from corpusfit.core.languages import count_words
 from corpusfit.core.manifest import OutFolder
 from corpusfit.core.types import text_array
+from corpusfit.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.embed.folders import ModelSetting, transformer_folder
-from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
 
 TRAIN_WITH = "`train_with`"
 _EXAMPLE = "python train.py {model} {data} {out}"

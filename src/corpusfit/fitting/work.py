@@ -26,11 +26,11 @@ from corpusfit.embed.folders import find
 from corpusfit.embed.hardware import resolve_device
 from corpusfit.evaluation.api import estimate_evaluation, evaluate
 from corpusfit.evaluation.evaluating import Evaluated
-from corpusfit.evaluation.formats.rows import row_of
 from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.plan import EvaluatePlan, metric_of
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.resolving import BASE
+from corpusfit.evaluation.rows import row_of
 from corpusfit.evaluation.task import NOTABLE, Task
 from corpusfit.evaluation.tasks import load
 from corpusfit.fitting.bar import Part, Whole

@@ -201,6 +201,11 @@ The machine was an EPYC with AVX-512; `corpusfit rank` measures this machine.
         return self.scorer is not None and not self.fields
 
     @property
+    def compares_words(self) -> bool:
+        """Whether it compares the words of texts, which two languages do not share."""
+        return not self.ignores_target and self.reads != "embedding" and self.exact
+
+    @property
     def log_weights(self) -> bool:
         """Whether scores are log importance weights, whose exponentials weight a draw."""
         return False
@@ -279,6 +284,7 @@ class LabelMethod(AnyMethod):
     """
 
     reads: ClassVar[Reads] = "text"
+    ignores_target: ClassVar[bool] = True
 
     truth: str = SOURCE
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import math
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -16,6 +17,7 @@ from corpusfit.core.types import Corpus, Texts, text_array
 from corpusfit.kernels import cynical
 from corpusfit.kernels.backoff import empty_table, find, fits, keys_of
 from corpusfit.kernels.characters import table as characters
+from corpusfit.kernels.threshold import Keys, Selector, Threshold, find_threshold
 from corpusfit.scoring.contract import CorpusMethod, Effect, Scorer, require_fit, sum_by_part
 from corpusfit.scoring.tokens import word_buffers, written_tokens
 
@@ -36,10 +38,6 @@ class Counted:
     counts: NDArray[np.uint16]  # [e], how often
     last: NDArray[np.int64]  # [m], where the features of each text end
     words: NDArray[np.int64]  # [m], words of each text
-
-    def add(self, chosen: NDArray[np.bool_], sums: NDArray[np.int64]) -> None:
-        """Add the counts of the chosen texts, bool [m], to the sums by feature, int64 [f]."""
-        cynical.add_counts(self.features, self.counts, self.last, chosen, sums)
 
     def of(self, chosen: NDArray[np.bool_]) -> Counted:
         """The counts of the chosen texts, bool [m]."""
@@ -98,6 +96,22 @@ class Features:
         return cynical.count(data, offsets, characters(), self.table, size, self.pairs, *order)
 
 
+Summed = tuple[NDArray[np.int64], NDArray[Any], float]
+"""The features of some texts, how often these have each, and their words."""
+
+
+def summed(parts: Iterable[tuple[Counted, NDArray[np.bool_] | None]], features: int) -> Summed:
+    """Sum the counts of the chosen texts of some parts, bool [m]; None stands for all."""
+    sums = np.zeros(features, np.int64)
+    words = 0
+    for counted, chosen in parts:
+        taken = np.ones(len(counted.words), np.bool_) if chosen is None else chosen
+        cynical.add_counts(counted.features, counted.counts, counted.last, taken, sums)
+        words += int(counted.words[taken].sum())
+    numbers = np.flatnonzero(sums)
+    return numbers, sums[numbers], words
+
+
 class Taken(NamedTuple):
     """Counts of the text taken so far."""
 
@@ -119,9 +133,14 @@ class Taken(NamedTuple):
 
         return gains
 
-    def with_more(self, sums: NDArray[Any], words: float) -> Taken:
-        """Add occurrences, [f], and words."""
-        return Taken(self.counts + sums, self.words + words)
+    def with_more(self, parts: Iterable[Summed]) -> Taken:
+        """Add what was summed up of each of some parts."""
+        counts = self.counts.copy()
+        total = self.words
+        for numbers, more, words in parts:
+            counts[numbers] += more
+            total += words
+        return Taken(counts, total)
 
     def of_all(self, share: float) -> Taken:
         """About the counts in all the text, if these are in a sample with this share of it."""
@@ -149,21 +168,8 @@ class Round:
         return before - (before - after) * _WITHIN * np.clip(depth, 0.0, 1.0)
 
 
-def longest_text(room: float, words: float, texts: float) -> float:
-    """Words of the longest text that a round does not leave to a later one with more room.
-
-    Args:
-        room: words that the round takes at most.
-        words: of the corpus.
-        texts: of the corpus.
-    """
-    # A round ends at the first text that it has no room for, so that early ones do not take
-    # whatever is short. But it must not wait for a text that is far longer than others.
-    return max(room, _LONG * words / max(1, texts))
-
-
 def order_scores(
-    gains: NDArray[np.float32], number: NDArray[np.int16], rounds: list[Round]
+    gains: NDArray[np.float32], number: NDArray[np.int16], rounds: Sequence[Round]
 ) -> NDArray[np.float32]:
     """Convert the order of selection to scores: about -log2 of the share taken so far."""
     # Exact at the end of a round, and interpolated by the gain within it.
@@ -175,6 +181,67 @@ def order_scores(
         in_round = (number == i + 1) & (gains > cynical.WORDLESS)
         scores[in_round] = bounds.scores(gains[in_round], levels[i], levels[i + 1])
     return scores.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class State:
+    """What the rounds so far have taken."""
+
+    taken: Taken
+    rounds: tuple[Round, ...] = ()
+    thresholds: tuple[Threshold, ...] = ()  # of the last round, for each group of texts
+
+    def threshold(self, group: int) -> Threshold | None:
+        """That of a group; None before the first round."""
+        return self.thresholds[group] if self.thresholds else None
+
+
+@dataclass(frozen=True)
+class Group:
+    """The m texts of some parts, after a round scored them."""
+
+    # [m], the number of the round that took each text, from 1; 0 if it is left
+    number: NDArray[np.int16]
+    gains: NDArray[np.float32]  # [m], gain in that round, or in the last round that scored it
+    words: NDArray[np.int64]  # [m], words of each text
+    ends: NDArray[np.int64]  # [p], where the texts of each part end
+
+    @classmethod
+    def of(cls, parts: Sequence[Counted]) -> Group:
+        """The texts before the first round."""
+        words = np.concatenate([np.empty(0, np.int64), *(part.words for part in parts)])
+        ends = np.cumsum([len(part.words) for part in parts], dtype=np.int64)
+        return cls(np.zeros(len(words), np.int16), np.zeros(len(words), np.float32), words, ends)
+
+    @property
+    def untaken(self) -> Keys:
+        """Gains and words of what is left; equal gains go by position."""
+        left = self.number == 0
+        gains = self.gains[left]
+        return gains, self.words[left], np.zeros(len(gains), np.uint16)
+
+    def chosen(self, threshold: Threshold) -> NDArray[np.bool_]:
+        """The texts that a threshold takes of those left, bool [m]."""
+        chosen = np.asarray(self.number == 0)
+        chosen[chosen] = Selector(threshold).select(*self.untaken)
+        return chosen
+
+    def after(self, threshold: Threshold | None, number: int) -> Group:
+        """The group with what a round took, by its threshold and its number."""
+        if threshold is None:
+            return self
+        return replace(self, number=np.where(self.chosen(threshold), np.int16(number), self.number))
+
+    def scored(
+        self,
+        parts: Sequence[Counted],
+        gains_of: Callable[[Counted], NDArray[np.float32]],
+        longest: float,  # words of the longest text that does not wait for a later round
+    ) -> Group:
+        """The group with the gains of what is left."""
+        gains = np.concatenate([gains_of(part) for part in parts])
+        gains = np.where(self.words <= longest, gains, np.float32(-np.inf))
+        return replace(self, gains=np.where(self.number == 0, gains, self.gains))
 
 
 @dataclass(frozen=True)
@@ -209,64 +276,91 @@ class RoundMethod(CorpusMethod):
     ) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Take the corpus's units; the seed is not used."""
         features = self.learn(target, background)
-        parts = {shard: features.count(texts) for shard, texts in corpus}
-        counted = joined(list(parts.values()))
-        scores = self._taken(features, counted)
-        first = 0
-        for shard, part in parts.items():
-            yield shard, scores[first : first + len(part.words)]
-            first += len(part.words)
+        counted = {shard: features.count(texts) for shard, texts in corpus}
+        rounds = _InMemory(self, features, list(counted.values()))
+        state = State(Taken(np.zeros(len(features.weights)), 0))
+        for budget in self.budgets(int(rounds.corpus.words)):
+            state = rounds.next(state, budget)
+        group = rounds.group_after(state)
+        scores = order_scores(group.gains, group.number, state.rounds)
+        yield from zip(counted, np.split(scores, group.ends[:-1]), strict=False)
 
     def memory_mb(self, text_mb: float, units: int) -> float:
         """The counts of the whole corpus; a selection reads those of a few shards at a time."""
         return 50.0 + 1.5 * text_mb
 
-    def _taken(self, features: Features, counted: Counted) -> NDArray[np.float32]:
-        """Take all texts of a corpus in memory; returns their scores."""
-        m = len(counted.words)
-        left = np.ones(m, np.bool_)
-        number = np.zeros(m, np.int16)
-        final = np.zeros(m, np.float32)
-        nothing = Taken(np.zeros(len(features.weights)), 0)
-        corpus = nothing.with_more(*_sums(features, counted, left))
-        taken = nothing
-        rounds: list[Round] = []
-        for budget in self.budgets(int(corpus.words)):
-            gains = taken.with_more(*self.begin(corpus, budget)).gains(features)(counted)
-            room = budget - taken.words
-            longest = longest_text(room, corpus.words, m)
-            gains = np.where(counted.words <= longest, gains, np.float32(-np.inf))
-            order = np.flatnonzero(left)[np.argsort(-gains[left], kind="stable")]
-            fit = np.searchsorted(np.cumsum(counted.words[order]), room, side="right")
-            chosen = np.zeros(m, np.bool_)
-            chosen[order[:fit]] = True
-            number[chosen] = len(rounds) + 1
-            final[chosen] = gains[chosen]
-            rounds.append(Round(budget).widened(gains[left], gains[chosen]))
-            left &= ~chosen
-            taken = taken.with_more(*_sums(features, counted, chosen))
-        return order_scores(final, number, rounds)
+
+def scored_by(
+    method: RoundMethod, corpus: Taken, taken: Taken, budget: int, share: float = 1.0
+) -> Taken:
+    """The counts by which the round up to a budget scores, after some of a share is taken."""
+    about = taken.of_all(share)
+    more = method.begin(corpus, budget)
+    return Taken(about.counts + more.counts, about.words + more.words)
 
 
-def _sums(
-    features: Features, counted: Counted, chosen: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], int]:
-    """Occurrences of the features in the chosen texts, and the words of these."""
-    sums = np.zeros(len(features.weights), np.int64)
-    counted.add(chosen, sums)
-    return sums, int(counted.words[chosen].sum())
+@dataclass
+class Rounds(ABC):
+    """Takes the texts of a corpus in rounds: what a round is, wherever their counts are."""
+
+    method: RoundMethod
+    corpus: Taken  # counts of the whole corpus
+    texts: float  # number of all texts of the corpus, about
+    share: float  # of the corpus that is here, if it is a sample
+
+    @abstractmethod
+    def score(self, state: State, budget: int, longest: float) -> None:
+        """Score what a state leaves by `scored_by`; `longest` as in `Group.scored`."""
+
+    @abstractmethod
+    def untaken(self) -> Iterator[Keys]:
+        """Gains and words of what is left, group by group."""
+
+    @abstractmethod
+    def sums(self, state: State) -> Iterable[Summed]:
+        """What the last round of a state took, summed up by group."""
+
+    def next(self, state: State, budget: int) -> State:
+        """Score what is left, and take the best until the budget."""
+        room = math.ceil(budget * self.share) - int(state.taken.words)
+        # A round ends at the first text that it has no room for, so that early ones do not take
+        # whatever is short. But it must not wait for a text that is far longer than others.
+        self.score(state, budget, max(room, _LONG * self.corpus.words / max(1, self.texts)))
+        selector = Selector(find_threshold(self.untaken, room))
+        thresholds = []
+        bounds = Round(budget)
+        for gains, words, draws in self.untaken():
+            thresholds.append(selector.rest)
+            bounds = bounds.widened(gains, gains[selector.select(gains, words, draws)])
+        after = State(state.taken, (*state.rounds, bounds), tuple(thresholds))
+        return replace(after, taken=state.taken.with_more(self.sums(after)))
 
 
-def joined(parts: list[Counted]) -> Counted:
-    """Concatenate the counts of several shards."""
-    before = np.cumsum([0, *(len(p.features) for p in parts)])
-    last = [p.last + n for p, n in zip(parts, before, strict=False)]
-    return Counted(
-        np.concatenate([np.empty(0, np.uint32), *(p.features for p in parts)]),
-        np.concatenate([np.empty(0, np.uint16), *(p.counts for p in parts)]),
-        np.concatenate([np.empty(0, np.int64), *last]),
-        np.concatenate([np.empty(0, np.int64), *(p.words for p in parts)]),
-    )
+class _InMemory(Rounds):
+    """Rounds on texts whose counts are in memory, which are one group."""
+
+    def __init__(self, method: RoundMethod, features: Features, parts: list[Counted]) -> None:
+        self._features = features
+        self._parts = parts
+        self._group = Group.of(parts)
+        size = len(features.weights)
+        corpus = Taken(np.zeros(size), 0).with_more([summed(((p, None) for p in parts), size)])
+        super().__init__(method, corpus, len(self._group.words), 1.0)
+
+    def score(self, state: State, budget: int, longest: float) -> None:
+        gains_of = scored_by(self.method, self.corpus, state.taken, budget).gains(self._features)
+        self._group = self.group_after(state).scored(self._parts, gains_of, longest)
+
+    def untaken(self) -> Iterator[Keys]:
+        yield self._group.untaken
+
+    def sums(self, state: State) -> Iterable[Summed]:
+        chosen = np.split(self._group.chosen(state.thresholds[0]), self._group.ends[:-1])
+        yield summed(zip(self._parts, chosen, strict=False), len(self._features.weights))
+
+    def group_after(self, state: State) -> Group:
+        """All texts, with what the last round of a state took."""
+        return self._group.after(state.threshold(0), len(state.rounds))
 
 
 @dataclass(frozen=True)
@@ -297,7 +391,7 @@ class RoundScorer(Scorer[Texts]):
         )
 
     @classmethod
-    def of(cls, features: Features, taken: list[Taken], rounds: list[Round]) -> RoundScorer:
+    def of(cls, features: Features, taken: Sequence[Taken], rounds: Sequence[Round]) -> RoundScorer:
         """From what was taken before each round, and the rounds' bounds."""
         return cls(
             features.table,
@@ -326,10 +420,6 @@ class RoundScorer(Scorer[Texts]):
         least = known.min(axis=1, initial=np.inf, keepdims=True) / 10
         return np.asarray(np.where(np.isfinite(known), known, np.minimum(least, 1.0)))
 
-    def taken(self, number: int) -> Taken:
-        """The counts by which a round scores, numbered from 0."""
-        return Taken(self._known[number], float(self.words[number]))
-
     @property
     def bounds(self) -> list[Round]:
         """The bounds of each round."""
@@ -338,7 +428,7 @@ class RoundScorer(Scorer[Texts]):
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts: float32 [n], the share of the corpus taken before them, as -log2."""
-        gains, number = self._placed(batch)
+        gains, number, _ = self.placed(self.features.count(batch))
         return order_scores(gains, number, self.bounds)
 
     def meaning(self) -> str:
@@ -361,7 +451,8 @@ class RoundScorer(Scorer[Texts]):
         ids, written = written_tokens(text)
         if not written:
             return []
-        taken = self.taken(self._round_of(text))
+        _, (number,), _ = self.placed(self.features.count(text_array([text])))
+        taken = Taken(self._known[number - 1], float(self.words[number - 1]))
         n = len(written)
         parts = Counter(zip(ids.tolist(), written, strict=True))
         if self.pairs and n > 1:
@@ -384,31 +475,13 @@ class RoundScorer(Scorer[Texts]):
             effects[name] = effects.get(name, 0.0) + min(most, rise)
         return sum_by_part(effects.keys(), effects.values())
 
-    def _round_of(self, text: str) -> int:
-        """The round that would take a text, from 0; reads only the counts of its features."""
-        counted = self.features.count(text_array([text]))
-        before = self._known[:, counted.features]
-        n = int(counted.words[0])
-        scale = float(self.weights.sum())
-        rises = np.log1p(counted.counts / before) * self.weights[counted.features]
-        most = cynical.ONE_FEATURE * rises.sum(1, keepdims=True)
-        rise = np.minimum(rises, most).sum(1)
-        gains = ((rise - scale * np.log1p(n / self.words)) / n).astype(np.float32)
-        passed = np.flatnonzero((gains >= self.thresholds) & (n <= self.budgets))
-        return int(passed[0]) if len(passed) else len(self.words) - 1
+    def placed(
+        self, counted: Counted, skipped: int = 0
+    ) -> tuple[NDArray[np.float32], NDArray[np.int16], NDArray[np.bool_]]:
+        """The gain of each of m texts in the round that would take it, and this round's number.
 
-    def _placed(self, batch: Texts) -> tuple[NDArray[np.float32], NDArray[np.int16]]:
-        """The gain of each text in the round that would take it, and the number of that round."""
-        number = np.zeros(len(batch), np.int16)
-        gains = np.zeros(len(batch), np.float32)
-        for i, (new_gains, passed) in enumerate(self.rounds(self.features.count(batch)), start=1):
-            now = (number == 0) & passed
-            number[now] = i
-            gains[now] = new_gains[now]
-        return gains, number
-
-    def rounds(self, counted: Counted) -> Iterator[tuple[NDArray[np.float32], NDArray[np.bool_]]]:
-        """For each round the gains of m texts, and which of them it would take, bool [m]."""
+        With some first rounds skipped also whether one of these would take it, bool [m].
+        """
         # only the features of these texts are looked up, of all that the target has
         used = np.zeros(len(self.weights), np.bool_)
         used[counted.features] = True
@@ -416,13 +489,20 @@ class RoundScorer(Scorer[Texts]):
         arrays = (places[counted.features], counted.counts, counted.last, counted.words)
         weights = self.weights[used]
         scale = float(self.weights.sum())
-        last = len(self.thresholds) - 1
+        gains = np.zeros(len(counted.words), np.float32)
+        number = np.zeros(len(gains), np.int16)
+        earlier = np.zeros(len(gains), np.bool_)
         for i, threshold in enumerate(self.thresholds):
             known = self._known[i, used]
             usual = cynical.usual_gains(weights, known)
-            words = float(self.words[i])
-            gains = cynical.gains(*arrays, weights, known, usual, words, scale)
+            found = cynical.gains(*arrays, weights, known, usual, float(self.words[i]), scale)
             # Per word, a text far longer than all that is taken gains and costs next to nothing,
             # which early rounds would call good. A round takes no text that exceeds its budget.
-            fits = counted.words <= self.budgets[i]
-            yield gains, ((gains >= threshold) & fits) | (i == last)
+            passed = (found >= threshold) & (counted.words <= self.budgets[i])
+            if i < skipped:
+                earlier |= passed
+                continue
+            now = (number == 0) & (passed | (i == len(self.thresholds) - 1))
+            number[now] = i + 1
+            gains[now] = found[now]
+        return gains, number, earlier

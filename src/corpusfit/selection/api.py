@@ -64,22 +64,27 @@ def build_plan(
     return built
 
 
-def _resolve(
+def _with_names(
     built: Plan,
     target: Inputs,
     corpus: Inputs,
     machine: Machine | None,
     options: Mapping[str, object],
 ) -> tuple[Machine, tuple[Plan, list[str], list[str]]]:
-    """The machine and the arguments of a call, with data in memory written to the cache."""
-    from corpusfit.evaluation.decontamination.heldout import as_target
-    from corpusfit.text.context import machine_of
+    """The machine of a call, and its plan with the names of its inputs.
+
+    Data in memory is written to the cache, a task is named by the files with its texts, and the
+    path of clusters is valid in any working folder.
+    """
+    from corpusfit.labeled.heldout import as_target
+    from corpusfit.text.context import absolute, machine_of
     from corpusfit.text.in_memory import inputs
 
     machine = machine_of(machine, options)
+    built = built.with_value("choose.clusters", absolute([built.choose.clusters])[0])
     field = built.target_read.text_field
-    target_inputs = as_target(inputs(target, "target", machine, field), field, machine)
-    return machine, (built, target_inputs, inputs(corpus, "corpus", machine, built.read.text_field))
+    target_names = as_target(inputs(target, "target", machine, field), field, machine)
+    return machine, (built, target_names, inputs(corpus, "corpus", machine, built.read.text_field))
 
 
 @with_keywords(SELECT)
@@ -109,9 +114,9 @@ def select(
     built = build_plan(SELECT, plan, settings, options)
     from corpusfit.selection import commands
 
-    machine, resolved = _resolve(built, target, corpus, machine, options)
+    machine, request = _with_names(built, target, corpus, machine, options)
     return commands.select(
-        *resolved, folder_path(out, "`out`"), machine=machine, overwrite=overwrite
+        *request, folder_path(out, "`out`"), machine=machine, overwrite=overwrite
     )
 
 
@@ -133,8 +138,8 @@ def estimate(
     built = build_plan(SELECT, plan, settings, options)
     from corpusfit.selection import dry_run as measured
 
-    machine, resolved = _resolve(built, target, corpus, machine, options)
-    return measured.estimate(*resolved, machine=machine)
+    machine, request = _with_names(built, target, corpus, machine, options)
+    return measured.estimate(*request, machine=machine)
 
 
 @with_keywords(CHOOSE)
@@ -167,7 +172,7 @@ def choose(
             "To change other settings, score again with another `out`.",
         )
     from corpusfit.selection import commands
-    from corpusfit.text.context import machine_of
+    from corpusfit.text.context import absolute, machine_of
 
     machine = machine_of(machine, options)
     into = None if out is None else folder_path(out, "`out`")
@@ -185,8 +190,9 @@ def choose(
         begin = begin.with_overrides(plan.overrides())
         plan = None
     amount = CHOOSE.build(plan, settings, options, begin).choose
-    if amount.balance != "cluster" and not built.choose.clusters:
-        amount = dataclasses.replace(amount, clusters="")
+    by_clusters = amount.balance == "cluster" or built.choose.clusters
+    clusters = absolute([amount.clusters])[0] if by_clusters else ""
+    amount = dataclasses.replace(amount, clusters=clusters)
     return commands.choose(scored, amount, into, machine=machine)
 
 
@@ -251,6 +257,6 @@ def rank(
     built = build_plan(RANK, built, (), {})
     from corpusfit.selection import commands, ranking
 
-    machine, resolved = _resolve(built, target, corpus, machine, options)
+    machine, request = _with_names(built, target, corpus, machine, options)
     names = list(methods) or ranking.candidates()
-    return commands.rank(*resolved, names, named=bool(methods), machine=machine)
+    return commands.rank(*request, names, named=bool(methods), machine=machine)

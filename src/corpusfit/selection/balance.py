@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,23 +16,23 @@ from numpy.typing import NDArray
 from corpusfit.core.artifacts import folder_path, read_arrays, write_arrays, write_bytes
 from corpusfit.core.errors import ChangedInputError, bad_setting
 from corpusfit.core.manifest import digest, undamaged
-from corpusfit.core.plan import ChoosePlan, EmbedPlan, ReadPlan
+from corpusfit.core.plan import EmbedPlan, Plan, ReadPlan
 from corpusfit.core.types import Shard
-from corpusfit.domains.mixture import (
+from corpusfit.scoring import table
+from corpusfit.scoring.clusters import (
     ClustersFolder,
     assigned_path,
     read_cluster_model,
     read_clusters,
     read_shares,
 )
-from corpusfit.domains.plan import ClustersPlan
-from corpusfit.scoring import table
 from corpusfit.scoring.table import grouped, source_groups
 from corpusfit.selection.copies import Copies
 from corpusfit.selection.embedding import add_vectors, assign
 from corpusfit.selection.fit import Sample, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder, runs_of_parts
 from corpusfit.selection.labels import NONE, labels_of
+from corpusfit.selection.resolved import Resolved
 from corpusfit.text.context import Run, at_commit
 from corpusfit.text.reading import Tally
 
@@ -103,24 +102,25 @@ def _label_segments(
     return shard.index, Counter(dict(zip(labels, sums.tolist(), strict=True)))
 
 
-def _by_labels(run: Run, folder: SelectionFolder, copies: Copies) -> Groups:
+def _by_labels(run: Run, resolved: Resolved, folder: SelectionFolder, copies: Copies) -> Groups:
     """Label every segment by its source or a field of its row, and compute the quotas."""
-    choose = run.plan.choose
+    choose = resolved.plan.choose
+    texts = resolved.corpus
     field = choose.balance.removeprefix("field:") if choose.balance != "source" else ""
     out = folder.balanced / "labels" / digest([field, choose.dedup])
-    read = dataclasses.replace(run.plan.read, id_field=field)
+    read = dataclasses.replace(texts.read, id_field=field)
     job = partial(
-        _label_segments, read, run.names, folder.scores, out, copies, not choose.counts_segments
+        _label_segments, read, texts.names, folder.scores, out, copies, not choose.counts_segments
     )
     amounts: Counter[str] = Counter()
-    for _, of_shard in run.over_shards("label", job):
+    for _, of_shard in run.over_shards("label", texts, job):
         amounts.update(of_shard)
     names = sorted(amounts)
     # more files than `MAX_SOURCES` are grouped by folder
-    if choose.balance == "source" and len(names) == 1 and len(run.names) > table.MAX_SOURCES:
+    if choose.balance == "source" and len(names) == 1 and len(texts.names) > table.MAX_SOURCES:
         raise bad_setting(
             "`choose.balance`",
-            f"a field of the rows for {len(run.names):,} files in one folder",
+            f"a field of the rows for {len(texts.names):,} files in one folder",
             choose.balance,
             f"More than {table.MAX_SOURCES:,} files are balanced by their folders.",
         )
@@ -138,67 +138,76 @@ def _by_labels(run: Run, folder: SelectionFolder, copies: Copies) -> Groups:
     return Groups(quota / quota.sum(), out, tuple(names))
 
 
-def clusters_fingerprint(run: Run, plan: ChoosePlan) -> str:
-    """The fingerprint of the clusters that a plan names; empty without them."""
-    if plan.balance != "cluster":
-        return ""
-    manifest, data = _read_clusters(plan)
+@dataclass(frozen=True)
+class _Found:
+    """The clusters of a folder."""
+
+    data: bytes  # of the file with the fitted clusters
+    encoder: str  # fingerprint of their embedder
+    embed: EmbedPlan  # their embedder, at the commit that they were found with
+
+    @classmethod
+    def read(cls, path: str) -> _Found:
+        folder = ClustersFolder(folder_path(path, "`choose.clusters`"))
+        manifest = folder.require()
+        with undamaged(folder.path):
+            embed = Plan.from_dict({"embed": manifest["plan"]["embed"]}).embed
+            pinned = at_commit(embed, manifest.get("commits", {}))
+            return cls(folder.model.read_bytes(), manifest["encoder"], pinned)
+
+    @property
+    def fingerprint(self) -> str:
+        return digest([hashlib.sha256(self.data).hexdigest(), self.encoder])
+
+
+def clusters_fingerprint(run: Run, path: str) -> str:
+    """The fingerprint of the clusters in a folder, if the model that they were found with is here.
+
+    Raises:
+        UsageError: the model changed.
+    """
+    found = _Found.read(path)
     run.engine.require_shared(run.cache, "`cache`")
-    with undamaged(Path(plan.clusters)):
-        embed = _embed_of(manifest)
-        found_with = manifest["encoder"]
     with run.stage("prepare encoder"):
-        encoder = prepare_encoder(run, embed)
-    if encoder != found_with:
+        encoder = prepare_encoder(run, found.embed)
+    if encoder != found.encoder:
         raise bad_setting(
             "`choose.clusters`",
             "clusters found with the present model of their embedder",
-            plan.clusters,
+            path,
             "The model changed since. Run `corpusfit clusters` again with another `out`.",
         )
-    return _fingerprint(manifest, data)
+    return found.fingerprint
 
 
-def _read_clusters(plan: ChoosePlan) -> tuple[dict[str, Any], bytes]:
-    folder = ClustersFolder(folder_path(plan.clusters, "`choose.clusters`"))
-    return folder.require(), folder.model.read_bytes()
-
-
-def _embed_of(manifest: dict[str, Any]) -> EmbedPlan:
-    """The embedder of clusters, at the commit that they were found with."""
-    embed = ClustersPlan.from_dict(manifest["plan"]).embed
-    return at_commit(embed, manifest.get("commits", {}))
-
-
-def _fingerprint(manifest: dict[str, Any], data: bytes) -> str:
-    return digest([hashlib.sha256(data).hexdigest(), manifest["encoder"]])
-
-
-def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None:
+def balance(
+    run: Run, resolved: Resolved, folder: SelectionFolder, copies: Copies
+) -> Balance | None:
     """Assign every segment to the clusters and compute the quotas, if the plan asks for any."""
     # The corpus is encoded by the clusters' embedder, even for a method that reads text.
     # Reference: Aharoni and Goldberg (2020), section 2; Grangier et al. (2024), Task-Adaptive
     # Pretrained Language Models via Clustered-Importance Sampling, section 3.
-    if not run.plan.choose.balance:
+    choose = resolved.plan.choose
+    if not choose.balance:
         return None
-    if run.plan.choose.balance != "cluster":
-        return _by_labels(run, folder, copies)
-    manifest, data = _read_clusters(run.plan.choose)
-    if _fingerprint(manifest, data) != run.clusters:
+    if choose.balance != "cluster":
+        return _by_labels(run, resolved, folder, copies)
+    found = _Found.read(choose.clusters)
+    if found.fingerprint != resolved.clusters:
         raise ChangedInputError(
-            f"The clusters in {run.plan.choose.clusters} changed while the command ran. Run the "
+            f"The clusters in {choose.clusters} changed while the command ran. Run the "
             "same command again."
         )
-    balanced = folder.balanced / run.clusters
+    balanced = folder.balanced / resolved.clusters
     assigned = balanced / "assigned"
-    embed = _embed_of(manifest)
     local_file = balanced / "domains.safetensors"
-    write_bytes(local_file, data)  # in a folder that every worker sees
-    assign(run, local_file, assigned, run.plan.cut.gamma, embed, manifest["encoder"])
+    write_bytes(local_file, found.data)  # in a folder that every worker sees
+    cut = resolved.plan.cut
+    assign(run, resolved.corpus, cut, found.embed, found.encoder, local_file, assigned)
     clusters = read_cluster_model(local_file)
-    if run.plan.choose.quota == "even":
+    if choose.quota == "even":
         quota = np.ones(clusters.k)
-    elif run.plan.choose.quota == "corpus":
+    elif choose.quota == "corpus":
         runs = list(enumerate(runs_of_parts(folder, run.shard_count)))
         job = partial(_sum_shares, folder.scores, assigned, copies, clusters.k)
         sums = dict(run.engine.map(job, runs))
@@ -208,7 +217,7 @@ def balance(run: Run, folder: SelectionFolder, copies: Copies) -> Balance | None
         target = Sample(balanced, "target")
         if not target.vectors.exists():
             target.write_texts(units.read_texts())
-            add_vectors(run, target, embed)
+            add_vectors(run, target, found.embed)
         shares = clusters.shares(read_arrays(target.vectors)[0]["vectors"])
         quota = np.ones(len(shares)) @ shares.astype(np.float64)
     return Balance(quota / quota.sum(), assigned)

@@ -8,44 +8,25 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from corpusfit import text as corpus
 from corpusfit.core.artifacts import no_collection
-from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import (
     locked,
     source_as_dict,
-    source_identity,
     undamaged,
     versions,
     warn_if_disk_is_small,
 )
-from corpusfit.core.plan import ChoosePlan, CutPlan, MethodPlan, Plan
-from corpusfit.core.types import Source
+from corpusfit.core.plan import ChoosePlan, Plan
 from corpusfit.kernels.characters import VERSION as TOKENS
-from corpusfit.scoring import registry
-from corpusfit.scoring.contract import LabelMethod
-from corpusfit.selection.balance import clusters_fingerprint
 from corpusfit.selection.copies import copies_of
 from corpusfit.selection.counting import count_rows
 from corpusfit.selection.embedding import add_vectors
-from corpusfit.selection.fit import Sample, commits_of, prepare_encoder
+from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.publishing import write_selection_card
 from corpusfit.selection.ranking import Ranking, rank_methods
-from corpusfit.selection.resolving import (
-    Resolved,
-    by_size,
-    checked,
-    open_run,
-    prepared,
-    reads_words,
-    require_kept,
-    require_texts_for_near,
-    resolve,
-    whole_lines,
-    with_cut,
-    with_numbers,
-)
+from corpusfit.selection.resolved import Resolved
+from corpusfit.selection.resolving import resolve, resolve_again, resolve_ranking
 from corpusfit.selection.result import Selection
 from corpusfit.selection.samples import background_texts, target_texts
 from corpusfit.selection.scoring import Scored, require_strict, score_corpus
@@ -73,18 +54,15 @@ def select(
     Without `selecting`, the folder has scores that `choose` can select from, and is not finished.
     """
     # Reference: TADPOLE, Algorithm 1.
-    plan = checked(plan, corpus_inputs)
     folder = SelectionFolder(out)
     folder.claim()
-    with contextlib.ExitStack() as stack, machine.running(folder.work) as context:
-        run = open_run(plan, target, corpus_inputs, context)
+    with contextlib.ExitStack() as stack, machine.running(folder.work) as run:
+        resolved = resolve(run, plan, target, corpus_inputs)
         stack.enter_context(locked(folder.work, "select", make=True))
-        resolved = resolve(run)
-        run = prepared(run, resolved)
-        folder.begin(_identity(run), overwrite=overwrite)
-        run = dataclasses.replace(run, warnings_file=folder.warnings)
+        folder.begin(resolved.identity(), overwrite=overwrite)
+        run.warnings_file = folder.warnings
         run.engine.require_shared(folder.work, "`out`")
-        require_strict(run, folder)
+        require_strict(resolved.corpus, folder)
 
         # A finished run is returned, a scored one goes on with the selection; else the scoring
         # resumes.
@@ -95,25 +73,26 @@ def select(
         if manifest is None:
             # The selected text is compressed, but so may be the corpus; stored embeddings, 16 bits
             # a number, are about as large as the text.
-            size = run.size * (run.plan.choose.share + resolved.method.encodes)
+            size = resolved.corpus.size * (resolved.plan.choose.share + resolved.method.encodes)
             warn_if_disk_is_small(folder, size, run.progress)
-            scored = score_corpus(run, folder, resolved)
-            require_strict(run, folder)
+            scored = score_corpus(run, resolved, folder)
+            require_strict(resolved.corpus, folder)
             if not selecting:  # else once, when the selected text is written
-                run.require_unchanged()
-            manifest = _manifest(run, folder, resolved, scored)
+                resolved.target.require_unchanged()
+                resolved.corpus.require_unchanged()
+            manifest = _manifest(run, resolved, folder, scored)
             manifest["given"] = {"target": absolute(target), "corpus": absolute(corpus_inputs)}
             folder.keep_scored(manifest)
         if not selecting:
             return Selection(out, manifest)
-        return _finish(run, folder, resolved, manifest)
+        return _finish(run, resolved, folder, manifest)
 
 
 def chosen_before(scored: Path) -> ChoosePlan:
     """What a run chose last, or was about to choose when it was stopped."""
     folder = SelectionFolder(scored)
     manifest = folder.require_scored()
-    return Resolved.stored(folder.finished() or manifest).plan.choose
+    return Plan.from_dict((folder.finished() or manifest)["plan"]).choose
 
 
 def choose(
@@ -128,23 +107,15 @@ def choose(
             stack.enter_context(locked(folder.work, "choose"))
         manifest = folder.require_scored()
         stack.enter_context(undamaged(folder.path))
-        context = stack.enter_context(machine.running(folder.work))
-        resolved = Resolved.stored(manifest)
-        plan = dataclasses.replace(resolved.plan, choose=amount).check()
-        target, sources = ([Source(**s) for s in manifest[k]] for k in ("target", "corpus"))
-        sources = context.find_again(sources, plan.read, folder.path)
-        fingerprints = {name: manifest[name] for name in ("encoder", "files")}
-        run = Run.of(context, plan, target, sources, **fingerprints)
+        run = stack.enter_context(machine.running(folder.work))
         run.engine.require_shared(folder.work, "DIR")
-        require_texts_for_near(plan, sources)
-        require_kept(sources, plan)
-        run = dataclasses.replace(run, clusters=clusters_fingerprint(run, amount))
+        resolved = resolve_again(run, folder.path, manifest, amount)
         if out is None:  # else what is stopped begins again with the other folder's choice
-            manifest = {**manifest, "plan": plan.as_dict()}
+            manifest = {**manifest, "plan": resolved.plan.as_dict()}
             folder.keep_scored(manifest)
-        folder.amend(_identity(run))
-        run = dataclasses.replace(run, warnings_file=folder.warnings)
-        return _finish(run, folder, resolved, manifest)
+        folder.amend(resolved.identity())
+        run.warnings_file = folder.warnings
+        return _finish(run, resolved, folder, manifest)
 
 
 def rank(
@@ -160,89 +131,43 @@ def rank(
 
     If the user named them, one that cannot be used here is an error; else it is left out.
     """
-    labels = [n for n in names if issubclass(registry.load(n), LabelMethod)]
-    if labels:
-        raise bad_setting("`method`", "a method that scores texts, not labels", ", ".join(labels))
-    options = plan.method.options if len(names) == 1 else {}
-    plan = with_numbers(plan, [registry.build(name, options) for name in names])
-    with machine.running() as context:
-        run = open_run(whole_lines(plan, corpus_inputs), target, corpus_inputs, context)
-        plan = run.plan
-        encoding = [name for name in names if registry.build(name, options).encodes]
-        if encoding:  # all of them read the embedder of the first
-            plan = dataclasses.replace(plan, method=MethodPlan(encoding[0], options))
-            plan, _ = by_size(plan, run.sources)
-        # one cut for all that is compared: that of methods on words, as of the default
-        methods = [registry.build(name, options) for name in names]
-        words = [method for method in methods if reads_words(method)] or methods
-        plan, reason = with_cut(run, plan, words)
-        if reason and encoding:
-            reason += f" A selection by embeddings takes {CutPlan().most}."
-        if reason:
-            run.progress.note(reason)
-        run = dataclasses.replace(run, plan=plan)
-        if plan.cut.gamma > 1:
-            run.warn(
-                f"Methods are compared by single units, not by the segments of {plan.cut.gamma} "
-                "units (`cut.gamma`) that `select` takes."
-            )
-        require_texts_for_near(run.plan, run.sources)
-        target_sample = Sample(run.work, "target")
-        background = Sample(run.work, "background")
-        target_texts(run, target_sample)
-        background_texts(run, background, run.plan.fit.background)
-        if encoding:
-            with run.stage("prepare encoder"):
-                prepare_encoder(run, run.plan.embed)
-                commits = commits_of(run.engine, [run.plan.embed.embedder])
-            run = dataclasses.replace(run, commits=commits)
-            for sample in (target_sample, background):
-                add_vectors(run, sample)
-        return rank_methods(run, names, target_sample, background, named=named)
-
-
-def _identity(run: Run) -> dict[str, Any]:
-    """What must be equal to resume a run; `strict` can change."""
-    settings = run.plan.identity() | {
-        "read": run.plan.read.identity(),
-    }
-    settings["choose"]["clusters"] = run.clusters  # their fingerprint, not their path
-    return {
-        **settings,
-        "target": source_identity(run.target),
-        "corpus": source_identity(run.sources),
-        **corpus.layout(run.sources, run.plan.read),
-        "encoder": run.encoder,
-        "encoders": {},  # as in older runs
-        "files": run.files,
-        "versions": {"corpusfit": versions()["corpusfit"], "tokens": TOKENS},
-    }
+    with machine.running() as run:
+        resolved = resolve_ranking(run, plan, target, corpus_inputs, names)
+        samples = (Sample(run.work, "target"), Sample(run.work, "background"))
+        target_texts(run, resolved, samples[0])
+        background_texts(run, resolved.plan, resolved.corpus, samples[1])
+        if resolved.encoder:
+            for sample in samples:
+                add_vectors(run, sample, resolved.embed)
+        return rank_methods(run, resolved.plan, names, *samples, named=named)
 
 
 @no_collection()
 def _manifest(
-    run: Run, folder: SelectionFolder, resolved: Resolved, scored: Scored
+    run: Run, resolved: Resolved, folder: SelectionFolder, scored: Scored
 ) -> dict[str, Any]:
-    counts = count_rows(run, folder)
-    of_files = tuple(source.name for source in run.sources)
+    target = resolved.target
+    texts = resolved.corpus
+    counts = count_rows(run, texts, folder)
+    of_files = tuple(source.name for source in texts.sources)
     return {
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
         "tokens": TOKENS,
-        "plan": run.plan.as_dict(),
-        "method": dataclasses.asdict(run.plan.method),
-        "encoder": run.encoder,
-        **({"precision": run.precision} if run.precision else {}),
-        **({"commits": run.commits} if run.commits else {}),
+        "plan": resolved.plan.as_dict(),
+        "method": dataclasses.asdict(resolved.plan.method),
+        "encoder": resolved.encoder,
+        **({"precision": resolved.precision} if resolved.precision else {}),
+        **({"commits": resolved.commits} if resolved.commits else {}),
         "embedder_reason": resolved.embedder_reason,
         "cut_reason": resolved.cut_reason,
-        "files": run.files,
+        "files": resolved.files,
         "remark": scored.remark,
         "rounds": scored.rounds,
         "likeness": None if scored.likeness is None else dataclasses.asdict(scored.likeness),
-        "target": [source_as_dict(s) for s in run.target],
-        "corpus": [source_as_dict(s) for s in run.sources],
-        **({} if run.names == of_files else {"names": run.names}),
+        "target": [source_as_dict(s) for s in target.sources],
+        "corpus": [source_as_dict(s) for s in texts.sources],
+        **({} if texts.names == of_files else {"names": texts.names}),
         "counts": counts,
         "warnings": run.all_warnings(),
         "seconds": run.seconds,
@@ -250,21 +175,21 @@ def _manifest(
 
 
 def _finish(
-    run: Run, folder: SelectionFolder, resolved: Resolved, manifest: dict[str, Any]
+    run: Run, resolved: Resolved, folder: SelectionFolder, manifest: dict[str, Any]
 ) -> Selection:
     """Select and write; the manifest comes last and marks the run as finished."""
-    plan = run.plan
-    copies = copies_of(run, folder)
-    chosen = choose_segments(run, folder, resolved.method, copies)
-    write_selected(run, folder, chosen)
-    run.require_unchanged()
-    aligned = write_aligned(run, folder)
+    plan = resolved.plan
+    copies = copies_of(run, resolved, folder)
+    chosen = choose_segments(run, resolved, folder, copies)
+    write_selected(run, resolved, folder, chosen)
+    resolved.target.require_unchanged()
+    resolved.corpus.require_unchanged()
+    aligned = write_aligned(run, resolved.corpus.sources, folder)
     selected = {k: v for k, v in vars(chosen).items() if k != "parts"}
     if chosen.groups is None:
         del selected["groups"]
     selected |= {"aligned": aligned} if aligned else {}
-    warn_of_amount(run, chosen, manifest["counts"]["segments"])
-    plan = plan.with_value("choose.clusters", absolute([plan.choose.clusters])[0])
+    warn_of_amount(run, plan.choose, chosen, manifest["counts"]["segments"])
     finished = {
         **manifest,
         "command": "select",

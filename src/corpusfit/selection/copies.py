@@ -34,8 +34,10 @@ from corpusfit.kernels.grams import count_each, grams_of
 from corpusfit.kernels.overlap import band_keys
 from corpusfit.scoring import table
 from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_parts
+from corpusfit.selection.resolved import Resolved
 from corpusfit.text import documents
 from corpusfit.text.context import Run
+from corpusfit.text.input import Input
 from corpusfit.text.reading import cut_units, join_units
 from corpusfit.text.same_text import exact_keys, folded, form_keys, letters_keys
 
@@ -350,9 +352,9 @@ def repeats_kind(dedup: str) -> str:
     return f"repeats-{dedup}"
 
 
-def copies_of(run: Run, folder: SelectionFolder) -> Copies:
+def copies_of(run: Run, resolved: Resolved, folder: SelectionFolder) -> Copies:
     """Find the copies and repeats that the plan leaves out."""
-    dedup = run.plan.choose.dedup
+    dedup = resolved.plan.choose.dedup
     if dedup == "none":
         return Copies()
 
@@ -366,14 +368,15 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
 
     # Keys are stored (8 bytes per document and segment, 168 more for near-duplicates), so texts are
     # hashed only once; a method that scores text has stored them already.
-    pairs = corpus.is_parallel(run.sources)
-    key = partial(key_shard, run.plan.read, run.plan.cut, folder.keys, pairs)
-    search = Search(folder.scores, folder.keys, (EXACT,), folder.copies / "work", run.names[:3])
-    copies = _found(run, folder, "exact", key, search, partial(sizes, 0), Copies())
+    texts = resolved.corpus
+    pairs = corpus.is_parallel(texts.sources)
+    key = partial(key_shard, texts.read, resolved.plan.cut, folder.keys, pairs)
+    search = Search(folder.scores, folder.keys, (EXACT,), folder.copies / "work", texts.names[:3])
+    copies = _found(run, texts, folder, "exact", key, search, partial(sizes, 0), Copies())
     if dedup == "near":
         near = replace(search, keys=folder.near, names=NEAR)
-        key_all = partial(key_near, run.plan.read, folder.near)
-        copies = _found(run, folder, "near", key_all, near, partial(sizes, 0), copies)
+        key_all = partial(key_near, texts.read, folder.near)
+        copies = _found(run, texts, folder, "near", key_all, near, partial(sizes, 0), copies)
     kind = repeats_kind(dedup)
     repeats = stored_copies(folder, kind)
     if repeats is None:
@@ -382,7 +385,7 @@ def copies_of(run: Run, folder: SelectionFolder) -> Copies:
             _store(folder, kind, repeats)
         else:
             among = replace(search, keys=segment_keys(folder.keys), copies=copies)
-            repeats = _found(run, folder, kind, key, among, partial(sizes, 1), Copies())
+            repeats = _found(run, texts, folder, kind, key, among, partial(sizes, 1), Copies())
             remove(among.keys)  # as many bytes as the scores have
     if kind not in repeats.counts:
         return copies
@@ -398,6 +401,7 @@ def _store(folder: SelectionFolder, kind: str, copies: Copies) -> None:
 
 def _found(
     run: Run,
+    texts: Input,
     folder: SelectionFolder,
     kind: str,
     key: Callable[[Shard], None],  # writes the keys of a shard
@@ -412,9 +416,9 @@ def _found(
     done = names_in(search.keys)
     missing = {index for index in sizes if keys_path(search.keys, index).name not in done}
     sought = _KINDS.get(kind, "repeats")
-    with run.stage(f"find {sought}", run.size if missing else 0):
+    with run.stage(f"find {sought}", texts.size if missing else 0):
         if missing:
-            for _ in run.map(key, (shard for shard in run.shards() if shard.index in missing)):
+            for _ in run.map(key, (shard for shard in run.shards(texts) if shard.index in missing)):
                 pass
         copies = find_copies(run.map, search, sizes, kind, folder.copies / kind, before)
         _store(folder, kind, copies)

@@ -17,6 +17,7 @@ from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_pa
 from corpusfit.selection.samples import may_be_whole
 from corpusfit.text import cures
 from corpusfit.text.context import Run
+from corpusfit.text.input import Input
 from corpusfit.text.reading import Reasons
 
 _COUNTED = ("rows", "documents", "rejected", "units", "segments", "characters")
@@ -73,11 +74,11 @@ def _count_shards(
     return number, counts, b"".join(lines)
 
 
-def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
+def count_rows(run: Run, texts: Input, folder: SelectionFolder) -> dict[str, Any]:
     """Write `rejects.jsonl` and sum the counts; rows = documents + rejects + left out."""
     # Warns if most rows are rejected, or many of one file whose cure is known; notes how many small
     # text files are divided.
-    job = partial(_count_shards, folder.scored, folder.scores, run.names)
+    job = partial(_count_shards, folder.scored, folder.scores, texts.names)
     runs = list(enumerate(runs_of_parts(folder, run.shard_count)))
     counted = {number: (counts, lines) for number, counts, lines in run.over("count", job, runs)}
     of_all = Counts()
@@ -88,16 +89,16 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
             out.write(lines)
     run.counted.update(of_all.of_shards)
     total = of_all.total
-    cure = of_all.losses.cure(run.sources, run.plan.read)
+    cure = of_all.losses.cure(texts.sources, texts.read)
     if cure or total["rejected"] > total["documents"]:
         rejected = f"{total['rejected']:,} of {total['rows']:,} rows are rejected"
         listed = f"They are listed in {folder.path / 'rejects.jsonl'}."
         run.warn(f"{rejected}: {of_all.reasons}. {cure or listed}")
-    if may_be_whole(run.sources, run.plan.read, total["documents"]):
+    if may_be_whole(texts, total["documents"]):
         run.progress.note(
-            f"The corpus has {total['documents']:,} documents in {len(run.sources):,} .txt files, "
-            "divided by blank lines (`read.txt=file`: one per file)."
+            f"The corpus has {total['documents']:,} documents in {len(texts.sources):,} .txt "
+            "files, divided by blank lines (`read.txt=file`: one per file)."
         )
-    if not run.plan.read.where:
+    if not texts.read.where:
         del total["left_out"]
     return {**total, "reasons": dict(of_all.reasons.counts.most_common())}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import statistics
 import time
 from collections.abc import Sequence
@@ -14,10 +13,11 @@ from corpusfit.core.plan import EmbedPlan, Plan
 from corpusfit.scoring.contract import CorpusMethod
 from corpusfit.scoring.rounds import RoundMethod
 from corpusfit.selection.embedding import EmbedTexts
-from corpusfit.selection.fit import Sample, commits_of, prepare_encoder
-from corpusfit.selection.resolving import checked, open_run, resolve
+from corpusfit.selection.fit import Sample
+from corpusfit.selection.resolved import Resolved
+from corpusfit.selection.resolving import resolve
 from corpusfit.selection.samples import target_texts
-from corpusfit.text.context import Machine, Run, at_commit, peak
+from corpusfit.text.context import Machine, Run, peak
 from corpusfit.text.reading import Reasons, read_units
 
 _UNITS = 128  # units that each worker encodes
@@ -33,20 +33,13 @@ def estimate(
 ) -> dict[str, Any]:
     """Measure the beginning of the corpus and project."""
     # The estimate is wrong for a corpus whose files differ much. Nothing is written.
-    plan = checked(plan, corpus_inputs)
-    with (
-        TemporaryDirectory(prefix="corpusfit-") as scratch,
-        machine.running(Path(scratch)) as context,
-    ):
-        workers = context.engine.workers
-        run = open_run(plan, target, corpus_inputs, context)
-        resolved = resolve(run)
-        plan = resolved.plan
+    with TemporaryDirectory(prefix="corpusfit-") as work, machine.running(Path(work)) as run:
+        workers = run.engine.workers
+        resolved = resolve(run, plan, target, corpus_inputs)
         method = resolved.method
-        run = dataclasses.replace(run, plan=plan)
-        target_texts(run, Sample(context.work, "target"))
-        units, texts, characters, read_bytes, reading = _measure(run)
-        stored = run.size
+        target_texts(run, resolved, Sample(run.work, "target"))
+        units, texts, characters, read_bytes, reading = _measure(run, resolved)
+        stored = resolved.corpus.size
         times = max(1.0, stored / max(1, read_bytes))
         seconds = 2 * reading * times
         width = 0
@@ -55,7 +48,7 @@ def estimate(
         whole = method if isinstance(method, CorpusMethod) and not in_rounds else None
         timed = texts[: _UNITS * workers]
         if method.encodes:
-            rate, width, devices = _encoding_rate(run, plan.embed, timed)
+            rate, width, devices = _encoding_rate(run, resolved.embed, timed)
             seconds = 1.5 * seconds + units * times / rate  # it is read once more for a sample
         elif whole is not None:
             seconds *= 1.5  # all workers read it once for the sample, then one worker twice
@@ -64,7 +57,7 @@ def estimate(
         total = round(units * times)
         text_mb = characters * times / 1e6
         return {
-            "sources": len(run.sources),
+            "sources": len(resolved.corpus.sources),
             "stored_mb": stored / 1e6,
             "text_mb": text_mb,
             "units": total,
@@ -81,8 +74,10 @@ def estimate(
         }
 
 
-def _measure(run: Run) -> tuple[int, list[str], int, int, float]:
+def _measure(run: Run, resolved: Resolved) -> tuple[int, list[str], int, int, float]:
     """The first few shards: units, texts, characters, stored bytes, seconds."""
+    given = resolved.corpus
+    cut_by = resolved.plan.cut
     units = 0
     texts = list[str]()
     characters = 0
@@ -91,11 +86,11 @@ def _measure(run: Run) -> tuple[int, list[str], int, int, float]:
     before = 0
     source = -1
     paces: list[float] = []  # seconds per stored byte
-    for shard in run.shards():
+    for shard in run.shards(given):
         if not paces:  # the first call loads the kernels, which is not measured
-            read_units(shard, run.plan.read, run.plan.cut, run.names)
+            read_units(shard, given.read, cut_by, given.names)
         started = time.perf_counter()
-        units_of_shard, cut, tally = read_units(shard, run.plan.read, run.plan.cut, run.names)
+        units_of_shard, cut, tally = read_units(shard, given.read, cut_by, given.names)
         if shard.source != source or shard.position < before:
             before = 0
         read = shard.position - before
@@ -110,7 +105,7 @@ def _measure(run: Run) -> tuple[int, list[str], int, int, float]:
         if units and done >= _ENOUGH:
             break
     if not units:
-        raise run.nothing_read(reasons)
+        raise given.nothing_read(reasons)
     # text of another script compiles a kernel of its own, once on a machine: the lower median
     # leaves such a shard out
     return units, texts, characters, done, done * statistics.median_low(paces)
@@ -118,9 +113,7 @@ def _measure(run: Run) -> tuple[int, list[str], int, int, float]:
 
 def _encoding_rate(run: Run, embed: EmbedPlan, texts: list[str]) -> tuple[float, int, int]:
     """Units per second in all, the dimensions of a vector, and the number of GPUs that encode."""
-    prepare_encoder(run, embed)
-    commits = commits_of(run.engine, [embed.embedder])
-    job = EmbedTexts(at_commit(embed, commits))
+    job = EmbedTexts(embed)
     list(run.engine.map(job, [(i, texts[:4]) for i in range(2 * run.engine.workers)]))
     pieces = [(i, texts[i : i + _UNITS]) for i in range(0, len(texts), _UNITS)]
     # the faster of two rounds: a worker that starts late loads the model and kernels in the first

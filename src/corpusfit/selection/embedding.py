@@ -18,7 +18,6 @@ from corpusfit.core.errors import ChangedInputError, InputError, changed_input
 from corpusfit.core.manifest import digest, read_kept, source_identity
 from corpusfit.core.plan import CutPlan, EmbedPlan, ReadPlan
 from corpusfit.core.types import Shard, Vectors
-from corpusfit.domains.mixture import Assign, assigned_path
 from corpusfit.embed import (
     Encoder,
     commit,
@@ -30,8 +29,10 @@ from corpusfit.embed import (
     wants_gpu,
 )
 from corpusfit.embed.store import VectorStore
+from corpusfit.scoring.clusters import Assign, assigned_path
 from corpusfit.selection.fit import Sample
 from corpusfit.text.context import Run, at_commit
+from corpusfit.text.input import Input
 from corpusfit.text.reading import Reasons, Tally, read_units
 
 RECIPE = 4
@@ -47,16 +48,18 @@ def open_encoder(plan: EmbedPlan) -> Encoder:
     return load(plan)
 
 
-def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path, list[int]]:
+def embed_corpus(
+    run: Run, texts: Input, cut: CutPlan, embed: EmbedPlan, encoder: str | None
+) -> tuple[Path, list[int]]:
     """Encode what is not in the store yet; returns the store and the number of units by shard."""
     # The store is in the cache, by content, so that other runs and methods find it.
     identity = {
         "recipe": [RECIPE, unicodedata.unidata_version],
-        "sources": source_identity(run.sources),
-        "read": run.plan.read.identity(),
-        "cut": [run.plan.cut.unit, run.plan.cut.most],
+        "sources": source_identity(texts.sources),
+        "read": texts.read.identity(),
+        "cut": [cut.unit, cut.most],
         "encoder": encoder,
-        **corpus.layout(run.sources, run.plan.read),
+        **corpus.layout(texts.sources, texts.read),
     }
     folder = run.cache / "embeddings" / digest(identity)
     store = VectorStore(folder)
@@ -67,19 +70,19 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
     # vectors of files that changed since they were fingerprinted would poison the cache, also
     # those of an interrupted run
     states = folder / "states.json"
-    now = json.dumps([source.state for source in run.sources])
+    now = json.dumps([source.state for source in texts.sources])
     if not states.exists() or states.read_text("utf-8") != now:
         remove(folder)
         write_bytes(states, now.encode())
-    job = EmbedShards(run.plan.read, run.plan.cut, run.pinned(embed), folder, run.names)
+    job = EmbedShards(texts.read, cut, embed, folder, texts.names)
     rejected = Reasons()
     units = {}
     try:
-        for shard, tally in run.over_shards("embed", job, store.finished().__contains__):
+        for shard, tally in run.over_shards("embed", texts, job, store.finished().__contains__):
             units[shard] = tally.units
             rejected.add(tally.rejects)
-            run.machine.progress.advance(0, tally.units)
-        if changed := corpus.changed(run.sources, everywhere=True):
+            run.progress.advance(0, tally.units)
+        if changed := corpus.changed(texts.sources, everywhere=True):
             raise changed_input(changed.name)
     except (InputError, ChangedInputError):
         remove(folder)
@@ -91,18 +94,17 @@ def embed_corpus(run: Run, embed: EmbedPlan, encoder: str | None) -> tuple[Path,
             units[shard] = tally.units
             rejected.add(tally.rejects)
     if not sum(units.values()):
-        raise run.nothing_read(rejected)
+        raise texts.nothing_read(rejected)
     counts = [units[i] for i in range(run.shard_count)]
     write_bytes(complete, json.dumps(counts).encode())
     write_bytes(folder / "about.json", json.dumps(identity, indent=1).encode())
     return folder, counts
 
 
-def add_vectors(run: Run, sample: Sample, embed: EmbedPlan | None = None) -> None:
-    """Encode a sample's texts, by default with the run's embedder; vectors go beside the texts."""
+def add_vectors(run: Run, sample: Sample, embed: EmbedPlan) -> None:
+    """Encode a sample's texts; the vectors go beside these."""
     texts = sample.read_texts()
     pieces = [(i, texts[i : i + _BATCH]) for i in range(0, len(texts), _BATCH)]
-    embed = run.pinned(embed or run.plan.embed)
     job = EmbedTexts(embed, run.cache if has_network(embed.embedder) else None)
     vectors_of = dict(run.over(f"embed {sample.name}", job, pieces))
     vectors = np.concatenate([vectors_of[i] for i, _ in pieces])
@@ -110,11 +112,17 @@ def add_vectors(run: Run, sample: Sample, embed: EmbedPlan | None = None) -> Non
 
 
 def assign(
-    run: Run, domains: Path, out: Path, gamma: int, embed: EmbedPlan, encoder: str | None
+    run: Run,
+    texts: Input,
+    cut: CutPlan,
+    embed: EmbedPlan,
+    encoder: str | None,
+    domains: Path,
+    out: Path,
 ) -> int:
     """Write the shares of each cluster in every segment of the corpus, as `part-N.parquet`."""
-    store, counts = embed_corpus(run, embed, encoder)
-    job = Assign(domains, store, run.names, gamma, out)
+    store, counts = embed_corpus(run, texts, cut, embed, encoder)
+    job = Assign(domains, store, texts.names, cut.gamma, out)
     done = names_in(out)
     missing = [i for i in range(len(counts)) if assigned_path(out, i).name not in done]
     for _ in run.over("assign", job, missing):

@@ -27,9 +27,10 @@ from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Scorer as FittedScorer
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.selection.resolving import prepared, resolve
+from corpusfit.selection.resolved import Resolved
+from corpusfit.selection.resolving import resolve
 from corpusfit.selection.scoring import fit_method
-from corpusfit.text.context import Machine, Run, at_commit, machine_of
+from corpusfit.text.context import Machine, machine_of
 from corpusfit.text.reading import cut_units, joined_scores
 
 if TYPE_CHECKING:
@@ -374,25 +375,28 @@ class Fitted:
         return fitted, request
 
     @classmethod
+    def of(cls, scorer: FittedScorer[Any], resolved: Resolved) -> Fitted:
+        """A scorer with what was resolved before its fit."""
+        plan = resolved.plan
+        return cls(scorer, plan.method, resolved.embed, resolved.encoder, plan.cut)
+
+    @classmethod
     def of_run(cls, folder: SelectionFolder) -> tuple[Fitted, dict[str, Any]]:
         """The method that a run of `select` fitted, with the requested parameters."""
         manifest = folder.require_scored()
         with undamaged(folder.path):
-            plan = Plan.from_dict(manifest["plan"])
-            method = MethodPlan(**manifest["method"])
-            encoder = manifest["encoder"]
-        if not registry.build(method.name, method.options).scores_texts:
+            resolved = Resolved.stored(manifest)
+        method = resolved.plan.method
+        if not resolved.method.scores_texts:
             raise UsageError(
                 f"The method of {folder.path}, {method.name}, cannot score a single text. Score a "
                 "corpus with it, or fit another method."
             )
         scorer = restore(folder.fit / _ARRAYS, registry.scorer_class)
-        embed = plan.embed
-        request = {"method": method.name, **method.options, "seed": plan.seed}
-        if encoder:
-            request["embedder"] = embed.embedder
-        embed = at_commit(embed, manifest.get("commits", {}))
-        fitted = cls(scorer, method, embed, encoder, plan.cut)
+        request = {"method": method.name, **method.options, "seed": resolved.plan.seed}
+        if resolved.encoder:
+            request["embedder"] = resolved.plan.embed.embedder
+        fitted = cls.of(scorer, resolved)
         fitted._require_tokens(manifest, folder.path)
         return fitted, request
 
@@ -412,18 +416,14 @@ _ABOUT = "scorer.json"
 
 def fit(plan: Plan, target: Texts, background: Texts, *, machine: Machine) -> Fitted:
     """Fit the plan's method, as `select` does on files of these."""
-    with machine.running() as context:
-        sources = []
+    with machine.running() as run:
+        inputs = []
         for name, texts in (("target", target), ("background", background)):
-            file = context.work / f"{name}.jsonl"
+            file = run.work / f"{name}.jsonl"
             write_bytes(file, b"\n".join(orjson.dumps({"text": t}) for t in texts.to_pylist()))
-            sources.append(context.find([str(file)], plan.read, name))
-        run = Run.of(context, plan, *sources, role="background")
-        resolved = resolve(run)
-        run = prepared(run, resolved)
+            inputs.append([str(file)])
+        resolved = resolve(run, plan, *inputs, role="background")
         folder = SelectionFolder(run.work)
-        fit_method(run, folder, resolved)
+        fit_method(run, resolved, folder)
         scorer = restore(folder.fit / _ARRAYS, registry.scorer_class)
-        plan = run.plan
-        embed = run.pinned(plan.embed)
-        return Fitted(scorer, plan.method, embed, run.encoder, plan.cut)
+        return Fitted.of(scorer, resolved)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -48,16 +49,24 @@ def example_path(folder: Path, shard: int) -> Path:
     return folder / f"part-{shard:05d}.jsonl"
 
 
-def draw_examples(
-    run: Run, gathered: Path, runs: Sequence[tuple[int, ...]], segments: int
-) -> tuple[NDArray[np.float32], dict[int, tuple[int, ...]], set[tuple[int, int]]]:
-    """Draw example segments; returns scores of a uniform sample, places by part, and those drawn.
+@dataclass(frozen=True)
+class Examples:
+    """Which segments are shown."""
 
-    They are the selected segments with the highest and the lowest scores, those with the next
+    places: dict[int, tuple[int, ...]]  # in the stored scores, by part
+    drawn: frozenset[tuple[int, int]]  # part and place of those that are drawn
+
+
+def draw_examples(
+    run: Run, seed: int, gathered: Path, runs: Sequence[tuple[int, ...]], segments: int
+) -> tuple[Examples, NDArray[np.float32]]:
+    """Draw example segments, and the scores of a uniform sample, which the same files have.
+
+    Examples are the selected segments with the highest and the lowest scores, those with the next
     lower ones, and segments that are drawn from the selection.
     """
     share = min(1.0, _SAMPLE / max(1, segments))
-    job = partial(_draw, gathered, run.plan.seed, share)
+    job = partial(_draw, gathered, seed, share)
     found = dict(run.engine.map(job, enumerate(runs)))
     sample = np.concatenate([found[number][0] for number in range(len(runs))])
     kinds = zip(*(found[number][1] for number in range(len(runs))), strict=True)
@@ -65,7 +74,7 @@ def draw_examples(
     places: dict[int, tuple[int, ...]] = {}
     for part, place in np.unique(np.concatenate([*extremes, drawn]), axis=0).tolist():
         places[part] = (*places.get(part, ()), place)
-    return sample, places, {(part, place) for part, place in drawn.tolist()}
+    return Examples(places, frozenset((part, place) for part, place in drawn.tolist())), sample
 
 
 WithKeys = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -84,19 +93,23 @@ def _draw(
     scores = [np.empty(0, np.float32)]
     found = [_NOTHING] * 4
     for part, selected in read_chosen(gathered, parts):
-        kept = ~part.copy
-        scores.append(part.scores[kept & (_uniform(seed, _SCORES, part) < share)])
-        falling = -part.scores.astype(np.float64)
-        # the longer a text, the likelier it is drawn, as a model is trained on words
-        # Reference: Efraimidis and Spirakis (2006), weighted random sampling with a reservoir.
-        drawn = -np.log(_uniform(seed, _DRAWN, part)) / np.maximum(part.tokens, 1)
-        others = kept & ~selected & ~part.short
-        kinds = ((selected, falling), (selected, -falling), (others, falling), (selected, drawn))
-        for kind, (inside, keys) in enumerate(kinds):
-            at = np.flatnonzero(inside)
-            places = np.column_stack([np.full(len(at), part.index), at])
-            found[kind] = _lowest([found[kind], (keys[at], places)])
+        scores.append(part.scores[~part.copy & (_uniform(seed, _SCORES, part) < share)])
+        of_part = _candidates(part, selected, seed)
+        found = [_lowest(pair) for pair in zip(found, of_part, strict=True)]
     return number, (np.concatenate(scores), found)
+
+
+def _candidates(part: GatheredPart, selected: NDArray[np.bool_], seed: int) -> Iterator[WithKeys]:
+    """The segments of a part for each kind of example; those with the lowest keys are examples."""
+    falling = -part.scores.astype(np.float64)
+    # the longer a text, the likelier it is drawn, as a model is trained on words
+    # Reference: Efraimidis and Spirakis (2006), weighted random sampling with a reservoir.
+    drawn = -np.log(_uniform(seed, _DRAWN, part)) / np.maximum(part.tokens, 1)
+    others = ~part.copy & ~selected & ~part.short
+    kinds = ((selected, falling), (selected, -falling), (others, falling), (selected, drawn))
+    for inside, keys in kinds:
+        at = np.flatnonzero(inside)
+        yield keys[at], np.column_stack([np.full(len(at), part.index), at])
 
 
 def _uniform(seed: int, stream: int, part: GatheredPart) -> NDArray[np.float64]:
@@ -112,19 +125,16 @@ def _lowest(found: Iterable[WithKeys]) -> WithKeys:
     return keys[lowest], np.concatenate(each_places)[lowest]
 
 
-def write_examples(
-    folder: SelectionFolder,
-    places: Mapping[int, Sequence[int]],  # of the segments that `WriteSelected` has read, by part
-    drawn: Container[tuple[int, int]],  # part and place of those that are drawn
-) -> None:
-    """Write the example segments."""
+def write_examples(folder: SelectionFolder, examples: Examples) -> None:
+    """Write the table of the example segments, whose texts `WriteSelected` has read."""
+    places = examples.places
     paths = [example_path(folder.example_texts, part) for part in places]
-    examples: list[dict[str, Any]] = []
+    shown: list[dict[str, Any]] = []
     for (part, of_part), data in zip(places.items(), read_many(paths), strict=True):
         for place, line in zip(of_part, data.splitlines(), strict=True):
             row = orjson.loads(line)
-            kind = "drawn" if (part, place) in drawn else "corpus"
-            shown = {name: row[name] for name in _OF_ROW}
-            shown["text"] = row["text"][:_CHARACTERS]
-            examples.append({"kind": kind, **shown, "characters": len(row["text"])})
-    write_parquet(folder.examples, pa.Table.from_pylist(examples, schema=SCHEMA))
+            kind = "drawn" if (part, place) in examples.drawn else "corpus"
+            kept = {name: row[name] for name in _OF_ROW}
+            kept["text"] = row["text"][:_CHARACTERS]
+            shown.append({"kind": kind, **kept, "characters": len(row["text"])})
+    write_parquet(folder.examples, pa.Table.from_pylist(shown, schema=SCHEMA))

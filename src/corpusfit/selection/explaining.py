@@ -38,7 +38,7 @@ from corpusfit.scoring.contract import Effect, Member, sum_by_part
 from corpusfit.selection.copies import repeats_kind, stored_copies
 from corpusfit.selection.fit import Sample, prepare_encoder
 from corpusfit.selection.folder import SelectionFolder, tallies
-from corpusfit.selection.resolving import Resolved
+from corpusfit.selection.resolved import Resolved
 from corpusfit.selection.result import Selection
 from corpusfit.text.context import Machine, Run
 from corpusfit.text.reading import cut_units, read_units, with_numbers
@@ -144,31 +144,29 @@ def explain(
     folder = SelectionFolder(out)
     with locked(folder.work, "explain", shared=True), undamaged(out):
         manifest = folder.require_scored()
-        plan = Resolved.stored(manifest).plan
+        resolved = Resolved.stored(manifest)
+        plan = resolved.plan
         name = plan.method.name
-        if text is not None and not registry.build(name, plan.method.options).scores_texts:
+        if text is not None and not resolved.method.scores_texts:
             allowed = f"left out for {name}, which cannot score a single text"
             raise bad_setting("`text`", allowed, text, "Name a row of the corpus with `row`.")
-        with machine.running(folder.work) as context:
-            context.engine.require_shared(folder.work, "DIR")
-            sources = [Source(**s) for s in manifest["corpus"]]
-            run = Run.of(context, plan, [], sources, commits=manifest.get("commits", {}))
+        with machine.running(folder.work) as run:
+            run.engine.require_shared(folder.work, "DIR")
             facts: dict[str, Any] = dict.fromkeys(("source", "row", "segment", "selected"))
             facts |= {"copy": False, "repeat": False, "short": False}
             if text is None:
-                units, texts, facts = _segment(run, folder, str(row))
+                units, texts, facts = _segment(run, resolved, folder, str(row))
             else:
                 document = Documents(np.zeros(1, np.int64), text_array([text]))
                 units, texts = cut_units(document, plan.cut)
-            context.engine.needs_gpu = plan.embed.needs_gpu
-            embed = run.pinned(plan.embed)
-            if manifest["encoder"] and prepare_encoder(run, embed) != manifest["encoder"]:
+            run.engine.needs_gpu = plan.embed.needs_gpu
+            if resolved.encoder and prepare_encoder(run, resolved.embed) != resolved.encoder:
                 raise ModelError(
                     f"The model {plan.embed.embedder} changed since the corpus was scored with it. "
                     "Restore the model, or score again with another `out`."
                 )
             target = Sample(folder.fit, "target")
-            job = partial(_why, plan, folder.scorer, target, embed, top)
+            job = partial(_why, plan, folder.scorer, target, resolved.embed, top)
             why = run.one(job, (units, texts))
         selected = (folder.finished() or {}).get("selected")
         threshold = selected and selected["threshold"]
@@ -186,11 +184,12 @@ def explain(
 
 
 def _segment(
-    run: Run, folder: SelectionFolder, reference: str
+    run: Run, resolved: Resolved, folder: SelectionFolder, reference: str
 ) -> tuple[Units, Texts, dict[str, Any]]:
     """A segment's units, their texts, and stored facts."""
-    number, row, segment = _parsed(_of_id(folder, reference), run.names)
-    name = run.names[number]
+    scored = resolved.corpus
+    number, row, segment = _parsed(_of_id(folder, reference), scored.names)
+    name = scored.names[number]
     nth = 0
     last = -1
     for shard, tally in tallies(folder):
@@ -205,7 +204,7 @@ def _segment(
                     "Name another row, or correct this one and score again."
                 )
         path = table.part_path(folder.scores, shard)
-        rows = table.read_rows(path, tally.sources(run.names))
+        rows = table.read_rows(path, tally.sources(scored.names))
         columns = ("start", "end", "score", "selected", "copy", "tokens", "segment")
         *values, segments = table.read_columns(path, *columns)
         places = np.flatnonzero((rows == numbered) & (segments == segment))
@@ -215,7 +214,7 @@ def _segment(
         last = int(in_file(rows[file_of(rows) == file]).max(initial=last))
     else:
         has = f"{name} has rows 0 to {last}" if last >= 0 else f"{name} has no scored row"
-        if run.plan.read.where:
+        if scored.read.where:
             has += ", of which `read.where` leaves some out"
         raise UsageError(f"`row` must name a scored row and segment; {has}; got {reference}.")
     at = int(places[0])
@@ -225,11 +224,11 @@ def _segment(
     choose = manifest["plan"]["choose"]
     chosen = manifest.get("selected") or {}
     repeats = stored_copies(folder, repeats_kind(choose.get("dedup", ""))) if copy else None
-    numbers = corpus.numbering(run.sources)[0]
+    numbers = corpus.numbering(scored.sources)[0]
     first = max(n for n in numbers if n <= number)  # of the source, or of the run that has it
-    sources = [s for s, n in zip(run.sources, numbers, strict=True) if n == first]
+    sources = [s for s, n in zip(scored.sources, numbers, strict=True) if n == first]
     in_shard = row + ((number - first) << FILE_BITS)
-    units, texts = _units(run, sources, nth, in_shard, (start, end))
+    units, texts = _units(run, resolved, sources, nth, in_shard, (start, end))
     return (
         units,
         texts,
@@ -267,19 +266,24 @@ def _parsed(reference: str, names: Sequence[str]) -> tuple[int, int, int]:
 
 
 def _units(
-    run: Run, sources: Sequence[Source], nth: int, row: int, between: tuple[int, int]
+    run: Run,
+    resolved: Resolved,
+    sources: Sequence[Source],
+    nth: int,
+    row: int,
+    between: tuple[int, int],
 ) -> tuple[Units, Texts]:
     """Read the n-th shard of some sources again; a row's units between two characters."""
-    current, changed = corpus.current_sources(sources, run.plan.read, run.engine, run.surveys)
+    current, changed = corpus.current_sources(sources, resolved.plan.read, run.engine, run.surveys)
     if changed:
         raise ChangedInputError(
             f"{changed[0]} changed since it was scored. Restore the file, or score again with "
             "another `out`."
         )
-    read = replace(run.plan.read, strict=False)
+    read = replace(resolved.plan.read, strict=False)
     with run.stage("find the row"):
         shard = next(itertools.islice(corpus.shards(current, read), nth, None))
-    units, texts, _ = read_units(shard, read, run.plan.cut, run.names)
+    units, texts, _ = read_units(shard, read, resolved.plan.cut, resolved.corpus.names)
     inside = (units.row == row) & (units.start >= between[0]) & (units.end <= between[1])
     places = np.flatnonzero(inside)
     return units.take(places), take_texts(texts, places)

@@ -21,7 +21,7 @@ from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.scoring import registry
 from corpusfit.scoring.likeness import Likeness, likeness
 from corpusfit.scoring.tokens import word_buffers
-from corpusfit.text.context import RunContext
+from corpusfit.text.context import Run
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,18 @@ class Sample:
         return vectors if reads == "embedding" else Paired(text_array(self.read_texts()), vectors)
 
 
-def prepare_encoder(context: RunContext, plan: EmbedPlan) -> str:
+def prepare_encoder(run: Run, plan: EmbedPlan) -> str:
     """Download or verify an encoder in a worker; returns its fingerprint."""
     # the fingerprint depends on the hardware that encodes
-    (fingerprint,) = context.engine.map(Call(prepare, encodes=True), [plan])
+    (fingerprint,) = run.engine.map(Call(prepare, encodes=True), [plan])
     return fingerprint
+
+
+def pin_encoder(run: Run, plan: EmbedPlan) -> tuple[str, dict[str, str]]:
+    """Prepare an encoder; returns its fingerprint, and its commit by its name if it has one."""
+    with run.stage("prepare encoder"):
+        fingerprint = prepare_encoder(run, plan)
+        return fingerprint, commits_of(run.engine, [plan.embedder])
 
 
 def commits_of(engine: Engine, embedders: Iterable[str]) -> dict[str, str]:

@@ -17,9 +17,10 @@ from corpusfit.core.plan import Plan, ReadPlan
 from corpusfit.core.types import Document, Reject, Shard, Source
 from corpusfit.scoring import table
 from corpusfit.selection.folder import SelectionFolder, tallies
-from corpusfit.text import load_format, numbering, rows
+from corpusfit.text import load_format, rows
 from corpusfit.text.context import Machine, Run
 from corpusfit.text.fields import label_of
+from corpusfit.text.input import Input
 from corpusfit.text.reading import Tally
 
 NONE = "(none)"
@@ -67,31 +68,28 @@ def labeled_scores(path: Path, field: str, machine: Machine) -> Iterator[pa.Tabl
     with (
         locked(folder.work, "labels", shared=True),
         undamaged(path),
-        machine.running(folder.work) as context,
+        machine.running(folder.work) as run,
     ):
         manifest = folder.require_scored()
-        plan = Plan.from_dict(manifest["plan"])
         # the label is read in place of the id
-        plan = dataclasses.replace(plan, read=dataclasses.replace(plan.read, id_field=field))
-        context.engine.require_shared(folder.work, "DIR")
+        read = dataclasses.replace(Plan.from_dict(manifest["plan"]).read, id_field=field)
+        run.engine.require_shared(folder.work, "DIR")
         sources = [Source(**source) for source in manifest["corpus"]]
-        names = numbering(sources)[1]
-        found = context.find_again(sources, plan.read, folder.path)
-        run = Run.of(context, plan, [], found)
+        texts = Input(run.find_again(sources, read, folder.path), read)
         scored = {shard for shard, _ in tallies(folder)}
 
         def scored_shards() -> Iterator[Shard]:
-            for shard in run.shards():
+            for shard in run.shards(texts):
                 if shard.index not in scored:
                     raise different_shards(field)
                 yield shard
 
-        job = partial(_labels_of_part, folder.scores, plan.read, names)
+        job = partial(_labels_of_part, folder.scores, read, texts.names)
         ahead: dict[int, pa.DictionaryArray] = {}
         order = iter(sorted(scored))
         due = next(order, None)
         labeled = False
-        with run.stage("read labels", run.size):
+        with run.stage("read labels", texts.size):
             for part, labels in run.map(job, scored_shards()):
                 ahead[part] = labels
                 labeled = labeled or labels.dictionary.to_pylist() not in ([], [NONE])
@@ -102,7 +100,7 @@ def labeled_scores(path: Path, field: str, machine: Machine) -> Iterator[pa.Tabl
         if run.shard_count != len(scored):
             raise different_shards(field)
         if not labeled:
-            raise _no_labels(run, field)
+            raise _no_labels(run, texts, field)
 
 
 def _labels_of_part(
@@ -113,10 +111,10 @@ def _labels_of_part(
     return shard.index, pa.DictionaryArray.from_arrays(places, pa.array(labels, pa.string()))
 
 
-def _no_labels(run: Run, field: str) -> UsageError:
+def _no_labels(run: Run, texts: Input, field: str) -> UsageError:
     # reading the field as the text names the fields of a row
-    read = dataclasses.replace(run.plan.read, text_field=field)
-    refused = (r.reason for r in rows(next(run.shards()), read) if isinstance(r, Reject))
+    read = dataclasses.replace(texts.read, text_field=field)
+    refused = (r.reason for r in rows(next(run.shards(texts)), read) if isinstance(r, Reject))
     fields = next((f for r in refused if (f := r.partition("fields are ")[2])), "")
     return bad_setting(
         "The field of a label",

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from corpusfit import text as corpus
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
-from corpusfit.core.plan import DEFAULT_FRACTION, DEFAULT_METHOD, MethodPlan
+from corpusfit.core.plan import DEFAULT_FRACTION, DEFAULT_METHOD, MethodPlan, Plan
 from corpusfit.core.types import take_units, text_array
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod, Family, Method
@@ -164,7 +164,7 @@ def evaluate(run: Run, job: EvaluateBits, held: HeldOut, plans: Sequence[MethodP
             # the first fold measures.
             measured = len(took) >= len(plans) and result.method in took
             share = took[result.method] / sum(took.values()) if measured else 1 / len(plans)
-            run.machine.progress.advance(share)
+            run.progress.advance(share)
     usable = {method: results for method, results in folds.items() if method not in unfit}
     return Evaluation(held, usable, unfit)
 
@@ -254,13 +254,18 @@ def amounts(held: HeldOut, asked: float) -> list[float]:
 
 
 def rank_methods(
-    run: Run, names: Sequence[str], target: Sample, background: Sample, *, named: bool
+    run: Run,
+    plan: Plan,
+    names: Sequence[str],
+    target: Sample,
+    background: Sample,
+    *,
+    named: bool,
 ) -> Ranking:
     """Rank methods by held-out bits."""
     # A method that cannot be fitted on some fold of the target is left out, with a warning; so is
     # one that cannot be used on this machine, unless the user named it. `BASELINE` is always
     # ranked.
-    plan = run.plan
     options = plan.method.options if len(names) == 1 else {}
     all_names = list(dict.fromkeys([*names, BASELINE]))
     plans = [

@@ -14,14 +14,11 @@ from numpy.typing import NDArray
 
 from corpusfit import text as corpus
 from corpusfit.core.artifacts import write_arrays
-from corpusfit.core.errors import EmptyInputError
 from corpusfit.core.keywords import Inputs
 from corpusfit.core.plan import CutPlan, Plan, ReadPlan
 from corpusfit.core.types import (
-    Document,
     Documents,
     Shard,
-    Source,
     Texts,
     Units,
     take_texts,
@@ -30,10 +27,12 @@ from corpusfit.core.types import (
 from corpusfit.embed.store import VectorStore
 from corpusfit.kernels.chance import part_keys
 from corpusfit.selection.fit import Sample
+from corpusfit.selection.resolved import Resolved
 from corpusfit.text import cures
 from corpusfit.text.context import Machine, Run, machine_of
 from corpusfit.text.formats.txt import Txt
 from corpusfit.text.in_memory import inputs
+from corpusfit.text.input import Input
 from corpusfit.text.pairs import MOST_IDENTIFIED
 from corpusfit.text.reading import Reasons, Tally, cut_units, read_shard, read_units
 
@@ -49,45 +48,27 @@ _DIVIDED = {
 }
 
 
-def require_target(run: Run) -> None:
-    """Refuse a target without a usable row; reads up to its first one."""
-    read = run.plan.target_read
-    rejected = Reasons()
-    for shard in corpus.shards(run.target, read):
-        for row in corpus.rows(shard, read):
-            if isinstance(row, Document):
-                return
-            rejected.add([(row.row, row.byte, row.reason)])
-    otherwise = "Give a file with texts of your task."
-    if rejected.counts:
-        otherwise = (
-            "Name the text field with `read.text_field`, or with `fit.target_field` where the "
-            f"corpus has another, or g{otherwise[1:]}"
-        )
-    cure = cures.of_content(run.target, read, rejected.counts, otherwise)
-    raise EmptyInputError(f"`target` has no usable text ({rejected}). {cure}")
-
-
-def target_texts(run: Run, sample: Sample) -> int:
+def target_texts(run: Run, resolved: Resolved, sample: Sample) -> int:
     """Read, normalize and cut the target; write its units' texts; returns their number."""
     # Repeated texts count once: a copy in a held-out part would flatter every method.
-    names = tuple(s.name for s in run.target)
+    plan = resolved.plan
+    target = resolved.target
+    names = tuple(s.name for s in target.sources)
     found: dict[str, None] = {}
     rejected = Reasons()
     losses = cures.Losses()
-    read = run.plan.target_read
-    for shard in corpus.shards(run.target, read):
-        read_documents, tally = read_shard(shard, read, names)
+    for shard in corpus.shards(target.sources, target.read):
+        read_documents, tally = read_shard(shard, target.read, names)
         found |= dict.fromkeys(read_documents.texts.to_pylist())
         rejected.add(tally.rejects)
         losses.add(names[shard.source], tally.documents, tally.reasons())
     if rejected.counts:
-        cure = losses.cure(run.target, read)
+        cure = losses.cure(target.sources, target.read)
         unused = f"{rejected.counts.total():,} rows of the target were not used: {rejected}."
         run.warn(f"{unused} {cure}".rstrip())
 
     # undo a task's own tokenisation, unless nothing is left
-    if run.plan.fit.normalize:
+    if plan.fit.normalize:
         plain = dict.fromkeys(map(corpus.normalize, found))
         plain.pop("", None)
         found = plain or found
@@ -95,24 +76,24 @@ def target_texts(run: Run, sample: Sample) -> int:
 
     # cut the texts into units, and sample a large target
     numbered = Documents(np.arange(len(different)), text_array(different))
-    cut, texts = cut_units(numbered, run.plan.cut)
+    cut, texts = cut_units(numbered, plan.cut)
     documents = cut.row
-    if 0 < run.plan.fit.max_target < len(texts):
-        drawn = np.random.default_rng(run.plan.seed).permutation(len(texts))
-        places = np.sort(drawn[: run.plan.fit.max_target])
+    if 0 < plan.fit.max_target < len(texts):
+        drawn = np.random.default_rng(plan.seed).permutation(len(texts))
+        places = np.sort(drawn[: plan.fit.max_target])
         texts = take_texts(texts, places)
         documents = documents[places]
 
     # say what makes scores unreliable
-    in_corpus = {s.fingerprint for s in run.sources}
-    inside = [s.name for s in run.target if s.fingerprint in in_corpus]
+    in_corpus = {s.fingerprint for s in resolved.corpus.sources}
+    inside = [s.name for s in target.sources if s.fingerprint in in_corpus]
     if inside:
         run.warn(
             f"{inside[0]} of the target is in the corpus too, where its own texts score highest. "
             "Leave it out of `corpus`."
         )
-    forms = [corpus.load_format(name) for name in sorted({s.format for s in run.target})]
-    modes = [form.mode(read) for form in forms if isinstance(form, Txt)]
+    forms = [corpus.load_format(name) for name in sorted({s.format for s in target.sources})]
+    modes = [form.mode(target.read) for form in forms if isinstance(form, Txt)]
     if len(different) < FEW:
         cure = "Add texts to the target."
         if {"blocks", "file"} & {*modes}:
@@ -123,41 +104,41 @@ def target_texts(run: Run, sample: Sample) -> int:
         )
     elif modes:
         divided = " or ".join(_DIVIDED[mode] for mode in modes)
-        if may_be_whole(run.target, read, len(different)):
+        if may_be_whole(target, len(different)):
             divided = f"{divided[:-1]}, `read.txt=file`: one per file)"
-        run.machine.progress.note(f"The target has {len(different):,} different texts, {divided}.")
+        run.progress.note(f"The target has {len(different):,} different texts, {divided}.")
     sample.write_texts(texts.to_pylist(), documents)
     return len(texts)
 
 
-def may_be_whole(sources: Sequence[Source], read: ReadPlan, texts: int) -> bool:
+def may_be_whole(given: Input, texts: int) -> bool:
     """Whether plain text is divided within many files that are small enough for a document."""
-    files = sum(source.format == Txt.name for source in sources)
+    files = sum(source.format == Txt.name for source in given.sources)
     small = files < texts < _PARAGRAPHS * files
-    return read.txt in ("auto", "blocks") and small and FEW <= files == len(sources)
+    return given.read.txt in ("auto", "blocks") and small and FEW <= files == len(given.sources)
 
 
-def background_texts(run: Run, sample: Sample, k: int) -> Reasons:
-    """Draw k units of the corpus in one pass over its text; returns why rows were rejected."""
-    bound = first_bound(run.size, k, run.plan.cut)
-    drawn, rejected = _draw_units(run, k, bound)
+def background_texts(run: Run, plan: Plan, texts: Input, sample: Sample) -> Reasons:
+    """Draw `fit.background` units in one pass over all text; returns why rows were rejected."""
+    k = plan.fit.background
+    bound = first_bound(texts.size, k, plan.cut)
+    drawn, rejected = _draw_units(run, plan, texts, k, bound)
     # the bound is an estimate: draw again without one if it gave too few units
     if bound < ALL and sum(len(d.texts) for d in drawn) < k:
-        drawn, rejected = _draw_units(run, k, ALL)
+        drawn, rejected = _draw_units(run, plan, texts, k, ALL)
     if not drawn:
-        raise run.nothing_read(rejected)
+        raise texts.nothing_read(rejected)
     units = list(itertools.chain(*(d.texts for d in drawn)))
-    texts = [text for text, _ in units]
     places = [(d.shard, row) for d in drawn if d.rows is not None for row in d.rows.tolist()]
     numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
     documents = np.array([numbers[place] for place in places], np.int64)
-    different = len(set(texts))
-    if 2 * different < len(texts):
+    different = len({text for text, _ in units})
+    if 2 * different < len(units):
         run.warn(
-            f"Only {different:,} of {len(texts):,} texts in a sample of the corpus are different. "
+            f"Only {different:,} of {len(units):,} texts in a sample of the corpus are different. "
             "Methods are fitted on all of them; remove the copies from the corpus."
         )
-    write_units(sample, units, run.plan.read, documents)
+    write_units(sample, units, texts.read, documents)
     return rejected
 
 
@@ -177,10 +158,10 @@ def least_pieces(target: Sample) -> int:
     return min(_SCRAP, int(np.quantile(units.pieces, _SHORTEST)))
 
 
-def some_texts(run: Run) -> list[str]:
-    """A few hundred units of the corpus, drawn in one pass over its text; perhaps fewer."""
+def some_texts(run: Run, plan: Plan, texts: Input) -> list[str]:
+    """A few hundred units, drawn in one pass over all text; perhaps fewer."""
     k = MOST_IDENTIFIED
-    drawn, _ = _draw_units(run, k, first_bound(run.size, k, run.plan.cut))
+    drawn, _ = _draw_units(run, plan, texts, k, first_bound(texts.size, k, plan.cut))
     return [text for part in drawn for text, _ in part.texts]
 
 
@@ -201,11 +182,10 @@ def random_texts(
     """
     machine = machine_of(machine, {})
     names = inputs(given, role, machine, plan.read.text_field)
-    with machine.running() as context:
-        sources = context.find(names, plan.read, role)
-        run = Run.of(context, plan, [], sources, role=role)
-        sample = Sample(context.work, role)
-        rejected = background_texts(run, sample, plan.fit.background)
+    with machine.running() as run:
+        texts = Input(run.find(names, plan.read, role), plan.read, role)
+        sample = Sample(run.work, role)
+        rejected = background_texts(run, plan, texts, sample)
         if rejected.counts:
             run.warn(f"{rejected.counts.total():,} rows of `{role}` were not used: {rejected}.")
         return sample.read_texts()
@@ -238,24 +218,29 @@ def write_units(
     sample.write_texts(texts, documents=documents, numbers=by_field)
 
 
-def read_background(run: Run, sample: Sample, places: list[tuple[int, NDArray[np.int64]]]) -> None:
+def read_background(
+    run: Run, resolved: Resolved, sample: Sample, places: list[tuple[int, NDArray[np.int64]]]
+) -> None:
     """Read the texts of units that were drawn by shard, and write them."""
+    texts = resolved.corpus
     wanted = dict(places)
-    with run.stage("sample texts", run.size):
-        job = partial(_read_units_at, run.plan.read, run.plan.cut, run.names)
-        pieces = ((s, wanted[s.index]) for s in run.shards() if s.index in wanted)
+    with run.stage("sample texts", texts.size):
+        job = partial(_read_units_at, texts.read, resolved.plan.cut, texts.names)
+        pieces = ((s, wanted[s.index]) for s in run.shards(texts) if s.index in wanted)
         units_of = dict(run.map(job, pieces))
-    write_units(sample, [u for shard, _ in places for u in units_of[shard]], run.plan.read)
+    write_units(sample, [u for shard, _ in places for u in units_of[shard]], texts.read)
 
 
-def _draw_units(run: Run, k: int, bound: int) -> tuple[list[Drawn[Unit]], Reasons]:
+def _draw_units(
+    run: Run, plan: Plan, texts: Input, k: int, bound: int
+) -> tuple[list[Drawn[Unit]], Reasons]:
     """The units with keys below a bound, and why rows were rejected."""
     drawn: list[Drawn[Unit]] = []
     rejected = Reasons()
     count = 0
-    job = partial(sample_texts, run.plan.read, run.plan.cut, run.names, k, run.plan.seed)
-    with run.stage("sample", run.size):
-        for part, tally in run.map(job, ((shard, bound) for shard in run.shards())):
+    job = partial(sample_texts, texts.read, plan.cut, texts.names, k, plan.seed)
+    with run.stage("sample", texts.size):
+        for part, tally in run.map(job, ((shard, bound) for shard in run.shards(texts))):
             rejected.add(tally.rejects)
             drawn.append(part)
             count += len(part.texts)

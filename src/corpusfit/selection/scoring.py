@@ -27,13 +27,9 @@ from corpusfit.selection.copies import write_keys
 from corpusfit.selection.embedding import add_vectors, embed_corpus
 from corpusfit.selection.fit import Sample, alike, common_words, fit
 from corpusfit.selection.folder import SelectionFolder, mark_path, tallies
+from corpusfit.selection.input_checks import languages_matter, warn_of_languages
 from corpusfit.selection.labels import labels_of, shown
-from corpusfit.selection.resolving import (
-    Resolved,
-    languages_matter,
-    reads_words,
-    warn_of_languages,
-)
+from corpusfit.selection.resolved import Resolved
 from corpusfit.selection.rounds import score_in_rounds
 from corpusfit.selection.samples import (
     background_texts,
@@ -43,6 +39,7 @@ from corpusfit.selection.samples import (
     target_texts,
 )
 from corpusfit.text.context import Run
+from corpusfit.text.input import Input
 from corpusfit.text.reading import (
     Reasons,
     Tally,
@@ -63,32 +60,32 @@ class Scored:
     likeness: Likeness | None = None  # what a sample of the corpus has of the target
 
 
-def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Scored:
+def score_corpus(run: Run, resolved: Resolved, folder: SelectionFolder) -> Scored:
     """Write `scores/` for the whole corpus."""
     if isinstance(resolved.method, LabelMethod):
-        return _score_labels(run, folder, resolved.method)
-    fitted, store = fit_method(run, folder, resolved)
+        return _score_labels(run, resolved, folder, resolved.method)
+    fitted, store = fit_method(run, resolved, folder)
     method = resolved.method
     # methods by rounds have scored the corpus while they were fitted
     if isinstance(method, RoundMethod):
         return fitted
-    read = run.plan.read
-    cut = run.plan.cut
-    common = (cut.gamma, method.log_weights, run.names, folder.scores, folder.scored)
+    texts = resolved.corpus
+    cut = resolved.plan.cut
+    common = (cut.gamma, method.log_weights, texts.names, folder.scores, folder.scored)
     if isinstance(method, CorpusMethod):
         samples = Sample(folder.fit, "target"), Sample(folder.fit, "background")
-        stream = _Stream(tuple(run.sources), read, cut, run.names, store, method.reads)
-        job = partial(_score_whole, Scoring(*common), stream, *samples, run.plan.seed)
+        stream = _Stream(tuple(texts.sources), texts.read, cut, texts.names, store, method.reads)
+        job = partial(_score_whole, Scoring(*common), stream, *samples, resolved.plan.seed)
         with run.stage("score"):
             run.one(job, method)
         return fitted
     done = names_in(folder.scored)
     # hash texts for the later search for copies, as their text is at hand
-    hashed = run.plan.choose.dedup != "none" and not corpus.is_parallel(run.sources)
+    hashed = resolved.plan.choose.dedup != "none" and not corpus.is_parallel(texts.sources)
     score = ScoreTexts(
         *common,
         folder.scorer,
-        read,
+        texts.read,
         cut,
         None if method.reads in ("text", "numbers") else store,
         reads=method.reads,
@@ -97,47 +94,49 @@ def score_corpus(run: Run, folder: SelectionFolder, resolved: Resolved) -> Score
         keys=folder.keys if hashed else None,
     )
     for tally in run.over_shards(
-        "score", score, lambda i: mark_path(folder.scored, i).name in done
+        "score", texts, score, lambda i: mark_path(folder.scored, i).name in done
     ):
-        run.machine.progress.advance(0, tally.units)
+        run.progress.advance(0, tally.units)
     return fitted
 
 
-def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[Scored, Path | None]:
+def fit_method(run: Run, resolved: Resolved, folder: SelectionFolder) -> tuple[Scored, Path | None]:
     """Draw target and background, and fit the method; also the vector store."""
     # A method that takes the corpus in rounds scores it on the way; one that reads it as a whole is
     # not fitted.
     target = Sample(folder.fit, "target")
     background = Sample(folder.fit, "background")
-    target_texts(run, target)
+    plan = resolved.plan
+    texts = resolved.corpus
+    target_texts(run, resolved, target)
     method = resolved.method
     remark = ""
-    languages = languages_matter(run, method)
-    if run.encoder is None:
+    languages = languages_matter(resolved)
+    if resolved.encoder is None:
         if not background.texts.exists():  # otherwise an interrupted run has drawn it already
-            background_texts(run, background, run.plan.fit.background)
+            background_texts(run, plan, texts, background)
         if languages:
-            warn_of_languages(run, method, target.read_texts(), background.read_texts())
-        if reads_words(method):
-            require_words(run, target, background, signs=getattr(method, "signs", False))
+            warn_of_languages(run, resolved, target.read_texts(), background.read_texts())
+        if method.compares_words:
+            require_words(run, resolved, target, background)
     store = None
     if method.encodes:
         if languages:  # before the work, so from a sample of its own
-            warn_of_languages(run, method, target.read_texts(), some_texts(run))
-        store, counts = embed_corpus(run, run.plan.embed, run.encoder)
-        add_vectors(run, target)
-        places = bottom_k(enumerate(counts), run.plan.fit.background, run.plan.seed)
+            some = some_texts(run, plan, texts)
+            warn_of_languages(run, resolved, target.read_texts(), some)
+        store, counts = embed_corpus(run, texts, plan.cut, resolved.embed, resolved.encoder)
+        add_vectors(run, target, resolved.embed)
+        places = bottom_k(enumerate(counts), plan.fit.background, plan.seed)
         with run.stage("sample"):
             run.one(partial(sample_vectors, store, background.vectors), places)
         # Where the fit reads vectors alone, the texts are for `adapt` and `forecast`, which measure
         # the loss on text of the corpus.
         if not background.texts.exists():  # otherwise an interrupted run has read them already
-            read_background(run, background, places)
-    likeness = measured_likeness(run, target, background)
+            read_background(run, resolved, background, places)
+    likeness = measured_likeness(run, resolved, target, background)
     rounds = None
     if isinstance(method, RoundMethod):
-        samples = (target, background)
-        share = score_in_rounds(run, folder, run.plan.method.name, method, *samples)
+        share = score_in_rounds(run, resolved, method, target, background, folder)
         rounds = {"of": "sample" if share < 1.0 else "all", "share": share}
         if share < 1.0:
             remark = (
@@ -147,35 +146,39 @@ def fit_method(run: Run, folder: SelectionFolder, resolved: Resolved) -> tuple[S
             )
     elif not isinstance(method, CorpusMethod):
         with run.stage("fit"):
-            job = partial(fit, target, background, folder.scorer, run.plan.seed)
-            remark = run.one(Call(job, not method.exact), run.plan.method)
+            job = partial(fit, target, background, folder.scorer, plan.seed)
+            remark = run.one(Call(job, not method.exact), plan.method)
     return Scored(remark, rounds, likeness), store
 
 
-def measured_likeness(run: Run, target: Sample, background: Sample) -> Likeness | None:
+def measured_likeness(
+    run: Run, resolved: Resolved, target: Sample, background: Sample
+) -> Likeness | None:
     """What the corpus has of the target; warns if that is little."""
-    if run.role != "corpus":  # texts to fit a `corpusfit.Scorer` on
+    if resolved.corpus.role != "corpus":  # texts to fit a `corpusfit.Scorer` on
         return None
-    likeness = run.one(partial(alike, background, run.plan.seed), target)
+    likeness = run.one(partial(alike, background, resolved.plan.seed), target)
     if likeness is not None and likeness.foreign:
         run.warn(likeness.warning())
     return likeness
 
 
-def require_strict(run: Run, folder: SelectionFolder) -> None:
+def require_strict(texts: Input, folder: SelectionFolder) -> None:
     """Under `--strict`, check also the rows that an earlier command read without it."""
-    if run.plan.read.strict:
+    if texts.read.strict:
         for _, tally in tallies(folder):
-            require_none_rejected(tally, run.names)
+            require_none_rejected(tally, texts.names)
 
 
-def require_words(run: Run, target: Sample, background: Sample, *, signs: bool = False) -> None:
+def require_words(run: Run, resolved: Resolved, target: Sample, background: Sample) -> None:
     """Check that the target has words, and warn if the corpus has none of them."""
+    signs = getattr(resolved.method, "signs", False)
     target_words, common = run.one(partial(common_words, background, signs), target)
     if not target_words:
         raise InputError(
-            f"`target` must have texts with words for the method {run.plan.method.name}; none of "
-            f"its {len(target.read_texts()):,} texts has a letter or a digit. Use other texts."
+            "`target` must have texts with words for the method "
+            f"{resolved.plan.method.name}; none of its {len(target.read_texts()):,} texts has a "
+            "letter or a digit. Use other texts."
         )
     if not common:
         run.warn(
@@ -309,23 +312,25 @@ def _score_by_label(
     return scoring.finish(shard.index, units, scores[places], tally), labels
 
 
-def _score_labels(run: Run, folder: SelectionFolder, method: LabelMethod) -> Scored:
+def _score_labels(
+    run: Run, resolved: Resolved, folder: SelectionFolder, method: LabelMethod
+) -> Scored:
     """Score the corpus by its rows' labels."""
     # Reference: Aharoni and Goldberg (2020), section 4.2 (the oracle).
-    target_texts(run, Sample(folder.fit, "target"))
+    target_texts(run, resolved, Sample(folder.fit, "target"))
     done = names_in(folder.scored)
     labels_seen = set[str]()
     rejected = Reasons()
-    read = run.plan.read
-    cut = run.plan.cut
-    scoring = Scoring(cut.gamma, method.log_weights, run.names, folder.scores, folder.scored)
-    job = partial(_score_by_label, scoring, method, read, cut)
+    texts = resolved.corpus
+    cut = resolved.plan.cut
+    scoring = Scoring(cut.gamma, method.log_weights, texts.names, folder.scores, folder.scored)
+    job = partial(_score_by_label, scoring, method, texts.read, cut)
     for tally, labels in run.over_shards(
-        "score", job, lambda i: mark_path(folder.scored, i).name in done
+        "score", texts, job, lambda i: mark_path(folder.scored, i).name in done
     ):
         labels_seen.update(labels)
         rejected.add(tally.rejects)
-        run.machine.progress.advance(0, tally.units)
+        run.progress.advance(0, tally.units)
     segments = 0
     for _, path in table.parts(folder.scores) if folder.scores.is_dir() else ():
         (scores,) = table.read_columns(path, "score")
@@ -335,10 +340,10 @@ def _score_labels(run: Run, folder: SelectionFolder, method: LabelMethod) -> Sco
     # No row matches, so nothing is worth keeping: allow another label in the same folder.
     remove(folder.scored, folder.scores)
     if not segments:
-        raise run.nothing_read(rejected)
+        raise texts.nothing_read(rejected)
     raise bad_setting(
-        f"The settings of {run.plan.method.name}",
+        f"The settings of {resolved.plan.method.name}",
         "such that a row of the corpus has a matching label",
-        dict(run.plan.method.options),
+        dict(resolved.plan.method.options),
         f"Labels of the corpus: {shown(labels_seen)}.",
     )

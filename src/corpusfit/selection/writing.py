@@ -20,9 +20,8 @@ from corpusfit.core.artifacts import is_local, names_in, remove, write_arrays, w
 from corpusfit.core.engine import Job
 from corpusfit.core.errors import changed_input
 from corpusfit.core.plan import OF_A_TEXT, PAIR, ChoosePlan, ReadPlan
-from corpusfit.core.types import Document, Shard, file_of, in_file
+from corpusfit.core.types import Document, Shard, Source, file_of, in_file
 from corpusfit.scoring import table
-from corpusfit.scoring.contract import AnyMethod
 from corpusfit.scoring.table import grouped, source_groups
 from corpusfit.selection.balance import Balance, Groups, balance
 from corpusfit.selection.choosing import Decision, choose
@@ -44,7 +43,7 @@ from corpusfit.selection.merging import (
     stored_parts,
     write_piece,
 )
-from corpusfit.selection.resolving import likens
+from corpusfit.selection.resolved import Resolved
 from corpusfit.selection.result import read_selected
 from corpusfit.selection.samples import least_pieces
 from corpusfit.selection.spread import spread_of, write_spread
@@ -111,12 +110,15 @@ def _add(sums: dict[str, int], counts: dict[str, int]) -> None:
         sums[name] = sums.get(name, 0) + count
 
 
-def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies: Copies) -> Chosen:
+def choose_segments(
+    run: Run, resolved: Resolved, folder: SelectionFolder, copies: Copies
+) -> Chosen:
     """Select, and write the columns `weight`, `selected` and `copy` beside the scores."""
-    plan = run.plan.choose
-    by = balance(run, folder, copies)
+    plan = resolved.plan.choose
+    method = resolved.method
+    by = balance(run, resolved, folder, copies)
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
-    if plan.policy == "top" and likens(method):
+    if plan.policy == "top" and not method.ignores_target:
         chosen.least = least_pieces(Sample(folder.fit, "target"))
     if by is not None:
         chosen.by_cluster = [_nothing() for _ in by.quota]
@@ -133,7 +135,7 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
         decision = choose(
             over_runs(run, folder.gathered, runs, weighted_by),
             plan,
-            seed=run.plan.seed,
+            seed=resolved.plan.seed,
             log_weights=method.log_weights,
             quota=by.quota if by is not None else None,
         )
@@ -141,7 +143,7 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
             folder.scores,
             folder.gathered,
             folder.scored,
-            run.names,
+            resolved.corpus.names,
             weighted_by,
             0 if by is None else len(by.quota),
             joins(plan),
@@ -150,7 +152,7 @@ def choose_segments(run: Run, folder: SelectionFolder, method: AnyMethod, copies
         written: dict[int, Chosen] = {}
         for number, of_run in run.engine.map(job, pieces):
             written[number] = of_run
-            run.machine.progress.advance(1)
+            run.progress.advance(1)
     for number in range(len(runs)):
         chosen.add(written[number])
     return chosen
@@ -267,9 +269,8 @@ _NOTABLE = 0.01
 """Share of the selection from which on it is said that it was drawn among equal scores."""
 
 
-def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
+def warn_of_amount(run: Run, choose: ChoosePlan, chosen: Chosen, segments: int) -> None:
     """Warn if the amount exceeds all segments, is too small for any, or ends among equal scores."""
-    choose = run.plan.choose
     segments -= (chosen.copies or {"segments": 0})["segments"]
     more_than_all = (choose.segments or 0) > segments or (choose.tokens or 0) > chosen.tokens
     if chosen.segments == segments and more_than_all:
@@ -295,11 +296,12 @@ def warn_of_amount(run: Run, chosen: Chosen, segments: int) -> None:
         )
 
 
-def write_selected(run: Run, folder: SelectionFolder, chosen: Chosen) -> None:
+def write_selected(run: Run, resolved: Resolved, folder: SelectionFolder, chosen: Chosen) -> None:
     """Write the selected text and the examples; removes those of an earlier selection."""
+    choose = resolved.plan.choose
     mark = folder.work / "chosen.json"
-    part_bytes = run.plan.choose.part_mb * MIB
-    choice = {**asdict(run.plan.choose), "clusters": run.clusters, "part": part_bytes}
+    part_bytes = choose.part_mb * MIB
+    choice = {**asdict(choose), "clusters": resolved.clusters, "part": part_bytes}
     wanted = json.dumps(choice, sort_keys=True).encode()
     if not mark.exists() or mark.read_bytes() != wanted:
         remove(folder.parts, folder.pieces)
@@ -309,7 +311,7 @@ def write_selected(run: Run, folder: SelectionFolder, chosen: Chosen) -> None:
         folder.selected.mkdir(exist_ok=True)
     segments = sum(counts["segments"] for counts in chosen.by_source.values())
     runs = runs_of_parts(folder)
-    sample, places, drawn = draw_examples(run, folder.gathered, runs, segments)
+    examples, sample = draw_examples(run, resolved.plan.seed, folder.gathered, runs, segments)
     write_spread(folder.spread, spread_of(sample))
     remove(folder.gathered)
 
@@ -323,20 +325,22 @@ def write_selected(run: Run, folder: SelectionFolder, chosen: Chosen) -> None:
             missing -= set(shards)
     sizes = sizes_of_pieces(folder.pieces)
     missing -= sizes.keys()
-    missing |= {i for i in places if example_path(folder.example_texts, i).name not in read}
+    missing |= {
+        i for i in examples.places if example_path(folder.example_texts, i).name not in read
+    }
     if missing:
-        keeping = run.plan.read.keeping(run.plan.choose.kept_fields())
-        reading = replace(run, plan=replace(run.plan, read=keeping))
+        texts = resolved.corpus
+        keeping = replace(texts, read=texts.read.keeping(choose.kept_fields()))
         job = WriteSelected(
-            keeping,
-            run.names,
+            keeping.read,
+            texts.names,
             folder.scores,
             folder.pieces,
             folder.example_texts,
-            places,
-            joins(run.plan.choose),
+            examples.places,
+            joins(choose),
         )
-        sizes.update(reading.over_shards("write", job, lambda shard: shard not in missing))
+        sizes.update(run.over_shards("write", keeping, job, lambda shard: shard not in missing))
 
     # Which shards a part has follows from their sizes alone. It is stored before the first part is
     # written, as the pieces of a part are removed with it.
@@ -353,7 +357,7 @@ def write_selected(run: Run, folder: SelectionFolder, chosen: Chosen) -> None:
             pass
     remove(folder.pieces)
     if not folder.examples.exists():
-        write_examples(folder, places, drawn)
+        write_examples(folder, examples)
 
 
 _COLUMNS = ("row", "segment", "start", "end", "score", "weight", "selected", "tokens")
@@ -467,13 +471,13 @@ def _piece_path(pieces: Path, name: str, number: int) -> Path:
     return pieces / f"{number:05d}.{name}"
 
 
-def write_aligned(run: Run, folder: SelectionFolder) -> list[str]:
+def write_aligned(run: Run, sources: Sequence[Source], folder: SelectionFolder) -> list[str]:
     """Write the selected pairs as two line-aligned files, in the corpus's order."""
     # Reference: Aharoni and Goldberg (2020), section 4: pairs are selected by one of their texts.
     folder.remove_written()
-    if not corpus.is_parallel(run.sources):
+    if not corpus.is_parallel(sources):
         return []
-    first, second = (f"selected.{side}" for side in corpus.sides(run.sources))
+    first, second = (f"selected.{side}" for side in corpus.sides(sources))
     folder.will_write([first, second])
     parts = range(len(list(folder.selected.glob("part-*"))))
     job = partial(_write_texts, folder.selected, folder.pieces, (first, second))

@@ -1,4 +1,4 @@
-"""The run context of a command: its machine, started engine, work folder, plan and sources."""
+"""Where a command runs: the machine, and a running command on it."""
 
 from __future__ import annotations
 
@@ -35,28 +35,24 @@ from corpusfit.core.credentials import public_text
 from corpusfit.core.engine import (
     Engine,
     InlineEngine,
-    Job,
     LocalEngine,
     Meter,
     Progress,
     RayEngine,
     Work,
 )
-from corpusfit.core.engine.contract import as_job
+from corpusfit.core.engine.contract import Job, Wrapping, as_job
 from corpusfit.core.engine.logged import new_progress
 from corpusfit.core.engine.worker import on_compile, run_each
 from corpusfit.core.errors import (
     ChangedInputError,
-    EmptyInputError,
     bad_setting,
-    changed_input,
 )
 from corpusfit.core.hub import downloaded, pinned
 from corpusfit.core.keywords import MACHINE
-from corpusfit.core.plan import EmbedPlan, Plan, ReadPlan
+from corpusfit.core.plan import EmbedPlan, ReadPlan
 from corpusfit.core.types import Nth, Shard, Source
-from corpusfit.text import cures
-from corpusfit.text.reading import Reasons
+from corpusfit.text.input import Input
 from corpusfit.text.surveyed import Kept
 
 ENGINES: dict[str, type[Engine]] = {
@@ -132,7 +128,7 @@ class Machine:
         return require_plain(folder_path(self.cache, "`cache`"), "`cache`")
 
     @contextlib.contextmanager
-    def running(self, work: Path | None = None) -> Iterator[RunContext]:
+    def running(self, work: Path | None = None) -> Iterator[Run]:
         """A command on this machine, with its engine started."""
         if self.cache and Path(self.cache).is_file():
             raise bad_setting("`cache`", "a folder or a URL", str(self.cache))
@@ -145,7 +141,7 @@ class Machine:
                 work = stack.enter_context(self.scratch())
                 engine.require_shared(work, "`cache`")
             try:
-                yield RunContext(self, engine, work)
+                yield Run(self, engine, work)
             finally:
                 gc.unfreeze()
 
@@ -197,20 +193,10 @@ HERE: Machine = Machine()
 
 
 @dataclass(frozen=True)
-class _Each(Job[list[P], list[R]]):
+class _Each(Wrapping[list[P], list[R]]):
     """A job on each of several pieces."""
 
     job: Job[P, R]
-
-    @property
-    def encodes(self) -> bool:
-        """As the job."""
-        return self.job.encodes
-
-    @property
-    def devices(self) -> Callable[[], tuple[str, ...]] | None:
-        """As the job."""
-        return self.job.devices
 
     def start(self) -> Callable[[list[P]], list[R]]:
         """Start the job."""
@@ -224,14 +210,20 @@ def _shard_of(piece: Any) -> Shard | None:
 
 
 @dataclass
-class RunContext:
-    """A running command, with its started engine."""
+class Run:
+    """A running command, with its started engine; steps return their results."""
 
     machine: Machine
     engine: Engine
     work: Path  # a folder that every worker can read
-    # notes on input files that are skipped
-    passed_over: list[str] = field(default_factory=list, repr=False, compare=False, kw_only=True)
+    # shown and stored, and notes on input files that are skipped
+    warnings: list[str] = field(default_factory=list)
+    # keeps the warnings for the command that resumes this one and skips what it has done
+    warnings_file: Path | None = None
+    seconds: dict[str, float] = field(default_factory=dict)  # by stage
+    shard_count: int = 0  # of the input that `shards` cut last
+    # documents and segments of each shard, once they are counted
+    counted: dict[int, tuple[int, int]] = field(default_factory=dict)
     _weights: list[float] = field(default_factory=list, init=False, repr=False, compare=False)
     # shards of a source that are read one after the other, by its path
     _stretch: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -246,9 +238,36 @@ class RunContext:
         """The cache folder."""
         return self.machine.cache_folder()
 
-    def at(self, work: Path) -> RunContext:
-        """A copy of this context with another work folder."""
-        return RunContext(self.machine, self.engine, work, passed_over=self.passed_over)
+    def at(self, work: Path) -> Run:
+        """The same command in another work folder."""
+        return dataclasses.replace(self, work=work)
+
+    def warn(self, message: str) -> None:
+        """Show a warning once, and store it for the manifest."""
+        message = public_text(message)
+        if message not in self.warnings:
+            self.warnings.append(message)
+            self.machine.progress.warn(message)
+            kept = self._kept_warnings()
+            if self.warnings_file is not None and message not in kept:
+                write_bytes(self.warnings_file, json.dumps([*kept, message]).encode())
+
+    def all_warnings(self) -> list[str]:
+        """The warnings so far, and those of the steps that an interrupted command has done."""
+        kept = self._kept_warnings()
+        return [*(message for message in self.warnings if message not in kept), *kept]
+
+    def _kept_warnings(self) -> list[str]:
+        if self.warnings_file is None or not self.warnings_file.exists():
+            return []
+        kept: list[str] = json.loads(self.warnings_file.read_bytes())
+        return kept
+
+    @contextlib.contextmanager
+    def stage(self, name: str, total: float = 0) -> Iterator[None]:
+        """Note a stage's time, and show its progress."""
+        with self.progress.showing(name, total), noting(name, self.seconds):
+            yield
 
     def find(self, inputs: Sequence[str], read: ReadPlan, role: str) -> list[Source]:
         """Find and fingerprint inputs."""
@@ -271,7 +290,8 @@ class RunContext:
         return Kept(self.cache / "surveys", self.machine.verify)
 
     def _note(self, message: str) -> None:
-        self.passed_over.append(message)
+        if message not in self.warnings:
+            self.warnings.append(message)
         self.progress.note(message)
 
     def shards_of(
@@ -363,6 +383,33 @@ class RunContext:
             )
         return current
 
+    def over_shards(
+        self,
+        name: str,
+        texts: Input,
+        work: Work[Shard, R],
+        done: Callable[[int], bool] = lambda _: False,
+    ) -> Iterator[R]:
+        """Run a job on every unfinished shard, with progress by bytes; sets `shard_count`."""
+        with self.stage(name, texts.size):
+            yield from self.map(work, (s for s in self.shards(texts) if not done(s.index)))
+
+    def over(self, name: str, work: Work[P, R], pieces: list[P]) -> Iterator[R]:
+        """Run a job on a list of pieces, with progress by pieces."""
+        with self.stage(name, len(pieces)):
+            yield from self.map(work, pieces)
+
+    def one(self, work: Work[P, R], piece: P) -> R:
+        """Run a job once, in a worker."""
+        (result,) = self.engine.map(work, [piece])
+        return result
+
+    def shards(self, texts: Input) -> Iterator[Shard]:
+        """An input's shards, with small sources packed together; progress as in `shards_of`."""
+        for shard in self.shards_of(texts.sources, texts.read, corpus.packed):
+            self.shard_count = shard.index + 1
+            yield shard
+
 
 def at_commit(embed: EmbedPlan, commits: Mapping[str, str]) -> EmbedPlan:
     """The plan with its encoder at the commit of its name, if there is one."""
@@ -376,135 +423,6 @@ def noting(stage: str, seconds: dict[str, float]) -> Iterator[None]:
     started = time.perf_counter()
     yield
     seconds[stage] = round(seconds.get(stage, 0.0) + time.perf_counter() - started, 3)
-
-
-@dataclass
-class Run(RunContext):
-    """A running command that scores a corpus; steps return their results."""
-
-    plan: Plan
-    target: list[Source]
-    sources: list[Source]
-    warnings: list[str] = field(default_factory=list)
-    seconds: dict[str, float] = field(default_factory=dict)
-    shard_count: int = 0
-    # documents and segments of each shard, once they are counted
-    counted: dict[int, tuple[int, int]] = field(default_factory=dict)
-    role: str = "corpus"  # option that names the sources
-    # fingerprints of what decides the scores beside plan and sources
-    encoder: str | None = None
-    precision: str = ""  # what a transformer computes in, a part of its fingerprint
-    commits: dict[str, str] = field(default_factory=dict)  # of encoders of the hub, by name
-    files: dict[str, str] = field(default_factory=dict)  # those that methods read
-    clusters: str = ""  # that balance the selection
-    # keeps the warnings for the command that resumes this one and skips what it has done
-    warnings_file: Path | None = None
-
-    @classmethod
-    def of(
-        cls,
-        context: RunContext,
-        plan: Plan,
-        target: list[Source],
-        sources: list[Source],
-        **attributes: Any,
-    ) -> Run:
-        """A run of a plan on some sources."""
-        return cls(
-            context.machine,
-            context.engine,
-            context.work,
-            plan,
-            target,
-            sources,
-            warnings=list(dict.fromkeys(context.passed_over)),
-            **attributes,
-        )
-
-    def pinned(self, embed: EmbedPlan) -> EmbedPlan:
-        """The plan with the encoder's commit, so that every worker loads the same one."""
-        return at_commit(embed, self.commits)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the sources of the corpus's rows, by number."""
-        return corpus.numbering(self.sources)[1]
-
-    @property
-    def size(self) -> int:
-        """The corpus's stored bytes."""
-        return sum(s.size for s in self.sources)
-
-    def require_unchanged(self) -> None:
-        """Check that no input changed since the command began."""
-        if changed := corpus.changed((*self.target, *self.sources)):
-            raise changed_input(changed.name, "`overwrite`")
-
-    def warn(self, message: str) -> None:
-        """Show a warning once, and store it for the manifest."""
-        message = public_text(message)
-        if message not in self.warnings:
-            self.warnings.append(message)
-            self.machine.progress.warn(message)
-            kept = self._kept_warnings()
-            if self.warnings_file is not None and message not in kept:
-                write_bytes(self.warnings_file, json.dumps([*kept, message]).encode())
-
-    def all_warnings(self) -> list[str]:
-        """The warnings so far, and those of the steps that an interrupted command has done."""
-        kept = self._kept_warnings()
-        return [*(message for message in self.warnings if message not in kept), *kept]
-
-    def _kept_warnings(self) -> list[str]:
-        if self.warnings_file is None or not self.warnings_file.exists():
-            return []
-        kept: list[str] = json.loads(self.warnings_file.read_bytes())
-        return kept
-
-    @contextlib.contextmanager
-    def stage(self, name: str, total: float = 0) -> Iterator[None]:
-        """Note a stage's time, and show its progress."""
-        with self.progress.showing(name, total), noting(name, self.seconds):
-            yield
-
-    def over_shards(
-        self, name: str, work: Work[Shard, R], done: Callable[[int], bool] = lambda _: False
-    ) -> Iterator[R]:
-        """Run a job on every unfinished shard, with progress by bytes; sets `shard_count`."""
-        with self.stage(name, self.size):
-            yield from self.map(work, (s for s in self.shards() if not done(s.index)))
-
-    def over(self, name: str, work: Work[P, R], pieces: list[P]) -> Iterator[R]:
-        """Run a job on a list of pieces, with progress by pieces."""
-        with self.stage(name, len(pieces)):
-            yield from self.map(work, pieces)
-
-    def one(self, work: Work[P, R], piece: P) -> R:
-        """Run a job once, in a worker."""
-        (result,) = self.engine.map(work, [piece])
-        return result
-
-    def shards(self) -> Iterator[Shard]:
-        """The corpus's shards, with small sources packed together; progress as in `shards_of`."""
-        for shard in self.shards_of(self.sources, self.plan.read, corpus.packed):
-            self.shard_count = shard.index + 1
-            yield shard
-
-    def nothing_read(self, rejected: Reasons) -> EmptyInputError:
-        """The error for a corpus without a usable row."""
-        read = self.plan.read
-        fit = self.plan.fit
-        field_cure = "Name the text field with `read.text_field`"
-        if self.target and not fit.target_field:
-            field_cure += f", and the target's with `fit.target_field={read.text_field}`"
-        default_cure = cures.of_reasons(rejected.counts, field_cure, self.role)
-        cure = cures.of_content(self.sources, read, rejected.counts, default_cure)
-        if read.where and not rejected.counts:
-            return EmptyInputError(
-                f"`{self.role}` has no row that `read.where` keeps; got {read.where!r}. Compare "
-                "with other values."
-            )
-        return EmptyInputError(f"`{self.role}` has no usable row ({rejected}). {cure}")
 
 
 def peak() -> float:

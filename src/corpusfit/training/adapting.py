@@ -26,8 +26,7 @@ from corpusfit.core.plan import PAIR, ReadPlan
 from corpusfit.core.types import Document, Source
 from corpusfit.embed.folders import require_extra
 from corpusfit.embed.hardware import Hardware, resolve
-from corpusfit.evaluation.decontamination.guard import find_contaminated
-from corpusfit.evaluation.decontamination.heldout import held_out, held_out_of_task, training_splits
+from corpusfit.labeled.heldout import held_out, held_out_of_task, training_splits
 from corpusfit.selection.publishing import SELECTED, write_model_card
 from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model, peak
 from corpusfit.text.same_text import FORM
@@ -43,6 +42,7 @@ from corpusfit.training.defaults import (
     task_phase,
 )
 from corpusfit.training.folder import AdaptFolder
+from corpusfit.training.guard import find_contaminated
 from corpusfit.training.inputs import (
     TrainingInputs,
     find_training_inputs,

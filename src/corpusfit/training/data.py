@@ -20,7 +20,7 @@ from corpusfit.selection.choosing import moments, relevance
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.result import read_selected
-from corpusfit.text.context import RunContext, local_cache
+from corpusfit.text.context import Run, local_cache
 from corpusfit.training.chats import Chats
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import TrainingInputs
@@ -134,7 +134,7 @@ def training_text(
     folder: AdaptFolder,
     length: int,
     end: int | None,
-    context: RunContext,
+    context: Run,
     *,
     dropped: NDArray[np.uint64],
     chats: Chats | None = None,

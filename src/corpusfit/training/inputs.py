@@ -27,10 +27,10 @@ from corpusfit.core.errors import (
 from corpusfit.core.manifest import undamaged
 from corpusfit.core.plan import OF_A_TEXT, PAIR, Plan, ReadPlan
 from corpusfit.core.types import Document, Shard, Source
-from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
+from corpusfit.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.kernels.chance import keys_at, uniform
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.text.context import RunContext
+from corpusfit.text.context import Run
 from corpusfit.text.fields import fields_in, is_conversation
 from corpusfit.training.chats import no_template
 from corpusfit.training.models import LoadedModel
@@ -67,7 +67,7 @@ def find_training_inputs(
     task: Sequence[str],
     replay: Sequence[str],
     read: ReadPlan,
-    context: RunContext,
+    context: Run,
 ) -> TrainingInputs:
     """Find and fingerprint the texts; the default task of a selection is its target."""
 
@@ -152,7 +152,7 @@ def read_of_selected(manifest: dict[str, Any]) -> ReadPlan:
     return ReadPlan(max_row_mb=_LARGER * manifest["plan"]["read"]["max_row_mb"])
 
 
-def _targets(manifest: dict[str, Any], read: ReadPlan, context: RunContext) -> list[Source]:
+def _targets(manifest: dict[str, Any], read: ReadPlan, context: Run) -> list[Source]:
     """The sources of the selection's target; empty if they are gone or changed."""
     sources = [Source(**s) for s in manifest["target"]]
     try:

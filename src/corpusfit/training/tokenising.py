@@ -33,7 +33,7 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Shard, Source, file_of, in_file
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.transformer import LOCAL, loading
-from corpusfit.text.context import RunContext
+from corpusfit.text.context import Run
 from corpusfit.text.reading import Reasons, Tally, read_shard, require_none_rejected
 from corpusfit.text.rejects import RefusedError
 from corpusfit.text.same_text import FORM, text_keys
@@ -266,7 +266,7 @@ class Tokenising:
     tokenizer: Path  # file of the tokenizer; for pairs, folder of a transformers tokenizer
     place: Path  # folder for all token ids, by content
     end: int | None  # id that ends a text, if any
-    context: RunContext
+    context: Run
     pairs: str = ""  # the objective that encodes aligned pairs; empty for texts
     longest: int = 0  # most tokens of a side of a pair
     chats: Chats | None = None  # if some texts are conversations; then `tokenizer` is a folder

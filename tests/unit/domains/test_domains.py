@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from corpusfit.core.errors import ModelError
-from corpusfit.domains.mixture import (
+from corpusfit.scoring.clusters import (
     fit_cluster_model,
     principal,
     read_cluster_model,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from corpusfit.core.types import text_array
-from corpusfit.evaluation.decontamination.finder import (
+from corpusfit.decontamination.finder import (
     CONTAINMENT,
     ContaminationFinder,
     HeldoutIndex,

@@ -7,7 +7,7 @@ import pytest
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.core.plan import ReadPlan
-from corpusfit.evaluation.decontamination.heldout import held_out
+from corpusfit.labeled.heldout import held_out
 from translating import write_pairs
 
 

@@ -12,7 +12,7 @@ from corpusfit.core.types import text_array
 from corpusfit.kernels.cynical import WORDLESS
 from corpusfit.kernels.tokens import reference
 from corpusfit.scoring import registry
-from corpusfit.scoring.rounds import Round, RoundScorer, Taken, order_scores
+from corpusfit.scoring.rounds import Round, RoundScorer, Taken, order_scores, summed
 
 OF_TASK = "kinase binds the receptor and inhibits growth of cells in mice with a ligand"
 OF_OTHERS = "shares fell as investors sold the bonds of a bank in quarterly results"
@@ -89,15 +89,19 @@ def in_plain_python(target, corpus, weight, start, budgets):
     return sorted(order, key=lambda taken: not texts[taken[0]])  # those without a word come last
 
 
+def taken_whole(features, counted):
+    """The counts of all texts."""
+    f = len(features.weights)
+    return Taken(np.zeros(f), 0).with_more([summed([(counted, None)], f)])
+
+
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
 def test_gains_follow_the_definition(weight):
     method = registry.build("cynical", {"pairs": weight})
     features = method.learn(text_array(TARGET), NO_SAMPLE)
     counted = features.count(text_array(CORPUS))
     n = int(counted.words.sum())
-    sums = np.zeros(len(features.weights), np.int64)
-    counted.add(np.ones(len(CORPUS), np.bool_), sums)
-    found = method.begin(Taken(sums, n), n).gains(features)(counted)
+    found = method.begin(taken_whole(features, counted), n).gains(features)(counted)
     weights, total = weights_of(TARGET, weight), Counter()
     for text in CORPUS:
         total.update(features_of(reference(text), weight))
@@ -250,10 +254,8 @@ def test_effects_add_up_to_the_gain_in_the_text_s_round():
     method = registry.build("cynical", {"rounds": 1, "pairs": 0.3})
     features = method.learn(text_array(TARGET), NO_SAMPLE)
     counted = features.count(text_array(CORPUS))
-    sums = np.zeros(len(features.weights), np.int64)
-    counted.add(np.ones(len(CORPUS), np.bool_), sums)
     n = int(counted.words.sum())
-    taken = method.begin(Taken(sums, n), n)
+    taken = method.begin(taken_whole(features, counted), n)
     scorer = RoundScorer.of(features, [taken], [Round(1_000, 1.0, -1.0)])
     gains = taken.gains(features)(counted)
     for text, gain_of_text in zip(CORPUS[:40], gains, strict=False):

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from corpusfit.core.types import take_texts, text_array
+from corpusfit.kernels.threshold import Selector, find_threshold
 from corpusfit.scoring import registry
 from corpusfit.scoring.heldout_bits import (
     FOLDS,
@@ -19,7 +20,7 @@ from corpusfit.scoring.heldout_bits import (
     held_out,
 )
 from corpusfit.scoring.language_model import entropy, train_models
-from corpusfit.selection.choosing import Selector, find_threshold, tie_draws
+from corpusfit.selection.choosing import tie_draws
 
 SHARE = 0.1
 

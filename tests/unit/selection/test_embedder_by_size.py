@@ -1,13 +1,12 @@
 """What `--embedder auto` becomes: a rule of the corpus's size, the method and the device."""
 
-import dataclasses
-
 import pytest
 
 from corpusfit.core.plan import Plan
 from corpusfit.core.types import Source
+from corpusfit.scoring import registry
 from corpusfit.selection import resolving
-from corpusfit.selection.resolving import by_size, open_run
+from corpusfit.selection.resolving import embedder_for, resolve
 
 KNN = "method.name=knn"
 
@@ -29,9 +28,14 @@ def device(monkeypatch):
     return found
 
 
-def decided(sources, *settings):
+def decided_why(sources, *settings):
     asked = Plan().with_overrides(settings).check()
-    return by_size(asked, sources)[0].embed.embedder
+    method = registry.build(asked.method.name, asked.method.options)
+    return embedder_for(asked.embed, sources, encodes=method.encodes)
+
+
+def decided(sources, *settings):
+    return decided_why(sources, *settings)[0]
 
 
 @pytest.mark.parametrize("method", ["knn", "domain_classifier"])
@@ -70,25 +74,21 @@ def test_compressed_text_counts_by_its_unpacked_size_and_a_dataset_as_large():
     ],
 )
 def test_nothing_is_decided_where_something_else_decides(settings):
-    asked = Plan().with_overrides(settings).check()
-    plan, why = by_size(asked, corpus(1_000))
-    named = "minilm" if asked.embed.embedder == "auto" else asked.embed.embedder
-    embed = dataclasses.replace(asked.embed, embedder=named)
-    assert (plan, why) == (dataclasses.replace(asked, embed=embed), "")
+    named = "static" if "embed.embedder=static" in settings else "minilm"
+    assert decided_why(corpus(1_000), *settings) == (named, "")
 
 
 def test_the_line_names_the_other_embedder():
-    named = Plan().with_overrides([KNN]).check()
-    assert "`embed.embedder=static`" in by_size(named, corpus(3))[1]
-    assert "`embed.embedder=minilm`" in by_size(named, corpus(1_000))[1]
+    assert "`embed.embedder=static`" in decided_why(corpus(3), KNN)[1]
+    assert "`embed.embedder=minilm`" in decided_why(corpus(1_000), KNN)[1]
 
 
 @pytest.mark.parametrize("size", [1, 1_000])
 def test_without_minilm_static_encodes_everything_and_says_how_to_get_it(size, monkeypatch):
     monkeypatch.setattr(resolving, "default_embedder", lambda: "static")
     assert decided(corpus(size), "method.name=dsir") == "minilm"  # which is never loaded
-    plan, why = by_size(Plan().with_overrides([KNN]).check(), corpus(size))
-    assert plan.embed.embedder == "static"
+    embedder, why = decided_why(corpus(size), KNN)
+    assert embedder == "static"
     assert "`embed.embedder=minilm`" in why
 
 
@@ -96,6 +96,6 @@ def test_without_minilm_static_encodes_everything_and_says_how_to_get_it(size, m
 def test_a_cluster_is_asked_for_a_gpu_if_the_plan_says_cuda(wanted, jsonl, inline, tmp_path):
     texts = jsonl("texts.jsonl", ["a text", "another"])
     plan = Plan().with_overrides([f"embed.device={wanted}"]).check()
-    with inline.running(tmp_path) as context:
-        open_run(plan, [str(texts)], [str(texts)], context)
-        assert context.engine.needs_gpu == (wanted == "cuda")
+    with inline.running(tmp_path) as run:
+        resolve(run, plan, [str(texts)], [str(texts)])
+        assert run.engine.needs_gpu == (wanted == "cuda")

@@ -34,12 +34,10 @@ def drawn(tmp_path, monkeypatch):
             )
             marks = {"selected": np.asarray(selected)[here]}
             write_arrays(marked_path(tmp_path, parts), marks, {})
-        run = types.SimpleNamespace(
-            engine=types.SimpleNamespace(map=map), plan=types.SimpleNamespace(seed=seed)
-        )
-        sample, places, lot = examples.draw_examples(run, Path(tmp_path), [*filter(None, runs)], n)
-        found = sorted(ends[part] + place for part, of in places.items() for place in of)
-        return sample, found, sorted(ends[part] + place for part, place in lot)
+        run = types.SimpleNamespace(engine=types.SimpleNamespace(map=map))
+        shown, sample = examples.draw_examples(run, seed, Path(tmp_path), [*filter(None, runs)], n)
+        found = sorted(ends[part] + place for part, of in shown.places.items() for place in of)
+        return sample, found, sorted(ends[part] + place for part, place in shown.drawn)
 
     return drawn
 

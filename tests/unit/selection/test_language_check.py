@@ -121,9 +121,12 @@ def test_nothing_to_warn_of(warnings, target, pile, method):
     ],
 )
 def test_what_a_method_goes_by(method, embedder, words, english):
-    from corpusfit.selection.resolving import Resolved, encoder_of, reads_words
+    from corpusfit.selection.resolved import Resolved
+    from corpusfit.text.input import Input
     from corpusfit.text.pairs import is_english_only
 
     plan = Plan.from_dict({"method": {"name": method}, "embed": {"embedder": embedder}})
-    assert reads_words(Resolved.of(plan).method) == words
-    assert is_english_only(encoder_of(plan)) == english
+    nothing = Input([], plan.read)
+    resolved = Resolved(plan, nothing, nothing)
+    assert resolved.method.compares_words == words
+    assert is_english_only(resolved.embedder) == english

@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from choosing import choices
 from corpusfit.core.plan import ChoosePlan
+from corpusfit.kernels.threshold import Selector, find_threshold
 from corpusfit.selection.choosing import (
     ScoredPart,
-    Selector,
     draw_keys,
-    find_threshold,
     moments,
 )
 

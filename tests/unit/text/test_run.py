@@ -8,10 +8,11 @@ import pytest
 
 from corpusfit.core.engine import Meter, Progress, RayEngine
 from corpusfit.core.errors import UsageError
-from corpusfit.core.plan import Plan
+from corpusfit.core.plan import ReadPlan
 from corpusfit.selection.result import Selection
 from corpusfit.selection.writing import Chosen
 from corpusfit.text.context import Machine, Run, default_cache, machine_of
+from corpusfit.text.input import Input
 from corpusfit.text.reading import Reasons, Tally
 
 
@@ -40,7 +41,7 @@ class RecordingProgress(Progress):
 @pytest.fixture
 def run(tmp_path, inline):
     machine = type(inline)(progress=RecordingProgress())
-    return Run(machine, machine.start(), tmp_path, Plan(), [], [])
+    return Run(machine, machine.start(), tmp_path)
 
 
 def test_where_the_cache_is(monkeypatch, tmp_path):
@@ -112,10 +113,10 @@ def number(piece):
 def test_shards_weigh_their_bytes_and_those_that_are_done_are_skipped(run, jsonl):
     """Closed form: what was done and what was skipped add up to the corpus."""
     path = jsonl("corpus.jsonl", [f"row {i} of a corpus in shards" for i in range(400)])
-    run.plan = Plan.from_dict({"read": {"shard_mb": 0.004}})
-    run.sources = run.find([str(path)], run.plan.read, "corpus")
+    read = ReadPlan(shard_mb=0.004)
+    texts = Input(run.find([str(path)], read, "corpus"), read)
     calls = run.machine.progress.calls
-    assert list(run.over_shards("score", number, lambda i: i in (0, 2))) == [1, 3]
+    assert list(run.over_shards("score", texts, number, lambda i: i in (0, 2))) == [1, 3]
     assert run.shard_count == 4
     done, skipped = ([c[1] for c in calls if c[0] == kind] for kind in ("advance", "skip"))
     assert calls[0] == ("begin", "score", path.stat().st_size)
@@ -130,8 +131,8 @@ def test_shards_of_an_archive_go_to_a_worker_in_stretches(run, tmp_path, packed,
     lines = "".join(f'{{"text": "row {i} of a corpus in shards"}}\n' for i in range(4000))
     path = tmp_path / ("corpus.jsonl" + ".gz" * packed)
     path.write_bytes(gzip.compress(lines.encode(), 1) if packed else lines.encode())
-    run.plan = Plan.from_dict({"read": {"shard_mb": 0.0012}})
-    run.sources = run.find([str(path)], run.plan.read, "corpus")
+    read = ReadPlan(shard_mb=0.0012)
+    texts = Input(run.find([str(path)], read, "corpus"), read)
     run.engine.workers, seen = 2, []
     drawn = run.engine.map
 
@@ -144,7 +145,7 @@ def test_shards_of_an_archive_go_to_a_worker_in_stretches(run, tmp_path, packed,
         return drawn(job, noted(), on_share)
 
     run.engine.map = spied
-    assert list(run.over_shards("score", number)) == list(range(136))
+    assert list(run.over_shards("score", texts, number)) == list(range(136))
     assert seen == groups
     calls = run.machine.progress.calls
     assert sum(c[1] for c in calls if c[0] == "advance") == path.stat().st_size
@@ -226,7 +227,6 @@ def test_what_a_folder_has_beside_its_texts_is_in_the_warnings_of_a_run(run, jso
     (tmp_path / "pile").mkdir()
     for name in ("a.jsonl", "b.jsonl.lz4"):
         (tmp_path / "pile" / name).write_text('{"text": "a"}\n')
-    context = run.at(tmp_path)
-    found = context.find([str(tmp_path / "pile")], run.plan.read, "corpus")
+    found = run.find([str(tmp_path / "pile")], ReadPlan(), "corpus")
     assert [source.name for source in found] == ["a.jsonl"]
-    assert "1 .lz4" in Run.of(context, run.plan, [], found).warnings[0]
+    assert "1 .lz4" in run.warnings[0]

@@ -22,7 +22,6 @@ from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import AnyMethod
-from corpusfit.selection.resolving import Resolved
 from corpusfit.training.plan import TrainPlan
 from corpusfit_papers.augmenting import BACKTRANSLATE, Augmentation
 from corpusfit_papers.experiments.config import Recipe
@@ -64,12 +63,13 @@ def _settled(plan: TrainPlan | FinetunePlan, group: str) -> dict[str, str]:
 
 def method_of(plan: Plan) -> AnyMethod:
     """The method of a selection, with the embedder that it reads."""
-    return Resolved.of(plan).method
+    method = registry.with_embedder(plan.method, plan.embed.embedder)
+    return registry.build(method.name, method.options)
 
 
 def encoders_of(plan: Plan) -> list[EmbedPlan]:
-    """The encoders of a selection."""
-    return Resolved.of(plan).embeds
+    """The settings of the encoder that a selection's method reads; none if it reads none."""
+    return [plan.embed] if method_of(plan).encodes else []
 
 
 def sampled(plan: Plan) -> bool:
@@ -81,15 +81,15 @@ def scoring(
     plan: Plan, encoders: Mapping[EmbedPlan, str], files: Mapping[str, str]
 ) -> dict[str, Any]:
     """What decides the scores of a selection, except the texts."""
-    resolved = Resolved.of(plan)
-    settings = resolved.plan.identity()
+    method = registry.with_embedder(plan.method, plan.embed.embedder)
+    settings = plan.identity()
     for group in ("choose", "embed", "method"):
         del settings[group]
     settings["read"] = plan.read.identity()
-    settings["methods"] = [by_content(resolved.plan.method, files)]
-    if resolved.method.reads != "embedding":
+    settings["methods"] = [by_content(method, files)]
+    if method_of(plan).reads != "embedding":
         settings["tokens"] = TOKENS
-    return settings | {"encoders": [encoders[embed] for embed in resolved.embeds]}
+    return settings | {"encoders": [encoders[embed] for embed in encoders_of(plan)]}
 
 
 def by_content(method: MethodPlan, files: Mapping[str, str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corpusfit import Machine
+from corpusfit import Machine, Plan
 from corpusfit import text as corpus
 from corpusfit.contracts import EmbedPlan, LearnedTaskType, bad_setting, write_bytes
 from corpusfit.core.engine import Progress
@@ -17,10 +17,10 @@ from corpusfit.core.manifest import digest, source_identity
 from corpusfit.core.plan import PAIR, ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.embed import prepare
-from corpusfit.evaluation.formats.rows import row_of
 from corpusfit.evaluation.network import head_fingerprint
 from corpusfit.evaluation.plan import TaskPlan, metric_of
 from corpusfit.evaluation.reading import read_task
+from corpusfit.evaluation.rows import row_of
 from corpusfit.evaluation.task import (
     Examples,
     Task,
@@ -30,7 +30,7 @@ from corpusfit.evaluation.task import (
     task_digest,
 )
 from corpusfit.evaluation.tasks import load
-from corpusfit.selection.resolving import by_size
+from corpusfit.selection.resolving import embedder_for
 from corpusfit.training.plan import TASK
 from corpusfit_papers.experiments.config import (
     BASE,
@@ -162,11 +162,16 @@ def _composition(file: str) -> tuple[CompositionPlan, str]:
 def _with_embedders(recipe: Recipe, sources: Sequence[Source]) -> tuple[Selector, ...]:
     """The selectors, with embedder `auto` resolved."""
     return tuple(
-        dataclasses.replace(s, select=by_size(s.select, sources)[0])
+        dataclasses.replace(s, select=_with_embedder(s.select, sources))
         if s.selects and s.strategy != ORACLE
         else s
         for s in recipe.selectors
     )
+
+
+def _with_embedder(plan: Plan, sources: Sequence[Source]) -> Plan:
+    encodes = method_of(plan).encodes
+    return plan.with_value("embed.embedder", embedder_for(plan.embed, sources, encodes=encodes)[0])
 
 
 def _with_direction(recipe: Recipe, tasks: Sequence[StoredTask]) -> Recipe:

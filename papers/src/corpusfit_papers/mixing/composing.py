@@ -32,7 +32,7 @@ from corpusfit.core.manifest import (
 from corpusfit.core.types import Document, Shard, Source, file_of, in_file
 from corpusfit.scoring import registry
 from corpusfit.text import rows
-from corpusfit.text.context import RunContext
+from corpusfit.text.context import Run
 from corpusfit_papers.mixing.amounts import Pool, Share, Taking, decide
 from corpusfit_papers.mixing.plan import KINDS, RANDOM, SENTENCES, CompositionPlan
 from corpusfit_papers.mixing.surveying import (
@@ -151,13 +151,12 @@ def _check_methods(recipe: CompositionPlan) -> None:
             registry.build(source.choose, {})
 
 
-def _open(recipe: CompositionPlan, folder: ComposeFolder, running: RunContext) -> ComposeContext:
+def _open(recipe: CompositionPlan, folder: ComposeFolder, running: Run) -> ComposeContext:
     """Find the files of the sources."""
     sources: list[list[Source]] = []
     targets: dict[str, str] = {}
-    for number, source in enumerate(recipe.sources):
-        context = running.at(folder.work / f"input-{number}")
-        files = context.find(source.path, source.read, f"source {source.name}: path")
+    for source in recipe.sources:
+        files = running.find(source.path, source.read, f"source {source.name}: path")
         if corpus.is_parallel(files) and corpus.sides(files)[1] == source.language:
             allowed = f"pairs whose first text is in {source.language}, which is read"
             cure = "Name their files in the other order, as pair:FILE.en,FILE.de."
@@ -173,9 +172,9 @@ def _open(recipe: CompositionPlan, folder: ComposeFolder, running: RunContext) -
                 )
         sources.append(files)
         if source.target:
-            wanted = context.find(source.target, source.read, f"source {source.name}: target")
+            wanted = running.find(source.target, source.read, f"source {source.name}: target")
             targets |= {f"{source.name}/{k}": v for k, v in source_identity(wanted).items()}
-    notes = list(running.passed_over)
+    notes = list(running.warnings)
     return ComposeContext(recipe, running, folder, sources, targets, warnings=notes)
 
 

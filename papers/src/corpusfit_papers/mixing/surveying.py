@@ -30,7 +30,7 @@ from corpusfit.kernels.chance import uniform
 from corpusfit.scoring import table
 from corpusfit.selection.commands import select
 from corpusfit.text import cures, layout, packed, rows
-from corpusfit.text.context import RunContext
+from corpusfit.text.context import Run
 from corpusfit.text.reading import Reasons
 from corpusfit.text.same_text import FORM, exact_keys
 from corpusfit_papers.mixing.amounts import Pool, quantiles
@@ -76,7 +76,7 @@ class ComposeContext:
     """A running composition."""
 
     recipe: CompositionPlan
-    running: RunContext
+    running: Run
     folder: ComposeFolder
     sources: list[list[Source]]
     targets: dict[str, str]

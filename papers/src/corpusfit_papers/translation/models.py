@@ -37,14 +37,29 @@ class Translated(NamedTuple):
 
 def open_translator(name: str) -> tuple[Any, Any]:
     """The model of a folder or a hub id, in evaluation mode, and its tokenizer."""
+    model, tokenizer = open_sequence_model(name, _MODEL, "Translating")
+    require_translating(model, tokenizer, f"{_MODEL.name}: {name}")
+    return model, tokenizer
+
+
+def open_sequence_model(name: str, setting: ModelSetting, doing: str) -> tuple[Any, Any]:
+    """A sequence-to-sequence model in evaluation mode, and its tokenizer.
+
+    Args:
+        name: a folder or a hub id.
+        setting: that names it.
+        doing: what for, if transformers is missing.
+
+    Raises:
+        UsageError, ModelError: it is no such model.
+    """
     try:
         import transformers
     except ImportError as e:
-        raise MissingDependencyError("Translating", "train") from e
-    folder = transformer_folder(find(name, setting=_MODEL), _MODEL)
-    what = f"{_MODEL.name}: {name}"
-    tokenizer, model = open_complete(transformers.AutoModelForSeq2SeqLM, folder, what)
-    require_translating(model, tokenizer, what)
+        raise MissingDependencyError(doing, setting.extra) from e
+    folder = transformer_folder(find(name, setting=setting), setting)
+    auto = transformers.AutoModelForSeq2SeqLM
+    tokenizer, model = open_complete(auto, folder, f"{setting.name}: {name}")
     return model.eval(), tokenizer
 
 

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from corpusfit.core.engine.logged import new_progress
 from corpusfit.core.errors import bad_setting
@@ -59,6 +59,23 @@ class Call(Job[Piece, Result]):
     def start(self) -> Callable[[Piece], Result]:
         """The function."""
         return self.function
+
+
+@dataclass(frozen=True)
+class Wrapping(Job[Piece, Result]):
+    """A job that does more with the pieces of another, on the same devices."""
+
+    job: Job[Any, Any]
+
+    @property
+    def encodes(self) -> bool:
+        """As the job."""
+        return self.job.encodes
+
+    @property
+    def devices(self) -> Callable[[], tuple[str, ...]] | None:
+        """As the job."""
+        return self.job.devices
 
 
 Work = Job[Piece, Result] | Callable[[Piece], Result]

@@ -34,7 +34,7 @@ def metrics(kind: str = "auto") -> tuple[str, ...]:
 
 
 def detect(form: str, labels: Sequence[object]) -> str:
-    """Detect a task's kind from its format (`reading.FORMS`) and the labels of train, if any."""
+    """Detect a task's kind from its format, one of `FORMS`, and the labels of train, if any."""
     able = [kind for kind in names() if form in load(kind).forms]
     claiming = [kind for kind in able if labels and load(kind).claims(labels)]
     return next(iter([*claiming, *(kind for kind in able if load(kind).usual)]))

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import bad_setting
 from corpusfit.evaluation.contract import Splits
-from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.metrics import BINARY, METRICS, tallies
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.task import Examples, Task
+from corpusfit.labeled.formats import Labeled
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _NO_LABEL = "-1"

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.evaluation.contract import Splits
-from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.metrics import from_counts, tallies
 from corpusfit.evaluation.task import Examples, Task
+from corpusfit.labeled.formats import Labeled
 from corpusfit.text.fields import label_of
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.evaluation.contract import Splits
-from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.task import Examples, Task
+from corpusfit.labeled.formats import Labeled
 
 if TYPE_CHECKING:
     import torch

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from corpusfit.embed.prediction import Predictor
 from corpusfit.evaluation.contract import Splits, in_order
 from corpusfit.evaluation.encoding import NOWHERE
-from corpusfit.evaluation.formats import Labeled
 from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.metrics import tallies
 from corpusfit.evaluation.plan import FinetunePlan
 from corpusfit.evaluation.task import Examples
+from corpusfit.labeled.formats import Labeled
 from corpusfit.training.special_tokens import SpecialTokens
 
 _SAME = {"L": "E", "U": "S"}  # BILOU's L (last) and U (unit) are E (end) and S (single) in BIOES

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from corpusfit.core.errors import EmptyInputError, InputError
-from corpusfit.evaluation.formats import Labeled, lines_of
+from corpusfit.labeled.formats import Labeled, lines_of
 
 _BLANKS = re.compile(r"[ \t]+")
 TAG = re.compile(r"O|[BIESLU](?:-.*)?")  # A tag of an entity

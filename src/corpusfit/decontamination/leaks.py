@@ -15,12 +15,12 @@ from corpusfit import text as corpus
 from corpusfit.core.engine import Job
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard, Source, Texts, file_of, in_file
-from corpusfit.evaluation.decontamination.finder import (
+from corpusfit.decontamination.finder import (
     ContaminationFinder,
     ContaminationMatches,
     HeldoutIndex,
 )
-from corpusfit.text.context import RunContext
+from corpusfit.text.context import Run
 from corpusfit.text.reading import Reasons, Tally, read_shard
 from corpusfit.text.same_text import folded, text_keys
 
@@ -57,6 +57,7 @@ class FindHeldout(Job[Shard, tuple[int, Tally, Leaks]]):
     heldout: Path  # file of the held-out texts, as `HeldoutIndex.write` wrote it
 
     def start(self) -> Callable[[Shard], tuple[int, Tally, Leaks]]:
+        """Read the held-out texts."""
         finder = ContaminationFinder(HeldoutIndex.read(self.heldout))
 
         def work(shard: Shard) -> tuple[int, Tally, Leaks]:
@@ -102,7 +103,7 @@ def find_leaks(
     heldout: HeldoutIndex,
     sources: list[Source],
     read: ReadPlan,
-    context: RunContext,
+    context: Run,
 ) -> Leaks:
     """Search all texts of the sources for held-out texts.
 
@@ -128,7 +129,7 @@ def find_all_leaks(
     heldout: HeldoutIndex,
     sources: list[Source],
     reads: Sequence[ReadPlan],
-    context: RunContext,
+    context: Run,
 ) -> Leaks:
     """As `find_leaks`, in each text of a row: all that the plans read."""
     of_texts = [find_leaks(heldout, sources, read, context) for read in reads]

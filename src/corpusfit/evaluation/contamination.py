@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from corpusfit.core.errors import EmptyInputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Source
-from corpusfit.evaluation.decontamination.finder import HeldoutIndex
-from corpusfit.evaluation.decontamination.heldout import each_text, held_out, with_first_text
-from corpusfit.evaluation.decontamination.leaks import Leaks, find_all_leaks
+from corpusfit.decontamination.finder import HeldoutIndex
+from corpusfit.decontamination.leaks import Leaks, find_all_leaks
+from corpusfit.labeled.heldout import each_text, held_out, with_first_text
 from corpusfit.selection.result import read_selected
 from corpusfit.text.context import Machine
 from corpusfit.training.inputs import find_training_inputs

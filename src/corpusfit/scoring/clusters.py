@@ -1,4 +1,4 @@
-"""Domains of a corpus: a Gaussian mixture over principal components of embeddings."""
+"""Clusters of a corpus: a Gaussian mixture over principal components of embeddings."""
 
 from __future__ import annotations
 
@@ -219,6 +219,7 @@ class ClusterModel:
 
     @property
     def k(self) -> int:
+        """Number of clusters."""
         return len(self.mixture.gaussians.weights)
 
     def shares(self, vectors: NDArray[np.floating]) -> F32:
@@ -278,6 +279,7 @@ class ClustersFolder(OutFolder):
         remove(self.drawn, self.fits, self.assigned, self.model, self.sample, *self.tables)
 
     def require(self) -> dict[str, Any]:
+        """The manifest; raises `InputError` if there are no finished clusters."""
         manifest = self.finished()
         if manifest is None or manifest.get("command") != "clusters" or not self.model.exists():
             raise InputError(
@@ -302,6 +304,7 @@ class Assign(Job[int, int]):
     out: Path
 
     def start(self) -> Callable[[int], int]:
+        """Open the clusters and the store."""
         model = read_cluster_model(self.model)
         store = VectorStore(self.store)
 

@@ -94,10 +94,12 @@ class HeldoutIndex:
         return np.where(self.keys[at] == keys, self.texts[at], -1)
 
     def write(self, path: Path) -> None:
+        """Write it to a file."""
         write_arrays(path, {f.name: getattr(self, f.name) for f in fields(self)}, {})
 
     @classmethod
     def read(cls, path: Path) -> HeldoutIndex:
+        """Read what `write` wrote."""
         return cls(**read_arrays(path)[0])
 
 

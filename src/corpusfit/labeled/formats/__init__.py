@@ -37,6 +37,7 @@ class Labeled:
         return len(self.pieces)
 
     def different(self) -> set[Any]:
+        """The labels, each once."""
         return {label for labels in self.labels for label in labels}
 
 

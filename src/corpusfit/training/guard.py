@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import read_arrays, write_arrays
 from corpusfit.core.plan import ReadPlan
-from corpusfit.evaluation.decontamination.finder import HeldoutIndex
-from corpusfit.evaluation.decontamination.leaks import find_all_leaks
-from corpusfit.text.context import RunContext
+from corpusfit.decontamination.finder import HeldoutIndex
+from corpusfit.decontamination.leaks import find_all_leaks
+from corpusfit.text.context import Run
 from corpusfit.training.inputs import TrainingInputs
 
 _MANY = 0.05
@@ -25,7 +25,7 @@ def find_contaminated(
     texts: TrainingInputs,
     read: ReadPlan,
     cache_file: Path,
-    context: RunContext,
+    context: Run,
     *,
     then_task: bool = False,
     pairs: bool = False,

@@ -1,27 +1,24 @@
-"""Read rows with labels: of texts, or of words with tags; JSON lines, CSV, Parquet, `hub:`."""
+"""Read rows of texts with labels: JSON lines, CSV, Parquet, `hub:`."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import orjson
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from corpusfit import text as corpus
-from corpusfit.core.errors import EmptyInputError, InputError, bad_setting, raise_machine_fault
+from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject, Source
-from corpusfit.evaluation.formats import Labeled, whole_text
-from corpusfit.evaluation.formats.conll import TAG, with_type
 from corpusfit.evaluation.plan import TaskPlan
-from corpusfit.evaluation.tasks import TASKS, load
+from corpusfit.labeled.formats import Labeled
+from corpusfit.labeled.formats.words import feature_of
 from corpusfit.text import cures
 from corpusfit.text.fields import (
     Row,
@@ -29,7 +26,6 @@ from corpusfit.text.fields import (
     fields_in,
     json_value,
     label_of,
-    of_first_names,
 )
 from corpusfit.text.files import unpacked_name
 from corpusfit.text.formats import hub
@@ -226,48 +222,6 @@ def _fields(sources: Sequence[Source], read: ReadPlan) -> str:
     return ""
 
 
-SUFFIXES = (".json", ".jsonl", ".ndjson", ".parquet")
-# Rows, and the data set's names for tag numbers, if it has any.
-_Rows = tuple[Iterable[Mapping[str, Any]], Sequence[str]]
-
-
-def read_tokens(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:
-    """Read the sentences of a split: in each row a list of words and one of tags.
-
-    Reference: https://huggingface.co/docs/datasets/about_dataset_features (ClassLabel).
-    """
-    # Tags are words or numbers; the names of numbers are those of `task.label_names`, or of the
-    # data set's own features.
-    tag_names = given_names(plan)
-    pieces: list[list[str]] = []
-    tags: list[list[str]] = []
-    for source in places:
-        rows, names = _opened(source, plan)
-        for number, row in enumerate(rows):
-            words = row.get(plan.text_field)
-            labels = row.get(plan.label_field)
-            if isinstance(words, str):
-                kinds = " or ".join(kind for kind in TASKS.names() if "rows" in load(kind).forms)
-                raise bad_setting("`task.kind`", f"{kinds} for the texts of {source}", "tagging")
-            if (
-                not isinstance(words, list)
-                or not isinstance(labels, list)
-                or len(words) != len(labels)
-            ):
-                fields = ", ".join(map(str, row))
-                raise InputError(
-                    f"{source}, row {number}: must have as many tags in {plan.label_field!r} as "
-                    f"words in {plan.text_field!r}; its fields are {fields}. Set "
-                    "`task.text_field` and `task.label_field`."
-                )
-            if words:
-                pieces.append([str(word) for word in words])
-                tags.append(
-                    [_tag(tag, tag_names or names, f"{source}, row {number}") for tag in labels]
-                )
-    return Labeled.of_sentences(split, pieces, tags)
-
-
 def class_names(place: str, plan: TaskPlan) -> Sequence[str]:
     """The names of label numbers, from 0: those of the plan, or of the data set's own features."""
     names: Sequence[str] = given_names(plan)
@@ -275,65 +229,10 @@ def class_names(place: str, plan: TaskPlan) -> Sequence[str]:
         names = getattr(hub.opened(place)[1].get(plan.label_field), "names", None) or ()
     elif not names and unpacked_name(place)[0].lower().endswith(".parquet"):
         with contextlib.suppress(AttributeError, ValueError):  # notes that are not of `datasets`
-            names = _feature(pq.read_schema(place), plan).get("names") or ()
+            names = feature_of(pq.read_schema(place), plan.label_field).get("names") or ()
     return names
 
 
 def given_names(plan: TaskPlan) -> list[str]:
     """The plan's names for label numbers, from 0; empty without them."""
     return [name.strip() for name in plan.label_names.split(",") if name.strip()]
-
-
-def _tag(tag: object, names: Sequence[str], where: str) -> str:
-    if isinstance(tag, int) and 0 <= tag < len(names):
-        tag = names[tag]
-    if not isinstance(tag, str) or not TAG.fullmatch(tag):
-        raise InputError(
-            f"{where}: a tag must be O, B-NAME or I-NAME, or the number of one; got {tag!r}, and "
-            f"the names {', '.join(names) or 'none'}. For example "
-            "`task.label_names=O,B-Disease,I-Disease`."
-        )
-    return with_type(tag)
-
-
-def _opened(source: str, plan: TaskPlan) -> _Rows:
-    if source.startswith(hub.PREFIX):
-        streamed, features = hub.opened(source)
-        tag = getattr(features.get(plan.label_field), "feature", None)
-        return streamed, getattr(tag, "names", None) or ()
-    name, _ = unpacked_name(source)
-    if name.lower().endswith(".parquet"):
-        return _parquet(source, plan)
-    if not name.lower().endswith(SUFFIXES):
-        raise InputError(f"{source}: rows of words and tags must be {', '.join(SUFFIXES)} or hub:.")
-    text = whole_text(Path(source)).removeprefix("\ufeff").strip()
-    try:
-        lines = [text] if text.startswith("[") else filter(None, map(str.strip, text.split("\n")))
-        parsed = [orjson.loads(line) for line in lines]
-    except orjson.JSONDecodeError as e:
-        raise InputError(f"{source}: must be a JSON list of rows or JSON lines; {e}.") from e
-    rows: list[Any] = parsed[0] if len(parsed) == 1 and isinstance(parsed[0], list) else parsed
-    if not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{source}: every row must be a JSON object.")
-    return rows, ()
-
-
-def _parquet(source: str, plan: TaskPlan) -> _Rows:
-    """The rows, and the names in the features that `datasets` wrote into the schema."""
-    try:
-        table = pq.ParquetFile(source)
-        # batches without columns have no number of rows
-        batches = table.iter_batches() if table.schema.names else ()
-        rows = [row for batch in batches for row in of_first_names(batch).to_pylist()]
-        feature = _feature(table.schema_arrow, plan)
-        return rows, feature.get("feature", feature).get("names", ())
-    except (pa.ArrowException, AttributeError, LookupError, OSError, ValueError) as e:
-        raise_machine_fault(e)
-        raise InputError(f"{source} cannot be read: {str(e).splitlines()[0]}.") from e
-
-
-def _feature(schema: pa.Schema, plan: TaskPlan) -> dict[str, Any]:
-    """What `datasets` wrote into a schema about the field with the labels; empty without it."""
-    notes = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
-    feature = notes.get("info", {}).get("features", {}).get(plan.label_field, {})
-    return feature if isinstance(feature, dict) else {}

@@ -13,15 +13,9 @@ from corpusfit.core.engine import Progress
 from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.core.plan import PAIR, ReadPlan
 from corpusfit.core.types import Reject, Source
-from corpusfit.evaluation.formats.conll import read_tagged_text
-from corpusfit.evaluation.plan import TaskPlan
-from corpusfit.evaluation.reading import (
-    READERS,
-    TaskFiles,
-    find_splits,
-    form_of_name,
-    split_of,
-)
+from corpusfit.labeled.formats.conll import read_tagged_text
+from corpusfit.labeled.formats.words import Fields
+from corpusfit.labeled.splits import READERS, TaskFiles, find_splits, form_of_name, split_of
 from corpusfit.text import in_memory
 from corpusfit.text.context import Machine
 from corpusfit.text.contract import format_of
@@ -56,7 +50,7 @@ def held_out(
         ):
             plain.append(source)  # read like a corpus, after all others
             continue
-        files = find_splits(source, "auto", f"`{setting}`")
+        files = find_splits(source, f"`{setting}`")
         # a single split is named as it was given, and held out whole
         if len(files.places) == 1:
             (places,) = files.places.values()
@@ -122,7 +116,7 @@ def as_target(inputs: Sequence[str], field: str, machine: Machine) -> list[str]:
         if not of_words and not ("train" in splits and len(splits - {""}) > 1):
             target.append(source)
             continue
-        files = find_splits(source, "auto", "`target`")
+        files = find_splits(source, "`target`")
         # a file of words is named by its name, as it may be any split
         places = files.places["train"]
         texts = _words(path.name, files.form, places)
@@ -151,12 +145,12 @@ def training_splits(
         if not _has_splits(source, user_path(source), "`task`"):
             train.append(source)
             continue
-        files = find_splits(source, "auto", "`task`")
+        files = find_splits(source, "`task`")
         if files.form != "rows":
             cure = "Write its training texts to a .jsonl file, and name that."
             raise bad_setting("`task`", "rows, such as .jsonl, with `then_task.on`", source, cure)
         train += files.places["train"]
-        judged = [split for split in ("dev", "test") if split in files.places]
+        judged: list[str] = [split for split in ("dev", "test") if split in files.places]
         heldout += [each for split in judged for each in files.places[split]]
         if len(judged) < 2:
             progress.warn(
@@ -200,7 +194,7 @@ def _words(name: str, form: str, places: list[str]) -> list[str] | None:
         labeled = read_tagged_text(places, name)
         return None if labeled is None else list(map(" ".join, labeled.pieces))
     try:
-        return list(map(" ".join, READERS[form](places, name, TaskPlan()).pieces))
+        return list(map(" ".join, READERS[form](places, name, Fields()).pieces))
     except InputError:
         if either:
             return None

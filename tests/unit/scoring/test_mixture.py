@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from corpusfit.domains import mixture
-from corpusfit.domains.mixture import fit_mixture
+from corpusfit.scoring import clusters
+from corpusfit.scoring.clusters import fit_mixture
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_bic_finds_how_many(clouds):
 
 def test_more_rows_than_the_sample(clouds, monkeypatch):
     x, _ = clouds
-    monkeypatch.setattr(mixture, "SAMPLE", 400)
+    monkeypatch.setattr(clusters, "SAMPLE", 400)
     whole = fit_mixture(x, 3, seed=0)
     assert whole.rows == len(x)
     monkeypatch.undo()

@@ -16,7 +16,7 @@ import numpy as np
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.core.plan import CutPlan
 from corpusfit.core.types import Documents, text_array
-from corpusfit.evaluation.formats import Labeled, lines_of, whole_text
+from corpusfit.labeled.formats import Labeled, lines_of, whole_text
 from corpusfit.text.reading import cut_units
 
 _MARKS = "".join(c for c in map(chr, range(0x300, 0x20000)) if unicodedata.category(c)[0] == "M")

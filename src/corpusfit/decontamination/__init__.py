@@ -1,0 +1,1 @@
+"""Find texts that contain held-out texts, exact, edited or within another."""

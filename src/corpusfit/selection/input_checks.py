@@ -1,0 +1,197 @@
+"""Checks the inputs of a selection: their first rows, fields and languages."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import orjson
+
+from corpusfit import text as corpus
+from corpusfit.core.errors import EmptyInputError, bad_setting
+from corpusfit.core.languages import can_identify
+from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Document, Reject, Source, in_file
+from corpusfit.selection.labels import different_shards
+from corpusfit.selection.resolved import Resolved
+from corpusfit.text import cures, rejects
+from corpusfit.text.context import Run
+from corpusfit.text.fields import Row
+from corpusfit.text.input import Input
+from corpusfit.text.pairs import count_languages, is_english_only, warn_english_only
+from corpusfit.text.reading import Reasons
+
+
+def require_target(target: Input) -> None:
+    """Refuse a target without a usable row; reads up to its first one."""
+    read = target.read
+    rejected = Reasons()
+    for shard in corpus.shards(target.sources, read):
+        for row in corpus.rows(shard, read):
+            if isinstance(row, Document):
+                return
+            rejected.add([(row.row, row.byte, row.reason)])
+    otherwise = "Give a file with texts of your task."
+    if rejected.counts:
+        otherwise = (
+            "Name the text field with `read.text_field`, or with `fit.target_field` where the "
+            f"corpus has another, or g{otherwise[1:]}"
+        )
+    cure = cures.of_content(target.sources, read, rejected.counts, otherwise)
+    raise EmptyInputError(f"`target` has no usable text ({rejected}). {cure}")
+
+
+_SOURCES = 32
+"""Most sources that a field is looked for in, evenly spaced."""
+LOOKED_AT = 1_000
+"""Rows of each of these."""
+_NAMED = 20
+"""Most fields that a message names."""
+
+
+def require_fields(texts: Input, fields: Sequence[str], setting: str) -> None:
+    """Check that each field is in one of the first rows of some sources, evenly spaced."""
+    without = [s.name for s in texts.sources if not corpus.load_format(s.format).named_fields]
+    if fields and without:
+        cure = "Its rows have no fields but the text."
+        allowed = f"left out for a corpus with {without[0]}"
+        raise bad_setting(f"`{setting}`", allowed, ", ".join(fields), cure)
+    for field in fields:
+        # a row without its text field says which fields it has
+        plan = dataclasses.replace(texts.read, text_field=field, where="", numbers="", strict=False)
+        names = dict[str, None]()
+        for row in first_rows(texts.sources, plan):
+            reason = row.reason if isinstance(row, Reject) else ""
+            if reason.startswith(rejects.MISSING_FIELD):
+                # rows may have different fields
+                names |= dict.fromkeys(rejects.fields_named(reason))
+            elif not reason or rejects.of_field(reason):
+                break
+        else:
+            if names:
+                shown = ", ".join([*names][:_NAMED]) + ", …" * (len(names) > _NAMED)
+                near = [f" Did you mean {n!r}?" for n in difflib.get_close_matches(field, names, 1)]
+                raise bad_setting(
+                    f"`{setting}`",
+                    f"one that reads fields of the corpus (its fields are {shown})",
+                    field,
+                    f"None of its first {LOOKED_AT:,} rows has this field.{''.join(near)}",
+                )
+
+
+def require_groups(texts: Input, field: str) -> None:
+    """Check that a field has groups, and that it can be read after the scores."""
+    if not field or field == texts.read.id_field:
+        return
+    if any(not corpus.load_format(source.format).cut_by_text for source in texts.sources):
+        raise different_shards(field)
+    plan = dataclasses.replace(texts.read, id_field=field, where="", numbers="", strict=False)
+    rows = [row for row in first_rows(texts.sources, plan) if isinstance(row, Document)]
+    decimals = any(isinstance(r.value, float) and r.value % 1 > 0 for r in rows)
+    if rows and (decimals or all(row.id in (None, "") for row in rows)):
+        raise bad_setting(
+            "`choose.balance`",
+            "a field of words, whole numbers, or true and false",
+            f"field:{field}",
+            f"{'Some' if decimals else 'None'} of its first {LOOKED_AT:,} rows "
+            f"{'have a decimal number' if decimals else 'has such a value'}.",
+        )
+
+
+def require_kept(texts: Input, names: tuple[str, ...]) -> None:
+    """Check that the corpus has the fields to keep, with values that JSON can hold."""
+    require_fields(texts, names, "choose.keep")
+    for row in first_rows(texts.sources, texts.read.keeping(names)) if names else ():
+        carried = (row.fields or {}) if isinstance(row, Document) else {}
+        for name in names:
+            # also within an object or a list, such as the bytes of an image
+            if match := _FOREIGN.search(orjson.dumps(carried.get(name))):
+                allowed = "fields with text, numbers, or objects and lists of them"
+                what = match[1].decode()
+                cure = f"Row {in_file(row.row):,} has something else there ({what})."
+                raise bad_setting("`choose.keep`", allowed, name, cure)
+
+
+_FOREIGN = re.compile(rb'\{"%s":"([^"]*)"\}' % rejects.FOREIGN.encode())
+
+
+def first_rows(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Row]:
+    """The first rows of some sources, evenly spaced."""
+    for source in sources[:: max(1, math.ceil(len(sources) / _SOURCES))]:
+        rows = (row for s in corpus.shards([source], plan) for row in corpus.rows(s, plan))
+        yield from islice(rows, LOOKED_AT)
+
+
+def require_texts_for_near(texts: Input, dedup: str) -> None:
+    """Check that near-duplicates are asked of texts, not of aligned pairs."""
+    if dedup == "near" and corpus.is_parallel(texts.sources):
+        raise bad_setting("`choose.dedup`", "exact or none for aligned pairs", "near")
+
+
+_LANGUAGE_FIELDS = ("language", "lang", "metadata.language", "meta.language")
+_MIN_SHARE = 0.1  # of the target's sample, for a language to be one of the target's
+
+
+def languages_matter(resolved: Resolved) -> bool:
+    """Whether scores of texts in other languages than the target's would be unreliable."""
+    if resolved.corpus.role != "corpus":  # texts to fit a `corpusfit.Scorer` on
+        return False
+    compares_words = resolved.method.compares_words
+    return (compares_words or is_english_only(resolved.embedder)) and can_identify()
+
+
+def warn_of_languages(
+    run: Run, resolved: Resolved, target: Sequence[str], sample: Sequence[str]
+) -> None:
+    """Warn if most of a sample of the corpus is in other languages than the target.
+
+    Reference: mDAPT, section 3; Lui and Baldwin (2012), langid.py.
+    """
+    encoder = resolved.embedder
+    target_counts = count_languages(target)
+    corpus_counts = count_languages(sample)
+    minimum = _MIN_SHARE * target_counts.total()
+    target_languages = sorted(code for code, n in target_counts.items() if n >= minimum)
+    other_counts = Counter(
+        {code: n for code, n in corpus_counts.items() if code not in target_languages}
+    )
+    # a minority of other languages does no harm
+    if not target_languages or 2 * other_counts.total() <= corpus_counts.total():
+        warn_english_only(encoder, sample, run.warn)
+        return
+    if resolved.method.compares_words:
+        why = "compares words"
+    else:
+        why = f"uses the encoder {encoder}, trained on English only"
+    percent = 100 * other_counts.total() / corpus_counts.total()
+    run.warn(
+        f"{percent:.0f} % of a sample of the corpus is in other languages "
+        f"({', '.join(code for code, _ in other_counts.most_common(3))}) than the target "
+        f"({', '.join(target_languages)}), and {resolved.plan.method.name} {why}, so scores "
+        f"across languages are unreliable. {_language_cure(resolved.corpus, target_languages)} To "
+        "compare texts across languages, use a multilingual encoder with `embed.embedder=PATH` "
+        "and a method that reads only embeddings, for instance `method.name=domain_cosine`."
+    )
+
+
+def _language_cure(texts: Input, languages: Sequence[str]) -> str:
+    """How to select from the texts in some languages alone."""
+    if corpus.is_parallel(texts.sources):
+        return "Name the files of the pairs in the other order."
+    named = ", ".join(map(json.dumps, languages))
+    condition = f"in [{named}]" if len(languages) > 1 else f"== {named}"
+    for field in _LANGUAGE_FIELDS:
+        read = dataclasses.replace(texts.read, text_field=field, where="", numbers="")
+        rows = first_rows(texts.sources, read)
+        if any(isinstance(row, Document) and row.text in languages for row in rows):
+            return f"To select from those in the target's, set `read.where={field} {condition}`."
+    return (
+        f"To select from those in the target's, name their files alone, or write the language into "
+        f"a field of each row and set `read.where=language {condition}`."
+    )
