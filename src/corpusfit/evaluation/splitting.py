@@ -185,7 +185,7 @@ def split(
                 "rejected": written.rejected.counts.total(),
                 "dropped": written.dropped.total(),
                 "reasons": {
-                    **dict(written.rejected.counts.most_common()),
+                    **written.rejected.as_dict(),
                     **dict(written.dropped.most_common()),
                 },
             },
@@ -429,6 +429,6 @@ def _write_split(
     return written
 
 
-def _reject(file: BinaryIO, source: Source, row: Document | Reject, reason: str) -> None:
-    line = {"source": source.name, "row": row.row, "byte": row.byte, "reason": reason}
+def _reject(file: BinaryIO, source: Source, row: Document | Reject, reason: object) -> None:
+    line = {"source": source.name, "row": row.row, "byte": row.byte, "reason": str(reason)}
     file.write(orjson.dumps(line) + b"\n")

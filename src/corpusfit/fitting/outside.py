@@ -98,6 +98,10 @@ class _Stages(WarningCollector):
 class _MeasuredError(Exception):
     """Ends a training before its first step, with the loss on the task's text."""
 
+    def __init__(self, loss: float) -> None:
+        super().__init__(loss)
+        self.loss = loss
+
 
 class OutsideWork(Work):
     """The parts of a fit whose models a program of others trains."""
@@ -305,7 +309,7 @@ class OutsideWork(Work):
                     machine=dataclasses.replace(self.machine, progress=Progress()),
                 )
             except _MeasuredError as measured:
-                (loss,) = measured.args
+                loss = measured.loss
         _free_gpu()
         return loss
 

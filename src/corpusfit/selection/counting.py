@@ -63,7 +63,7 @@ def _count_shards(
             source = names[tally.source + file_of(row)]
             counts.losses.add(source, 0, [reason])
             line = {"source": source, "row": in_file(row), "byte": byte}
-            lines.append(orjson.dumps({**line, "reason": reason}) + b"\n")
+            lines.append(orjson.dumps({**line, "reason": str(reason)}) + b"\n")
         if tally.files == 1:
             counts.losses.add(names[tally.source], tally.documents)
         elif tally.rejects:  # the tally has no counts per small file, so count its segments
@@ -100,4 +100,4 @@ def count_rows(run: Run, folder: SelectionFolder) -> dict[str, Any]:
         )
     if not run.plan.read.where:
         del total["left_out"]
-    return {**total, "reasons": dict(of_all.reasons.counts.most_common())}
+    return {**total, "reasons": of_all.reasons.as_dict()}

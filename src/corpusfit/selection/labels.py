@@ -117,12 +117,12 @@ def _no_labels(run: Run, field: str) -> UsageError:
     # reading the field as the text names the fields of a row
     read = dataclasses.replace(run.plan.read, text_field=field)
     refused = (r.reason for r in rows(next(run.shards()), read) if isinstance(r, Reject))
-    fields = next((f for r in refused if (f := r.partition("fields are ")[2])), "")
+    fields = next((reason.detail for reason in refused if reason.fields), "")
     return bad_setting(
         "The field of a label",
         "one that holds a string, a number or a boolean",
         field,
-        f"The first row without this field has the fields {fields}." if fields else "",
+        f"In the first row without this field, {fields}." if fields else "",
     )
 
 
