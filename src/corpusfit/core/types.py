@@ -235,7 +235,7 @@ class Reason(NamedTuple):
     @property
     def kind(self) -> Reason:
         """The reason without its detail, by which summaries count."""
-        return Reason(self.name, self.about)
+        return self if self.detail is None else Reason(self.name, self.about)
 
 
 @dataclass(frozen=True, slots=True)

@@ -319,9 +319,10 @@ class Losses:
         """Count usable rows of a source, and the reasons of rejected ones."""
         self._kept[name] += kept
         for reason in rejected:
-            self._lost[name][reason.kind] += 1
-            if rejects.hides_rows(reason):
-                self._damaged[name] = reason
+            kind = reason.kind
+            self._lost[name][kind] += 1
+            if rejects.hides_rows(kind):
+                self._damaged[name] = kind
 
     def update(self, more: Losses) -> None:
         """Add the counts of others."""
@@ -351,15 +352,15 @@ class Losses:
         """Advice on files whose later rows are missing, with the number of rows before these."""
         files: defaultdict[str, list[str]] = defaultdict(list)
         for source in sources[:_NAMED]:
-            reason = self._damaged[source.name]
+            kind = self._damaged[source.name]
             rows = self._kept[source.name]
             cure = "Fetch {} again, then run with another `out`."
             archive = f".{source.compression}"
-            if rejects.is_bomb(reason):
+            if rejects.is_bomb(kind):
                 cure = "If you trust {}, set a higher `read.max_ratio`."
             elif source.compression and _by_bytes(_start(source.url))[1] != archive:
                 cure = f"If {{}} should be no {archive} archive, rename it, or fetch it again."
-            files[cure].append(f"{source.name} ({rows:,} usable rows; {reason.kind})")
+            files[cure].append(f"{source.name} ({rows:,} usable rows; {kind})")
         more = len(sources) - _NAMED
         listed = [
             f"Only the beginning was read of {', '.join(names)}. "

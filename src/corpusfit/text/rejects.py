@@ -58,17 +58,12 @@ class RefusedError(Exception):
         self.reason = reason
 
 
+@lru_cache(maxsize=1024)  # mostly, many rows are rejected for one reason
 def stored(text: str) -> Reason:
     """The reason that a file stores as its text, without the fields of the row."""
     counted, colon, detail = text.partition(": ")
-    return _kind_of(counted)._replace(detail=detail if colon else None)
-
-
-@lru_cache
-def _kind_of(counted: str) -> Reason:
-    """The kind of reason that is counted by some words."""
     name = next((name for name in _NAMES if f"{counted} ".startswith(f"{name} ")), counted)
-    return Reason(name, counted[len(name) + 1 :])
+    return Reason(name, counted[len(name) + 1 :], detail if colon else None)
 
 
 def lacks_field(reason: Reason) -> bool:
