@@ -318,9 +318,9 @@ class Losses:
     def add(self, name: str, kept: int, rejected: Iterable[Reason] = ()) -> None:
         """Count usable rows of a source, and the reasons of rejected ones."""
         self._kept[name] += kept
-        for reason in rejected:
+        for reason, n in Counter(rejected).items():
             kind = reason.kind
-            self._lost[name][kind] += 1
+            self._lost[name][kind] += n
             if rejects.hides_rows(kind):
                 self._damaged[name] = kind
 

@@ -96,10 +96,9 @@ class Reasons:
 
     def add(self, rejects: Iterable[Rejected]) -> None:
         """Count a shard's rejects."""
-        for _, _, reason in rejects:
-            kind = reason.kind
-            self.counts[kind] += 1
-            self._examples.setdefault(kind, reason)
+        for reason, n in Counter(reason for _, _, reason in rejects).items():
+            self.counts[reason.kind] += n
+            self._examples.setdefault(reason.kind, reason)
 
     def as_dict(self) -> dict[str, int]:
         """The counts as plain values, for a manifest; the most frequent come first."""

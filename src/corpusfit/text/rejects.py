@@ -50,6 +50,12 @@ _LONGEST = 40
 """Most fields that a reason names, and most characters of each."""
 
 
+@lru_cache(maxsize=1024)
+def _reason(name: str, about: str = "", detail: str | None = None) -> Reason:
+    """A reason that many rows may have: equal ones are one object, which is sent once."""
+    return Reason(name, about, detail)
+
+
 class RefusedError(Exception):
     """A row that is not used; the message is that of the reason."""
 
@@ -112,7 +118,7 @@ def not_a_string(value: object, field: str = "", *, listed: bool = False) -> Rea
         what = "object" + (f" with the fields {names}" if names else "")
     else:
         what = type(value).__name__
-    return NOT_A_STRING._replace(detail=what + " in a list" * listed)
+    return _reason(NOT_A_STRING.name, detail=what + " in a list" * listed)
 
 
 def _inner(value: Mapping[Any, Any], field: str = "") -> Iterator[str]:
@@ -131,7 +137,7 @@ def _listed(fields: Iterable[object]) -> str:
 def no_number(field: str, value: object) -> Reason:
     """The row lacks the number that it is to be scored by."""
     is_there = value is not None and value != ""
-    return Reason(_NO_NUMBER, f"in {field!r}", f"it is {str(value)[:40]!r}" if is_there else None)
+    return _reason(_NO_NUMBER, f"in {field!r}", f"it is {str(value)[:40]!r}" if is_there else None)
 
 
 def not_comparable(error: Exception) -> Reason:
@@ -141,7 +147,7 @@ def not_comparable(error: Exception) -> Reason:
 
 def malformed_csv(detail: object) -> Reason:
     """A record cannot be parsed, or has more fields than the header."""
-    return Reason("malformed CSV", detail=str(detail))
+    return _reason("malformed CSV", detail=str(detail))
 
 
 def too_long(plan: ReadPlan, cure: str = "") -> Reason:
