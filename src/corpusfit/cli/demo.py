@@ -110,8 +110,8 @@ def demo(
 
     from corpusfit.evaluation.plan import EvaluatePlan
     from corpusfit.fitting.fitting import fit
+    from corpusfit.fitting.resolving import Request
     from corpusfit.fitting.schedule import Costs, Schedule
-    from corpusfit.fitting.work import Request
 
     held = task / "test.jsonl"
     base = corpusfit.adapt(
