@@ -38,6 +38,7 @@ lint: install
 	$(BIN)/typos
 	$(BIN)/lint-imports
 	$(BIN)/python .ci/words.py
+	$(BIN)/python .ci/style.py
 	$(BIN)/python .ci/budget.py
 
 types: install

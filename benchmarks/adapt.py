@@ -205,7 +205,9 @@ def side(name: str, case: Case, pipe: Connection) -> None:
     import torch
 
     torch.set_num_threads(case.threads)
-    made, since, busy = 0, 0.0, 0.0
+    made = 0
+    since = 0.0
+    busy = 0.0
 
     def on_step() -> None:
         nonlocal made, since, busy
@@ -217,7 +219,8 @@ def side(name: str, case: Case, pipe: Connection) -> None:
         pipe.send((time.perf_counter() - since, time.process_time() - busy))
         if made < case.steps:
             pipe.recv()
-        since, busy = time.perf_counter(), time.process_time()
+        since = time.perf_counter()
+        busy = time.process_time()
 
     since = time.perf_counter()
     tokens = float(case.batch * case.length)
@@ -239,7 +242,8 @@ def side(name: str, case: Case, pipe: Connection) -> None:
 
 def speed(case: Case) -> None:
     """Both sides in turn; the tokens of a step are known after it."""
-    mine, peer = Side(side, "ours", case), Side(side, "recipe", case)
+    mine = Side(side, "ours", case)
+    peer = Side(side, "recipe", case)
     result = paired(
         case.name,
         mine,
@@ -251,7 +255,8 @@ def speed(case: Case) -> None:
         f"torch threads a side: {case.threads}; blocks of {case.block} steps; the peer is "
         "transformers.Trainer as run_mlm.py (run_clm.py, peft) sets it up",
     )
-    a, b = mine.finish(), peer.finish()
+    a = mine.finish()
+    b = peer.finish()
     share = a["tokens"] / b["tokens"]
     for key in ("median", "min", "max"):
         result["ratio"][key] *= share

@@ -97,7 +97,8 @@ def selected(asked: argparse.Namespace) -> dict[str, Path]:
 
 def write(facts: dict[str, Any]) -> None:
     """docs/results/adaptation.json, and a part of benefit.md."""
-    found, here = facts["cells"], facts["machine"]
+    found = facts["cells"]
+    here = facts["machine"]
     (RESULTS / "adaptation.json").write_text(json.dumps(facts, indent=1) + "\n", "utf-8")
     lines = [
         "## Adapting on what was selected",

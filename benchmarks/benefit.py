@@ -72,10 +72,12 @@ def main() -> None:
             facts = found["corpora"].get(str(seed)) or work.facts(seed)
             texts = work.target(name, seed).facts
             if what == "cell":
-                key, result = f"{name}/{method}/{seed}", measure(work, name, method, seed, facts)
+                key = f"{name}/{method}/{seed}"
+                result = measure(work, name, method, seed, facts)
                 result["commit"] = machine()["commit"][:9]
             else:
-                key, result = f"{name}/{seed}", verdicts(work, name, asked.methods, seed)
+                key = f"{name}/{seed}"
+                result = verdicts(work, name, asked.methods, seed)
         except CorpusfitError as e:
             print(f"{what} {name} {method} {seed}: {e}", flush=True)
             continue
@@ -91,7 +93,8 @@ def main() -> None:
 
 def check(asked: argparse.Namespace, path: Path, work: Work) -> None:
     """Make the selections of earlier commits again, and keep for each cell if it is the same."""
-    commit, protocol = machine()["commit"][:9], protocol_of(asked)
+    commit = machine()["commit"][:9]
+    protocol = protocol_of(asked)
     for key, cell in read(path, protocol)["cells"].items():
         name, method, seed = key.rsplit("/", 2)
         if commit in (cell["commit"], cell.get("checked")) or method not in asked.methods:

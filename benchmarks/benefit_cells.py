@@ -46,8 +46,12 @@ TARGETS = {
 }
 """A task, or one label of it, and the prefix of the sources of its domain."""
 
-SHARE, ORDER, PARTS = 0.02, 3, 3
-TRAIN, DEV, HELDOUT = 2_000, 1_000, 512
+SHARE = 0.02
+ORDER = 3
+PARTS = 3
+TRAIN = 2_000
+DEV = 1_000
+HELDOUT = 512
 ONE = Machine(workers=1)
 
 
@@ -84,7 +88,8 @@ class Work:
 
     def facts(self, seed: int) -> dict[str, int]:
         """Words of the seed's corpus, and the number of different words as n-gram models count."""
-        words, known = 0, np.empty(0, np.uint64)
+        words = 0
+        known = np.empty(0, np.uint64)
         for texts in self.documents(seed).values():
             words += sum(len(text.split()) for text in texts)
             identities = number_words(*buffers(text_array(texts)), characters(), False)[1]
@@ -174,7 +179,8 @@ def dev_apart(dev: list[str], train: list[str]) -> list[str]:
 
 def outside(texts: list[str], documents: dict[str, list[str]]) -> list[str]:
     """The texts that no document contains."""
-    finder, inside = ContaminationFinder(HeldoutIndex.of_texts(texts)), set[int]()
+    finder = ContaminationFinder(HeldoutIndex.of_texts(texts))
+    inside = set[int]()
     for found in documents.values():
         inside |= set(finder.find(text_array(found)).heldout.tolist())
     return [text for i, text in enumerate(texts) if i not in inside]
@@ -281,7 +287,8 @@ def taken(
     *places, scores = columns.values()
     every = [documents[of][row][start:end] for of, row, start, end in zip(*places, strict=True)]
     falling = -peer(every) if peer else -np.asarray(scores, np.float32)
-    chosen, left = [], budget
+    chosen = []
+    left = budget
     for at in np.argsort(falling, kind="stable"):
         left -= len(every[at].split())
         if left < 0:

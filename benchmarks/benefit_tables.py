@@ -14,7 +14,8 @@ from scipy.stats import rankdata
 from correlation import Within, correlation_within
 
 Numbers = NDArray[np.float64]
-BASELINE, EARLIER = "random", "domain_moore_lewis"
+BASELINE = "random"
+EARLIER = "domain_moore_lewis"
 ROUNDS = 9_999
 PREDICTORS = {
     "bits per word of unseen target text": ("cells", "bits", -1),

@@ -66,8 +66,11 @@ from trigram import judged
 
 HERE = Path(__file__).parent
 SHARES = (0.001, 0.01, 0.1)
-WORDS_OF_SOURCE, APART = 620_000, 5
-FITTED, JUDGED, JUDGED_WORDS = 500, 400, 30_000
+WORDS_OF_SOURCE = 620_000
+APART = 5
+FITTED = 500
+JUDGED = 400
+JUDGED_WORDS = 30_000
 """Texts of a target to draw from; most unseen texts and words."""
 TRAINED_WORDS = 120_000
 """Words of a selection that a model is trained on, some 150,000 word pieces."""
@@ -90,7 +93,8 @@ TARGETS = {
 """From short to long texts: where they are, and what is a text."""
 FIRST = ("law", "citations", "books", "medical")
 MODELED = ("articles", "law", "abstracts", "medical", "titles", "privacy")
-TODAY, FOLLOWED = (256, 15), (48, 64, 96, 128, 192, 256)
+TODAY = (256, 15)
+FOLLOWED = (48, 64, 96, 128, 192, 256)
 """The cut of today, and the sizes by which one that follows a target is rounded."""
 
 
@@ -151,7 +155,10 @@ class Study:
     """The corpus, the targets and the cells, made once in a work folder."""
 
     def __init__(self, data: Path, models: Path, folder: Path, cells: Cells) -> None:
-        self.data, self.models, self.folder, self.cells = data, models, folder, cells
+        self.data = data
+        self.models = models
+        self.folder = folder
+        self.cells = cells
 
     def _documents(self, source: str) -> Iterator[tuple[bool, str]]:
         """The texts of a source of the pile, and whether they are kept apart."""
@@ -164,9 +171,12 @@ class Study:
         """The corpus's folder; its facts are `facts`."""
         folder = self.folder / "corpus"
         if not folder.with_suffix(".json").exists():
-            known, total = np.empty(0, np.uint64), 0
+            known = np.empty(0, np.uint64)
+            total = 0
             for path in sorted((self.data / "pile").glob("*.jsonl.zst")):
-                name, kept, left = path.name.split(".")[0], [], WORDS_OF_SOURCE
+                name = path.name.split(".")[0]
+                kept = []
+                left = WORDS_OF_SOURCE
                 for apart, text in self._documents(f"pile/{name}"):
                     if not apart and left > 0:
                         kept.append(text)
@@ -351,7 +361,8 @@ def compute(study: Study, stages: Sequence[str]) -> None:
         decides = {**asdict(piece), **study.facts}
         if stage not in stages or digest(decides) in study.cells.records:
             continue
-        busy, started = time.process_time(), time.perf_counter()
+        busy = time.process_time()
+        started = time.perf_counter()
         result = study.compute(piece)
         name = f"{piece.method}@{piece.cut[0]}x{piece.cut[1]}"
         record = {"digest": digest(decides), "task": piece.target, "setting": piece.kind}

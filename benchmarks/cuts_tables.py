@@ -12,7 +12,9 @@ from score_cells import Record
 from score_tables import mean_interval
 
 SHARES = ("0.001", "0.01", "0.1")
-TODAY, FOLLOW, BASE = "256x15", "follow", "base"
+TODAY = "256x15"
+FOLLOW = "follow"
+BASE = "base"
 UNITS = {"masked": "nats", "decoder": "bits per byte"}
 Values = dict[tuple[str, int], dict[str, float]]
 """Of each target and draw the number by cut; lower is better."""

@@ -31,7 +31,8 @@ from memory import write_corpus
 
 NTH = 20
 TIMES = 10
-BUCKETS, MANY_BUCKETS = 10_000, 1_000_000
+BUCKETS = 10_000
+MANY_BUCKETS = 1_000_000
 SAME_FEATURES = ("--set", "method.signs=true", "--set", "method.smoothing=1e-8")
 PEER = """
 import sys, time
@@ -62,7 +63,8 @@ def main(target: Path, corpus: Path, runs: int) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
         part = every_nth(corpus, folder)
-        size, part_size = megabytes(corpus), megabytes(part)
+        size = megabytes(corpus)
+        part_size = megabytes(part)
         large = many_times(corpus, folder)
         alike = {n: agreement(target, part, folder, n) for n in (BUCKETS, MANY_BUCKETS)}
         for n, rho in alike.items():
@@ -193,7 +195,8 @@ def many_times(corpus: Path, folder: Path) -> Path:
 
 def of_docstrings(folder: Path) -> tuple[Path, Path]:
     """A target and a corpus available on every machine."""
-    target, corpus = folder / "task.jsonl", folder / "corpus"
+    target = folder / "task.jsonl"
+    corpus = folder / "corpus"
     corpus.mkdir()
     texts = sorted({t for m in FAMILIES.values() for t in docstrings(m.split())})
     target.write_text("".join(json.dumps({"text": t}) + "\n" for t in texts[:300]))

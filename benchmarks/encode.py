@@ -26,7 +26,9 @@ import numpy as np
 
 from harness import paired, seconds
 
-TEXTS, WINDOWS, WORDS = 200, 30, 150
+TEXTS = 200
+WINDOWS = 30
+WORDS = 150
 BATCHES = (1, 4, 8, 16, 32)
 
 

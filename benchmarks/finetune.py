@@ -184,7 +184,9 @@ def work(side: str, case: Case, pipe: Connection) -> None:
     plan = as_told(case, side)
     task = read_task(str(case.task), plan.task, seed=0)
     task = part_of(task, MOST, 2, 2)
-    made, since, busy = 0, time.perf_counter(), time.process_time()
+    made = 0
+    since = time.perf_counter()
+    busy = time.process_time()
 
     def on_step(*_: Any) -> None:
         nonlocal made, since, busy
@@ -195,7 +197,8 @@ def work(side: str, case: Case, pipe: Connection) -> None:
         if made == case.steps:
             raise EnoughError
         pipe.recv()
-        since, busy = time.perf_counter(), time.process_time()
+        since = time.perf_counter()
+        busy = time.process_time()
 
     register_optimizer_step_post_hook(on_step)
     seen = {}

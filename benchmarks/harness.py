@@ -71,7 +71,8 @@ def paired(
     ours(), peer()
     pairs = [(_seconds(ours), _seconds(peer)) for _ in range(runs)]
     ours_s, peer_s = zip(*pairs, strict=True)
-    mine, theirs = _summary(ours_s, work, unit), _summary(peer_s, peer_work or work, unit)
+    mine = _summary(ours_s, work, unit)
+    theirs = _summary(peer_s, peer_work or work, unit)
     scale = work / peer_work if peer_work else 1.0
     ratios = [b * scale / a for a, b in pairs]
     result = {
@@ -180,7 +181,8 @@ def _summary(seconds: tuple[float, ...], work: float, unit: str) -> dict[str, fl
 
 
 def _line(result: dict[str, Any]) -> str:
-    unit, ratio = result["work"]["unit"], result["ratio"]
+    unit = result["work"]["unit"]
+    ratio = result["ratio"]
     cells = [f"{result['name']:32s}"]
     for side in ("ours", "peer"):
         part = result[side]

@@ -23,7 +23,11 @@ from threadpoolctl import threadpool_limits
 from corpusfit.scoring.methods.isolation_forest import IsolationForest
 from harness import paired
 
-WIDTH, TARGET, ROWS, TREES, SAMPLE = 768, 3000, 20_000, 100, 256
+WIDTH = 768
+TARGET = 3000
+ROWS = 20_000
+TREES = 100
+SAMPLE = 256
 
 
 def vectors(rng: np.random.Generator, n: int, mix: np.ndarray, shift: float) -> np.ndarray:
@@ -36,7 +40,8 @@ def main() -> None:
     numba.set_num_threads(1)
     rng = np.random.default_rng(0)
     mix = rng.standard_normal((100, WIDTH)) / 10
-    target, background = vectors(rng, TARGET, mix, 0.0), vectors(rng, TARGET, mix, 0.5)
+    target = vectors(rng, TARGET, mix, 0.0)
+    background = vectors(rng, TARGET, mix, 0.5)
     corpus = np.concatenate(
         [vectors(rng, ROWS // 2, mix, 0.0), vectors(rng, ROWS // 2, 1.3 * mix, 0.5)]
     )

@@ -30,7 +30,8 @@ from harness import paired
 
 def main(task: Path, pile: Path) -> None:
     """Compare the three."""
-    wanted, texts = target(task, 4_000).to_pylist(), documents(pile)[0]
+    wanted = target(task, 4_000).to_pylist()
+    texts = documents(pile)[0]
     size = sum(len(t.encode()) for t in texts) / 1e6
     words = {"token_pattern": r"(?u)\w+"}
     vectorizer = TfidfVectorizer(**words).fit([*wanted, *texts])

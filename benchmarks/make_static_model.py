@@ -45,7 +45,8 @@ def main() -> None:
     tokens = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
     special = set(tokenizer.all_special_ids)
     used = np.array([i for t, i in tokens if i not in special and not UNUSED.fullmatch(t)])
-    begin, end = tokenizer.cls_token_id, tokenizer.sep_token_id
+    begin = tokenizer.cls_token_id
+    end = tokenizer.sep_token_id
     reduced = principal_components(encoder.encode_ids([[begin, int(i), end] for i in used]))
     # special and unused tokens have zero vectors
     table = np.zeros((len(tokens), DIMENSIONS), dtype=np.float32)

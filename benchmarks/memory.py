@@ -75,7 +75,8 @@ def run(folder: Path, size: int, target: Path, method: str) -> tuple[float, floa
 
 def peak_of(command: list[str]) -> tuple[float, float]:
     """Seconds of a command and peak resident MB of all its processes."""
-    started, peak = time.perf_counter(), 0.0
+    started = time.perf_counter()
+    peak = 0.0
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     while process.poll() is None:
         peak = max(peak, sum(map(resident_mb, family(process.pid))))
@@ -94,7 +95,8 @@ def family(pid: int) -> list[int]:
         except OSError:
             continue
         parents.setdefault(int(parent), []).append(int(stat.parent.name))
-    found, new = [], [pid]
+    found = []
+    new = [pid]
     while new:
         found += new
         new = [child for p in new for child in parents.get(p, [])]

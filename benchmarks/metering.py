@@ -19,7 +19,8 @@ _IO = Path("/proc/self/io")
 def used_so_far() -> Counter[str]:
     """Of this process: seconds of a core, and bytes read and written, to other processes too."""
     counts = dict(line.split(": ") for line in _IO.read_text().splitlines())
-    read, written = int(counts["rchar"]), int(counts["wchar"])
+    read = int(counts["rchar"])
+    written = int(counts["wchar"])
     return Counter({"cpu": time.process_time(), "read": read, "written": written})
 
 

@@ -26,7 +26,8 @@ from threadpoolctl import threadpool_limits
 from corpusfit.scoring.clusters import fit_mixture
 from harness import paired
 
-WIDTH, CLOUDS = 50, 12
+WIDTH = 50
+CLOUDS = 12
 
 
 def rows_of(n: int) -> np.ndarray:
@@ -64,7 +65,8 @@ def wide(x: np.ndarray, kind: str) -> np.ndarray:
 def start_of(x: np.ndarray, k: int) -> GaussianMixture:
     """scikit-learn's mixture with the start of corpusfit's."""
     found = fit_mixture(x, k, seed=0, steps=0)
-    of, scale = found.gaussians, found.scale
+    of = found.gaussians
+    scale = found.scale
     factors = of.factors / scale[:, None]
     return GaussianMixture(
         k,
@@ -77,7 +79,8 @@ def start_of(x: np.ndarray, k: int) -> GaussianMixture:
 
 def peak(n: int, k: int, kind: str) -> tuple[float, float, float]:
     """In a separate process: likelihood, MB with only the rows, peak MB."""
-    start, x = start_of(rows_of(n), k), wide(rows_of(n), kind)
+    start = start_of(rows_of(n), k)
+    x = wide(rows_of(n), kind)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     with threadpool_limits(1):
         likelihood = ours(x, k) if kind == "ours" else theirs(x, start)
@@ -102,7 +105,8 @@ def main() -> None:
                 f"    {kind}: {likelihood:.3f} nats per row, {most:,.0f} MB (rows: {before:,.0f})"
             )
         with threadpool_limits(1):
-            start, double = start_of(x, k), x.astype(np.float64)
+            start = start_of(x, k)
+            double = x.astype(np.float64)
             paired(
                 f"mixtures_{asked.rows}_k{k}",
                 lambda k=k: ours(x, k) and None,

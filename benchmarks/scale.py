@@ -115,7 +115,8 @@ def measure(
         remove(work)
         size = write(lines[: int(share * len(lines))], work / "corpus", form, times)
         settings = [f"read.shard_mb={shard}", f"cut.pieces={pieces}"]
-        out, meter = work / "out", Meter()
+        out = work / "out"
+        meter = Meter()
         on = corpusfit.Machine(workers=2, cache=work / "cache", progress=meter)
         inputs = {"target": target, "corpus": work / "corpus", "method": method, "machine": on}
         # then kernels are compiled, and the survey of the files is in the cache
@@ -129,7 +130,8 @@ def measure(
             ("select", partial(corpusfit.select, out=out, settings=settings, **inputs)),
             ("choose", partial(corpusfit.choose, out, fraction=0.1, machine=on)),
         ):
-            here, workers = used_so_far(), meter.workers.copy()
+            here = used_so_far()
+            workers = meter.workers.copy()
             with meter.counting():
                 done = run()
             assert not done.manifest["warnings"], done.manifest["warnings"]
@@ -161,7 +163,9 @@ def write(lines: list[bytes], folder: Path, form: str, times: int) -> int:
         through += len(line)
         if through >= (size if form == "jsonl" else FILE):
             WRITERS[form](folder / f"{files:05d}.{form}", held)
-            held, through, files = [], 0, files + 1
+            held = []
+            through = 0
+            files = files + 1
     if held:
         WRITERS[form](folder / f"{files:05d}.{form}", held)
     return size
@@ -187,7 +191,8 @@ def messages(shards: float, workers: int, command: str) -> float:
         size = max(1, min(context._MOST_PIECES, int(before / (context._MESSAGES * workers))))
         many = context._MESSAGES * workers if size < context._MOST_PIECES else shards / size
         many = min(many, (shards - before) / size)
-        sent, before = sent + many, before + many * size
+        sent = sent + many
+        before = before + many * size
     runs = min(folder._MOST_RUNS, shards)
     return PASSES[command] * sent + STEPS * runs
 

@@ -52,8 +52,10 @@ from harness import machine
 
 Record = dict[str, Any]
 
-BASE, RANDOM = "base", "random"
-SPLITS, SIDES = ("train", "dev", "test"), ("de", "en")
+BASE = "base"
+RANDOM = "random"
+SPLITS = ("train", "dev", "test")
+SIDES = ("de", "en")
 DOMAINS = ("it", "law", "medical", "captions", "news", "koran")
 KEPT = ("accuracy", "micro_f1", "macro_f1")
 PER_BYTE = "neg_bits_per_byte"
@@ -506,7 +508,8 @@ class Study:
 
     def decides(self, piece: Piece) -> Record | None:
         """Everything that decides a piece; None if a lower rung must be computed first."""
-        work, rung = self.inputs(piece), piece.rung
+        work = self.inputs(piece)
+        rung = piece.rung
         if rung == "select":
             return {
                 "select": 1,
@@ -552,7 +555,8 @@ class Study:
         decides = self.decides(piece)
         if decides is None:
             raise ValueError(f"{piece} comes before its selection")
-        began, busy = time.perf_counter(), _processor_seconds()
+        began = time.perf_counter()
+        busy = _processor_seconds()
         result = getattr(self, f"_{piece.rung}")(piece)
         record = {
             **asdict(piece),
@@ -570,12 +574,14 @@ class Study:
     def _select(self, piece: Piece) -> Record:
         """Select equally many words; bits of unseen target text under an n-gram model of them."""
         work = self.inputs(piece)
-        target, facts = work.target(piece.task, piece.seed), work.facts(piece.seed)
+        target = work.target(piece.task, piece.seed)
+        facts = work.facts(piece.seed)
         column, _, general = piece.column.partition("+")
         budget = self.words(piece)
         texts, sources = self._best(piece, column, round(budget * (1 - float(general or 0))))
         if general:  # general text as `random` has it, up to the same words
-            known, left = set(texts), budget - sum(len(text.split()) for text in texts)
+            known = set(texts)
+            left = budget - sum(len(text.split()) for text in texts)
             others = [
                 pair
                 for pair in zip(*self._best(piece, RANDOM, budget), strict=True)
@@ -618,7 +624,8 @@ class Study:
 
     def _keep(self, texts: list[str], piece: Piece) -> str:
         """Store selected texts, or pairs, under their digest, and return it."""
-        name, work = digest(texts), self.inputs(piece)
+        name = digest(texts)
+        work = self.inputs(piece)
         path = work.folder / "selections" / f"{name}.jsonl"
         if path.exists():
             return name
@@ -635,7 +642,8 @@ class Study:
 
     def _adapt(self, piece: Piece) -> Record:
         """Train on the selection, unless another task's cell did; a killed training resumes."""
-        decides, work = self.decides(piece), self.inputs(piece)
+        decides = self.decides(piece)
+        work = self.inputs(piece)
         if decides is None:
             raise ValueError(f"{piece} comes before its selection")
         out = work.folder / "models" / digest(decides)
@@ -720,7 +728,8 @@ class Study:
 
     def _evaluated(self, piece: Piece, place: str = "", **options: Any) -> Any:
         out = self.inputs(piece).folder / "evaluations" / digest(self.decides(piece))
-        task, model = place or self.pile.place(piece.task), self._model(piece)
+        task = place or self.pile.place(piece.task)
+        model = self._model(piece)
         return corpusfit.evaluate(task=task, model=str(model), out=out, machine=ONE, **options)
 
 
@@ -738,7 +747,8 @@ def probe(folder: Path, task: Task, metric: str) -> Record:
     from sklearn.linear_model import LogisticRegression
 
     states = {split: features(folder, getattr(task, split), task.kind) for split in SPLITS}
-    mean, deviation = states["train"].mean(0), states["train"].std(0)
+    mean = states["train"].mean(0)
+    deviation = states["train"].std(0)
     scaled = {
         split: ((x - mean) / np.maximum(deviation, 1e-6)).astype(np.float64)
         for split, x in states.items()
@@ -746,7 +756,8 @@ def probe(folder: Path, task: Task, metric: str) -> Record:
     gold = {split: getattr(task, split).flat for split in SPLITS}
     model = LogisticRegression(max_iter=ITERATIONS, warm_start=True)
     best: Record = {"dev_bits": math.inf}
-    unconverged, rises = 0, 0
+    unconverged = 0
+    rises = 0
     for strength in STRENGTHS:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
@@ -842,7 +853,8 @@ def masked_loss(folder: Path, texts: Sequence[str]) -> Record:
         tokenizer = AutoTokenizer.from_pretrained(folder)
         model = AutoModelForMaskedLM.from_pretrained(folder).float().eval()
     every = tokenizer(list(texts), truncation=True, max_length=LENGTH)["input_ids"]
-    total, count = np.zeros(len(every)), np.zeros(len(every))
+    total = np.zeros(len(every))
+    count = np.zeros(len(every))
     order = sorted(range(len(every)), key=lambda i: -len(every[i]))
     for draw in range(DRAWS):
         for at in range(0, len(order), 32):

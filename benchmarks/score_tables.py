@@ -156,7 +156,8 @@ def values_of(found: dict[tuple[Key, str], Record], name: str) -> dict[Key, Valu
     for (key, rung), record in found.items():
         if rung != measure.rung:
             continue
-        result, metric = record["result"], TASKS[key[1]].metric
+        result = record["result"]
+        metric = TASKS[key[1]].metric
         number = measure.value(result, metric)
         draws = np.zeros(1)
         if measure.examples:
@@ -332,13 +333,15 @@ def means(gains: Record) -> tuple[str, str]:
         means_of = gains.get(f"{setting}/{name}/mean", {})
         for column in dict.fromkeys(column for of in by_task for column in of):
             of = [found[column] for found in by_task if column in found]
-            above, below = sum(c[1] > 0 for c in of), sum(c[2] < 0 for c in of)
+            above = sum(c[1] > 0 for c in of)
+            below = sum(c[2] < 0 for c in of)
             if column != BASE and below:
                 lower.append(f"`{column}` on {counted(below, 'task')} ({setting}, {name})")
             if column not in means_of:  # two tasks say nothing of others
                 continue
             mean, low, high, _ = means_of[column]
-            d, sign = measure.digits, "" if unit.startswith("fewer") else "+"
+            d = measure.digits
+            sign = "" if unit.startswith("fewer") else "+"
             said = f"{mean:{sign}.{d}f} {unit} ({low:{sign}.{d}f} to {high:{sign}.{d}f})"
             lines.append(
                 f"| {setting} | {name} | `{column}` | {said} | {above} | {below} | {len(of)} |"
@@ -429,7 +432,8 @@ def gains_table(
 ) -> str:
     """Tasks by columns; empty without cells."""
     measure = MEASURES[name]
-    digits, shown_as = measure.digits, measure.shown_as
+    digits = measure.digits
+    shown_as = measure.shown_as
     others = [c for c in columns if c != RANDOM]
     by_column = {c: Gains.of(values, setting, c, RANDOM) for c in others}
     by_column = {c: g for c, g in by_column.items() if g.tasks}
@@ -485,14 +489,16 @@ def replays(found: dict[tuple[Key, str], Record]) -> list[str]:
     """What a share of general text in the selection does to its scores."""
     lines = []
     for setting, name in itertools.product(SETTINGS, SCORES):
-        values, measure = values_of(found, name), MEASURES[name]
+        values = values_of(found, name)
+        measure = MEASURES[name]
         for column in sorted({c for own, _, c, _ in values if own == setting and "+" in c}):
             plain = column.partition("+")[0]
             gains = Gains.of(values, setting, column, plain)
             if len(gains.tasks) < 3:
                 continue
             mean, low, high = measure.shown_as(gains.means().mean(), *mean_interval(gains.gain))
-            unit, d = "%" if measure.ratio else measure.unit, measure.digits
+            unit = "%" if measure.ratio else measure.unit
+            d = measure.digits
             lines.append(
                 f"| {setting} | {name} | `{column}` against `{plain}` | {mean:+.{d}f} {unit} "
                 f"({low:+.{d}f} to {high:+.{d}f}) | {len(gains.tasks)} |"
@@ -537,7 +543,8 @@ def predictions(found: dict[tuple[Key, str], Record]) -> list[str]:
             known, score = np.full((2, len(tasks), len(columns)), np.nan)
             for task, column in common:
                 at = tasks.index(task), columns.index(column)
-                known[at], score[at] = of[lower][task, column], of[upper][task, column]
+                known[at] = of[lower][task, column]
+                score[at] = of[upper][task, column]
             lines.append(
                 f"| {setting} | {lower} | {upper} | {shown(within_targets(known, score))} "
                 f"| {counted(len(tasks), 'task')} |"

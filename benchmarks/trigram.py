@@ -17,7 +17,8 @@ from corpusfit.core.types import buffers, text_array
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import number_words
 
-BORDER, PLACES = 0, 21
+BORDER = 0
+PLACES = 21
 """What stands before a text, and the bits of a word's number."""
 
 
@@ -42,7 +43,9 @@ class Trigram:
 
     def bits(self, words: np.ndarray) -> np.ndarray:
         """float64: of each word of texts, in the form of the training words, without borders."""
-        before, previous, own = words[:-2], words[1:-1], words[2:]
+        before = words[:-2]
+        previous = words[1:-1]
+        own = words[2:]
         known = (own >= 0, previous != BORDER, before != BORDER)
         grams = (own, packed(BORDER, previous, own), packed(before, previous, own))
         chance = np.full(len(own), 1 / self.vocabulary)
@@ -106,7 +109,8 @@ def judged(texts: Sequence[str], unseen: Sequence[str], vocabulary: int, most: i
     """Bits a word of unseen texts under a model of the first `most` words of texts."""
     numbers, _ = number_words(*buffers(text_array([*texts, *unseen])), characters(), False)
     border = int(np.flatnonzero(numbers == 1)[len(texts)])
-    selected, test = bordered(numbers[:border]), bordered(numbers[border:])
+    selected = bordered(numbers[:border])
+    test = bordered(numbers[border:])
     words = np.cumsum(selected != BORDER)
     if words[-1] < most:
         raise ValueError(f"{words[-1]} words were selected, of {most} to judge by")

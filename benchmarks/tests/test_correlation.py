@@ -43,7 +43,8 @@ def test_correlation_is_that_of_scipy():
     x = rng.normal(size=12)
     y = -x + rng.normal(size=12)
     found = correlation(x.tolist(), y.tolist())
-    pearson, spearman = stats.pearsonr(x, y), stats.spearmanr(x, y)
+    pearson = stats.pearsonr(x, y)
+    spearman = stats.spearmanr(x, y)
     assert found.n == 12
     assert (found.pearson, found.pearson_p) == pytest.approx(tuple(pearson))
     assert found.spearman == pytest.approx(spearman.statistic)

@@ -56,7 +56,8 @@ def test_the_mean_of_one_seed_has_students_interval():
 
 
 def test_what_all_tasks_of_a_seed_share_widens_the_mean():
-    tasks, seeds = np.array([0.0, 1.0, 3.0, 2.0]), np.array([-1.0, 0.0, 2.5])
+    tasks = np.array([0.0, 1.0, 3.0, 2.0])
+    seeds = np.array([-1.0, 0.0, 2.5])
 
     low, high = score_tables.mean_interval(tasks[:, None] + seeds)
 
@@ -80,7 +81,8 @@ def test_two_tasks_say_nothing_of_others():
 
 def test_resampled_accuracy_varies_as_the_binomial_and_pairs():
     n = 500
-    gold, answers = np.arange(n) % 2, np.where(np.arange(n) % 5 == 0, 0, np.arange(n) % 2)
+    gold = np.arange(n) % 2
+    answers = np.where(np.arange(n) % 5 == 0, 0, np.arange(n) % 2)
     examples = Examples([["x"]] * n, [[int(g)] for g in gold])
     kind = load("classification")
     tallies = kind.tally(("a", "b"), examples, answers.astype(np.int32))

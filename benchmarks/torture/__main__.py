@@ -61,12 +61,14 @@ def main() -> int:
 
 def _run(given: argparse.Namespace, ledger: Ledger, root: Path) -> int:
     names = [given.only] if given.only else list(CAMPAIGNS)
-    until, broken = time.monotonic() + 60 * given.minutes, 0
+    until = time.monotonic() + 60 * given.minutes
+    broken = 0
     for done, name in enumerate(itertools.cycle(names)):
         over = done >= given.cases if given.cases else time.monotonic() >= until
         if over:
             break
-        seed, began = ledger.next_seed(name), time.monotonic()
+        seed = ledger.next_seed(name)
+        began = time.monotonic()
         outcome = CAMPAIGNS[name](seed, root, given.of)
         ledger.add(name, seed, outcome, time.monotonic() - began)
         broken += len(outcome.broken)

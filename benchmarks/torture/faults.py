@@ -153,7 +153,8 @@ def _try(
 ) -> Iterator[str]:
     """Run the command with one fault; yields each promise that does not hold."""
     kept, (_, calls), used = whole.whole(), whole.tally(), KINDS[kind]
-    place, room = chance.random(), int(whole.size() * chance.random())
+    place = chance.random()
+    room = int(whole.size() * chance.random())
     where = 1 + int(sum(calls[letter] for letter in used.calls) * place)
     if used.limits:
         least, most = used.limits

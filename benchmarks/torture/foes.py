@@ -63,7 +63,8 @@ def foe(seed: int, root: Path, only: str | None) -> Outcome:
     if seed >= len(cases) and place in PLACES:
         names = [n for kind in PLACES[place][1] for n in TEXTS[kind]]
         several = chance.sample(names, min(3, len(names)))
-        name, text = "+".join(several), " ".join(map(_EVERY.get, several))
+        name = "+".join(several)
+        text = " ".join(map(_EVERY.get, several))
     outcome = Outcome(Counter(inputs=1), place)
     code, faults = _forked(place, text, root)
     outcome.counts[f"exit {code}"] += 1
@@ -114,7 +115,8 @@ def _forked(place: str, text: str, root: Path) -> tuple[int | str, list[str]]:
     """Run a case in a child of this process, with its own home; its last code, and its faults."""
     _warm(root)
     folder = Path(tempfile.mkdtemp(prefix="foe-", dir=root))
-    end, pid = folder / "faults", os.fork()
+    end = folder / "faults"
+    pid = os.fork()
     if not pid:
         with contextlib.suppress(BaseException):
             _child(place, text, folder / "box", root / "base/model", end)

@@ -388,7 +388,8 @@ def _tar(path: Path) -> None:
         ):
             member = tarfile.TarInfo(name)
             data = _PICKLE if name.endswith("pth") else b'{"text": "kinase"}\n'
-            member.type, member.linkname = kind, to
+            member.type = kind
+            member.linkname = to
             member.size = len(data) if kind == tarfile.REGTYPE else 0
             archive.addfile(member, io.BytesIO(data))
 

@@ -16,9 +16,11 @@ from commands import environment
 from ledger import Outcome
 
 CASES = Path(__file__).parent / "cases"
-CORES, SECONDS = os.cpu_count() or 1, 60
+CORES = os.cpu_count() or 1
+SECONDS = 60
 _TARGETS = Path(__file__).with_name("targets.py")
-_MEGABYTES, _SLOW = 3000, 20  # of memory, and seconds for one input, above which it is a defect
+_MEGABYTES = 3000  # of memory, and seconds for one input, above which it is a defect
+_SLOW = 20
 
 
 def fuzz(seed: int, root: Path, only: str | None) -> Outcome:
@@ -34,7 +36,8 @@ def fuzz(seed: int, root: Path, only: str | None) -> Outcome:
     targets = sorted(folder.name for folder in CASES.iterdir())
     name = only or targets[seed % len(targets)]
     outcome = Outcome(Counter(), name)
-    found, broken = root / "found" / name, root / "broken" / name
+    found = root / "found" / name
+    broken = root / "broken" / name
     for folder in (found, broken, CASES / name):
         folder.mkdir(parents=True, exist_ok=True)
     checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(root / "kernels")}

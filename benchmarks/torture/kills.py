@@ -39,10 +39,13 @@ def kill(seed: int, root: Path, only: str | None) -> Outcome:
     """
     chance = random.Random(f"kill {seed}")
     name, world = drawn(seed, chance, root, only, WORLDS)
-    command, outcome = COMMANDS[name], Outcome(Counter(), name)
+    command = COMMANDS[name]
+    outcome = Outcome(Counter(), name)
     kept, longest = whole(world, name)
-    out, cache = root / "killed", root / "killed-cache"
-    left, begun = KILLS, False
+    out = root / "killed"
+    cache = root / "killed-cache"
+    left = KILLS
+    begun = False
     while left or begun:
         if not begun:
             for folder in (out, cache):

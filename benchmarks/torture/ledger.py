@@ -37,7 +37,8 @@ class Ledger:
     """
 
     def __init__(self, path: Path, commit: str) -> None:
-        self._path, self._commit = path, commit
+        self._path = path
+        self._commit = commit
         self._read()
 
     def _read(self) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from commands import COMMANDS, Command, digests, environment, make_world
 
-_LONGEST, _GRACE = 600.0, 20.0  # seconds after which a command hangs, and its workers outlive it
+_LONGEST = 600.0  # seconds after which a command hangs, and its workers outlive it
+_GRACE = 20.0
 _CURE = re.compile(
     r"\b(again|make room|free|choose|pass|use|raise|set|check|install|give|restore)\b", re.I
 )
@@ -41,7 +42,8 @@ def whole(world: Path, name: str) -> tuple[dict[str, str], float]:
         world: folder of inputs, in which `whole/NAME` is that of the run.
         name: the command.
     """
-    command, out = COMMANDS[name], world / "whole" / name
+    command = COMMANDS[name]
+    out = world / "whole" / name
     took = out.with_suffix(".seconds")
     if not took.exists():
         shutil.rmtree(out, ignore_errors=True)

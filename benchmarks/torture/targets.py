@@ -54,7 +54,8 @@ with _measured:
     for _name in method_names():
         methods.load(_name)
 
-_PLAN, _TASK = ReadPlan(), TaskPlan()
+_PLAN = ReadPlan()
+_TASK = TaskPlan()
 _TAGGED = words.Fields("tokens", "tags")
 _MEMORY = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else None
 _UNITS = ("window", "sentence", "paragraph", "fixed", "document")
@@ -123,7 +124,8 @@ def _cut(data: bytes) -> None:
     text = data[2:].decode("utf-8", "ignore")
     if not text:
         return
-    unit, limit = _UNITS[data[0] % len(_UNITS)], 1 + data[1]
+    unit = _UNITS[data[0] % len(_UNITS)]
+    limit = 1 + data[1]
     units, parts = cut_units(
         Documents(np.zeros(1, np.int64), text_array([text])), CutPlan(unit=unit, pieces=limit)
     )

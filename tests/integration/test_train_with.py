@@ -22,6 +22,7 @@ from corpusfit.core.errors import ChangedInputError, ModelError, TrainingError, 
 from corpusfit.core.languages import count_words
 from corpusfit.fitting import fitting, outside, work
 from corpusfit.fitting.program import require_model
+from corpusfit.fitting.resolving import Request, resolve
 from corpusfit.training.models import fingerprint
 from listening import Listening
 
@@ -315,9 +316,8 @@ def test_labeled_tasks_are_probed_and_with_six_seeds_fine_tuned(fit, copying, js
         folder = jsonl(f"labeled/{split}.jsonl", rows).parent
     run = fit(copying(), task=folder, model=str(tiny_lm))
     assert [measure["name"] for measure in run.manifest["measures"]] == ["loss", "probe"]
-    request = work.Request(run_plan(tiny_lm), str(folder), (), "random", "text", seeds=6)
-    task, plan = fitting._read(request)
-    assert outside.schedule_of(request, plan, task).finetunings == 6
+    request = Request(run_plan(tiny_lm), str(folder), (), "random", "text", seeds=6)
+    assert outside.schedule_of(resolve(request)).finetunings == 6
 
 
 def run_plan(model):

@@ -134,8 +134,8 @@ def _fit(texts: DemoTexts, method: str, machine: Machine, *, json: bool) -> None
     """Train a base model, then do what `corpusfit fit` does, and print the difference."""
     from corpusfit.evaluation.plan import EvaluatePlan
     from corpusfit.fitting.fitting import fit
+    from corpusfit.fitting.resolving import Request
     from corpusfit.fitting.schedule import Costs, Schedule
-    from corpusfit.fitting.work import Request
 
     held = texts.task / "test.jsonl"
     base = corpusfit.adapt(

@@ -49,6 +49,10 @@ class CorpusfitError(Exception):
 
     def __init__(self, text: str = "") -> None:
         super().__init__(public_text(text))
+        self.within: list[str] = []  # parts of a file that the text is about, innermost first
+
+    def __str__(self) -> str:
+        return "".join(f"In {part}: " for part in reversed(self.within)) + super().__str__()
 
 
 class UsageError(CorpusfitError):

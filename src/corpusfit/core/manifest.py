@@ -312,18 +312,20 @@ class OutFolder:
 @no_collection()
 def as_json(manifest: Mapping[str, Any]) -> bytes:
     """The manifest as indented JSON; a list of many sources has one on a line."""
-    long = {k: v for k, v in manifest.items() if isinstance(v, list) and len(v) > _LONG}
-    text = json.dumps(
-        {**manifest, **{name: [] for name in long}}, indent=2, ensure_ascii=False, default=str
-    )
-    encode = json.JSONEncoder(ensure_ascii=False, default=str).encode
-    for name, items in long.items():
-        lines = ",\n    ".join(map(encode, items))
-        key = f"\n  {json.dumps(name)}: ["
-        text = text.replace(f"{key}]", key + "\n    " + lines + "\n  ]", 1)
-    return text.encode(errors="backslashreplace")
+    entries = ",\n".join(_entry(name, value) for name, value in manifest.items())
+    return f"{{\n{entries}\n}}".encode(errors="backslashreplace")
 
 
+def _entry(name: str, value: Any) -> str:
+    """An entry of the manifest as it stands between the braces."""
+    if isinstance(value, list) and len(value) > _LONG:
+        lines = ",\n    ".join(map(_ON_A_LINE.encode, value))
+        return f"  {_ON_A_LINE.encode(name)}: [\n    {lines}\n  ]"
+    return _INDENTED.encode({name: value})[len("{\n") : -len("\n}")]
+
+
+_ON_A_LINE = json.JSONEncoder(ensure_ascii=False, default=str)
+_INDENTED = json.JSONEncoder(ensure_ascii=False, default=str, indent=2)
 _LONG = 1000
 
 

@@ -220,13 +220,31 @@ class Documents:
         return len(self.row)
 
 
+class Reason(NamedTuple):
+    """Why a row is not used, as `text/rejects.py` says it; its text is what files store."""
+
+    name: str
+    about: str = ""  # what it is about, such as a field; summaries count each apart
+    detail: str | None = None  # further words, which summaries do not count apart
+    fields: tuple[str, ...] = ()  # those of a row that lacks the field to read
+
+    def __str__(self) -> str:
+        counted = f"{self.name} {self.about}" if self.about else self.name
+        return counted if self.detail is None else f"{counted}: {self.detail}"
+
+    @property
+    def kind(self) -> Reason:
+        """The reason without its detail, by which summaries count."""
+        return self if self.detail is None else Reason(self.name, self.about)
+
+
 @dataclass(frozen=True, slots=True)
 class Reject:
     """A row that is not used, and why."""
 
     row: int
     byte: int
-    reason: str
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)

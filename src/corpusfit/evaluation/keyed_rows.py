@@ -20,6 +20,7 @@ from corpusfit.text import cures, rows
 from corpusfit.text.context import Run
 from corpusfit.text.fields import NoTextError, Row, from_value, text_in
 from corpusfit.text.reading import Reasons, Tally, read_shard, require_none_rejected
+from corpusfit.text.rejects import noted
 from corpusfit.text.same_text import text_keys
 
 _Keyed = tuple[int, Tally, NDArray[np.int64], NDArray[np.uint64]]
@@ -41,9 +42,9 @@ def texts_of(row: Row, read: ReadPlan) -> list[str] | Reject:
         try:
             other = from_value(row.row, row.byte, text_in({name: value}, name))
         except NoTextError as e:
-            other = Reject(row.row, row.byte, str(e))
+            other = Reject(row.row, row.byte, e.reason)
         if isinstance(other, Reject):
-            return dataclasses.replace(other, reason=f"{other.reason} ({name})")
+            return dataclasses.replace(other, reason=noted(other.reason, name))
         texts.append(other.text)
     return texts
 

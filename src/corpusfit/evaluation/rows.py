@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from corpusfit import text as corpus
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Document, Reject, Source
+from corpusfit.core.types import Document, Reason, Reject, Source
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.labeled.formats import Labeled
 from corpusfit.labeled.formats.words import feature_of
@@ -34,9 +34,8 @@ from corpusfit.text.rejects import (
     INVALID_UTF8,
     NO_CONVERSATION,
     RefusedError,
-    fields_named,
     hides_rows,
-    missing_field,
+    lacks_field,
 )
 from corpusfit.training.chats import conversation_in, counted_messages
 from corpusfit.training.plan import ASSISTANT, COMPLETION
@@ -140,18 +139,18 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
     cure = ""
     for shard in corpus.shards(sources, read):
         for row in corpus.rows(shard, read):
-            reason = row.reason if isinstance(row, Reject) else ""
-            if hides_rows(reason):
-                source = sources[shard.source].url
-                raise InputError(f"{source} cannot be read completely: {reason}. Fetch it again.")
-            if (
-                reason.startswith(INVALID_UTF8)
-                and not cure
-                and corpus.files_of(sources[shard.source])
-            ):
-                url = sources[shard.source].url
-                cure = cures.of_encoding(Path(url).name, url, alone=True)
-            if reason != EMPTY_LINE:
+            if not isinstance(row, Reject):
+                rows.append(row)
+                continue
+            source = sources[shard.source]
+            if hides_rows(row.reason):
+                raise InputError(
+                    f"{source.url} cannot be read completely: {row.reason}. Fetch it again."
+                )
+            is_text = row.reason.name != INVALID_UTF8.name
+            if not (is_text or cure) and corpus.files_of(source):
+                cure = cures.of_encoding(Path(source.url).name, source.url, alone=True)
+            if row.reason != EMPTY_LINE:
                 rows.append(row)
     return Rows(split, sources, read, rows, cure, tuple(notes))
 
@@ -161,7 +160,7 @@ def fields_like_labels(places: Sequence[str], plan: TaskPlan) -> list[str]:
     rows = read_rows(places, plan, "")
     lacking = _fields(rows.sources, replace(rows.read, text_field=plan.label_field))
     found = []
-    for name in fields_named(lacking):
+    for name in lacking.fields if lacking else ():
         labels = list(map(str, read_rows(places, replace(plan, label_field=name), "").values()))
         if name not in fields_in(plan.text_field) and 2 <= len({*labels}) <= len(labels) / 2:
             found.append(name)
@@ -185,7 +184,7 @@ def read_texts(places: Sequence[str], split: str, plan: TaskPlan) -> Labeled:
         try:
             size = _counted_bytes(row.text, fields, plan.text_field, plan.loss_on)
         except RefusedError as e:
-            return Reject(row.row, row.byte, str(e))
+            return Reject(row.row, row.byte, e.reason)
         whole = {"text": row.text, "fields": fields}
         text = json.dumps(whole, ensure_ascii=False, default=json_value)
         return replace(row, text=text, value=size)
@@ -212,14 +211,11 @@ def row_of(text: str, plan: TaskPlan, field: str) -> dict[str, Any]:
     return json.loads(text)["fields"] if plan.loss_on else {field: text}
 
 
-def _fields(sources: Sequence[Source], read: ReadPlan) -> str:
-    """The fields of the first row, if it lacks the text field of `read`."""
-    lacking = corpus.kind(missing_field(read.text_field, ()))
-    for shard in corpus.shards(sources, read):
-        for row in corpus.rows(shard, read):
-            is_lacking = isinstance(row, Reject) and row.reason.startswith(lacking)
-            return row.reason if is_lacking and isinstance(row, Reject) else ""
-    return ""
+def _fields(sources: Sequence[Source], read: ReadPlan) -> Reason | None:
+    """That the first row lacks the text field of `read`, with its fields; None if it has it."""
+    rows = (row for shard in corpus.shards(sources, read) for row in corpus.rows(shard, read))
+    first = next(rows, None)
+    return first.reason if isinstance(first, Reject) and lacks_field(first.reason) else None
 
 
 def class_names(place: str, plan: TaskPlan) -> Sequence[str]:

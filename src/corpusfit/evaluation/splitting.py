@@ -120,13 +120,12 @@ class Written:
 
     def as_dict(self, names: Iterable[str]) -> dict[str, Any]:
         """The counts, with those of the splits of these names."""
-        reasons = (*self.rejected.counts.most_common(), *self.dropped.most_common())
         return {
             "rows": self.rows,
             **{name: self.splits[name] for name in names},
             "rejected": self.rejected.counts.total(),
             "dropped": self.dropped.total(),
-            "reasons": dict(reasons),
+            "reasons": {**self.rejected.as_dict(), **dict(self.dropped.most_common())},
         }
 
 
@@ -431,6 +430,6 @@ def _write_split(
     return written
 
 
-def _reject(file: BinaryIO, source: Source, row: Document | Reject, reason: str) -> None:
-    line = {"source": source.name, "row": row.row, "byte": row.byte, "reason": reason}
+def _reject(file: BinaryIO, source: Source, row: Document | Reject, reason: object) -> None:
+    line = {"source": source.name, "row": row.row, "byte": row.byte, "reason": str(reason)}
     file.write(orjson.dumps(line) + b"\n")

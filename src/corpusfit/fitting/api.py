@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -20,7 +19,7 @@ from corpusfit.training.objectives import load as load_objective
 if TYPE_CHECKING:
     from corpusfit.core.typed_options import FitOptions
     from corpusfit.fitting.fitting import Fitted
-    from corpusfit.fitting.work import Request
+    from corpusfit.fitting.resolving import Request
     from corpusfit.text.context import Machine
 
 FIT = Keywords(
@@ -67,8 +66,8 @@ def _resolve(
         raise bad_setting("`model.name`", allowed, "nothing", cure)
     from corpusfit.core.where import parsed
     from corpusfit.fitting.program import Program
+    from corpusfit.fitting.resolving import Request
     from corpusfit.fitting.schedule import FEWEST
-    from corpusfit.fitting.work import Request
     from corpusfit.scoring.names import require
     from corpusfit.text.context import machine_of
     from corpusfit.text.in_memory import inputs
@@ -95,25 +94,25 @@ def _resolve(
         one_of("`objective`", objective, tuple(OBJECTIVES.names()))
         if load_objective(objective).columns == 2:
             raise bad_setting("`objective`", "one that trains on texts", objective)
-    request = Request(built, place, tuple(texts), method, corpus_field, where, objective)
-    if train_with:
-        request = replace(
-            request,
-            program=Program.parsed(train_with),
-            seeds=_whole("seeds", FEWEST if seeds is None else seeds, FEWEST),
-            tokens=0 if tokens is None else _whole("tokens", tokens, 1),
-        )
-    elif given := {name: n for name, n in (("seeds", seeds), ("tokens", tokens)) if n is not None}:
-        name, number = next(iter(given.items()))
-        cure = "Otherwise `time` decides it."
-        raise bad_setting(f"`{name}`", "left out without `train_with`", number, cure)
+    for name, number, least in (("seeds", seeds, FEWEST), ("tokens", tokens, 1)):
+        if number is not None and not train_with:
+            cure = "Otherwise `time` decides it."
+            raise bad_setting(f"`{name}`", "left out without `train_with`", number, cure)
+        if number is not None and number < least:
+            raise bad_setting(f"`{name}`", f"{least} or more", number)
+    request = Request(
+        built,
+        place,
+        tuple(texts),
+        method,
+        corpus_field,
+        where,
+        objective,
+        program=Program.parsed(train_with) if train_with else None,
+        seeds=FEWEST if seeds is None else seeds,
+        tokens=tokens or 0,
+    )
     return request, machine
-
-
-def _whole(name: str, number: int, least: int) -> int:
-    if number < least:
-        raise bad_setting(f"`{name}`", f"{least} or more", number)
-    return number
 
 
 def _seconds(time: str | float, train_with: str) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from corpusfit.core.engine import Progress
-from corpusfit.training.phases import ROSE
+from corpusfit.training.phases import RiseWarning
 
 
 class Whole:
@@ -88,7 +88,7 @@ class Part(Progress):
 
     def warn(self, message: str) -> None:
         """Show a warning once."""
-        if message.startswith(ROSE):
+        if isinstance(message, RiseWarning):
             return  # the table has every loss, and the rate is ours to lower
         if message not in self._said:  # every replicate would say the same
             self._said.add(message)

@@ -20,26 +20,17 @@ from typing import Any
 
 from corpusfit.core.credentials import public_text
 from corpusfit.core.engine.pace import format_duration
-from corpusfit.core.errors import InputError, bad_setting, require_one_process
+from corpusfit.core.errors import InputError
 from corpusfit.core.manifest import Finished, locked, read_object, versions
 from corpusfit.core.plan import DEFAULT_METHOD
-from corpusfit.embed.folders import find, require_extra
-from corpusfit.evaluation.learned import LearnedTaskType
-from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan
-from corpusfit.evaluation.reading import read_task
-from corpusfit.evaluation.rows import fields_like_labels, read_rows
-from corpusfit.evaluation.task import Task, task_digest
-from corpusfit.evaluation.tasks import load
+from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.fitting.folder import FitFolder
 from corpusfit.fitting.outside import OutsideWork, schedule_of
+from corpusfit.fitting.resolving import Request, resolve
 from corpusfit.fitting.schedule import FEWEST, Costs, Schedule
 from corpusfit.fitting.verdict import Measure, conclude
-from corpusfit.fitting.work import PLAIN, Request, Work
-from corpusfit.labeled.formats.conll import read_tagged_text
-from corpusfit.labeled.splits import find_splits
+from corpusfit.fitting.work import Work
 from corpusfit.text.context import Machine, absolute, command_words, named_model
-from corpusfit.text.contract import format_of
-from corpusfit.training.models import MODEL, fingerprint
 
 _NAMED = 3
 """Sources of a selection that are named."""
@@ -96,18 +87,14 @@ def fit(
 ) -> Fitted:
     """Select, adapt on the selection and on random text, measure, and conclude."""
     # `fixed` is a schedule, its costs and a learning rate, in place of those that a time decides
-    require_extra("Fitting a model", "train")
-    require_one_process("fit")
     began = time.perf_counter()
-    task, plan = _read(request)
-    identity = _identity(request, task)
     folder = FitFolder(out)
-    folder.claim()
+    resolved = resolve(request, folder)
+    identity = resolved.identity()
     work_of: Callable[..., Work] = Work
     if request.program is not None:
-        deadline = time.monotonic() + seconds
-        work_of = partial(OutsideWork, deadline=deadline)
-        fixed = schedule_of(request, plan, task), Costs(0, 0, 0, 0, 0, 0), None
+        work_of = partial(OutsideWork, deadline=time.monotonic() + seconds)
+        fixed = schedule_of(resolved), Costs(0, 0, 0, 0, 0, 0), None
     planned: tuple[Schedule, Costs, float | None] | None = fixed
     begun = folder.schedule.exists() and not (
         overwrite or folder.differs(identity, overwrite=False)
@@ -115,13 +102,13 @@ def fit(
     if planned is None and not begun:
         # before anything is written, as the time may be too short
         with machine.scratch() as scratch:
-            work = Work(request, plan, task, FitFolder(scratch), machine)
+            work = Work(resolved, FitFolder(scratch), machine)
             schedule = work.measured(seconds)
         work.require_time(schedule, seconds)
         planned = schedule, work.costs, None
     with locked(folder.work, "fit", make=True):
         folder.begin(identity, overwrite=overwrite)
-        work = work_of(request, plan, task, folder, machine)
+        work = work_of(resolved, folder, machine)
         # another command may have begun the fit while this one measured
         if planned is not None and (fixed is not None or not folder.schedule.exists()):
             schedule, work.costs, work.learning_rate = planned
@@ -207,16 +194,15 @@ def _facts(work: Work, schedule: Schedule, measures: Sequence[Measure]) -> dict[
 
 def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[str, Any]:
     """Measure a few steps, and say what the time would be used for."""
-    require_extra("Fitting a model", "train")
-    task, plan = _read(request)
+    resolved = resolve(request)
     if request.program is not None:
-        schedule = schedule_of(request, plan, task)
+        schedule = schedule_of(resolved)
         with machine.scratch() as scratch:
-            outside = OutsideWork(request, plan, task, FitFolder(scratch), machine)
+            outside = OutsideWork(resolved, FitFolder(scratch), machine)
             words = outside.described(schedule).replace(str(scratch), "OUT")
         return {**dataclasses.asdict(schedule), "words": words}
     with machine.scratch() as scratch:
-        work = Work(request, plan, task, FitFolder(scratch), machine)
+        work = Work(resolved, FitFolder(scratch), machine)
         schedule = work.measured(seconds)
         words = work.described(schedule)
     needed = schedule.needed(work.costs, work.measuring)
@@ -229,39 +215,6 @@ def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[
         "seconds": round(work.measuring + schedule.seconds(work.costs)),
         "needed_s": needed,
     }
-
-
-def _read(request: Request) -> tuple[Task, EvaluatePlan]:
-    """The task, and the plan with its kind: rows without any label are plain text."""
-    plan = request.plan
-    place = request.task
-    if plan.task.kind == "auto":
-        files = find_splits(place)
-        train = files.places.get("train", [])
-        named = plan.task.label_field != TaskPlan().label_field  # then it must be there
-        every = [path for paths in files.places.values() for path in paths]
-        if files.form == "rows" and not named and not read_rows(every, plan.task, "").values():
-            if fields := fields_like_labels(every, plan.task):
-                raise bad_setting(
-                    "`task.label_field`",
-                    "a field of the rows of `task`",
-                    plan.task.label_field,
-                    f"If the labels are in {' or '.join(fields)}, set `task.label_field="
-                    f"{fields[0]}`; if there are none, set `task.kind={PLAIN}`.",
-                )
-            plan = plan.with_value("task.kind", PLAIN)
-        elif files.form == "conll" and all(map(format_of, train)):  # a .txt file may be both
-            plain = read_tagged_text(train, "train") is None
-            if plain:
-                plan = plan.with_value("task.kind", PLAIN)
-        if plan.task.kind == PLAIN and list(files.places) == ["train"] and len(train) == 1:
-            (place,) = train  # plain texts without splits are divided here
-    task = read_task(place, plan.task, seed=plan.seed)
-    if task.kind != PLAIN and not isinstance(load(task.kind), LearnedTaskType):
-        cure = "For example `task.kind=classification`."
-        allowed = "a task that a model is fine-tuned for, or plain text"
-        raise bad_setting("`task.kind`", allowed, task.kind, cure)
-    return task, plan.with_value("task.kind", task.kind)
 
 
 def _selected_by(folder: Path) -> str:
@@ -292,24 +245,6 @@ def _selected_by(folder: Path) -> str:
         f"The method {manifest['method']['name']} selected {selected['segments']:,} of "
         f"{manifest['counts']['segments']:,} texts{named}.{shared}"
     )
-
-
-def _identity(request: Request, task: Task) -> dict[str, Any]:
-    """What must be equal to resume; each step's own folder refuses other texts of the corpus."""
-    settings = request.plan.as_dict()
-    return {
-        "command": "fit",
-        "task": {task.name: task_digest(task)},
-        "settings": {"task": settings["task"], "seed": settings["seed"]},
-        "base": fingerprint(find(request.plan.model.name, setting=MODEL)),
-        "corpus": dict.fromkeys(absolute(list(request.corpus)), ""),
-        "method": request.method,
-        "corpus_field": request.corpus_field,
-        "where": request.where,
-        "objective": request.objective,
-        **({"train_with": "a program", "tokens": request.tokens} if request.program else {}),
-        "versions": {"corpusfit": versions()["corpusfit"]},
-    }
 
 
 def _repeated(request: Request, seconds: float) -> list[str]:

@@ -19,36 +19,27 @@ from corpusfit.core.credentials import public_text
 from corpusfit.core.engine import Progress
 from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.engine.progress import WarningCollector
-from corpusfit.core.errors import ChangedInputError, InputError, ModelError, bad_setting
+from corpusfit.core.errors import ChangedInputError, InputError, ModelError
 from corpusfit.core.escaping import one_line
 from corpusfit.core.manifest import read_object
 from corpusfit.core.plan import DEFAULT_FRACTION, ReadPlan, size_for
-from corpusfit.embed.folders import find
 from corpusfit.embed.hardware import resolve_device
 from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.plan import EvaluatePlan
-from corpusfit.evaluation.task import Task
 from corpusfit.evaluation.tasks import load
 from corpusfit.fitting.folder import FitFolder
 from corpusfit.fitting.program import TRAIN_WITH, Text, require_model
 from corpusfit.fitting.program import run as run_program
+from corpusfit.fitting.resolving import Resolved
 from corpusfit.fitting.schedule import FEWEST, Schedule
-from corpusfit.fitting.work import (
-    BATCH,
-    BATCH_OF_CHATS,
-    SEQUENCES,
-    Request,
-    Work,
-    objective_of,
-)
+from corpusfit.fitting.work import BATCH, BATCH_OF_CHATS, SEQUENCES, Work
 from corpusfit.labeled.heldout import held_out
 from corpusfit.selection.result import Selection
 from corpusfit.text.context import Machine
 from corpusfit.text.fields import fields_in
 from corpusfit.text.same_text import text_keys
 from corpusfit.training.api import adapt
-from corpusfit.training.models import MODEL, fingerprint
-from corpusfit.training.objectives import load as load_objective
+from corpusfit.training.models import fingerprint
 from corpusfit.training.plan import ALL, TASK
 
 _MORE = 1.25
@@ -58,16 +49,12 @@ _EQUAL = 0.99
 """Share of the selection's words from which random text counts as much text."""
 
 
-def schedule_of(request: Request, plan: EvaluatePlan, task: Task) -> Schedule:
+def schedule_of(fit: Resolved) -> Schedule:
     """What is done with models that a program trains: nothing of it depends on a time."""
-    objective = request.objective or objective_of(find(plan.model.name, setting=MODEL))
-    if request.program is not None and load_objective(objective).embeds:
-        allowed = "left out for a sentence encoder: its loss depends on how it is trained"
-        raise bad_setting(TRAIN_WITH, allowed, request.program.text)
-    task_type = load(task.kind)
-    seeds = request.seeds
+    task_type = load(fit.task.kind)
+    seeds = fit.request.seeds
     tuned = isinstance(task_type, LearnedTaskType) and (seeds >= 2 * FEWEST or not task_type.probes)
-    return Schedule(0, 0, _length(plan), request.tokens, seeds, seeds if tuned else 0)
+    return Schedule(0, 0, _length(fit.plan), fit.request.tokens, seeds, seeds if tuned else 0)
 
 
 def _length(plan: EvaluatePlan) -> int:
@@ -99,23 +86,25 @@ class _Stages(WarningCollector):
 class _MeasuredError(Exception):
     """Ends a training before its first step, with the loss on the task's text."""
 
+    def __init__(self, loss: float) -> None:
+        super().__init__(loss)
+        self.loss = loss
+
 
 class OutsideWork(Work):
     """The parts of a fit whose models a program of others trains."""
 
     def __init__(
         self,
-        request: Request,
-        plan: EvaluatePlan,
-        task: Task,
+        fit: Resolved,
         folder: FitFolder,
         machine: Machine,
         *,
         deadline: float = math.inf,
     ) -> None:
-        super().__init__(request, plan, task, folder, machine)
-        assert request.program is not None  # noqa: S101
-        self.program = request.program
+        super().__init__(fit, folder, machine)
+        assert fit.request.program is not None  # noqa: S101
+        self.program = fit.request.program
         self._deadline = deadline
         self._stages = _Stages(machine.progress)
         stored = read_object(folder.trained) if folder.trained.exists() else {}
@@ -175,7 +164,7 @@ class OutsideWork(Work):
     def _arguments(self, name: str, seed: int) -> list[str]:
         """The command of a training."""
         return self.program.arguments(
-            model=find(self.plan.model.name, setting=MODEL).absolute(),
+            model=self.fit.model.absolute(),
             data=self._data("selection" if name == "selection" else f"{name}-{seed}"),
             out=self.folder.model(name, seed).absolute(),
             seed=seed,
@@ -246,7 +235,7 @@ class OutsideWork(Work):
             limit=self._deadline - began,
         )
         seconds = time.monotonic() - began
-        require_model(out, find(self.plan.model.name, setting=MODEL), log)
+        require_model(out, self.fit.model, log)
         models[out.name] = {"digest": fingerprint(out), "seconds": round(seconds, 1)}
         self._keep()  # before it is measured, which may be stopped
         self._measure(out, seed)
@@ -306,7 +295,7 @@ class OutsideWork(Work):
                     machine=dataclasses.replace(self.machine, progress=Progress()),
                 )
             except _MeasuredError as measured:
-                (loss,) = measured.args
+                loss = measured.loss
         _free_gpu()
         return loss
 

@@ -8,7 +8,6 @@ import json
 import math
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.manifest import digest, read_object
 from corpusfit.core.plan import size_for
-from corpusfit.embed.folders import find
 from corpusfit.embed.hardware import resolve_device
 from corpusfit.evaluation.api import estimate_evaluation, evaluate
 from corpusfit.evaluation.evaluating import Evaluated
@@ -31,11 +29,11 @@ from corpusfit.evaluation.plan import EvaluatePlan, metric_of
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.resolving import BASE
 from corpusfit.evaluation.rows import row_of
-from corpusfit.evaluation.task import NOTABLE, Task
+from corpusfit.evaluation.task import NOTABLE
 from corpusfit.evaluation.tasks import load
 from corpusfit.fitting.bar import Part, Whole
 from corpusfit.fitting.folder import FitFolder
-from corpusfit.fitting.program import Program
+from corpusfit.fitting.resolving import PLAIN, Resolved
 from corpusfit.fitting.schedule import (
     FEWEST,
     LATEST,
@@ -49,11 +47,9 @@ from corpusfit.selection.api import estimate, select
 from corpusfit.text.context import Machine
 from corpusfit.text.same_text import text_keys
 from corpusfit.training.api import adapt, estimate_adaptation
-from corpusfit.training.models import MODEL
 from corpusfit.training.objectives import load as load_objective
 from corpusfit.training.plan import ALL
 
-PLAIN = "language_modeling"
 _CHARACTERS_PER_TOKEN = 4.5
 BATCH = {"cpu": (16, 128), "gpu": (64, 512)}
 """Sequences per step and tokens per sequence."""
@@ -77,45 +73,23 @@ _TRIES = 3
 falls."""
 
 
-@dataclass(frozen=True)
-class Request:
-    """What is asked for."""
-
-    plan: EvaluatePlan  # the model, the task and the seed
-    task: str
-    corpus: tuple[str, ...]
-    method: str
-    corpus_field: str
-    where: str = ""  # the rows of the corpus to use; empty for all
-    objective: str = ""  # of the training; empty for that of the model
-    program: Program | None = None  # of others, which trains in place of `adapt`
-    seeds: int = FEWEST  # replicates by a program
-    tokens: int = 0  # to select for a program; 0 for the usual share of the corpus
-
-
 class Work:
     """The parts of a fit; each is done once, and its seconds are stored."""
 
-    def __init__(
-        self,
-        request: Request,
-        plan: EvaluatePlan,
-        task: Task,
-        folder: FitFolder,
-        machine: Machine,
-    ) -> None:
-        self.request = request
-        self.plan = plan
-        self.task = task
+    def __init__(self, fit: Resolved, folder: FitFolder, machine: Machine) -> None:
+        self.fit = fit
+        self.request = fit.request
+        self.plan = fit.plan
+        self.task = fit.task
+        self.objective = fit.objective
         self.folder = folder
-        self.chats = bool(plan.task.loss_on)
-        self.target, self.heldout = _write_texts(task, folder.texts, plan, request.corpus_field)
+        self.chats = bool(fit.plan.task.loss_on)
+        self.target, self.heldout = _write_texts(fit, folder.texts)
         self.machine = machine
         self.whole = Whole(machine.progress)
-        self.type = load(task.kind)
+        self.type = load(fit.task.kind)
         self._learned = isinstance(self.type, LearnedTaskType)
         self._probed = isinstance(self.type, LearnedTaskType) and bool(self.type.probes)
-        self.objective = request.objective or objective_of(find(plan.model.name, setting=MODEL))
         self.learning_rate: float | None = None
         self.costs = self._planned = Costs(0, 0, 0, 0, 0, 0)
         self.measuring = 0.0  # seconds in which the costs were measured
@@ -321,8 +295,8 @@ class Work:
                 f"{copies:,} of the test texts are training texts, too, so scores are too high: "
                 "`corpusfit split --near` makes a task without such copies."
             )
-        if self.request.plan.task.kind == "auto" and task.kind == PLAIN:
-            lines.append("Nothing in it has a label, so the loss on held-out texts is compared.")
+        if self.fit.reason:
+            lines.append(self.fit.reason)
         return "\n".join([*lines, *self._planned_work(schedule)])
 
     def _planned_work(self, schedule: Schedule) -> list[str]:
@@ -542,12 +516,12 @@ class Work:
         return Measure.of_outcomes(name, self.type, metric, task, outcomes, self.plan.seed)
 
 
-def _write_texts(task: Task, folder: Path, plan: EvaluatePlan, field: str) -> tuple[Path, Path]:
+def _write_texts(fit: Resolved, folder: Path) -> tuple[Path, Path]:
     """Write the texts to select by, and those that are held out; returns both files."""
-    target = task.train.texts()
-    held = [*task.dev.texts(), *task.test.texts()]
+    target = fit.task.train.texts()
+    held = [*fit.task.dev.texts(), *fit.task.test.texts()]
     if not target:  # plain text without splits
-        order = np.random.default_rng(plan.seed).permutation(len(held)).tolist()
+        order = np.random.default_rng(fit.plan.seed).permutation(len(held)).tolist()
         most = max(1, round(_HELD_OUT * len(held)))
         target = [held[i] for i in order[most:]]
         held = [held[i] for i in order[:most]]
@@ -561,15 +535,6 @@ def _write_texts(task: Task, folder: Path, plan: EvaluatePlan, field: str) -> tu
         )
     paths = folder / "target.jsonl", folder / "heldout.jsonl"
     for path, texts in zip(paths, (target, held), strict=True):
-        rows = [row_of(text, plan.task, field) for text in texts]
+        rows = [row_of(text, fit.plan.task, fit.request.corpus_field) for text in texts]
         write_bytes(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return paths
-
-
-def objective_of(model: Path) -> str:
-    """The objective that a model was trained with, by its folder."""
-    if any((model / name).exists() for name in ("modules.json", "1_Pooling")):
-        return "tsdae"  # of sentence-transformers
-    names = read_object(model / "config.json").get("architectures") or ()
-    causal = any(n.endswith(("CausalLM", "LMHeadModel")) and "With" not in n for n in names)
-    return "causal" if causal else "mlm"

@@ -73,7 +73,7 @@ def held_out(
             f"`{setting}` has no usable row ({reasons}). Set {field or f'`{setting}_field`'} to "
             "the field with the text, or name other files."
         )
-    del reasons.counts[corpus.kind(EMPTY_LINE)]
+    del reasons.counts[EMPTY_LINE]
     if reasons.counts:
         progress.warn(
             f"{reasons.counts.total():,} rows of `{setting}` have no usable text and are ignored: "

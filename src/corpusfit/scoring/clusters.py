@@ -316,7 +316,7 @@ class Assign(Job[int, int]):
                 sums = np.add.reduceat(shares, segments.first_unit, axis=0)
                 shares = sums / segments.units[:, None]
             shares = shares.astype(np.float32)
-            names = Tally(**tally).sources(self.names)
+            names = Tally.stored(tally).sources(self.names)
             table = pa.table(
                 {
                     "source": source_column(names, segments.row),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from corpusfit.core.artifacts import writing
-from corpusfit.core.types import file_of, in_file
+from corpusfit.core.types import Reason, file_of, in_file
 from corpusfit.scoring import table
 from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_parts
 from corpusfit.selection.samples import may_be_whole
@@ -60,11 +60,14 @@ def _count_shards(
             segments=tally.segments,
             characters=tally.characters,
         )
+        lost = defaultdict[str, list[Reason]](list)
         for row, byte, reason in tally.rejects:
             source = names[tally.source + file_of(row)]
-            counts.losses.add(source, 0, [reason])
+            lost[source].append(reason)
             line = {"source": source, "row": in_file(row), "byte": byte}
-            lines.append(orjson.dumps({**line, "reason": reason}) + b"\n")
+            lines.append(orjson.dumps({**line, "reason": str(reason)}) + b"\n")
+        for source, rejected in lost.items():
+            counts.losses.add(source, 0, rejected)
         if tally.files == 1:
             counts.losses.add(names[tally.source], tally.documents)
         elif tally.rejects:  # the tally has no counts per small file, so count its segments
@@ -101,4 +104,4 @@ def count_rows(run: Run, texts: Input, folder: SelectionFolder) -> dict[str, Any
         )
     if not texts.read.where:
         del total["left_out"]
-    return {**total, "reasons": dict(of_all.reasons.counts.most_common())}
+    return {**total, "reasons": of_all.reasons.as_dict()}

@@ -90,7 +90,7 @@ def embed_corpus(
     # shards that an interrupted run has stored
     for shard in range(run.shard_count):
         if shard not in units:
-            tally = Tally(**store.tally(shard))
+            tally = Tally.stored(store.tally(shard))
             units[shard] = tally.units
             rejected.add(tally.rejects)
     if not sum(units.values()):

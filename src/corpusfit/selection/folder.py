@@ -130,7 +130,7 @@ def read_tallies(marks: Path, shards: Sequence[int]) -> Iterator[Tally]:
     paths = [mark_path(marks, shard) for shard in shards]
     for path, data in zip(paths, read_many(paths), strict=True):
         with undamaged(path):
-            tally = Tally(**json.loads(data))
+            tally = Tally.stored(json.loads(data))
         yield tally
 
 

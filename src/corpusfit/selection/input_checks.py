@@ -67,11 +67,12 @@ def require_fields(texts: Input, fields: Sequence[str], setting: str) -> None:
         plan = dataclasses.replace(texts.read, text_field=field, where="", numbers="", strict=False)
         names = dict[str, None]()
         for row in first_rows(texts.sources, plan):
-            reason = row.reason if isinstance(row, Reject) else ""
-            if reason.startswith(rejects.MISSING_FIELD):
+            if not isinstance(row, Reject):
+                break
+            if rejects.lacks_field(row.reason):
                 # rows may have different fields
-                names |= dict.fromkeys(rejects.fields_named(reason))
-            elif not reason or rejects.of_field(reason):
+                names |= dict.fromkeys(row.reason.fields)
+            elif rejects.of_field(row.reason):
                 break
         else:
             if names:

@@ -115,12 +115,12 @@ def _no_labels(run: Run, texts: Input, field: str) -> UsageError:
     # reading the field as the text names the fields of a row
     read = dataclasses.replace(texts.read, text_field=field)
     refused = (r.reason for r in rows(next(run.shards(texts)), read) if isinstance(r, Reject))
-    fields = next((f for r in refused if (f := r.partition("fields are ")[2])), "")
+    fields = next((reason.detail for reason in refused if reason.fields), "")
     return bad_setting(
         "The field of a label",
         "one that holds a string, a number or a boolean",
         field,
-        f"The first row without this field has the fields {fields}." if fields else "",
+        f"In the first row without this field, {fields}." if fields else "",
     )
 
 

@@ -61,7 +61,7 @@ def target_texts(run: Run, resolved: Resolved, sample: Sample) -> int:
         read_documents, tally = read_shard(shard, target.read, names)
         found |= dict.fromkeys(read_documents.texts.to_pylist())
         rejected.add(tally.rejects)
-        losses.add(names[shard.source], tally.documents, tally.reasons())
+        losses.add(names[shard.source], tally.documents, [reason for _, _, reason in tally.rejects])
     if rejected.counts:
         cure = losses.cure(target.sources, target.read)
         unused = f"{rejected.counts.total():,} rows of the target were not used: {rejected}."

@@ -264,7 +264,7 @@ class _Stream:
         if self.reads == "embedding" and store is not None:
             for index in sorted(store.finished()):
                 units, vectors, tally = store.read(index)
-                yield index, units, vectors, Tally(**tally)
+                yield index, units, vectors, Tally.stored(tally)
             return
         for shard in corpus.packed(self.sources, self.read):
             units, texts, counted = read_units(shard, self.read, self.cut, self.names)

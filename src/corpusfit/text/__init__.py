@@ -4,7 +4,6 @@ from corpusfit.text.api import cache, clear_cache
 from corpusfit.text.contract import load as load_format
 from corpusfit.text.fields import Pick
 from corpusfit.text.normalize import normalize
-from corpusfit.text.rejects import kind
 from corpusfit.text.shards import (
     documents,
     fingerprint,
@@ -40,7 +39,6 @@ __all__ = [
     "fingerprint",
     "is_pair",
     "is_parallel",
-    "kind",
     "layout",
     "load_format",
     "located",

@@ -96,4 +96,4 @@ def _read(sources: Sequence[Source]) -> list[Document | Reject]:
 
 
 def _said(row: Document | Reject) -> str:
-    return row.text if isinstance(row, Document) else row.reason
+    return row.text if isinstance(row, Document) else str(row.reason)

@@ -15,7 +15,7 @@ import orjson
 from corpusfit.core.credentials import public_name
 from corpusfit.core.errors import InputError
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Source
+from corpusfit.core.types import Reason, Source
 from corpusfit.text import rejects
 from corpusfit.text.contract import format_of, load
 from corpusfit.text.cutting import BOM
@@ -277,7 +277,7 @@ def _made(suffix: str, path: str) -> str:
 
 
 def of_content(
-    sources: Sequence[Source], plan: ReadPlan, reasons: Mapping[str, int], otherwise: str
+    sources: Sequence[Source], plan: ReadPlan, reasons: Mapping[Reason, int], otherwise: str
 ) -> str:
     """Advice on inputs without a usable row, by the first file's first bytes."""
     source = next((s for s in sources if s.size and load(s.format).files(s)), None)
@@ -293,7 +293,7 @@ def of_content(
             return f"{name} is {content}. {_made(suffix, path)}"
         cure = f" Rename it: {_renamed(path, suffix)}" if suffix else ""
         return f"{name} is {content}.{cure}"
-    if archive != suffix and reason == rejects.kind(rejects.corrupt(source.compression, "")):
+    if archive != suffix and reason == rejects.corrupt(source.compression, "").kind:
         return f"{name} is not a {archive} archive. Rename it to match its content."
     if len(sources) == 1 and any(map(rejects.hides_rows, reasons)):
         return f"{name} is damaged. Fetch it again."
@@ -312,16 +312,17 @@ class Losses:
 
     def __init__(self) -> None:
         self._kept = Counter[str]()
-        self._lost: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        self._damaged = dict[str, str]()  # the reason for which a file was not read further
+        self._lost: defaultdict[str, Counter[Reason]] = defaultdict(Counter)
+        self._damaged = dict[str, Reason]()  # the reason for which a file was not read further
 
-    def add(self, name: str, kept: int, rejected: Iterable[str] = ()) -> None:
+    def add(self, name: str, kept: int, rejected: Iterable[Reason] = ()) -> None:
         """Count usable rows of a source, and the reasons of rejected ones."""
         self._kept[name] += kept
-        for reason in rejected:
-            self._lost[name][rejects.kind(reason)] += 1
-            if rejects.hides_rows(reason):
-                self._damaged[name] = reason
+        for reason, n in Counter(rejected).items():
+            kind = reason.kind
+            self._lost[name][kind] += n
+            if rejects.hides_rows(kind):
+                self._damaged[name] = kind
 
     def update(self, more: Losses) -> None:
         """Add the counts of others."""
@@ -351,15 +352,15 @@ class Losses:
         """Advice on files whose later rows are missing, with the number of rows before these."""
         files: defaultdict[str, list[str]] = defaultdict(list)
         for source in sources[:_NAMED]:
-            reason = self._damaged[source.name]
+            kind = self._damaged[source.name]
             rows = self._kept[source.name]
             cure = "Fetch {} again, then run with another `out`."
             archive = f".{source.compression}"
-            if reason.startswith(rejects.BOMB):
+            if rejects.is_bomb(kind):
                 cure = "If you trust {}, set a higher `read.max_ratio`."
             elif source.compression and _by_bytes(_start(source.url))[1] != archive:
                 cure = f"If {{}} should be no {archive} archive, rename it, or fetch it again."
-            files[cure].append(f"{source.name} ({rows:,} usable rows; {rejects.kind(reason)})")
+            files[cure].append(f"{source.name} ({rows:,} usable rows; {kind})")
         more = len(sources) - _NAMED
         listed = [
             f"Only the beginning was read of {', '.join(names)}. "
@@ -369,11 +370,10 @@ class Losses:
         return " ".join(listed) + (f" {more:,} more files are damaged." if more > 0 else "")
 
 
-def of_reasons(reasons: Iterable[str], field: str, role: str) -> str:
+def of_reasons(reasons: Iterable[Reason], field: str, role: str) -> str:
     """Advice on inputs without a usable row, by reject reason."""
     found = list(reasons)
-    unlike = (rejects.NO_NUMBER, rejects.NOT_COMPARABLE)
-    if found and all(reason.startswith(unlike) for reason in found):
+    if found and all(map(rejects.of_filter, found)):
         return "Name another field, or compare with a value of the kind that it holds."
     files = f"ive other files to `{role}`."
     return f"{field}, or g{files}" if any(map(rejects.of_field, found)) else f"G{files}"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Nth, Reject, Span
+from corpusfit.core.types import Nth, Reason, Reject, Span
 from corpusfit.kernels.lines import line_ends
 from corpusfit.text import rejects
 
@@ -31,7 +31,7 @@ class Chunks(Protocol):
     @property
     def position(self) -> int: ...  # noqa: D102
     @property
-    def problem(self) -> str: ...  # noqa: D102
+    def problem(self) -> Reason | None: ...  # noqa: D102
     def __iter__(self) -> Iterator[bytes]: ...
 
 
@@ -81,8 +81,8 @@ class Text:
         return self._chunks.position
 
     @property
-    def problem(self) -> str:
-        """Reject reason if the stream ended early, else empty."""
+    def problem(self) -> Reason | None:
+        """Reject reason if the stream ended early."""
         return self._chunks.problem
 
     def __iter__(self) -> Iterator[bytes]:
@@ -156,7 +156,7 @@ class _Cutter:
     """Bytes that belong to no block yet, and their offsets in the source (all absolute)."""
 
     def __init__(
-        self, chunks: Chunks, plan: ReadPlan, first_row: int, first_byte: int, too_long: str
+        self, chunks: Chunks, plan: ReadPlan, first_row: int, first_byte: int, too_long: Reason
     ) -> None:
         self._chunks = chunks
         self._limit = max(1, int(plan.shard_mb * MIB))

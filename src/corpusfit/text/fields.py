@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Document, Reject
+from corpusfit.core.types import Document, Reason, Reject
 from corpusfit.core.where import NotComparableError, number_of, parsed
 from corpusfit.kernels.normal_form import normalized
 from corpusfit.text import rejects
@@ -45,7 +45,7 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
     numbers: list[float] = []
     if plan.where or plan.numbers:
         decided = _decided(record, plan)
-        if isinstance(decided, str):
+        if isinstance(decided, Reason):
             return Reject(row, byte, decided)
         numbers = decided
     try:
@@ -53,7 +53,7 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
     except KeyError:
         return Reject(row, byte, rejects.missing_field(plan.text_field, record))
     except NoTextError as e:
-        return Reject(row, byte, str(e))
+        return Reject(row, byte, e.reason)
     plain = isinstance(record.get(plan.text_field), str)
     names = [] if plain else fields_in(plan.text_field)
     # a chat is the messages and the tools that the assistant may call
@@ -66,7 +66,9 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
     return from_value(row, byte, text, id, fields or None, tuple(numbers))
 
 
-def from_broken(row: int, byte: int, record: object, plan: ReadPlan, half: str = "") -> Row:
+def from_broken(
+    row: int, byte: int, record: object, plan: ReadPlan, half: Reason | None = None
+) -> Row:
     """Make a row from fields with lone surrogates, as `surrogateescape` has of invalid bytes.
 
     They cost a row that has them in its text; in other fields they become replacement characters.
@@ -84,13 +86,13 @@ def from_broken(row: int, byte: int, record: object, plan: ReadPlan, half: str =
     return from_mapping(row, byte, orjson.loads(_SURROGATE.sub("\ufffd", plain)), plan)
 
 
-def _decided(record: Mapping[Any, Any], plan: ReadPlan) -> list[float] | str:
+def _decided(record: Mapping[Any, Any], plan: ReadPlan) -> list[float] | Reason:
     """The numbers of a row that the plan asks for, or why the row is not used."""
     try:
         if plan.where and not parsed(plan.where).keeps(partial(field_of, record)):
             return rejects.LEFT_OUT
     except NotComparableError as e:
-        return f"{rejects.NOT_COMPARABLE}: {e}"
+        return rejects.not_comparable(e)
     numbers = []
     for name in plan.number_fields():
         value = field_of(record, name)
@@ -167,8 +169,8 @@ def _value(record: Mapping[Any, Any], name: str) -> Any:
     return _value(within, inner) if isinstance(within, Mapping) else _MISSING
 
 
-class NoTextError(Exception):
-    """A value without text; the message is the reject reason."""
+class NoTextError(rejects.RefusedError):
+    """A value without text."""
 
 
 _MAX_DEPTH = 32
@@ -212,9 +214,7 @@ def text_of_value(value: Any, field: str, depth: int = 0) -> str | None:
             return text_of_value(non_null[name], field, depth + 1)
         if _MESSAGE_KEYS & non_null.keys() or not non_null:
             return None
-    if depth and value != {rejects.FOREIGN: rejects.INVALID_UTF8}:
-        raise NoTextError(f"{rejects.not_a_string(value)} in a list")
-    raise NoTextError(rejects.not_a_string(value, field))
+    raise NoTextError(rejects.not_a_string(value, field, listed=depth > 0))
 
 
 def label_of(value: object) -> str:
@@ -249,7 +249,7 @@ def json_value(value: Any) -> Any:
         try:
             return bytes(value).decode()
         except UnicodeDecodeError:
-            return {rejects.FOREIGN: rejects.INVALID_UTF8}
+            return dict(rejects.NOT_UTF8)
     if hasattr(value, "isoformat") and not isinstance(value, timedelta):
         return value.isoformat()
     return value.tolist() if hasattr(value, "tolist") else {rejects.FOREIGN: type(value).__name__}
@@ -323,9 +323,9 @@ def values(column: Any) -> list[Any]:
             value = scalar.as_py()
             checked.append(convert(value) if convert else value)
         except UnicodeError:
-            checked.append({rejects.FOREIGN: rejects.INVALID_UTF8})
+            checked.append(dict(rejects.NOT_UTF8))
         except (ValueError, OverflowError) as e:
-            checked.append({rejects.FOREIGN: rejects.unreadable(str(column.type), e)})
+            checked.append({rejects.FOREIGN: str(rejects.unreadable(str(column.type), e))})
     return checked
 
 

@@ -26,7 +26,7 @@ from corpusfit.core.errors import (
     without_secrets,
 )
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Source
+from corpusfit.core.types import Reason, Source
 from corpusfit.text import rejects
 
 if sys.version_info >= (3, 14):
@@ -330,12 +330,12 @@ class Stream:
 
     Attributes:
         position: stored bytes consumed so far.
-        problem: reject reason if the stream ended early, else empty.
+        problem: reject reason if the stream ended early.
     """
 
     def __init__(self, source: Source, plan: ReadPlan) -> None:
         self.position = 0
-        self.problem = ""
+        self.problem: Reason | None = None
         self._source = source
         self._plan = plan
 

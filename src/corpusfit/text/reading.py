@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from corpusfit.core.plan import CutPlan, ReadPlan
 from corpusfit.core.types import (
     BORDER,
     Documents,
+    Reason,
     Segments,
     Shard,
     Texts,
@@ -27,8 +28,8 @@ from corpusfit.core.types import (
     take_texts,
 )
 from corpusfit.kernels import cut
-from corpusfit.text import Pick, documents, kind
-from corpusfit.text.rejects import LEFT_OUT
+from corpusfit.text import Pick, documents
+from corpusfit.text.rejects import LEFT_OUT, stored
 
 _MODES = {
     "window": cut.WINDOW,
@@ -37,6 +38,20 @@ _MODES = {
     "fixed": cut.FIXED,
     "document": cut.WHOLE,
 }
+
+
+Rejected = tuple[int, int, Reason]
+"""Row, byte and reason of a reject."""
+
+
+def as_stored(rejects: Iterable[Rejected]) -> list[tuple[int, int, str]]:
+    """Rejects as plain values, for a file."""
+    return [(row, byte, str(reason)) for row, byte, reason in rejects]
+
+
+def from_stored(rejects: Iterable[tuple[int, int, str]]) -> list[Rejected]:
+    """The rejects of which a file has plain values."""
+    return [(row, byte, stored(text)) for row, byte, text in rejects]
 
 
 @dataclass
@@ -48,8 +63,7 @@ class Tally:
     units: int = 0
     segments: int = 0
     characters: int = 0
-    # row in the shard, byte and reason of each
-    rejects: list[tuple[int, int, str]] = field(default_factory=list)
+    rejects: list[Rejected] = field(default_factory=list)
     files: int = 1
     left_out: int = 0  # rows that `read.where` leaves out
 
@@ -58,31 +72,37 @@ class Tally:
         """An empty tally for a shard."""
         return cls(shard.source, files=shard.files)
 
+    @classmethod
+    def stored(cls, counts: Mapping[str, Any]) -> Tally:
+        """The tally of which a file has the counts (`as_dict`)."""
+        return cls(**{**counts, "rejects": from_stored(counts["rejects"])})
+
     def sources(self, names: Sequence[str]) -> Sequence[str]:
         """The names of the shard's sources, given those of the corpus."""
         return names[self.source : self.source + self.files]
 
-    def reasons(self) -> list[str]:
-        """The reason of each reject."""
-        return [reason for _, _, reason in self.rejects]
-
     def as_dict(self) -> dict[str, Any]:
         """The counts as plain values, for a file's header."""
-        return {name: n for name, n in vars(self).items() if name != "left_out" or n}
+        counts = {name: n for name, n in vars(self).items() if name != "left_out" or n}
+        return {**counts, "rejects": as_stored(self.rejects)}
 
 
 class Reasons:
     """Counts of reject reasons, with one example of each."""
 
     def __init__(self) -> None:
-        self.counts: Counter[str] = Counter()
-        self._examples: dict[str, str] = {}
+        self.counts: Counter[Reason] = Counter()  # by their kinds
+        self._examples: dict[Reason, Reason] = {}
 
-    def add(self, rejects: Iterable[tuple[int, int, str]]) -> None:
+    def add(self, rejects: Iterable[Rejected]) -> None:
         """Count a shard's rejects."""
-        for _, _, reason in rejects:
-            self.counts[kind(reason)] += 1
-            self._examples.setdefault(kind(reason), reason)
+        for reason, n in Counter(reason for _, _, reason in rejects).items():
+            self.counts[reason.kind] += n
+            self._examples.setdefault(reason.kind, reason)
+
+    def as_dict(self) -> dict[str, int]:
+        """The counts as plain values, for a manifest; the most frequent come first."""
+        return {str(kind): n for kind, n in self.counts.most_common()}
 
     def update(self, more: Reasons) -> None:
         """Add the counts of later shards."""

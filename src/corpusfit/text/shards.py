@@ -22,6 +22,7 @@ from corpusfit.core.types import (
     Documents,
     Nth,
     Parts,
+    Reason,
     Reject,
     Shard,
     Source,
@@ -486,7 +487,7 @@ def raw_rows(shard: Shard, plan: ReadPlan) -> Iterator[tuple[Row, bytes]]:
         yield from ((row, b"") for row in every)
         return
     data = memoryview(shard.data)[form.head(shard.data, plan) :]
-    end = Reject(-1, shard.first_byte + len(data), "")
+    end = Reject(-1, shard.first_byte + len(data), Reason(""))
     for row, following in itertools.pairwise([*every, end]):
         raw = bytes(data[row.byte - shard.first_byte : following.byte - shard.first_byte])
         yield row, form.written_row(shard.data, raw.removeprefix(BOM))

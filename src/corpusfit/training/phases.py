@@ -48,8 +48,6 @@ from corpusfit.training.trainer import Heldout, TrainerCallback, Training, train
 ROLES = ("data", "task", "replay")
 """Roles of the texts that a command reads."""
 
-ROSE = "The held-out loss on"
-"""How the warning of a loss that rose begins; `fit` leaves it out, as it lowers the rate itself."""
 _OF_A_PHASE = ("training", "words", "chunks", "rows", "tokens", "heldout", "losses", "weights")
 _CHECKPOINT_BYTES = 12  # per trained parameter: the weight and AdamW's two moments
 _MICRO_TOKENS = {"cpu": 4_096, "gpu": 16_384}
@@ -277,6 +275,12 @@ class TrainingProgress(TrainerCallback):
         self._progress.warn(message)
 
 
+class RiseWarning(str):
+    """The warning of a held-out loss that rose; `fit` leaves it out, as it lowers the rate."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class PhaseRunner:
     """Trains phases, each in a folder that resumes."""
@@ -358,15 +362,18 @@ class PhaseRunner:
         now = last["heldout"]
         name = TASK if TASK in now else "data"
         if now.get(name, 0.0) > first.get(name, 0.0):
-            said = f"{ROSE} {name} rose from {first[name]:.3f} to {now[name]:.3f}"
+            said = f"The held-out loss on {name} rose from {first[name]:.3f} to {now[name]:.3f}"
             if kept["step"] < last["step"]:
                 said += f" at step {last['step']:,}: the model of step {kept['step']:,} is kept"
             else:
                 said += ": the model fits it less well than before"
             rate = training.plan.learning_rate or 0.0
             self.progress.warn(
-                f"{said}. Set a lower learning rate, such as `train.learning_rate={rate / 3:.1g}`, "
-                "or on a small selection fewer `train.max_steps`."
+                RiseWarning(
+                    f"{said}. Set a lower learning rate, such as "
+                    f"`train.learning_rate={rate / 3:.1g}`, or on a small selection fewer "
+                    "`train.max_steps`."
+                )
             )
         if earlier:
             history = [{"phase": TASK, **r, "step": done + r["step"]} for r in history]

@@ -34,7 +34,7 @@ from corpusfit.core.types import Document, Shard, Source, file_of, in_file
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.transformer import LOCAL, loading
 from corpusfit.text.context import Run
-from corpusfit.text.reading import Reasons, Tally, read_shard, require_none_rejected
+from corpusfit.text.reading import Reasons, Tally, from_stored, read_shard, require_none_rejected
 from corpusfit.text.rejects import RefusedError
 from corpusfit.text.same_text import FORM, text_keys
 from corpusfit.training.chats import ChatEncoder, Chats, Encoded
@@ -157,8 +157,8 @@ def _of_chats(folder: Path, chats: Chats, end: int | None, field: str) -> Tokeni
             except RefusedError as e:
                 encoded.append(Encoded([], np.empty(0, np.bool_)))
                 read.tally.documents -= 1
-                read.tally.rejects.append((document.row, document.byte, str(e)))
-        read.tally.rejects.sort()
+                read.tally.rejects.append((document.row, document.byte, e.reason))
+        read.tally.rejects.sort(key=lambda rejected: rejected[:2])
         ids = np.concatenate([np.empty(0, kind), *(np.array(e.ids, kind) for e in encoded)])
         counted = np.concatenate([np.empty(0, np.bool_), *(e.counted for e in encoded)])
         counts = read.counts(
@@ -292,7 +292,7 @@ class Tokenising:
             reasons = Reasons()
             for number in sorted(finished(out)):
                 tally = read_tally(out, number)
-                reasons.add(tally["rejects"])
+                reasons.add(from_stored(tally["rejects"]))
                 sums.update(
                     parts=1,
                     rows=tally["documents"] + len(tally["rejects"]),
@@ -300,7 +300,7 @@ class Tokenising:
                     rejected=len(tally["rejects"]),
                     **{name: tally[name] for name in _COUNTED if name in tally},
                 )
-            counts = {**sums, "reasons": dict(reasons.counts.most_common())}
+            counts = {**sums, "reasons": reasons.as_dict()}
             write_bytes(mark, json.dumps(counts).encode())
         if self.chats:
             self._note_refused(kind, counts)

@@ -38,7 +38,7 @@ def test_a_dictionary_that_unfolds_is_left_alone(read, ipc, monkeypatch, new):
     path = ipc("a.arrow", pa.table({"text": many, "other": many}), new)
     assert path.stat().st_size < 200_000
     found = read(path, max_ratio=20)
-    assert found[-1].reason == "bomb limit: archive unpacks to more than 20 times its size"
+    assert str(found[-1].reason) == "bomb limit: archive unpacks to more than 20 times its size"
     assert 256 <= len(found) < 400
     assert len(read(path, max_ratio=1000)) == 856
 
@@ -57,7 +57,7 @@ def test_columns_that_are_not_read_are_not_unpacked(read, tmp_path, new):
     (tmp_path / "a.arrow").write_bytes(data.replace(unpacked, (1 << 40).to_bytes(8, "little")))
     assert [row.text for row in read(tmp_path / "a.arrow")] == ["a", "b"]
     (found,) = read(tmp_path / "a.arrow", id_field="other")
-    assert found.reason.startswith("unreadable arrow: ")
+    assert str(found.reason).startswith("unreadable arrow: ")
 
 
 def test_a_dataset_that_was_saved_is_a_folder_of_them(read, tmp_path):
@@ -72,7 +72,7 @@ def test_a_file_that_is_cut_off_keeps_its_first_batches(read, ipc):
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     found = read(path)
     assert found[:10] == [Document(i, 0, f"text {i}", i) for i in range(10)]
-    assert found[-1].reason.startswith("unreadable arrow: ")
+    assert str(found[-1].reason).startswith("unreadable arrow: ")
 
 
 def test_damage_is_a_reject_and_never_a_crash(read, ipc):

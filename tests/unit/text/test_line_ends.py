@@ -59,7 +59,7 @@ def test_a_carriage_return_in_a_value(read, write):
 def test_mixed_line_ends_are_named(read, write):
     """A header before a lone CR has no columns, in a file whose other lines end in LF."""
     for row in read(write("a.csv", "id,text\r1,one\n2,two\r\n3,three\n")):
-        assert row.reason.startswith(("malformed CSV", "missing field"))
+        assert str(row.reason).startswith(("malformed CSV", "missing field"))
     rows = read(write("b.csv", "id,text\n1,one\r2,two\n3,three\n"))
     assert [isinstance(row, Document) for row in rows] == [False, True]
 

@@ -106,7 +106,7 @@ def test_what_does_not_fit_is_rejected(read, write):
     """Without evidence for another dialect, no row is put together wrongly."""
     path = write("a.csv", 'id,text\n1,"he \\"x\\" y"\n2,plain\n')
     first, second = read(path, escape='"')
-    assert first.reason.startswith("malformed CSV")
+    assert str(first.reason).startswith("malformed CSV")
     assert second.text == "plain"
 
 
@@ -152,7 +152,7 @@ def test_a_quote_that_opens_no_value_costs_rows_that_are_counted(read, write):
     ]
     for end in ("\n", "\r\n"):
         bad, last = read(write("a.csv", end.join(lines) + end))
-        assert bad.reason.startswith("malformed CSV")
+        assert str(bad.reason).startswith("malformed CSV")
         assert last.text == "end"
 
 

@@ -1,19 +1,23 @@
 """What the steps of a command share."""
 
 import gzip
+import json
 import os
+import pickle
 from pathlib import Path
 
 import pytest
 
 from corpusfit.core.engine import Meter, Progress, RayEngine
-from corpusfit.core.errors import UsageError
+from corpusfit.core.errors import InputError, UsageError
 from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Reason
 from corpusfit.selection.result import Selection
 from corpusfit.selection.writing import Chosen
+from corpusfit.text import rejects
 from corpusfit.text.context import Machine, Run, default_cache, machine_of
 from corpusfit.text.input import Input
-from corpusfit.text.reading import Reasons, Tally
+from corpusfit.text.reading import Reasons, Tally, from_stored
 
 
 class RecordingProgress(Progress):
@@ -197,16 +201,53 @@ def test_a_meter_counts_parts_of_pieces_once(run):
 def test_reasons_name_the_three_commonest_with_an_example():
     reasons = Reasons()
     assert str(reasons)
-    reasons.add([(i, 0, f"text is not a string: {t}") for i, t in enumerate(["int", "list"] * 700)])
-    reasons.add([(0, 0, "empty line"), (1, 0, "empty line"), (2, 0, "a"), (3, 0, "a"), (4, 0, "b")])
+    found = [f"text is not a string: {t}" for t in ["int", "list"] * 700]
+    found += ["empty line", "empty line", "a", "a", "b"]
+    reasons.add(from_stored((i, 0, text) for i, text in enumerate(found)))
     assert str(reasons) == (
         "text is not a string: int (1,400 rows); empty line (2 rows); a (2 rows)"
     )
 
 
+OF_A_TEXT = [
+    *(rejects.INVALID_UTF8, rejects.NULL_TEXT, rejects.EMPTY_TEXT, rejects.NUL),
+    *(rejects.EMPTY_LINE, rejects.not_a_string([])),
+    *(rejects.too_long(ReadPlan()), rejects.truncated("gz"), rejects.corrupt("gz", "no end")),
+]
+REASONS = [
+    *(each for each in vars(rejects).values() if isinstance(each, Reason)),
+    *map(rejects.in_translation, OF_A_TEXT),
+    *(rejects.noted(each, "body") for each in OF_A_TEXT),
+    rejects.missing_field("text", {"a b": 1, "meta": {"text": 2}}),
+    rejects.missing_field("text", []),
+    rejects.not_a_string(5, listed=True),
+    rejects.no_number("n", None),
+    rejects.no_number("n", "x: y"),
+    rejects.not_comparable(InputError("a > 1")),
+    rejects.malformed_csv("2 fields under a header of 1"),
+    rejects.too_long(ReadPlan()),
+    rejects.too_long(ReadPlan(), "use another"),
+    rejects.truncated("gz"),
+    rejects.corrupt("zst", "bad: checksum"),
+    rejects.corrupt("gz", ""),
+    rejects.bomb(ReadPlan()),
+    rejects.unreadable("parquet", ValueError()),
+    rejects.too_long_conversation(1024),
+    rejects.refused_by_template(ValueError("no: roles")),
+]
+
+
+@pytest.mark.parametrize("reason", REASONS, ids=str)
+def test_a_reason_is_the_same_from_a_file_and_from_a_worker(reason):
+    again = rejects.stored(str(reason))
+    assert again == reason._replace(fields=())
+    assert (str(again), again.kind) == (str(reason), reason.kind)
+    assert pickle.loads(pickle.dumps(reason)) == reason
+
+
 def test_a_tally_survives_json():
-    tally = Tally(2, documents=3, rejects=[(1, 20, "empty line")])
-    assert Tally(**tally.as_dict()) == tally
+    tally = Tally(2, documents=3, rejects=[(1, 20, rejects.EMPTY_LINE)])
+    assert Tally.stored(json.loads(json.dumps(tally.as_dict()))) == tally
 
 
 def test_selected_parts_are_read_by_number(tmp_path):

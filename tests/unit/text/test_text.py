@@ -9,8 +9,9 @@ import pytest
 
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document, Reject
-from corpusfit.text import documents, find, kind, rows, shards
+from corpusfit.text import documents, find, rows, shards
 from corpusfit.text.formats.txt import by_lines
+from corpusfit.text.rejects import stored
 
 
 def test_blocks_are_numbered_by_line(read, write):
@@ -24,7 +25,7 @@ def test_blocks_are_numbered_by_line(read, write):
 def test_lines(read, write):
     assert read(write("a.txt", "one\n\n two \nthree"), txt="lines") == [
         Document(0, 0, "one", None),
-        Reject(1, 4, "empty line"),
+        Reject(1, 4, stored("empty line")),
         Document(2, 5, " two", None),
         Document(3, 11, "three", None),
     ]
@@ -34,18 +35,18 @@ def test_a_file_is_one_document(read, write):
     path = write("a.txt", b"\xef\xbb\xbfone\r\n\n two\n\nthree\n")
     assert read(path, txt="file") == [Document(0, 0, "one\n\n two\n\nthree", None)]
     (row,) = read(write("b.txt", "x\n\n" * 2000), max_row_mb=1e-3, txt="file")
-    assert kind(row.reason) == "row longer than 0.001 MiB"
+    assert str(row.reason.kind) == "row longer than 0.001 MiB"
     assert read(write("c.txt", " \n\n"), txt="file") == []
 
 
 def test_a_row_over_the_limit_names_the_cure(read, write):
     path = write("a.txt", "one\n" * 2000)
     (row,) = read(path, max_row_mb=1e-3, txt="blocks")
-    assert kind(row.reason) == "row longer than 0.001 MiB"
-    assert "use read.txt=lines to" in row.reason
+    assert str(row.reason.kind) == "row longer than 0.001 MiB"
+    assert "use read.txt=lines to" in str(row.reason)
     assert len(read(path, max_row_mb=1e-3, txt="lines")) == 2000
     (row,) = read(write("b.txt", "x" * 2000), max_row_mb=1e-3, txt="lines")
-    assert row.reason == "row longer than 0.001 MiB"
+    assert str(row.reason) == "row longer than 0.001 MiB"
 
 
 def test_windows_line_ends_and_byte_order_mark(read, write):
@@ -77,8 +78,8 @@ def test_bad_documents(read, write):
     path = write("a.txt", b"good\n\nbad \xff\n\nnul \0\n\nlast")
     assert read(path) == [
         Document(0, 0, "good", None),
-        Reject(2, 6, "invalid UTF-8"),
-        Reject(4, 13, "text contains NUL"),
+        Reject(2, 6, stored("invalid UTF-8")),
+        Reject(4, 13, stored("text contains NUL")),
         Document(6, 20, "last", None),
     ]
 

@@ -12,6 +12,7 @@ import pytest
 from corpusfit import text as corpus
 from corpusfit.core.errors import CorpusfitError
 from corpusfit.core.plan import ReadPlan
+from corpusfit.core.types import Reason
 from corpusfit.text import cures, find, rejects
 
 
@@ -123,9 +124,9 @@ def test_json_is_read_where_each_line_is_a_row(write, tmp_path):
     ("name", "content", "reason", "cure"),
     [
         ("a.jsonl.gz", b'{"text": "a"}', rejects.corrupt("gz", ""), r"is not a \.gz archive"),
-        ("a.csv", b"text,id\na,1\n", "another", "otherwise"),
-        ("a.csv", b"id;body\n1;a\n", "another", "otherwise"),  # the separator is found
-        ("a.csv", b"id;body|x\n1;a\n", "another", r"has ';' .*`read\.separator=;`$"),
+        ("a.csv", b"text,id\na,1\n", Reason("another"), "otherwise"),
+        ("a.csv", b"id;body\n1;a\n", Reason("another"), "otherwise"),  # the separator is found
+        ("a.csv", b"id;body|x\n1;a\n", Reason("another"), r"has ';' .*`read\.separator=;`$"),
         ("a.jsonl", b'["a"]\n["b"]\n', rejects.NOT_AN_OBJECT, "otherwise"),
         ("a.jsonl", b'{"a": [{}]}\n', rejects.missing_field("text", "a"), "otherwise"),
     ],
@@ -133,7 +134,7 @@ def test_json_is_read_where_each_line_is_a_row(write, tmp_path):
 def test_a_file_whose_rows_cannot_be_read(write, name, content, reason, cure):
     plan = ReadPlan()
     sources = find([str(write(name, content))], plan, role="corpus")
-    said = cures.of_content(sources, plan, {rejects.kind(reason): 1}, "otherwise")
+    said = cures.of_content(sources, plan, {reason.kind: 1}, "otherwise")
     assert re.search(cure, said)
 
 
@@ -141,7 +142,7 @@ def test_a_separator_that_is_not_that_of_a_file_may_be_left_out(write):
     plan = ReadPlan(separator=";")
     path = str(write("a.csv", "id,body\n1,a\n"))
     sources = find([path], plan, role="corpus")
-    said = cures.of_content(sources, plan, {"missing field 'text'": 1}, "otherwise")
+    said = cures.of_content(sources, plan, {rejects.missing_field("text", ()): 1}, "otherwise")
     assert re.search(r"a\.csv has ',' .*[Ll]eave out `read\.separator`", said)
 
 

@@ -356,9 +356,9 @@ def unknown_name(setting: str, got: object, allowed: Sequence[str]) -> UsageErro
 
 @contextlib.contextmanager
 def in_table(table: str) -> Iterator[None]:
-    """A block in which errors begin with the table of the recipe that has the settings."""
+    """A block whose errors name the table of the recipe that has the settings."""
     try:
         yield
     except CorpusfitError as e:
-        e.args = (f"In [{table}] of the recipe: {e}",)
+        e.within.append(f"[{table}] of the recipe")
         raise

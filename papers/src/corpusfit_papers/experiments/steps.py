@@ -164,7 +164,7 @@ class Adapt(Step):
             manifest = adapt(self.plan, self.data, out, overwrite=True, **inputs).manifest
         except ChangedInputError as e:
             # an unfinished run was on another device or had other settings
-            machine.progress.warn(f"Started over: {e.args[0]}")
+            machine.progress.warn(f"Started over: {e}")
             remove(out)
             manifest = adapt(self.plan, self.data, out, overwrite=True, **inputs).manifest
         facts = {name: manifest[name] for name in ("training", "tokens", "rows", "losses")}

@@ -31,7 +31,7 @@ from corpusfit.scoring import table
 from corpusfit.selection.commands import select
 from corpusfit.text import cures, layout, packed, rows
 from corpusfit.text.context import Run
-from corpusfit.text.reading import Reasons
+from corpusfit.text.reading import Reasons, as_stored, from_stored
 from corpusfit.text.same_text import FORM, exact_keys
 from corpusfit_papers.mixing.amounts import Pool, quantiles
 from corpusfit_papers.mixing.clean import Sentences, clean, without_markup
@@ -196,7 +196,7 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
         }
         seen = {
             "file": shard.source,
-            "rejects": rejects,
+            "rejects": as_stored(rejects),
             "counts": {**counts, **cleaned.counts},
             "others": dict(others),
             "unread": dict(unread),
@@ -315,12 +315,13 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
         others[number].update(seen["others"])
         unread[number].update(seen["unread"])
         paged[number] += seen["paged"]
-        reasons[number].add(seen["rejects"])
+        rejects = from_stored(seen["rejects"])
+        reasons[number].add(rejects)
         names = context.names[number]
         first = seen["file"]
         for file, documents in seen.get("files", {0: seen["counts"]["documents"]}).items():
             losses[number].add(names[first + int(file)], documents)
-        for row, _, reason in seen["rejects"]:
+        for row, _, reason in rejects:
             losses[number].add(names[first + file_of(row)], 0, [reason])
     counted = {}
     for number, source in enumerate(context.recipe.sources):
@@ -354,7 +355,7 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
         counted[source.name] = {
             "rows": counts["documents"] + counts["rejected"],
             **counts,
-            "reasons": dict(why.counts.most_common()),
+            "reasons": why.as_dict(),
             "others": dict(others[number].most_common()),
         }
     return counted

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Reject, Shard, Source
+from corpusfit.core.types import Reason, Reject, Shard, Source
 from corpusfit.kernels.lines import line_ends
 from corpusfit.text import rejects
 from corpusfit.text.contract import Format, is_utf8
@@ -79,7 +79,7 @@ class Csv(Format):
         else:
             header, rest = _header(parts, records, int(plan.max_row_mb * MIB))
             if rest is None:
-                reason = stream.problem or (rejects.too_long(plan) if header else "")
+                reason = stream.problem or (rejects.too_long(plan) if header else None)
                 if reason:
                     yield Block(0, 0, b"", (Reject(0, 0, reason),), stream.position)
                 return
@@ -259,10 +259,10 @@ def _values(
         return Reject(row, byte, fault)
     values = _without_end(values, max_fields)
     if not fault and len(values) > max_fields:
-        fault = f"{len(values)} fields under a header of {max_fields}"
+        fault = rejects.malformed_csv(f"{len(values)} fields under a header of {max_fields}")
     if fault and not is_utf8(raw):
         return Reject(row, byte, rejects.INVALID_UTF8)
-    return Reject(row, byte, rejects.malformed_csv(fault)) if fault else values
+    return Reject(row, byte, fault) if fault else values
 
 
 def _without_end(values: list[str], width: int) -> list[str]:
@@ -332,23 +332,23 @@ class Dialect:
         names, fault = self.values(header.decode(errors="replace"))
         return [] if fault else [name.strip() for name in names]
 
-    def values(self, record: str) -> tuple[list[str], str]:
-        """The values of a record, and why its quotes are wrong (empty: they are right)."""
+    def values(self, record: str) -> tuple[list[str], Reason | None]:
+        """The values of a record, and why its quotes are wrong (None: they are right)."""
         record = record.removesuffix("\n").removesuffix("\r")
         if not self.quote or self.quote not in record:
-            return record.split(self.separator), ""
+            return record.split(self.separator), None
         strict = self.escape or self.separator == TAB or _BACKSLASH + self.quote in record
         # where lines are joined, a quote may not have been meant to open a value
         if not strict and "\r" not in record and "\n" not in record:
             try:
                 reader = csv.reader((record,), delimiter=self.separator, quotechar=self.quote)
-                return next(reader, []), ""
+                return next(reader, []), None
             except csv.Error as e:
-                return [], str(e)
+                return [], rejects.malformed_csv(e)
         field, escaped = _quoted(self.quote, self.escape)
         values: list[str] = []
         at = 0
-        fault = ""
+        fault = None
         while True:
             quoted = field.match(record, at)
             value = ""
@@ -360,11 +360,11 @@ class Dialect:
             stop = record.find(self.separator, at)
             rest = record[at:] if stop < 0 else record[at:stop]
             if quoted and rest:
-                fault = "text after a closing quote"
+                fault = rejects.malformed_csv("text after a closing quote")
             elif self.escape:
                 rest = rest.replace(self.escape + self.quote, self.quote)
             elif self.separator != TAB and _BACKSLASH + self.quote in rest:
-                fault = "a backslash before a quote"
+                fault = rejects.malformed_csv("a backslash before a quote")
             values.append(value + rest)
             if stop < 0:
                 return values, fault

@@ -106,7 +106,7 @@ class _JsonLines:
     """The rows as JSON lines, one chunk per few rows."""
 
     position = 0
-    problem = ""
+    problem = None
 
     def __init__(self, source: Source, plan: ReadPlan) -> None:
         self._url = source.url

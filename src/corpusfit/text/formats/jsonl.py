@@ -175,7 +175,7 @@ def _failed(row: int, byte: int, line: bytes, plan: ReadPlan) -> Row:
             parse_float=_finite,
             parse_int=_digits,
         )
-        return from_broken(row, byte, record, plan, rejects.HALF_CHARACTER if valid else "")
+        return from_broken(row, byte, record, plan, rejects.HALF_CHARACTER if valid else None)
     except (ValueError, RecursionError):
         return Reject(row, byte, rejects.MALFORMED_JSON if valid else rejects.INVALID_UTF8)
 

@@ -26,7 +26,7 @@ from corpusfit.core.artifacts import user_path
 from corpusfit.core.credentials import registered
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.plan import PAIR, ReadPlan
-from corpusfit.core.types import Document, Reject, Shard, Source
+from corpusfit.core.types import Document, Reason, Reject, Shard, Source
 from corpusfit.text import rejects
 from corpusfit.text.contract import Named
 from corpusfit.text.cutting import BOM, Block, Chunks, Lines, Text, cut, lines_of
@@ -114,20 +114,20 @@ class LineReader:
         self._blocks = cut(stream, Lines(), plan)
         self._lines: list[bytes] = []
         self._at = 0
-        self._reasons: list[str] = []
+        self._reasons: list[Reason] = []
 
-    def take(self, max_lines: int) -> tuple[list[bytes], str]:
+    def take(self, max_lines: int) -> tuple[list[bytes], Reason | None]:
         """The next lines, and the reject reason of the line after them, if it has one."""
         while self._at == len(self._lines) and not self._reasons:
             block = next(self._blocks, None)
             if block is None:
-                return [], ""
+                return [], None
             self._lines = lines_of(block.data)
             self._at = 0
             self._reasons = [reject.reason for reject in block.rejects]
         taken = self._lines[self._at : self._at + max_lines]
         self._at += len(taken)
-        reason = ""
+        reason = None
         if self._reasons and self._at == len(self._lines) and len(taken) < max_lines:
             reason = self._reasons.pop(0)
         return taken, reason
@@ -262,13 +262,16 @@ class Moses(_Pairs):
                     return
                 texts = lines[at : at + len(translations)]
                 after = byte + sum(map(len, texts)) + len(texts)
-                rejected = [Reject(row + len(texts), after, rejects.in_translation(reason))]
+                rejected = []
+                if reason:
+                    why = rejects.in_translation(reason)
+                    rejected = [Reject(row + len(texts), after, why)]
                 position = block.position + second.position
                 parts = [b"\n"] * (4 * len(texts))  # the lines of both files in turn
                 parts[::4] = texts
                 parts[2::4] = translations
                 data = b"".join(parts)
-                yield Block(row, byte, data, tuple(rejected) if reason else (), position)
+                yield Block(row, byte, data, tuple(rejected), position)
                 at += len(texts)
                 row += len(texts)
                 byte = after

@@ -31,7 +31,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Reject, Shard, Source
+from corpusfit.core.types import Reason, Reject, Shard, Source
 from corpusfit.text import rejects
 from corpusfit.text.contract import Format
 from corpusfit.text.cutting import MIB, Block
@@ -54,7 +54,7 @@ class Batches:
 
     def __init__(self, source: Source, plan: ReadPlan, first_row: int = 0) -> None:
         self.rows = 0
-        self.problem = ""
+        self.problem: Reason | None = None
         self._skip = first_row  # rows to leave out
         self._source = source
         self._plan = plan

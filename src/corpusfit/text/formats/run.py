@@ -155,7 +155,7 @@ def _facts_of(home: str, decided: str) -> _Facts:
 class _Rows:
     """The rows of a file of selected text, as JSON lines."""
 
-    problem = ""
+    problem = None
 
     def __init__(self, source: Source, plan: ReadPlan) -> None:
         self._source = source
