@@ -59,6 +59,7 @@ from corpusfit.training.models import (
     LoadedModel,
     add_words,
     find_new_words,
+    new_model,
     open_model,
     recomputable,
     token_tables,
@@ -74,7 +75,6 @@ from corpusfit.training.plan import (
     WeightsPlan,
 )
 from corpusfit.training.schedule import naming_memory_errors, no_room_error
-from corpusfit.training.scratch import new_model
 from corpusfit.training.sharding import launched_sharded, naming_lost_processes
 from corpusfit.training.special_tokens import backend_tokenizer
 from corpusfit.training.trainer import (

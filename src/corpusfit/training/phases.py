@@ -24,9 +24,9 @@ from corpusfit.embed.hardware import Hardware
 from corpusfit.embed.hardware import memory as free_memory
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training import sharding
-from corpusfit.training.adapter import Base, add_adapter, hold_in_bf16, save_adapter
+from corpusfit.training.adapter import add_adapter, hold_in_bf16, save_adapter
 from corpusfit.training.batches import ChunkTokens, Passes
-from corpusfit.training.contract import Network, Objective
+from corpusfit.training.contract import Base, Network, Objective
 from corpusfit.training.data import TrainingText
 from corpusfit.training.defaults import Size, resolve_training
 from corpusfit.training.folder import AdaptFolder, Checkpoints
@@ -42,8 +42,8 @@ from corpusfit.training.models import (
 from corpusfit.training.packing import Packing, find_packing
 from corpusfit.training.plan import TASK, AdaptPlan, ModelPlan
 from corpusfit.training.schedule import kept_measurement
-from corpusfit.training.tokenising import ChatTokens
-from corpusfit.training.trainer import Heldout, TrainerCallback, Training, train
+from corpusfit.training.token_store import ChatTokens
+from corpusfit.training.trainer import Heldout, Training, TrainingListener
 
 ROLES = ("data", "task", "replay")
 """Roles of the texts that a command reads."""
@@ -235,7 +235,7 @@ def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predict
     return predictor, packing
 
 
-class TrainingProgress(TrainerCallback):
+class TrainingProgress(TrainingListener):
     """Shows a training's steps and losses."""
 
     def __init__(self, progress: Progress, steps: int) -> None:
@@ -345,6 +345,8 @@ class PhaseRunner:
         warn_if_disk_is_small(folder, needed, self.progress)
         main = self.accelerator.is_main_process
         _check_settled(folder, facts, main=main)
+        from corpusfit.training.stepping import train  # slow to import, with transformers
+
         steps = training.plan.max_steps or 0
         with self.progress.showing("adapt", steps, "tokens"):
             history = train(training, TrainingProgress(self.progress, steps))

@@ -17,17 +17,57 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
+from corpusfit.core.errors import bad_setting
+from corpusfit.embed.hardware import fast_products, seeded
+from corpusfit.training import sharding
 from corpusfit.training.batches import Feed
 from corpusfit.training.folder import State
+from corpusfit.training.schedule import kept_memory, naming_memory_errors, out_of_memory_error
+from corpusfit.training.trainer import Training, TrainingListener, TrainingLoop, require_batch
 
-if TYPE_CHECKING:
-    from corpusfit.training.trainer import TrainingLoop
+
+def train(work: Training, listener: TrainingListener) -> list[dict[str, Any]]:
+    """Train a model in place, from its last checkpoint if there is one."""
+    processes = work.accelerator.num_processes
+    require_batch(work.plan.batch or 1, processes)
+    if work.plan.keep == "best" and not work.heldout.micros:
+        cure = "The data is too small for a held-out set. Name texts of the task with `task`."
+        raise bad_setting("`train.keep`", "last without held-out text", "best", cure)
+    trained = (p.numel() for p in work.network.predictor.model.parameters() if p.requires_grad)
+    device = work.accelerator.device.type
+    with (
+        seeded(work.seed),
+        kept_memory(4 * max(trained, default=0)),
+        fast_products(device, "fp32"),
+    ):
+        loop = TrainingLoop(work, listener)
+        error = out_of_memory_error(
+            work.plan, processes, work.micro_rows, can_recompute=work.can_recompute
+        )
+        with naming_memory_errors(error):
+            run(loop)
+    return loop.history
+
+
+def run(loop: TrainingLoop) -> None:
+    """Make all remaining steps of a loop."""
+    work = loop.work
+    model = work.network.predictor.model
+    at = loop.resume()
+    try:
+        loop.maker = maker = AdaptTrainer(loop, at)
+        model.train()
+        maker.train()
+    finally:
+        loop.maker = None  # it holds the loop, too: both would stay in memory
+    if work.plan.shard:
+        sharding.gather(model, main=loop.main)
 
 
 class Steps:

@@ -19,14 +19,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import names_in
 from corpusfit.core.errors import TrainingError, bad_setting
-from corpusfit.embed.hardware import fast_products, seed_generators, seeded
+from corpusfit.embed.hardware import seed_generators
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training import sharding
 from corpusfit.training.adapter import trainable_parameters
@@ -38,10 +38,7 @@ from corpusfit.training.schedule import (
     Updates,
     evaluations,
     has_risen,
-    kept_memory,
     minimized,
-    naming_memory_errors,
-    out_of_memory_error,
     out_of_patience,
     release_memory,
 )
@@ -49,9 +46,8 @@ from corpusfit.training.schedule import (
 if TYPE_CHECKING:
     import torch
 
-    from corpusfit.training.data import Chunks
-    from corpusfit.training.stepping import AdaptTrainer
-    from corpusfit.training.tokenising import Tokens
+    from corpusfit.training.chunks import Chunks
+    from corpusfit.training.token_store import Tokens
 
 
 _STREAM = 2**40  # a random stream other than those of the steps
@@ -118,11 +114,11 @@ def opened_callbacks(callbacks: Sequence[Any]) -> list[Any]:
     """The callbacks, of which classes are instantiated, as `transformers.Trainer` does."""
     if not callbacks:
         return []
-    from transformers import TrainerCallback as TransformersCallback
+    from transformers import TrainerCallback
 
     opened = [each() if isinstance(each, type) else each for each in callbacks]
     for each in opened:
-        if not isinstance(each, TransformersCallback):
+        if not isinstance(each, TrainerCallback):
             allowed = "a list of `transformers.TrainerCallback`s"
             cure = "For metrics of another kind, read `losses.jsonl`."
             raise bad_setting("`callbacks`", allowed, each, cure)
@@ -175,8 +171,8 @@ def start_accelerator(device: str, track: str = "") -> Any:
         )
 
 
-class TrainerCallback:
-    """Callback of a training; every method does nothing."""
+class TrainingListener:
+    """What is told of a training; every method does nothing."""
 
     def step(self, steps: int, tokens: int) -> None:
         """Called after `steps` steps over `tokens` tokens, padding included."""
@@ -189,6 +185,19 @@ class TrainerCallback:
 
     def warn(self, message: str) -> None:
         """Called with a warning for the user."""
+
+
+class StepMaker(Protocol):
+    """What makes the steps of a loop (`stepping.py`), as the loop calls it."""
+
+    def record(self, record: Mapping[str, Any]) -> None:
+        """Called with each record of losses."""
+
+    def saved(self) -> None:
+        """Called after a checkpoint."""
+
+    def asked_to_stop(self) -> bool:
+        """Whether a callback asked for the end of the training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,37 +252,14 @@ class Batch(NamedTuple):
         return sum(micro.size for micro in self.micros)
 
 
-def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
-    """Train a model in place, from its last checkpoint if there is one."""
-    processes = work.accelerator.num_processes
-    require_batch(work.plan.batch or 1, processes)
-    if work.plan.keep == "best" and not work.heldout.micros:
-        cure = "The data is too small for a held-out set. Name texts of the task with `task`."
-        raise bad_setting("`train.keep`", "last without held-out text", "best", cure)
-    trained = (p.numel() for p in work.network.predictor.model.parameters() if p.requires_grad)
-    device = work.accelerator.device.type
-    with (
-        seeded(work.seed),
-        kept_memory(4 * max(trained, default=0)),
-        fast_products(device, "fp32"),
-    ):
-        loop = TrainingLoop(work, callback)
-        error = out_of_memory_error(
-            work.plan, processes, work.micro_rows, can_recompute=work.can_recompute
-        )
-        with naming_memory_errors(error):
-            loop.run()
-    return loop.history
-
-
 class TrainingLoop:
     """State of a running training."""
 
-    def __init__(self, work: Training, callback: TrainerCallback) -> None:
+    def __init__(self, work: Training, listener: TrainingListener) -> None:
         import torch
 
         self.work = work
-        self.callback = callback
+        self.listener = listener
         self.history: list[dict[str, Any]] = []
         self.parameters = trainable_parameters(work.network.predictor.model)
         self.main = work.accelerator.is_main_process
@@ -299,22 +285,7 @@ class TrainingLoop:
         self._evaluated = evaluations(work.plan)
         self._kept: int | None = None  # step of the last checkpoint
         self._saved = time.monotonic()
-        self._trainer: AdaptTrainer | None = None
-
-    def run(self) -> None:
-        """Run all remaining steps."""
-        from corpusfit.training.stepping import AdaptTrainer
-
-        work = self.work
-        at = self._resume()
-        try:
-            self._trainer = AdaptTrainer(self, at)
-            work.network.predictor.model.train()
-            self._trainer.train()
-        finally:
-            self._trainer = None  # it holds this loop, too: both would stay in memory
-        if work.plan.shard:
-            sharding.gather(work.network.predictor.model, main=self.main)
+        self.maker: StepMaker | None = None
 
     def finish(self) -> None:
         """Give the model the weights that are kept."""
@@ -331,7 +302,7 @@ class TrainingLoop:
         self._losses.append(loss)
         self._made.append((step, batch.rows))
         self._at = batch.after
-        self.callback.step(1, batch.tokens * self.world)
+        self.listener.step(1, batch.tokens * self.world)
         return loss
 
     def after(self, done: int) -> bool:
@@ -383,8 +354,8 @@ class TrainingLoop:
                 work.checkpoints.finish(state, sorted(names_in(folder)))
         elif self.main:
             work.checkpoints.write(state, *weights)
-        if self._trainer is not None:
-            self._trainer.saved()
+        if self.maker is not None:
+            self.maker.saved()
 
     def _is_due(self, saved: float) -> bool:
         """Whether the last checkpoint, which was made at a time, is old enough for another."""
@@ -400,17 +371,17 @@ class TrainingLoop:
         """Whether a callback of any process ends the training."""
         import torch
 
-        if not self.work.callbacks or self._trainer is None:
+        if not self.work.callbacks or self.maker is None:
             return False
-        stops = self._trainer.asked_to_stop()
+        stops = self.maker.asked_to_stop()
         return bool(self._summed(torch.tensor([float(stops)])) > 0)
 
-    def _resume(self) -> State:
+    def resume(self) -> State:
         """The state to resume from; the initial state without a checkpoint."""
         import torch
 
         checkpoints = self.work.checkpoints
-        state = checkpoints.newest(self.callback.warn)
+        state = checkpoints.newest(self.listener.warn)
         if state is None:
             return State(0, (0, 0), [], [])
         if self.work.plan.shard:
@@ -426,7 +397,7 @@ class TrainingLoop:
         losses = torch.tensor(state.losses, device=self.work.accelerator.device)
         # losses are summed over processes, so only one may restore them
         self._losses = list((losses if self.main else losses * 0).unbind())
-        self.callback.resume(state.step, state.history)
+        self.listener.resume(state.step, state.history)
         return state
 
     def batch(self, feed: Feed, step: int) -> Batch:
@@ -548,6 +519,6 @@ class TrainingLoop:
 
     def _record(self, record: dict[str, Any]) -> None:
         self.history.append(record)
-        self.callback.record(record)
-        if self._trainer is not None:
-            self._trainer.record(record)
+        self.listener.record(record)
+        if self.maker is not None:
+            self.maker.record(record)

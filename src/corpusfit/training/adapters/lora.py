@@ -16,7 +16,7 @@ from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import MissingDependencyError, ModelError
 from corpusfit.core.hub import HubName
 from corpusfit.embed.hardware import multiplied_in, seeded
-from corpusfit.training.adapter import Adapter, Base
+from corpusfit.training.contract import Adapter, Base
 
 if TYPE_CHECKING:
     import torch
