@@ -141,23 +141,27 @@ def open_model(
             f"`model.name`: {plan.name} lacks weights of a {type(model).__name__}: {_names(body)} "
             "missing. Name a folder with the complete model."
         )
-    # embeddings need no head, so a missing one does not matter
-    if kind.embeds:
+    if kind.embeds:  # embeddings need no head, so a missing one does not matter
         model = _sentence_encoder(plan, folder, model, objective, seed, pooled=not head)
-        head = []
-    if head and not plan.new_head:
-        raise ModelError(
-            f"`model.name`: {plan.name} lacks the head that `objective.name={objective}` needs: "
-            f"{_names(head)} missing. Name a model with this head, or pass `model.new_head=true` "
-            "to start with a random one, which takes a good part of the training to learn."
-        )
-    if head:
+    elif head:
+        _require_new_head(plan, objective, head)
         on_warn(
             f"{plan.name} lacks the head that {objective} needs; training starts with a random "
             f"head: {_names(head)} new."
         )
     opened = checked_model(model, tokenizer, objective, plan.name, fingerprint(path))
     return replace(opened, commit=commit_of(plan.name, folder), dtype=stored)
+
+
+def _require_new_head(plan: ModelPlan, objective: str, missing: list[str]) -> None:
+    """Raise `ModelError` for missing weights of the head, unless the model may have a new one."""
+    if not plan.new_head:
+        raise ModelError(
+            f"`model.name`: {plan.name} lacks the head that `objective.name={objective}` needs: "
+            f"{_names(missing)} missing. Name a model with this head, or pass "
+            "`model.new_head=true` to start with a random one, which takes a good part of the "
+            "training to learn."
+        )
 
 
 def new_model(

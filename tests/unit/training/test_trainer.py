@@ -855,7 +855,9 @@ def test_rows_for_a_gpu_are_pinned_where_they_are_made(tmp_path, monkeypatch):
     work = training_of(tmp_path, max_steps=3)
     loop = TrainingLoop(work, TrainingListener())
     plain = loop.batch(Feed(work.passes, (0, 0)), 0)
-    loop.work = dataclasses.replace(work, accelerator=SimpleNamespace(device=torch.device("cuda")))
+    loop.training = dataclasses.replace(
+        work, accelerator=SimpleNamespace(device=torch.device("cuda"))
+    )
     pinned = []
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda t: pinned.append(t) or t.clone())
 
@@ -907,7 +909,7 @@ def test_trainer_takes_the_named_device(tmp_path):
 
     loop = TrainingLoop(training_of(tmp_path), TrainingListener())
     device = torch.device("meta:1")
-    loop.work = dataclasses.replace(loop.work, accelerator=SimpleNamespace(device=device))
+    loop.training = dataclasses.replace(loop.training, accelerator=SimpleNamespace(device=device))
     assert _arguments(loop, State(0, (0, 0), [], []), passes=1).device == device
 
 
