@@ -124,7 +124,11 @@ CAUSAL = {
     "Mamba": {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8},
 }
 IN_THE_LOOP = {"Roberta untied", "MobileBert", "Esm", "GPT2", "Qwen3Moe"}
-NO_LORA = {"IBert", "Mamba", "SqueezeBert"}  # no linear layers; a layer that peft refuses
+NO_LORA = {
+    *("IBert", "Mamba"),  # no linear layers; a layer that peft refuses
+    # layers with experts beside dense ones, which peft names alike
+    *("DeepseekV2", "DeepseekV3", "Glm4Moe", "Ernie4_5_Moe", "Afmoe"),
+}
 """Where LoRA may be refused."""
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz", "the", "of"]

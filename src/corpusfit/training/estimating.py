@@ -133,7 +133,7 @@ class _Trial:
             name, task_share = _sample(texts.task, texts.task_read, work / TASK, TEXTS)
             named["task"] = [name]
         clock = _StepClock()
-        manifest, around = self._train(plan, read, work, clock, **named)
+        manifest, around = self._train(plan, named, read, work, clock)
         counts = manifest["counts"][TASK if on_task else "data"]
         trained = counts["tokens"] - counts.get("first_tokens", 0)
         # extrapolate the sample by its share of the stored bytes
@@ -170,7 +170,12 @@ class _Trial:
         }
 
     def _train(
-        self, plan: AdaptPlan, read: ReadPlan, work: Path, clock: _StepClock, **named: list[str]
+        self,
+        plan: AdaptPlan,
+        named: dict[str, list[str]],
+        read: ReadPlan,
+        work: Path,
+        clock: _StepClock,
     ) -> tuple[dict[str, Any], float]:
         """Train a few steps; the manifest, and the seconds around the training itself."""
         chats = self.resolved.texts.form == CHATS
@@ -186,8 +191,9 @@ class _Trial:
         began = time.perf_counter()
         manifest = adapt(
             small,
-            out=work / "model",
-            **named,
+            named["data"],
+            work / "model",
+            task=named.get("task", ()),
             guard=self.request.guard,
             guard_field=self.request.guard_field or self.request.plan.read.text_field,
             machine=dataclasses.replace(self.machine, cache=work / "cache", progress=clock),
