@@ -2,7 +2,8 @@
 
 import pytest
 
-from corpusfit.training.adapter import Base, add_adapter, save_adapter, trainable_parameters
+from corpusfit.training.adapter import add_adapter, save_adapter, trainable_parameters
+from corpusfit.training.contract import Base
 from corpusfit.training.models import fingerprint
 
 torch = pytest.importorskip("torch")

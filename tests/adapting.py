@@ -11,18 +11,18 @@ import numpy as np
 from corpusfit.embed.folders import Pooling
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training.batches import ChunkTokens, Passes
+from corpusfit.training.chunks import cut_chunks
 from corpusfit.training.contract import Network
-from corpusfit.training.data import cut_chunks
 from corpusfit.training.folder import Checkpoints
 from corpusfit.training.objectives import objective
 from corpusfit.training.packing import find_packing
 from corpusfit.training.plan import ObjectivePlan, TrainPlan
 from corpusfit.training.special_tokens import SpecialTokens
-from corpusfit.training.tokenising import Part, Tokens, write_part
+from corpusfit.training.token_store import Part, Tokens, write_part
 from corpusfit.training.trainer import (
     Heldout,
-    TrainerCallback,
     Training,
+    TrainingListener,
     start_accelerator,
 )
 
@@ -216,7 +216,7 @@ class Stopped(Exception):
     """A training that was stopped from outside."""
 
 
-class Stopping(TrainerCallback):
+class Stopping(TrainingListener):
     """Stops a training once it has made a step; keeps what it was told."""
 
     def __init__(self, after=None):

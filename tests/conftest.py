@@ -286,8 +286,7 @@ def tiny_gpt(tmp_path_factory):
     """A folder with a random two-layer GPT-2 of byte-level BPE; its logits differ widely."""
     import torch
 
-    from corpusfit.training.models import save_model
-    from corpusfit.training.scratch import new_model
+    from corpusfit.training.models import new_model, save_model
 
     found = new_model("tiny", "causal", SENTENCES, vocabulary=300, attention="eager", seed=0)
     with torch.no_grad():

@@ -55,7 +55,7 @@ def test_byte_level_tokens_are_counted_in_the_text(tmp_path):
     """As GPT-2: a token includes the space before its word, and letters are several bytes."""
     from transformers import PreTrainedTokenizerFast
 
-    from corpusfit.training.scratch import new_model
+    from corpusfit.training.models import new_model
 
     texts = ["der Hund und die Katze, äöü größer", "die Maus und der Käse"] * 3
     model = new_model("tiny", "causal", texts, vocabulary=300, attention="eager", seed=0)

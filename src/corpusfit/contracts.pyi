@@ -24,7 +24,7 @@ from .evaluation.tasks.classification import Classification as Classification  #
 from .evaluation.checks import check_task_type as check_task_type  # what every kind keeps to
 
 # Adapters: new weights in a frozen model, trained in place of its own
-from .training.adapter import Adapter as Adapter  # inserted, its weights by name, its files
+from .training.contract import Adapter as Adapter  # inserted, its weights by name, its files
 
 # Commands: a function that prints the result of the public function of its name
 from .cli.options import command as command  # makes one; an entry point names its module

@@ -22,7 +22,7 @@ from corpusfit.core.errors import (
     TrainingError,
     UsageError,
 )
-from corpusfit.training import adapting
+from corpusfit.training import adapting, estimating
 from corpusfit.training.objectives.mlm import MaskedLM
 from corpusfit.training.schedule import no_room_error
 from corpusfit.training.tokenising import TokeniseTexts
@@ -134,7 +134,7 @@ def test_of_a_loss_that_rises_the_best_measured_model_is_kept(adapt, selections,
 
 def test_a_dry_run_counts_every_measurement_of_held_out_losses(monkeypatch, data, tiny_lm, inline):
     """By hand: of 120 texts 6 are held out, and 5 of the task; 4 measurements, 14 in the trial."""
-    monkeypatch.setattr(adapting._StepClock, "measurement", 14e6)
+    monkeypatch.setattr(estimating._StepClock, "measurement", 14e6)
     settings = [*ON_CPU, "mix.heldout=16", "mix.task_sequences=5", "train.evaluations=3"]
     words = {"model": str(tiny_lm), "data": data, "task": data, "batch": 4, "length": 32}
     facts = corpusfit.adapt.dry_run(**words, settings=settings, machine=inline)

@@ -18,15 +18,9 @@ from corpusfit.embed import load
 from corpusfit.embed.prediction import Predictor, relative_difference
 from corpusfit.evaluation.encoding import NOWHERE, Encoded
 from corpusfit.evaluation.probing import _word_states
-from corpusfit.training.adapter import (
-    Base,
-    add_adapter,
-    open_adapted,
-    save_adapter,
-    trainable_parameters,
-)
+from corpusfit.training.adapter import add_adapter, open_adapted, save_adapter, trainable_parameters
 from corpusfit.training.batches import PADDING
-from corpusfit.training.contract import Network
+from corpusfit.training.contract import Base, Network
 from corpusfit.training.models import (
     add_words,
     find_new_words,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from corpusfit.kernels.batches import fill_rows
 from corpusfit.training.batches import Feed, Passes, drawn_counts
-from corpusfit.training.data import cut_chunks, split_heldout
+from corpusfit.training.chunks import cut_chunks, split_heldout
 
 lengths = st.lists(st.integers(0, 90), min_size=1, max_size=60)
 weights = st.floats(0, 1e6, width=32)

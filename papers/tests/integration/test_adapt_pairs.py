@@ -9,7 +9,7 @@ from journeys import kill_at, prose, write_rows
 import corpusfit
 from corpusfit import training
 from corpusfit.core.errors import ModelError, UsageError
-from corpusfit.training.scratch import new_model
+from corpusfit.training.models import new_model
 from translating import built
 
 pytestmark = pytest.mark.slow

@@ -5,8 +5,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from corpusfit.core.errors import EmptyInputError  # noqa: E402
+from corpusfit.training.models import new_model  # noqa: E402
 from corpusfit.training.objectives import load  # noqa: E402
-from corpusfit.training.scratch import new_model  # noqa: E402
 from corpusfit_papers.translation.objective import joint_tokenizer  # noqa: E402
 
 TEXTS = ["Der Hund läuft schnell durch den Wald.", "The dog runs fast through the forest."] * 20

@@ -14,19 +14,18 @@ from corpusfit.core.errors import UsageError
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training import trainer
 from corpusfit.training.batches import ChunkTokens, Feed, Passes
+from corpusfit.training.chunks import exclude_keys, split_heldout, whole_pairs
 from corpusfit.training.contract import Network
-from corpusfit.training.data import exclude_keys, split_heldout, whole_pairs
 from corpusfit.training.folder import Checkpoints
 from corpusfit.training.objectives import objective
 from corpusfit.training.plan import AdaptPlan, ObjectivePlan, TrainPlan
-from corpusfit.training.tokenising import PairTokens, Part, write_part
+from corpusfit.training.token_store import PairTokens, Part, write_part
 from corpusfit.training.trainer import (
     Heldout,
-    TrainerCallback,
     Training,
+    TrainingListener,
     TrainingLoop,
     start_accelerator,
-    train,
 )
 from corpusfit_papers.translation.objective import Translation, cut_batches
 
@@ -34,6 +33,8 @@ pytestmark = pytest.mark.slow
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
+
+from corpusfit.training.stepping import train  # noqa: E402
 
 
 def stored_pairs(folder, pairs):
@@ -190,7 +191,7 @@ def test_gradient_does_not_depend_on_micro_batches(tmp_path, micro_rows):
     """Against all pairs of the step in a single batch, with weights of pairs."""
     weights = np.linspace(0.1, 2, 60)
     work = translation_of(tmp_path, weights=weights, micro_rows=micro_rows, batch=3)
-    loop = TrainingLoop(work, TrainerCallback())
+    loop = TrainingLoop(work, TrainingListener())
     work.network.predictor.model.train()
     batch = loop.batch(Feed(work.passes), 0)
     loss = float(loop.gradient(batch))
@@ -237,13 +238,13 @@ def test_a_stopped_translation_ends_the_same(tmp_path, monkeypatch, keep):
         "max_steps": 8,
     }
     whole = translation_of(tmp_path / "whole", **words)
-    history = train(whole, TrainerCallback())
+    history = train(whole, TrainingListener())
     for after in (1, 6):
         torch.manual_seed(0)
         with pytest.raises(Stopped):
             train(translation_of(tmp_path / f"{after}", **words), Stopping(after))
         again = translation_of(tmp_path / f"{after}", **words)
-        assert train(again, TrainerCallback()) == history
+        assert train(again, TrainingListener()) == history
         final = weights_of(again)
         assert all(torch.equal(w, final[n]) for n, w in weights_of(whole).items())
 
@@ -347,7 +348,7 @@ def test_it_learns(tmp_path):
     work = translation_of(
         tmp_path, pairs=[(t, t) for t in texts], max_steps=40, learning_rate=1e-2, batch=4
     )
-    losses = [r["heldout"]["task"] for r in train(work, TrainerCallback()) if "heldout" in r]
+    losses = [r["heldout"]["task"] for r in train(work, TrainingListener()) if "heldout" in r]
     assert losses[-1] < math.log(40) - 0.2
 
 

@@ -1,4 +1,4 @@
-"""The contract of adapters, and what is the same for all: add, save and open them.
+"""Adds, saves and opens adapters, whatever their kind.
 
 What: a few new weights in a frozen model, that are trained and saved in place of the model's own.
 Why: the model's own weights need neither gradients nor moments, and an adapter's file is small.
@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from corpusfit.core.artifacts import user_path, write_bytes
 from corpusfit.core.errors import MissingDependencyError, ModelError, raise_machine_fault
@@ -23,67 +21,13 @@ from corpusfit.embed.folders import ADAPTER, ModelSetting, find, transformer_fol
 from corpusfit.embed.hardware import seeded
 from corpusfit.embed.transformer import LOCAL, loading, quiet
 from corpusfit.training.adapters import ADAPTERS, load
+from corpusfit.training.contract import Adapter, Base
 from corpusfit.training.folder import save_weights
 from corpusfit.training.models import fingerprint, save_model
 from corpusfit.training.plan import AdapterPlan
 
 if TYPE_CHECKING:
     import torch
-
-
-class Base(NamedTuple):
-    """The model that an adapter was trained on."""
-
-    name: str  # its folder, or its hub id with the commit
-    fingerprint: str  # `models.fingerprint` of its folder
-
-
-@dataclass(frozen=True)
-class Adapter(ABC):
-    """A kind of adapter, whose fields are its sizes; those of settings have the settings' names.
-
-    To add one, add one file to `training/adapters/` with one `Adapter`, named like the file. In
-    another package: entry point group `corpusfit.adapters`.
-    """
-
-    file: ClassVar[str] = "adapter.safetensors"
-    """The name of the file with its weights."""
-    merges: ClassVar[bool] = False
-    """Whether it can be added to the model's own weights: `adapter.save=merged`."""
-    divides: ClassVar[bool] = False
-    """Whether it goes with `train.shard`."""
-    narrow: ClassVar[bool] = False
-    """Whether it goes into a model that is opened in half precision."""
-
-    @abstractmethod
-    def insert(self, model: Any, seed: int, stored: Collection[str] = ()) -> None:
-        """Add it to `model.base_model`, in place; what the model computes stays the same.
-
-        Args:
-            model: a frozen model with any head.
-            seed: decides the new weights; torch's own generators stay as they are.
-            stored: the names of the weights of an adapter that is opened; empty for a new one.
-
-        Raises:
-            ModelError: the model has no place for it.
-        """
-
-    @abstractmethod
-    def weights(self, model: Any) -> dict[str, torch.nn.Parameter]:
-        """Its weights in a model by their names in the file, which are the same for any head."""
-
-    def under(self, model: Any) -> Self:
-        """It as it is saved from a model with a head."""
-        del model
-        return self
-
-    def write(self, model: Any, base: Base, folder: Path) -> None:
-        """Write what other libraries read beside its weights, if any do."""
-        del model, base, folder
-
-    def merged(self, model: Any) -> dict[str, torch.Tensor]:
-        """The weights of the model alone with the adapter added, if it `merges`."""
-        raise NotImplementedError(f"{type(self).__name__} does not merge with {type(model)}")
 
 
 def adapter_of(plan: AdapterPlan) -> Adapter:

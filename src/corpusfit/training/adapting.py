@@ -6,82 +6,71 @@ import contextlib
 import dataclasses
 import itertools
 import json
-import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import orjson
 
-from corpusfit import text as corpus
 from corpusfit.core.artifacts import remove, user_path, write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.manifest import Finished, digest, locked, source_identity, versions
-from corpusfit.core.plan import PAIR, ReadPlan
-from corpusfit.core.types import Document, Source
 from corpusfit.embed.folders import require_extra
-from corpusfit.embed.hardware import Hardware, resolve
+from corpusfit.embed.hardware import Hardware
+from corpusfit.embed.hardware import resolve as resolve_hardware
 from corpusfit.labeled.heldout import held_out, held_out_of_task, training_splits
 from corpusfit.selection.publishing import SELECTED, write_model_card
-from corpusfit.text.context import HERE, Machine, absolute, command_words, named_model, peak
+from corpusfit.text.context import (
+    HERE,
+    Machine,
+    Run,
+    absolute,
+    command_words,
+    local_cache,
+    named_model,
+)
 from corpusfit.text.same_text import FORM
 from corpusfit.training import adapters
 from corpusfit.training.adapter import require_adaptable
 from corpusfit.training.chats import Chats
 from corpusfit.training.contract import Objective
 from corpusfit.training.data import require_suitable, sharpness, training_text
-from corpusfit.training.defaults import (
-    Size,
-    length_of,
-    resolve_training,
-    task_phase,
-)
+from corpusfit.training.defaults import length_of
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.guard import find_contaminated
 from corpusfit.training.inputs import (
+    CHATS,
+    PAIRS,
+    TEXTS,
     TrainingInputs,
+    as_objective_reads,
     find_training_inputs,
-    holds_conversations,
     require_own_text,
-    require_pairs,
     require_task,
-    rows_read,
     sample_texts,
-    with_conversations,
 )
 from corpusfit.training.memory import require_memory
 from corpusfit.training.models import (
     LoadedModel,
     add_words,
     find_new_words,
+    new_model,
     open_model,
     recomputable,
     token_tables,
 )
 from corpusfit.training.objectives import objective
-from corpusfit.training.phases import ROLES, PhaseRunner, Ready, model_bytes
-from corpusfit.training.plan import (
-    ALL,
-    TASK,
-    AdaptPlan,
-    MixPlan,
-    ThenTaskPlan,
-    WeightsPlan,
-)
+from corpusfit.training.phases import ROLES, PhaseRunner, Ready
+from corpusfit.training.plan import TASK, AdaptPlan
 from corpusfit.training.schedule import naming_memory_errors, no_room_error
-from corpusfit.training.scratch import new_model
 from corpusfit.training.sharding import launched_sharded, naming_lost_processes
 from corpusfit.training.special_tokens import backend_tokenizer
-from corpusfit.training.trainer import (
-    opened_callbacks,
-    require_batch,
-    start_accelerator,
-)
+from corpusfit.training.tokenising import Tokenising
+from corpusfit.training.trainer import opened_callbacks, require_batch, start_accelerator
 
 
 class Adapted(Finished):
@@ -91,6 +80,73 @@ class Adapted(Finished):
         """Training and held-out losses by step: the records of `losses.jsonl`."""
         lines = (self.path / "losses.jsonl").read_text("utf-8").splitlines()
         return [json.loads(line) for line in lines]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a training is asked for: its plan, and the names of its texts."""
+
+    plan: AdaptPlan
+    data: Sequence[str]
+    task: Sequence[str] = ()
+    replay: Sequence[str] = ()
+    guard: Sequence[str] = ()
+    guard_field: str = ""
+
+    def require_outside(self, out: Path) -> None:
+        """Raise `UsageError` if the folder of the results has an input: `overwrite` deletes it."""
+        texts = (*self.data, *self.task, *self.replay, *self.guard)
+        for name in filter(None, [self.plan.model.name, *texts]):
+            path = user_path(name)
+            if path.exists() and path.resolve().is_relative_to(out.resolve()):
+                allowed = "a folder that does not contain the model or the texts"
+                raise bad_setting("`out`", allowed, str(out), "Choose another folder.")
+
+    def command(self) -> Any:
+        """The command that repeats the training, for its manifest."""
+        # on task text alone, the command sets every setting, also those of `TAPT`
+        on_task = list(self.data) == [TASK]
+        texts = {
+            "data": list(self.data) if on_task else absolute(self.data),
+            "task": absolute(self.task),
+            "replay": absolute(self.replay),
+            "guard": absolute(self.guard),
+        }
+        named = self.plan.with_value("model.name", named_model(self.plan.model.name))
+        settings = named.overrides(all_of_them=on_task)
+        return command_words("adapt", texts, {"guard-field": self.guard_field}, settings)
+
+
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """What is decided of a training before its texts are read."""
+
+    plan: AdaptPlan
+    hardware: Hardware
+    texts: TrainingInputs  # found, and in the form that the objective reads
+    base: LoadedModel | None  # None to start from an untrained model, which is made of the texts
+    # held-out texts by split, which no text that is trained on may contain: those of `guard`, and
+    # dev and test of the task of a second phase
+    guarded: Mapping[str, Sequence[str]]
+
+    def identity(self, opened: LoadedModel) -> dict[str, Any]:
+        """What must be equal to resume a training; a model is identified by its content."""
+        plan = self.plan
+        texts = self.texts
+        trains = texts.on_task or plan.then_task.on or plan.train.keep != "last"
+        decides = trains or not texts.own_task  # else the task's texts are only measured on
+        return {
+            "command": "adapt",
+            **plan.decisive(),
+            **{role: source_identity(getattr(texts, role)) for role in ROLES},
+            **({} if decides else {"task": {}}),
+            "lambda": list(sharpness(plan, texts)),
+            "base": opened.fingerprint,
+            "versions": {"corpusfit": versions()["corpusfit"]},
+            **({"guard": digest(self.guarded), "same_text": FORM} if self.guarded else {}),
+            **({"chats": 1} if texts.form == CHATS else {}),
+            **plan.objective.kind.identity(opened.model),
+        }
 
 
 @naming_lost_processes()
@@ -114,51 +170,39 @@ def adapt(
     # Reference: TADPOLE, Algorithm 1, stage 2; mDAPT, section 3.3; Gururangan et al. (2020),
     # section 5, for both phases.
     began = time.perf_counter()
-    if launched_sharded():
-        plan = plan.with_value("train.shard", True)
-    plan = plan.check()
+    request = Request(as_launched(plan), data, task, replay, guard, guard_field)
     require_extra("Adapting a model", "train")
     callbacks = opened_callbacks(callbacks)
-    hardware = resolve(plan.train, "train")
-    if plan.train.shard and hardware.precision == "fp16":  # a scaler sees the gradients of one part
-        hardware = hardware._replace(precision="fp32")
+    hardware = hardware_for(request.plan)
     folder = AdaptFolder(out)
+    request.require_outside(folder.path)
     folder.claim()
     accelerator = start_accelerator(hardware.device, track)
-    if plan.train.batch is not None:
-        require_batch(plan.train.batch, accelerator.num_processes)
-    if not accelerator.is_main_process:
+    require_batch(request.plan.train.batch, accelerator.num_processes)
+    main = accelerator.is_main_process
+    if not main:
         machine = dataclasses.replace(machine, progress=Progress())
     alone = locked(folder.work, "adapt", make=True)
-    with alone if accelerator.is_main_process else contextlib.nullcontext():
-        with accelerator.main_process_first():  # the other processes find the files
-            inputs = (data, task, replay, guard)
-            ready = _prepare(
-                plan,
-                inputs,
-                folder,
-                hardware,
-                machine,
-                guard_field=guard_field,
-                overwrite=overwrite,
-                weights=accelerator.is_main_process or not plan.train.shard,
-            )
-        if not isinstance(ready, Ready):
-            return Adapted(out, ready)
-        runner = PhaseRunner(hardware, accelerator, machine.progress, track, out, callbacks)
+    with alone if main else contextlib.nullcontext():
+        # the other processes find the files of the first
+        with accelerator.main_process_first(), machine.running(folder.work) as run:
+            weights = main or not request.plan.train.shard
+            resolved = resolve(request, hardware, run, weights=weights)
+            opened = with_vocabulary(resolved, run.progress)
+            folder.begin(resolved.identity(opened), overwrite=overwrite)
+            done = folder.finished()
+            if done is not None:
+                folder.free()  # a kill may have come between `finish` and `free`
+                return Adapted(out, done)
+            ready = prepare(resolved, opened, folder, run)
+        runner = PhaseRunner(ready, accelerator, machine.progress, track, out, callbacks)
         try:
             with naming_memory_errors(no_room_error(hardware.device)):
-                facts = runner.run(ready, folder)
-            # on task text alone, the command sets every setting, also those of `TAPT`
-            on_task = list(data) == [TASK]
-            texts = {"task": absolute(task), "replay": absolute(replay), "guard": absolute(guard)}
-            texts = {"data": list(data) if on_task else absolute(data), **texts}
-            repeatable = plan.with_value("model.name", named_model(plan.model.name))
-            settings = repeatable.overrides(all_of_them=on_task)
-            if ready.texts.selection:
-                facts["selection"] = {k: ready.texts.selection.get(k) for k in SELECTED}
-            facts["repeat"] = command_words("adapt", texts, {"guard-field": guard_field}, settings)
-            if accelerator.is_main_process:
+                facts = runner.run(folder)
+            if selection := resolved.texts.selection:
+                facts["selection"] = {name: selection.get(name) for name in SELECTED}
+            facts["repeat"] = request.command()
+            if main:
                 facts["seconds"] = round(time.perf_counter() - began, 1)
                 write_model_card(out, facts)
                 folder.finish(facts)
@@ -170,117 +214,50 @@ def adapt(
         return Adapted(out, folder.finished() or facts)
 
 
-def _prepare(
-    plan: AdaptPlan,
-    inputs: tuple[Sequence[str], ...],
-    folder: AdaptFolder,
-    hardware: Hardware,
-    machine: Machine,
-    *,
-    guard_field: str,
-    overwrite: bool,
-    weights: bool,
-) -> Ready | dict[str, Any]:
-    """The model and the text, or the manifest of a finished training."""
-    for name in filter(None, [plan.model.name, *itertools.chain(*inputs)]):
-        path = user_path(name)  # `overwrite` would delete it
-        if path.exists() and path.resolve().is_relative_to(folder.path.resolve()):
-            allowed = "a folder that does not contain the model or the texts"
-            raise bad_setting("`out`", allowed, str(folder.path), "Choose another folder.")
-    data, task, replay, guard = inputs
+def as_launched(plan: AdaptPlan) -> AdaptPlan:
+    """A plan, checked, with `train.shard` if `accelerate launch` was asked for FSDP."""
+    return (plan.with_value("train.shard", True) if launched_sharded() else plan).check()
+
+
+def hardware_for(plan: AdaptPlan) -> Hardware:
+    """The device and the precision of a training."""
+    found = resolve_hardware(plan.train, "train")
+    # a scaler of losses sees the gradients of one part alone
+    divided = plan.train.shard and found.precision == "fp16"
+    return found._replace(precision="fp32") if divided else found
+
+
+def resolve(request: Request, hardware: Hardware, run: Run, *, weights: bool = True) -> Resolved:
+    """Find the texts and open the model, and check both against every setting.
+
+    Args:
+        request: what is asked for; its plan is checked.
+        hardware: device and precision.
+        run: the running command.
+        weights: whether to read the model's weights; see `open_model`.
+
+    Raises:
+        CorpusfitError: the training cannot be as it is asked for.
+    """
+    plan = request.plan
+    task = request.task
     heldout: Sequence[str] = ()
     if plan.then_task.on:
-        task, heldout = training_splits(data, task, machine.progress)
-    require_own_text(data, task)
+        task, heldout = training_splits(request.data, task, run.progress)
+    require_own_text(request.data, task)
     # a wrong model must fail before a large corpus is read for hours
-    warn = machine.progress.warn
-    base = None if plan.model.init else open_base(plan, hardware, warn, weights=weights)
-    with machine.running(folder.work) as context:
-        texts = find_training_inputs(data, task, replay, plan.read, context)
-        if plan.then_task.on:
-            require_task(texts)
-        # held-out texts: those of `guard`, and dev and test of the task of a second phase
-        read = dataclasses.replace(plan.read, text_field=guard_field or plan.read.text_field)
-        guarded = held_out(guard, read, machine.progress, setting="guard")
-        guarded |= held_out_of_task(heldout, plan.read, machine.progress)
-        kind = plan.objective.kind
-        pairs = kind.columns == 2
-        if pairs:
-            texts = require_pairs(texts, machine.progress)
-        require_suitable(plan, texts)
-        texts, chats = with_conversations(plan, texts, base, machine.progress)
-        heldout_texts = itertools.chain(*guarded.values())
-        opened = _opened(plan, base, texts, heldout_texts, hardware, machine.progress)
-        identity = _identity(plan, texts, opened) | (
-            {"guard": digest(guarded), "same_text": FORM} if guarded else {}
-        )
-        identity |= {"chats": 1} if chats else {}
-        identity |= kind.identity(opened.model)
-        folder.begin(identity, overwrite=overwrite)
-        done = folder.finished()
-        if done is not None:
-            folder.free()  # a kill may have come between `finish` and `free`
-            return done
-        length = length_of(plan, opened.max_length, hardware.device)
-        # conversations have all special tokens already, and other texts are given them
-        special = opened.special
-        if chats:
-            special = dataclasses.replace(special, prefix=(), suffix=())
-        trained_with = objective(plan.objective, special, length)
-        if pairs or chats:
-            remove(folder.pair_tokenizer)
-            opened.tokenizer.save_pretrained(folder.pair_tokenizer)
-        else:
-            backend = backend_tokenizer(opened.tokenizer, opened.name)
-            write_bytes(folder.tokenizer, backend.to_str().encode())
-        # only a causal model has to learn where texts end
-        end = opened.special.end if kind.causal else None
-        longest = text_length(length, trained_with)
-        dropped = np.empty(0, np.uint64)
-        counts = dict[str, Any]()
-        if guarded:
-            dropped, counts = find_contaminated(
-                guarded,
-                texts,
-                plan.read,
-                folder.guard,
-                context,
-                then_task=plan.then_task.on,
-                pairs=pairs,
-            )
-        form = Chats(plan.objective.loss_on, longest, opened.special.prefix) if chats else None
-        text = training_text(
-            plan,
-            texts,
-            folder,
-            longest,
-            end,
-            context,
-            dropped=dropped,
-            chats=form,
-        )
-        text.figures.update({"guard": counts} if guarded else {})
-    ready = Ready(plan, texts, opened, trained_with, text, length, texts.on_task)
-    if text.then is None:
-        return ready
-    own_plan = task_phase(plan, length)
-    phase = dataclasses.replace(ready, plan=own_plan, text=text.then, on_task=True)
-    return dataclasses.replace(ready, then=phase)
-
-
-def _identity(plan: AdaptPlan, texts: TrainingInputs, opened: LoadedModel) -> dict[str, Any]:
-    """What must be equal to resume a training; a model is identified by its content."""
-    trains = texts.on_task or plan.then_task.on or plan.train.keep != "last"
-    decides = trains or not texts.own_task  # else the task's texts are only measured on
-    return {
-        "command": "adapt",
-        **plan.decisive(),
-        **{role: source_identity(getattr(texts, role)) for role in ROLES},
-        **({} if decides else {"task": {}}),
-        "lambda": list(sharpness(plan, texts)),
-        "base": opened.fingerprint,
-        "versions": {"corpusfit": versions()["corpusfit"]},
-    }
+    base = None
+    if not plan.model.init:
+        base = open_base(plan, hardware, run.progress.warn, weights=weights)
+    found = find_training_inputs(request.data, task, request.replay, plan.read, run)
+    if plan.then_task.on:
+        require_task(found)
+    read = dataclasses.replace(plan.read, text_field=request.guard_field or plan.read.text_field)
+    guarded = held_out(request.guard, read, run.progress, setting="guard")
+    guarded |= held_out_of_task(heldout, plan.read, run.progress)
+    require_suitable(plan, found)
+    texts = as_objective_reads(plan, found, base, run.progress)
+    return Resolved(plan, hardware, texts, base, guarded)
 
 
 def open_base(
@@ -328,34 +305,30 @@ def text_length(length: int, trained_with: Objective) -> int:
     return length - trained_with.overhead()
 
 
-def _opened(
-    plan: AdaptPlan,
-    base: LoadedModel | None,
-    texts: TrainingInputs,
-    guarded: Iterable[str],
-    hardware: Hardware,
-    progress: Progress,
-) -> LoadedModel:
-    """The untrained model, or the base with the words that join its vocabulary."""
-    held = list(guarded)
+def with_vocabulary(resolved: Resolved, progress: Progress) -> LoadedModel:
+    """The model to train: an untrained one, or the base with the words that join its vocabulary."""
+    plan = resolved.plan
+    base = resolved.base
+    texts = resolved.texts
+    if base is not None and not plan.model.add_tokens:
+        return base
+    # of pairs, texts of both columns
+    reads = texts.read.sides() if texts.form == PAIRS else (texts.read,)
+    each = (dataclasses.replace(texts, read=read) for read in reads)
+    held = list(itertools.chain.from_iterable(resolved.guarded.values()))
     characters = plan.model.tokenizer_characters
+    samples = (sample_texts(some, plan.seed, held, characters) for some in each)
+    sample = itertools.chain.from_iterable(samples)
     if base is None:
-        # of pairs, texts of both columns
-        reads = texts.read.sides() if plan.objective.kind.columns == 2 else (texts.read,)
-        each = (dataclasses.replace(texts, read=read) for read in reads)
-        samples = (sample_texts(some, plan.seed, held, characters) for some in each)
         return new_model(
             plan.model.init,
             plan.objective.name,
-            itertools.chain.from_iterable(samples),
+            sample,
             vocabulary=plan.model.vocabulary,
             dropout=plan.model.dropout,
-            attention=hardware.attention,
+            attention=resolved.hardware.attention,
             seed=plan.seed,
         )
-    if not plan.model.add_tokens:
-        return base
-    sample = sample_texts(texts, plan.seed, held, characters)
     new = find_new_words(sample, base, plan.model.add_tokens)
     examples = f", such as {', '.join(new.words[:3])}" if new.words else ""
     progress.note(
@@ -365,221 +338,60 @@ def _opened(
     return add_words(base, new, plan.objective.name)
 
 
-_STEPS = 5
-_SAMPLED = 1 << 20
-
-
-class _StepClock(Progress):
-    """Records when a training begins, when each of its steps ends, and when all is measured."""
-
-    def __init__(self) -> None:
-        self._ends: list[float] = []
-        self._training = False
-        self._began = self._ended = 0.0
-
-    def begin(self, stage: str, total: float, unit: str = "units") -> None:
-        """Time the training alone."""
-        self._training = stage == "adapt"
-        self._began = time.perf_counter()
-
-    def advance(self, done: float, units: int = 0) -> None:
-        """Note the end of a training step."""
-        if self._training:
-            self._ends.append(time.perf_counter())
-
-    def end(self) -> None:
-        """Note the end of the training."""
-        if self._training:
-            self._ended = time.perf_counter()
-            self._training = False
-
-    def step(self) -> float:
-        """Median seconds per step, the first step excluded."""
-        pairs = zip(self._ends, self._ends[1:], strict=False)
-        return statistics.median(after - before for before, after in pairs)
-
-    @property
-    def trained(self) -> float:
-        """Seconds of all steps and measurements."""
-        return self._ended - self._began
-
-    @property
-    def measurement(self) -> float:
-        """Seconds of the measurement after the last step."""
-        return self._ended - self._ends[-1]
-
-
-def estimate_adaptation(
-    plan: AdaptPlan,
-    data: Sequence[str],
-    *,
-    task: Sequence[str] = (),
-    replay: Sequence[str] = (),
-    guard: Sequence[str] = (),
-    guard_field: str = "",
-    machine: Machine,
-) -> dict[str, Any]:
-    """Train a few steps on the first MiB of the data in a temporary folder, and project."""
-    # Takes what `adapt` takes. The model is loaded, and downloaded if needed. Memory that
-    # grows after the first steps and the time in which `guard` reads all of the data are not
-    # measured. A second phase is measured with the base model.
-    plan = plan.check()
-    if plan.then_task.on:
-        task, _ = training_splits(data, task, machine.progress)
-    with TemporaryDirectory(prefix="corpusfit-") as scratch:
-        work = Path(scratch)
-        with machine.running(work) as context:
-            texts = find_training_inputs(data, task, replay, plan.read, context)
-            if plan.then_task.on:
-                require_task(texts)
-        chats = False
-        if plan.objective.kind.causal:
-            own_read = rows_read(texts)
-            chats = holds_conversations(texts.data or texts.task, own_read)
-            chats = chats or plan.objective.loss_on != ALL
-            texts = dataclasses.replace(texts, read=own_read) if chats else texts
-
-        # imports are slow, and a command that trains several times has them once
-        if not plan.model.init:
-            hardware = resolve(plan.train, "train")
-            open_base(plan, hardware, machine.progress.warn, weights=False)
-
-        # measure each phase as a training of its own
-        phase = partial(
-            _projected,
-            texts=texts,
-            work=work,
-            guard=guard,
-            guard_field=guard_field or plan.read.text_field,
-            machine=machine,
-            chats=chats,
+def prepare(resolved: Resolved, opened: LoadedModel, folder: AdaptFolder, run: Run) -> Ready:
+    """Read the texts: leave out what holds a held-out text, tokenise the rest, and cut it."""
+    plan = resolved.plan
+    texts = resolved.texts
+    length = length_of(plan, opened.max_length, resolved.hardware.device)
+    special = opened.special
+    if texts.form == CHATS:
+        # conversations have all special tokens already, and other texts are given them
+        special = dataclasses.replace(special, prefix=(), suffix=())
+    trained_with = objective(plan.objective, special, length)
+    longest = text_length(length, trained_with)
+    tokenising = _tokenising(resolved, opened, longest, folder, run)
+    dropped = np.empty(0, np.uint64)
+    counts = dict[str, Any]()
+    if resolved.guarded:
+        dropped, counts = find_contaminated(
+            resolved.guarded,
+            texts,
+            plan.read,
+            folder.guard,
+            run,
+            then_task=plan.then_task.on,
+            pairs=texts.form == PAIRS,
         )
-        one = dataclasses.replace(plan, then_task=ThenTaskPlan())
-        first = phase(one, on_task=texts.on_task)
-        if not plan.then_task.on:
-            return first
-        second = phase(task_phase(plan, first["length"]), on_task=True)
-    summed = ("max_steps", "seconds", "around_s", "disk_mb")
-    both = {name: first[name] + second[name] for name in summed}
-    both["step_s"] = both["seconds"] / both["max_steps"]
-    both["memory_mb"] = max(first["memory_mb"], second["memory_mb"])
-    estimates = (first["memory_gb"], second["memory_gb"])
-    both["memory_gb"] = max(estimates, key=lambda gb: gb.get("total", 0.0))
-    summary = f"{first['words']} Then, on the task's text: {second['words']}"
-    return {**first, **both, "words": summary, "phases": [first, second]}
+    text = training_text(plan, texts, tokenising, folder, dropped)
+    text.figures.update({"guard": counts} if resolved.guarded else {})
+    return Ready(plan, resolved.hardware, texts, opened, trained_with, length, text)
 
 
-def _projected(
-    plan: AdaptPlan,
-    *,
-    on_task: bool,
-    texts: TrainingInputs,
-    work: Path,
-    guard: Sequence[str],
-    guard_field: str,
-    machine: Machine,
-    chats: bool,
-) -> dict[str, Any]:
-    """Project one phase from a few measured steps, on the data or on the task's texts."""
-    work = work / ("on task" if on_task else "on data")
-    pairs = plan.objective.kind.columns == 2
-    sources, read = (texts.task, texts.task_read) if on_task else (texts.data, texts.read)
-    sample, share = _sample(sources, read, work, pairs=pairs, chats=chats)
-    data = [sample]
-    task = []
-    task_share = 1.0
-    if on_task:
-        data = [TASK]
-        task = [sample]
-    elif texts.task and not (chats or pairs):
-        name, task_share = _sample(
-            texts.task, texts.task_read, work / TASK, pairs=False, chats=False
-        )
-        task = [name]
-    short = dataclasses.replace(
-        plan.train, max_steps=_STEPS, epochs=None, evaluations=1, keep="last"
+def _tokenising(
+    resolved: Resolved, opened: LoadedModel, longest: int, folder: AdaptFolder, run: Run
+) -> Tokenising:
+    """How texts become token ids, at most `longest` of one; writes the tokenizer for workers."""
+    plan = resolved.plan
+    form = resolved.texts.form
+    chats = None
+    if form == TEXTS:
+        tokenizer = folder.tokenizer
+        backend = backend_tokenizer(opened.tokenizer, opened.name)
+        write_bytes(tokenizer, backend.to_str().encode())
+    else:
+        tokenizer = folder.pair_tokenizer
+        remove(tokenizer)
+        opened.tokenizer.save_pretrained(tokenizer)
+    if form == CHATS:
+        chats = Chats(plan.objective.loss_on, longest, opened.special.prefix)
+    return Tokenising(
+        resolved.texts.read,
+        tokenizer,
+        local_cache(run.cache) / "tokens",
+        # only a causal model has to learn where texts end
+        opened.special.end if plan.objective.kind.causal else None,
+        run,
+        plan.objective.name if form == PAIRS else "",
+        longest,
+        chats,
     )
-    sample_read = ReadPlan(text_field=read.text_field) if chats else ReadPlan()
-    small = dataclasses.replace(
-        plan, read=sample_read, weights=WeightsPlan(), mix=MixPlan(heldout=8), train=short
-    )
-    clock = _StepClock()
-    quiet = dataclasses.replace(machine, cache=work / "cache", progress=clock)
-    began = time.perf_counter()
-    manifest = adapt(
-        small,
-        data,
-        work / "model",
-        task=task,
-        guard=guard,
-        guard_field=guard_field,
-        machine=quiet,
-    ).manifest
-    around = time.perf_counter() - began - clock.trained
-    counts = manifest["counts"][TASK if on_task else "data"]
-    trained = counts["tokens"] - counts.get("first_tokens", 0)
-    sampled = (trained, manifest["rows"], manifest["chunks"])
-    # extrapolate the sample by its share of the stored bytes
-    tokens, rows, chunks = (round(n / share) for n in sampled)
-    parameters = manifest["parameters"]
-    length = manifest["training"]["length"]
-    size = Size(tokens, rows, chunks, parameters, length, manifest["device"])
-    train, summary = resolve_training(plan, size, on_task=on_task)
-    steps = train.max_steps or 0
-    step_s = clock.step()
-    # Each text gives at most one held-out sequence; of the data one in twenty gives one.
-    sequences = min(plan.mix.heldout, counts["texts"] / share / 20)
-    if texts.task and not on_task:
-        most = plan.mix.task_sequences or plan.mix.heldout
-        known = manifest["counts"][TASK]["texts"] / task_share if task else most
-        sequences += min(most, known)
-    if held := sum(manifest["heldout"].values()):
-        measurements = 1 + min(train.evaluations, max(1, steps))
-        around += measurements * sequences * clock.measurement / held
-    return {
-        "sources": len(sources),
-        "stored_mb": sum(s.size for s in sources) / 1e6,
-        "tokens": tokens,
-        "parameters": parameters,
-        "trained": manifest["trained"],
-        "length": length,
-        "max_steps": steps,
-        "words": summary,
-        "step_s": step_s,
-        "seconds": steps * step_s,
-        "around_s": around,
-        "memory_mb": peak(),
-        "memory_gb": {name: size / 1e9 for name, size in manifest["memory"].items()},
-        "disk_mb": (2 * tokens + model_bytes(manifest, train.checkpoints)) / 1e6,
-    }
-
-
-def _sample(
-    sources: list[Source], read: ReadPlan, work: Path, *, pairs: bool, chats: bool
-) -> tuple[str, float]:
-    """Write the first texts of the data; returns the file, and its share of the stored bytes."""
-    plans = read.sides() if pairs else (read,)
-    rows: list[dict[str, Any]] = []
-    seen = 0
-    characters = 0
-    for shard in corpus.shards(sources, read):
-        seen = sum(s.size for s in sources[: shard.source]) + shard.position
-        if chats:
-            documents = [row for row in corpus.rows(shard, read) if isinstance(row, Document)]
-            rows += [document.fields or {read.text_field: document.text} for document in documents]
-            characters += sum(len(document.text) for document in documents)
-        else:
-            columns = [corpus.documents(shard, plan)[0].texts.to_pylist() for plan in plans]
-            rows += [dict(zip(PAIR, texts, strict=False)) for texts in zip(*columns, strict=True)]
-            characters += sum(map(len, columns[0]))
-        if characters >= _SAMPLED:
-            break
-    share = min(1.0, seen / max(1, sum(s.size for s in sources)))
-    if pairs:
-        path = work / "sample.tsv"
-        lines = ["\t".join(" ".join(text.split()) for text in row.values()) for row in rows]
-        write_bytes(path, "".join(f"{line}\n" for line in lines).encode())
-        return f"pair:{path}", share
-    path = work / "sample.jsonl"
-    write_bytes(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
-    return str(path), share

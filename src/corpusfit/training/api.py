@@ -156,6 +156,6 @@ def estimate_adaptation(**options: Any) -> dict[str, Any]:
         `then_task=True` these for both phases, and for each in `phases`.
     """
     built, texts, others = _resolve(**options)
-    from corpusfit.training import adapting
+    from corpusfit.training import estimating
 
-    return adapting.estimate_adaptation(built, texts, **others)
+    return estimating.estimate_adaptation(built, texts, **others)

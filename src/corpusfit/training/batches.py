@@ -12,21 +12,19 @@ from numpy.typing import NDArray
 
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.kernels.batches import fill_rows
+from corpusfit.training.chunks import Chunks
 from corpusfit.training.special_tokens import SpecialTokens
-from corpusfit.training.tokenising import ChatTokens, Tokens
+from corpusfit.training.token_store import ChatTokens, Tokens
 
 if TYPE_CHECKING:
     import torch
-
-    from corpusfit.training.data import Chunks
-
 
 _WINDOW = 64  # batches within which chunks are sorted by length
 _PASS, _REPLAY = range(2)  # streams of random numbers
 
 
 Arrange = Callable[
-    ["Chunks", NDArray[np.int64], np.random.Generator],
+    [Chunks, NDArray[np.int64], np.random.Generator],
     tuple[NDArray[np.int64], NDArray[np.int64]] | None,
 ]
 

@@ -1,4 +1,4 @@
-"""The contract of training objectives, and the model as they call it.
+"""The contracts of training objectives and of adapters, and the model as they call it.
 
 What: an objective lays out rows, picks the predicted positions, and sums the cross-entropy over
 them, each token's times the relevance weight of its text (TADPOLE, equation 1).
@@ -12,9 +12,10 @@ Reference: TADPOLE, sections 3 (equation 1) and 4.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,8 @@ from corpusfit.core.settings import NoSettings
 from corpusfit.embed.hardware import dtype_of
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training.batches import PADDING, ChunkTokens, MicroBatch, TokenRows, lay_out
+from corpusfit.training.chunks import Chunks
 from corpusfit.training.packing import Packing
-from corpusfit.training.plan import ObjectivePlan
 from corpusfit.training.special_tokens import (
     SpecialTokens,
     special_tokens_of,
@@ -33,8 +34,6 @@ from corpusfit.training.special_tokens import (
 
 if TYPE_CHECKING:
     import torch
-
-    from corpusfit.training.data import Chunks
 
 Rows = Sequence[NDArray[np.int64]]
 Keys = NDArray[np.uint64]
@@ -71,6 +70,21 @@ class Network:
         return self.packing.inputs(ids, chunk, self.dtype)
 
 
+class ObjectiveSettings(Protocol):
+    """The settings `objective.…`, as an objective reads them."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def mask(self) -> float: ...  # noqa: D102
+    @property
+    def whole_word(self) -> bool: ...  # noqa: D102
+    @property
+    def delete(self) -> float: ...  # noqa: D102
+    @property
+    def own(self) -> Any: ...  # noqa: D102
+
+
 @dataclass(frozen=True, eq=False)
 class Objective(ABC):
     """A training objective for the tokens of one model.
@@ -83,7 +97,7 @@ class Objective(ABC):
     """
 
     special: SpecialTokens
-    plan: ObjectivePlan
+    plan: ObjectiveSettings
     length: int = 0  # most tokens of a sequence
 
     auto: ClassVar[str]
@@ -226,3 +240,58 @@ class RowObjective(Objective):
     @abstractmethod
     def _targets(self, token_rows: TokenRows, keys: Keys) -> Targets:
         """Input ids [r, l], the m predicted positions in the flattened rows, and m labels."""
+
+
+class Base(NamedTuple):
+    """The model that an adapter was trained on."""
+
+    name: str  # its folder, or its hub id with the commit
+    fingerprint: str  # `models.fingerprint` of its folder
+
+
+@dataclass(frozen=True)
+class Adapter(ABC):
+    """A kind of adapter, whose fields are its sizes; those of settings have the settings' names.
+
+    To add one, add one file to `training/adapters/` with one `Adapter`, named like the file. In
+    another package: entry point group `corpusfit.adapters`.
+    """
+
+    file: ClassVar[str] = "adapter.safetensors"
+    """The name of the file with its weights."""
+    merges: ClassVar[bool] = False
+    """Whether it can be added to the model's own weights: `adapter.save=merged`."""
+    divides: ClassVar[bool] = False
+    """Whether it goes with `train.shard`."""
+    narrow: ClassVar[bool] = False
+    """Whether it goes into a model that is opened in half precision."""
+
+    @abstractmethod
+    def insert(self, model: Any, seed: int, stored: Collection[str] = ()) -> None:
+        """Add it to `model.base_model`, in place; what the model computes stays the same.
+
+        Args:
+            model: a frozen model with any head.
+            seed: decides the new weights; torch's own generators stay as they are.
+            stored: the names of the weights of an adapter that is opened; empty for a new one.
+
+        Raises:
+            ModelError: the model has no place for it.
+        """
+
+    @abstractmethod
+    def weights(self, model: Any) -> dict[str, torch.nn.Parameter]:
+        """Its weights in a model by their names in the file, which are the same for any head."""
+
+    def under(self, model: Any) -> Self:
+        """It as it is saved from a model with a head."""
+        del model
+        return self
+
+    def write(self, model: Any, base: Base, folder: Path) -> None:
+        """Write what other libraries read beside its weights, if any do."""
+        del model, base, folder
+
+    def merged(self, model: Any) -> dict[str, torch.Tensor]:
+        """The weights of the model alone with the adapter added, if it `merges`."""
+        raise NotImplementedError(f"{type(self).__name__} does not merge with {type(model)}")

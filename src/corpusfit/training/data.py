@@ -6,112 +6,29 @@ import dataclasses
 import itertools
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.core.types import Source
-from corpusfit.kernels.chance import uniform, value_keys
 from corpusfit.selection.choosing import moments, relevance
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.result import read_selected
-from corpusfit.text.context import Run, local_cache
 from corpusfit.training.chats import Chats
+from corpusfit.training.chunks import Chunks, chunks_of, exclude_keys, split_heldout
 from corpusfit.training.folder import AdaptFolder
 from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.plan import TASK, AdaptPlan
-from corpusfit.training.tokenising import PairTokens, Tokenising, Tokens
+from corpusfit.training.token_store import Tokens
+from corpusfit.training.tokenising import Tokenising
 
-_TEXT, _CHUNK = range(2)  # streams of random numbers
-_OF_TASK = 0.1  # share of the task's texts to hold out where they are trained on
-
-
-@dataclass(frozen=True, eq=False)
-class Chunks:
-    """n chunks, ordered by text and position."""
-
-    text: NDArray[np.int64]  # [n], number of the text
-    begin: NDArray[np.int64]  # [n], first token in the text
-    length: NDArray[np.int32]  # [n], number of tokens, 1 or more, without special tokens
-    weight: NDArray[np.float32]  # [n], weight of the text
-    store: NDArray[np.int8]  # [n], which of several `Tokens` holds the text
-
-    def __len__(self) -> int:
-        return len(self.text)
-
-    def take(self, places: NDArray[np.int64] | NDArray[np.bool_]) -> Chunks:
-        """Select chunks by position, int64 [k], or by mask, bool [n]."""
-        return Chunks(*(getattr(self, f.name)[places] for f in fields(self)))
-
-    def followed_by(self, others: Chunks) -> Chunks:
-        """Concatenate with other chunks."""
-        pairs = ((getattr(self, f.name), getattr(others, f.name)) for f in fields(self))
-        return Chunks(*map(np.concatenate, pairs))
-
-
-def chunks_of(
-    tokens: Tokens, max_length: int, weights: NDArray[np.float32] | None = None, *, store: int = 0
-) -> Chunks:
-    """The chunks of texts, or one chunk for each pair, all of weight 1 without weights."""
-    if weights is None:
-        weights = np.ones(len(tokens), np.float32)
-    if isinstance(tokens, PairTokens):
-        return whole_pairs(tokens.sides, weights, max_length, store=store)
-    return cut_chunks(tokens.lengths, weights, max_length, store=store)
-
-
-def cut_chunks(
-    lengths: NDArray[np.int64], weights: NDArray[np.float32], max_length: int, *, store: int = 0
-) -> Chunks:
-    """Cut each text into chunks of `max_length` tokens; the last one holds the rest."""
-    counts = -(-lengths // max_length)
-    text = np.repeat(np.arange(len(lengths)), counts)
-    number = np.arange(len(text)) - np.repeat(np.cumsum(counts) - counts, counts)
-    begin = number * max_length
-    length = np.minimum(max_length, lengths[text] - begin).astype(np.int32)
-    return Chunks(text, begin, length, weights[text], np.full(len(text), store, np.int8))
-
-
-def whole_pairs(
-    sides: NDArray[np.int64], weights: NDArray[np.float32], max_length: int, *, store: int = 0
-) -> Chunks:
-    """One chunk for each pair: its second text, which begins where its first text ends."""
-    text = np.flatnonzero((sides.max(1, initial=0) <= max_length) & (sides.min(1, initial=1) > 0))
-    begin = sides[text, 0]
-    length = sides[text, 1].astype(np.int32)
-    return Chunks(text, begin, length, weights[text], np.full(len(text), store, np.int8))
-
-
-def split_heldout(
-    chunks: Chunks, keys: NDArray[np.uint64], max_heldout: int, seed: int, share: float = 0.05
-) -> tuple[Chunks, Chunks]:
-    """Hold whole texts out, with their copies; the draw depends on seed and keys alone."""
-    # A copy has the same letters and digits; an edited copy is not recognized.
-    exact = keys if keys.ndim == 1 else keys[:, 0]
-    different, first = np.unique(exact[chunks.text], return_index=True)
-    count = min(max_heldout, max(int(len(different) * share), 1 if len(different) > 1 else 0))
-    if count < 1:
-        return chunks, chunks.take(np.empty(0, np.int64))
-    heldout = np.argsort(value_keys(seed, _TEXT, different), kind="stable")[:count]
-    heldout = heldout[np.argsort(first[heldout], kind="stable")]
-    texts = chunks.text[first[heldout]]  # the first of several copies
-    begin = np.searchsorted(chunks.text, texts)
-    counts = np.searchsorted(chunks.text, texts, side="right") - begin
-    draw = uniform(value_keys(seed, _CHUNK, different[heldout]))
-    places = begin + (draw * counts).astype(np.int64)
-    return exclude_keys(chunks, keys, keys[chunks.text[places]].reshape(-1)), chunks.take(places)
-
-
-def exclude_keys(chunks: Chunks, keys: NDArray[np.uint64], heldout: NDArray[np.uint64]) -> Chunks:
-    """The chunks of texts of whose keys, uint64 [n] or [n, sides], none is in `heldout`."""
-    held_keys = np.isin(keys[chunks.text], heldout)
-    copies = np.asarray(held_keys if held_keys.ndim == 1 else held_keys.any(axis=1))
-    return chunks.take(~copies)
+_OF_DATA = 0.05  # share of the texts to hold out
+_OF_TASK = 0.1  # of the task's texts, where they are trained on
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,39 +48,30 @@ class TrainingText:
 def training_text(
     plan: AdaptPlan,
     texts: TrainingInputs,
+    tokenising: Tokenising,
     folder: AdaptFolder,
-    length: int,
-    end: int | None,
-    context: Run,
-    *,
     dropped: NDArray[np.uint64],
-    chats: Chats | None = None,
 ) -> TrainingText:
-    """Tokenise the texts, weight them, cut them into chunks, and hold some out."""
+    """Tokenise the texts, weight them, cut them into chunks, and hold some out.
+
+    Args:
+        plan: the plan.
+        texts: the texts.
+        tokenising: how the data become token ids; its longest text is the length of chunks.
+        folder: of the training.
+        dropped: uint64 [k], keys of texts that are not trained on.
+    """
     # No copy of a held-out text is trained on. Without `--replay`, general text is the
     # selection's sample of its corpus: texts of the sample that are trained on are left out,
     # but longer segments that contain one are not found. Both phases of `--then-task` measure
     # the same held-out texts.
-    cache_place = local_cache(context.cache) / "tokens"
-    pairs = plan.objective.name if plan.objective.kind.columns == 2 else ""
-    tokenizer = folder.pair_tokenizer if pairs or chats else folder.tokenizer
-    tokenising = Tokenising(texts.read, tokenizer, cache_place, end, context, pairs, length, chats)
-    # general text, and texts that are only measured on, need not be conversations
-    plain = chats and dataclasses.replace(chats, plain=True)
+    length = tokenising.longest
     figures: dict[str, Any] = {}
     heldout: dict[str, tuple[Tokens, Chunks]] = {}
-    if texts.on_task:
-        data, figures[TASK] = tokenising.corpus(TASK, texts.task)
-        share = _OF_TASK
-        name = TASK
-        max_heldout = plan.mix.task_sequences or plan.mix.heldout
-    else:
-        data, figures["data"] = tokenising.corpus("data", texts.data)
-        if texts.selection is not None and texts.folder is not None:
-            require_all_selected(data, texts.selection, texts.folder)
-        share = 0.05
-        name = "data"
-        max_heldout = plan.mix.heldout
+    name = TASK if texts.on_task else "data"
+    data, figures[name] = tokenising.corpus(name, texts.task if texts.on_task else texts.data)
+    if texts.selection is not None and texts.folder is not None:
+        require_all_selected(data, texts.selection, texts.folder)
     chunks = chunks_of(data, length, weights_of(plan, data, texts))
     clean = exclude_keys(chunks, data.keys, dropped)
     if len(chunks) and not len(clean):
@@ -171,31 +79,22 @@ def training_text(
             "Every text of `data` contains a text of `guard`, so none is left to train on. Name "
             "other data."
         )
-    train, heldout_chunks = split_heldout(clean, data.keys, max_heldout, plan.seed, share)
+    most = _most_of_task(plan) if texts.on_task else plan.mix.heldout
+    share = _OF_TASK if texts.on_task else _OF_DATA
+    train, measured = split_heldout(clean, data.keys, most, plan.seed, share)
+    task: _Split | None = None
     if texts.task and not texts.on_task:
-        trained = plan.then_task.on
-        reading = dataclasses.replace(
-            tokenising, read=texts.task_read, chats=chats if trained else plain
-        )
-        task, figures[TASK] = reading.corpus(TASK, texts.task)
-        _require_text(task, figures[TASK])
-        chunks = chunks_of(task, length)
-        share_measured = 1.0
-        if plan.then_task.on:  # trained on in the second phase
-            chunks = exclude_keys(chunks, task.keys, dropped)
-            share_measured = _OF_TASK
-        max_heldout = plan.mix.task_sequences or plan.mix.heldout
-        then, measured = split_heldout(chunks, task.keys, max_heldout, plan.seed, share_measured)
-        if len(measured):
-            heldout[TASK] = task, measured
-    if len(heldout_chunks):
-        heldout[name] = data, heldout_chunks
-    replay = None
-    reading = dataclasses.replace(tokenising, read=plan.read, chats=plain)
+        task = _of_task(plan, texts, tokenising, dropped, figures)
+        if len(task.heldout):
+            heldout[TASK] = task.tokens, task.heldout
+    if len(measured):
+        heldout[name] = data, measured
+    # general text, and texts that are only measured on, need not be conversations
+    reading = dataclasses.replace(tokenising, read=plan.read, chats=_plain(tokenising))
     general = _general_text(texts, reading, folder, figures)
+    replay = None
     if general is not None and texts.replay:
-        chunks = chunks_of(general, length, store=1)
-        chunks = exclude_keys(chunks, general.keys, dropped)
+        chunks = exclude_keys(chunks_of(general, length, store=1), general.keys, dropped)
         replay, measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed)
         replay = exclude_keys(replay, general.keys, _keys(heldout))
         heldout["general"] = general, measured
@@ -208,13 +107,50 @@ def training_text(
         measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed, 1.0)[1]
         heldout["general"] = general, measured
     others = () if general is None else (general,)
-    whole = TrainingText((data, *others), train, replay, heldout, figures)
-    if not plan.then_task.on:
-        return whole
-    then = exclude_keys(then, task.keys, _keys(heldout))
-    _require_task_text(then, measured=TASK in heldout)
-    second = dataclasses.replace(whole, tokens=(task, *others), train=then)
-    return dataclasses.replace(whole, then=second)
+    then = None
+    if plan.then_task.on and task is not None:
+        chunks = exclude_keys(task.train, task.tokens.keys, _keys(heldout))
+        _require_task_text(chunks, measured=TASK in heldout)
+        then = TrainingText((task.tokens, *others), chunks, replay, heldout, figures)
+    return TrainingText((data, *others), train, replay, heldout, figures, then)
+
+
+class _Split(NamedTuple):
+    """The chunks of some texts."""
+
+    tokens: Tokens
+    train: Chunks
+    heldout: Chunks
+
+
+def _of_task(
+    plan: AdaptPlan,
+    texts: TrainingInputs,
+    tokenising: Tokenising,
+    dropped: NDArray[np.uint64],
+    figures: dict[str, Any],
+) -> _Split:
+    """The task's texts: to measure on, and with a second phase to train on."""
+    trained = plan.then_task.on
+    chats = tokenising.chats if trained else _plain(tokenising)
+    reading = dataclasses.replace(tokenising, read=texts.task_read, chats=chats)
+    task, figures[TASK] = reading.corpus(TASK, texts.task)
+    _require_text(task, figures[TASK])
+    chunks = chunks_of(task, tokenising.longest)
+    if trained:
+        chunks = exclude_keys(chunks, task.keys, dropped)
+    share = _OF_TASK if trained else 1.0
+    return _Split(task, *split_heldout(chunks, task.keys, _most_of_task(plan), plan.seed, share))
+
+
+def _most_of_task(plan: AdaptPlan) -> int:
+    """The most sequences of the task to hold out."""
+    return plan.mix.task_sequences or plan.mix.heldout
+
+
+def _plain(tokenising: Tokenising) -> Chats | None:
+    """How texts that need not be conversations are read."""
+    return tokenising.chats and dataclasses.replace(tokenising.chats, plain=True)
 
 
 def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:

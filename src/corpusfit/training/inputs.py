@@ -36,6 +36,10 @@ from corpusfit.training.chats import no_template
 from corpusfit.training.models import LoadedModel
 from corpusfit.training.plan import ALL, COMPLETION, TASK, AdaptPlan
 
+TEXTS = "texts"
+PAIRS = "pairs"
+CHATS = "chats"
+"""What a row of a training is: a text, a text and its translation, or a conversation."""
 _OVERSAMPLING = 3
 _FIRST_ROWS = 1_000
 _LARGER = 4  # times a row of the corpus, as a line of a selection may be
@@ -55,6 +59,7 @@ class TrainingInputs:
     # how the task's rows become texts; a selection's own setting for its target
     task_read: ReadPlan = field(default_factory=ReadPlan)
     own_task: bool = False  # whether the task is the selection's target
+    form: str = TEXTS  # what a row is
 
     @property
     def on_task(self) -> bool:
@@ -169,8 +174,29 @@ def _targets(manifest: dict[str, Any], read: ReadPlan, context: Run) -> list[Sou
     return now
 
 
-def require_pairs(texts: TrainingInputs, progress: Progress) -> TrainingInputs:
-    """Check that texts are aligned pairs; a selection's target that is none is dropped."""
+def as_objective_reads(
+    plan: AdaptPlan, texts: TrainingInputs, base: LoadedModel | None, progress: Progress
+) -> TrainingInputs:
+    """The texts in the form that the plan's objective reads.
+
+    Args:
+        plan: the plan.
+        texts: the texts that were found.
+        base: the model, whose tokenizer may have a chat template; None for an untrained one.
+        progress: is told what is read otherwise than asked.
+
+    Raises:
+        UsageError: the data has no pairs, or not what `objective.loss_on` asks for.
+        ModelError: the model has no chat template, and `objective.loss_on` needs one.
+    """
+    kind = plan.objective.kind
+    if kind.columns == 2:
+        return _as_pairs(texts, progress)
+    return _as_conversations(plan, texts, base, progress) if kind.causal else texts
+
+
+def _as_pairs(texts: TrainingInputs, progress: Progress) -> TrainingInputs:
+    """Aligned pairs; a selection's target that is none is dropped."""
     pairs = corpus.is_parallel(texts.data)
     if texts.selection is not None:
         pairs = bool(texts.selection["selected"].get("aligned"))
@@ -186,7 +212,7 @@ def require_pairs(texts: TrainingInputs, progress: Progress) -> TrainingInputs:
         allowed = "aligned pairs, or a selection of them, for this objective"
         cure = f"Name two line-aligned files: `{role}=pair:all.de,all.en`."
         raise bad_setting(f"`{role}`", allowed, "texts", cure)
-    return texts
+    return dataclasses.replace(texts, form=PAIRS)
 
 
 def rows_read(texts: TrainingInputs) -> ReadPlan:
@@ -208,22 +234,15 @@ def holds_conversations(sources: Sequence[Source], read: ReadPlan) -> bool:
     )
 
 
-def with_conversations(
+def _as_conversations(
     plan: AdaptPlan, texts: TrainingInputs, base: LoadedModel | None, progress: Progress
-) -> tuple[TrainingInputs, bool]:
-    """Read the rows of conversations or completions as such; returns whether the data has any.
-
-    Raises:
-        UsageError: the data has not what `objective.loss_on` asks for.
-        ModelError: the model has no chat template, and `objective.loss_on` needs one.
-    """
-    if not plan.objective.kind.causal:
-        return texts, False
+) -> TrainingInputs:
+    """Conversations or completions, if the data has any."""
     loss_on = plan.objective.loss_on
     read = rows_read(texts)
     chats = holds_conversations(texts.data or texts.task, read)
     if not chats and loss_on == ALL:
-        return texts, False
+        return texts
     fields = _FIELD.findall(read.text_field)
     completion = loss_on == COMPLETION and len(set(fields)) == len(fields) > 1
     if not chats and not completion:
@@ -245,7 +264,7 @@ def with_conversations(
                 f"{lacking}, so conversations are trained on as plain text, a line for each "
                 "message."
             )
-            return texts, False
+            return texts
         raise no_template(name, f"objective.loss_on={loss_on}")
     if texts.selection is not None and texts.selection["plan"]["cut"]["unit"] != "document":
         parts = "The selection holds parts of conversations"
@@ -254,14 +273,14 @@ def with_conversations(
                 f"{parts}, so they are trained on as plain text, a line for each message. Select "
                 "whole ones with `cut.unit=document`."
             )
-            return texts, False
+            return texts
         raise bad_setting(
             "`objective.loss_on`",
             "all for a selection of parts of conversations",
             loss_on,
             "Select whole ones with `cut.unit=document`.",
         )
-    return dataclasses.replace(texts, read=read), True
+    return dataclasses.replace(texts, read=read, form=CHATS)
 
 
 def sample_texts(

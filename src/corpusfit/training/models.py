@@ -1,4 +1,4 @@
-"""Opens a language model for continued pre-training, checks and extends it, and saves it."""
+"""Opens or makes a language model for training, checks and extends it, and saves it."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from typing import Any
 from corpusfit.core.artifacts import remove, writing
 from corpusfit.core.errors import (
     CorpusfitError,
+    EmptyInputError,
+    MissingDependencyError,
     ModelError,
     StorageError,
     machine_fault,
@@ -139,23 +141,63 @@ def open_model(
             f"`model.name`: {plan.name} lacks weights of a {type(model).__name__}: {_names(body)} "
             "missing. Name a folder with the complete model."
         )
-    # embeddings need no head, so a missing one does not matter
-    if kind.embeds:
+    if kind.embeds:  # embeddings need no head, so a missing one does not matter
         model = _sentence_encoder(plan, folder, model, objective, seed, pooled=not head)
-        head = []
-    if head and not plan.new_head:
-        raise ModelError(
-            f"`model.name`: {plan.name} lacks the head that `objective.name={objective}` needs: "
-            f"{_names(head)} missing. Name a model with this head, or pass `model.new_head=true` "
-            "to start with a random one, which takes a good part of the training to learn."
-        )
-    if head:
+    elif head:
+        _require_new_head(plan, objective, head)
         on_warn(
             f"{plan.name} lacks the head that {objective} needs; training starts with a random "
             f"head: {_names(head)} new."
         )
     opened = checked_model(model, tokenizer, objective, plan.name, fingerprint(path))
     return replace(opened, commit=commit_of(plan.name, folder), dtype=stored)
+
+
+def _require_new_head(plan: ModelPlan, objective: str, missing: list[str]) -> None:
+    """Raise `ModelError` for missing weights of the head, unless the model may have a new one."""
+    if not plan.new_head:
+        raise ModelError(
+            f"`model.name`: {plan.name} lacks the head that `objective.name={objective}` needs: "
+            f"{_names(missing)} missing. Name a model with this head, or pass "
+            "`model.new_head=true` to start with a random one, which takes a good part of the "
+            "training to learn."
+        )
+
+
+def new_model(
+    init: str,
+    objective: str,
+    texts: Iterable[str],
+    *,
+    vocabulary: int,
+    dropout: float | None = None,
+    attention: str,
+    seed: int,
+) -> LoadedModel:
+    """An untrained model and a tokenizer trained on texts; the same in every process."""
+    # Reference: Turc et al. (2019), Well-Read Students Learn Better (BERT's miniatures).
+    try:
+        import torch
+        import transformers
+    except ImportError as e:
+        raise MissingDependencyError("`model.init`", "train") from e
+    texts = [text for text in texts if text.strip()]
+    if not texts:
+        raise EmptyInputError(
+            "`model.init` trains a tokenizer on the data; the data holds no text."
+        )
+    kind = load(objective)
+    layers, width, tokens = kind.sizes[init]
+    tokenizer, config = kind.untrained(texts, (layers, width, vocabulary or tokens))
+    identity = {"kind": "init 1", "objective": objective, "init": init, "seed": seed}
+    if dropout is not None:
+        set_dropout(config, dropout)
+    with quiet(), seeded(seed):
+        model = getattr(transformers, kind.auto).from_config(
+            config, attn_implementation=attention, dtype=torch.float32
+        )
+    identity["tokenizer"] = tokenizer.backend_tokenizer.to_str()
+    return checked_model(model.eval(), tokenizer, objective, f"--init {init}", digest(identity))
 
 
 def fingerprint(folder: Path, setting: ModelSetting = MODEL) -> str:

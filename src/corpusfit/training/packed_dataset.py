@@ -22,7 +22,8 @@ from corpusfit.core.errors import bad_setting, importing
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import Machine, local_cache, machine_of
 from corpusfit.training.batches import PADDING, ChunkTokens, Passes, lay_out
-from corpusfit.training.data import chunks_of, require_all_selected, selected_numbers
+from corpusfit.training.chunks import chunks_of
+from corpusfit.training.data import require_all_selected, selected_numbers
 from corpusfit.training.inputs import finished_selection, read_of_selected
 from corpusfit.training.objectives import objective
 from corpusfit.training.plan import ObjectivePlan

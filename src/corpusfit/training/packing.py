@@ -86,6 +86,44 @@ def block_mask(
     return torch.zeros_like(seen, dtype=dtype).masked_fill_(~seen, torch.finfo(dtype).min)
 
 
+class _Trial:
+    """Two chunks of random tokens that fill a row: a long one that exceeds windows, a short one."""
+
+    def __init__(self, predictor: Predictor, special: SpecialTokens, sizes: list[int]) -> None:
+        import torch
+
+        self._predictor = predictor
+        device = predictor.model.device
+        ordinary = np.flatnonzero(special.ordinary)
+        rng = np.random.default_rng(0)
+        overhead = len(special.prefix) + len(special.suffix)
+        self._texts = []
+        for n in sizes:
+            ids = [*special.prefix, *rng.choice(ordinary, n - overhead), *special.suffix]
+            self._texts.append(torch.tensor(ids, dtype=torch.long, device=device))
+        self._compared = [
+            torch.linspace(0, n - 1, min(n, SAMPLED)).long().to(device) for n in sizes
+        ]
+        self.row = torch.cat(self._texts)[None]
+        self.at = torch.cat([self._compared[0], self._compared[1] + sizes[0]])
+        counts = torch.tensor(sizes, device=device)
+        self.chunks = torch.arange(2, device=device).repeat_interleave(counts)[None]
+
+    def alone(self) -> torch.Tensor:
+        """The logits of each chunk in a row of its own, at the positions that are compared."""
+        import torch
+
+        logits = [
+            self._predictor.logits(self._predictor.model, {"input_ids": text[None]}, at)
+            for text, at in zip(self._texts, self._compared, strict=True)
+        ]
+        return torch.cat(logits).float()
+
+    def packed(self, inputs: dict[str, Any], before: int = 0) -> torch.Tensor:
+        """The logits of a model's inputs at these positions, after so many tokens before."""
+        return self._predictor.logits(self._predictor.model, inputs, self.at + before).float()
+
+
 def find_packing(
     predictor: Predictor,
     special: SpecialTokens,
@@ -105,60 +143,21 @@ def find_packing(
     import torch
 
     model = predictor.model
-    # two chunks that fill a row: a long one that exceeds windows, and a short one
     overhead = len(special.prefix) + len(special.suffix)
     short = max(length // 8, overhead + 2)
     if length < short + overhead + 3:
         return None
-    ordinary = np.flatnonzero(special.ordinary)
-    rng = np.random.default_rng(0)
-    sizes = [length - short, short]
-    texts = []
-    for n in sizes:
-        ids = [*special.prefix, *rng.choice(ordinary, n - overhead), *special.suffix]
-        texts.append(torch.tensor(ids, dtype=torch.long, device=model.device))
-    spread = [torch.linspace(0, n - 1, min(n, SAMPLED)).long().to(model.device) for n in sizes]
-    row = torch.cat(texts)[None]
-    at = torch.cat([spread[0], spread[1] + sizes[0]])
-    chunks = torch.arange(2, device=model.device).repeat_interleave(
-        torch.tensor(sizes, device=model.device)
-    )[None]
-
-    def alone() -> torch.Tensor:
-        ones = zip(texts, spread, strict=True)
-        logits = [predictor.logits(model, {"input_ids": t[None]}, a) for t, a in ones]
-        return torch.cat(logits).float()
-
-    def packed(inputs: dict[str, Any], at: torch.Tensor) -> torch.Tensor:
-        return predictor.logits(model, inputs, at).float()
-
+    trial = _Trial(predictor, special, [length - short, short])
     config = model.config
     before = getattr(config, "_attn_implementation", "eager")
     starts = dict.fromkeys((first_position(model), 0, None))
     with evaluation_mode(model):
-        exact = alone()
-        in_bf16 = torch.autocast(model.device.type, torch.bfloat16)
+        exact = trial.alone()
         for kernel, start in product(kernels, starts):
-            # several rows become one, which is longer than a table of positions or kinds
-            limit = min(getattr(config, "max_position_embeddings", 0), _MOST_POSITIONS)
-            rows = 1 + limit // length
             packing = Packing(start, FLAT, causal, 0)
-            many_ids = row.expand(rows, -1)
-            many_chunks = chunks.expand(rows, -1)
-            last = at + (rows - 1) * length
-            try:
-                with in_bf16, quiet():
-                    rounded = relative_difference(alone(), exact)
-                    model.set_attn_implementation(kernel)
-                    inputs = packing.inputs(many_ids, many_chunks, torch.bfloat16)
-                    error = relative_difference(packed(inputs, last), exact)
-                    one = packing.inputs(many_ids, torch.zeros_like(many_chunks), torch.bfloat16)
-                    one["position_ids"] = inputs["position_ids"]
-                    leak = relative_difference(packed(one, last), exact)
-                if error <= _FLAT_ERROR * rounded and error <= _FLAT_LEAK * leak:
+            with suppress(Exception):  # models raise many kinds of exceptions for an argument
+                if _takes_lengths(model, kernel, packing, trial, exact):
                     return packing
-            except Exception:  # models raise many kinds of exceptions for an argument  # noqa: S110
-                pass
             with suppress(Exception):  # models that are not transformers' own have no such method
                 model.set_attn_implementation(before)
         slides = "sliding_attention" in (getattr(config, "layer_types", None) or ())
@@ -168,16 +167,40 @@ def find_packing(
         forms = ("additive", "boolean") if before == "eager" else ("boolean", "additive")
         for form, window, start in product(forms, windows, starts):
             packing = Packing(start, form, causal, window)
-            inputs = packing.inputs(row, chunks, torch.float32)
+            inputs = packing.inputs(trial.row, trial.chunks, torch.float32)
             try:
-                error = relative_difference(packed(inputs, at), exact)
+                error = relative_difference(trial.packed(inputs), exact)
                 if error > TOLERANCE:
                     continue
-                everything = packing.mask(torch.zeros_like(chunks), torch.float32)
-                mixed = packed({**inputs, "attention_mask": everything}, at)
+                everything = packing.mask(torch.zeros_like(trial.chunks), torch.float32)
+                mixed = trial.packed({**inputs, "attention_mask": everything})
                 leak = relative_difference(mixed, exact)
             except Exception:  # models raise many kinds of exceptions for an argument  # noqa: S112
                 continue
             if error <= LEAK * leak:
                 return packing
     return None
+
+
+def _takes_lengths(
+    model: Any, kernel: str, packing: Packing, trial: _Trial, exact: torch.Tensor
+) -> bool:
+    """Whether a model keeps chunks apart by their lengths, with a kernel that it is set to."""
+    import torch
+
+    length = trial.row.shape[1]
+    # several rows become one, which is longer than a table of positions or kinds
+    limit = min(getattr(model.config, "max_position_embeddings", 0), _MOST_POSITIONS)
+    rows = 1 + limit // length
+    ids = trial.row.expand(rows, -1)
+    chunks = trial.chunks.expand(rows, -1)
+    before = (rows - 1) * length
+    with torch.autocast(model.device.type, torch.bfloat16), quiet():
+        rounded = relative_difference(trial.alone(), exact)
+        model.set_attn_implementation(kernel)
+        inputs = packing.inputs(ids, chunks, torch.bfloat16)
+        error = relative_difference(trial.packed(inputs, before), exact)
+        one = packing.inputs(ids, torch.zeros_like(chunks), torch.bfloat16)
+        one["position_ids"] = inputs["position_ids"]
+        leak = relative_difference(trial.packed(one, before), exact)
+    return error <= _FLAT_ERROR * rounded and error <= _FLAT_LEAK * leak

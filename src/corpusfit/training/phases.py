@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,11 +24,12 @@ from corpusfit.embed.hardware import Hardware
 from corpusfit.embed.hardware import memory as free_memory
 from corpusfit.embed.prediction import Predictor
 from corpusfit.training import sharding
-from corpusfit.training.adapter import Base, add_adapter, hold_in_bf16, save_adapter
+from corpusfit.training.adapter import add_adapter, hold_in_bf16, save_adapter
 from corpusfit.training.batches import ChunkTokens, Passes
-from corpusfit.training.contract import Network, Objective
+from corpusfit.training.chunks import Chunks
+from corpusfit.training.contract import Base, Network, Objective
 from corpusfit.training.data import TrainingText
-from corpusfit.training.defaults import Size, resolve_training
+from corpusfit.training.defaults import Size, resolve_training, task_phase
 from corpusfit.training.folder import AdaptFolder, Checkpoints
 from corpusfit.training.inputs import TrainingInputs
 from corpusfit.training.memory import choose, outline
@@ -42,8 +43,8 @@ from corpusfit.training.models import (
 from corpusfit.training.packing import Packing, find_packing
 from corpusfit.training.plan import TASK, AdaptPlan, ModelPlan
 from corpusfit.training.schedule import kept_measurement
-from corpusfit.training.tokenising import ChatTokens
-from corpusfit.training.trainer import Heldout, TrainerCallback, Training, train
+from corpusfit.training.token_store import ChatTokens
+from corpusfit.training.trainer import Heldout, Training, TrainingListener
 
 ROLES = ("data", "task", "replay")
 """Roles of the texts that a command reads."""
@@ -58,14 +59,32 @@ class Ready:
     """The prepared inputs of a training."""
 
     plan: AdaptPlan
+    hardware: Hardware
     texts: TrainingInputs
     opened: LoadedModel
     objective: Objective
-    text: TrainingText  # chunks to train on and to measure on
     length: int  # tokens in a sequence
-    on_task: bool = False  # whether these are the task's own texts
-    # the second phase, on the task's texts, if any; it trains the model of the first
-    then: Ready | None = None
+    text: TrainingText  # chunks to train on and to measure on
+
+    def phase(self) -> Phase:
+        """The training on the data, or on the task's texts as `data`."""
+        return Phase(self, self.plan, self.opened, self.text, self.texts.on_task)
+
+    def then(self, opened: LoadedModel) -> Phase:
+        """The second phase: on the task's texts, of the model that the first has trained."""
+        assert self.text.then is not None  # noqa: S101
+        return Phase(self, task_phase(self.plan, self.length), opened, self.text.then, on_task=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Phase:
+    """One training, of a model on some texts."""
+
+    ready: Ready
+    plan: AdaptPlan
+    opened: LoadedModel
+    text: TrainingText
+    on_task: bool  # whether these are the task's own texts
 
 
 def model_bytes(facts: dict[str, Any], checkpoints: int) -> int:
@@ -74,64 +93,60 @@ def model_bytes(facts: dict[str, Any], checkpoints: int) -> int:
     return int(4 * facts["parameters"] + checkpoint_bytes)
 
 
-def assemble_training(
-    ready: Ready,
-    folder: AdaptFolder,
-    hardware: Hardware,
-    accelerator: Any,
-    progress: Progress,
-) -> tuple[Training, dict[str, Any]]:
-    """A training, and its facts for the manifest."""
-    import torch
-
-    plan = ready.plan
-    text = ready.text
-    opened = ready.opened
-    room = free_memory(hardware.device)
-    if room is not None and accelerator.num_processes > 1:  # all of them choose the same
-        rooms = torch.tensor([room], device=accelerator.device)
-        room = int(accelerator.gather(rooms).min())
-    predictor, packing = _placed(ready, hardware, accelerator)
-    model = opened.model
+def _passes(phase: Phase, *, pack: bool) -> Passes:
+    """The order in which a phase reads its chunks."""
+    plan = phase.plan
+    text = phase.text
+    objective = phase.ready.objective
     data = text.tokens[0]
-    passes = Passes(
+    return Passes(
         text.train,
         text.replay,
         plan.mix.replay_share if text.replay is not None else 0.0,
-        length=ready.objective.row_tokens,
-        overhead=ready.objective.overhead(),
+        length=objective.row_tokens,
+        overhead=objective.overhead(),
         draw=plan.weights.policy == "resample",
-        pack=packing is not None,
+        pack=pack,
         # not `train.micro_tokens`, which may change on resume and would reorder the data
-        batch=max(1, size_for(hardware.device, _MICRO_TOKENS) // ready.length),
+        batch=max(1, _micro_tokens(phase.ready) // phase.ready.length),
         seed=plan.seed,
         counted=data.counts[text.train.text] if isinstance(data, ChatTokens) else None,
-        arrange=ready.objective.arrange,
+        arrange=objective.arrange,
     )
-    size = Size(
-        tokens=int(text.train.length.sum()),
-        rows=len(passes.rows(0)),
-        texts=len(passes.rows(0).order),
-        parameters=sum(p.numel() for p in model.parameters()),
-        max_length=opened.max_length,
-        device=hardware.kind,
-    )
-    settings, summary = resolve_training(plan, size, on_task=ready.on_task)
+
+
+def _micro_tokens(ready: Ready) -> int:
+    """The default of `train.micro_tokens`."""
+    return size_for(ready.hardware.device, _MICRO_TOKENS)
+
+
+def _effective_chunks(chunks: Chunks) -> float:
+    """The number of chunks of equal weight whose mean would vary as much."""
     # Reference: Kish (1965), Survey Sampling, section 11.7 (the effective sample size).
-    w = text.train.weight.astype(np.float64)
-    effective = float(w.sum()) ** 2 / float(w @ w)
-    note = summary
-    if plan.weights.policy != "off":
-        note += f" With the weights, the effective number of chunks is {effective:,.0f} of "
-        note += f"{len(text.train):,}."
-    progress.note(note)
-    # a forward pass takes as many rows as fit
-    micro = plan.train.micro_tokens or size_for(hardware.device, _MICRO_TOKENS)
-    rows = max(1, micro // ready.length)
-    most = min(rows, settings.batch or 1)
-    memory: dict[str, int] = {}
+    w = chunks.weight.astype(np.float64)
+    return float(w.sum()) ** 2 / float(w @ w)
+
+
+class Fit(NamedTuple):
+    """How a step fits into the memory."""
+
+    rows: int  # most sequences of a forward pass
+    again: bool  # whether activations are computed again
+    memory: dict[str, int]  # counted bytes by part; empty where they are not counted
+
+
+def _fit(phase: Phase, batch: int, room: int | None, progress: Progress) -> Fit:
+    """Let a forward pass take as many sequences as fit, and set the model up for it."""
+    import torch
+
+    ready = phase.ready
+    plan = phase.plan
+    model = phase.opened.model
     again = plan.train.checkpointing == "on"
+    rows = max(1, (plan.train.micro_tokens or _micro_tokens(ready)) // ready.length)
+    most = min(rows, batch)
     taken = most
+    memory: dict[str, int] = {}
     whole = None
     if ready.objective.language_model and not plan.train.shard:
         whole = outline(lambda: type(model)(model.config), plan.adapter)
@@ -139,7 +154,7 @@ def assemble_training(
         held = {n for n, p in model.named_parameters() if p.itemsize == 2}
         for name, p in whole.named_parameters():
             p.data = p.data.to(torch.bfloat16) if name in held else p.data
-        memory, again, taken = choose(plan, whole, most, ready.length, hardware, room)
+        memory, again, taken = choose(plan, whole, most, ready.length, ready.hardware, room)
     if again:
         recompute(model)
     if taken < most or (again and plan.train.checkpointing == "auto"):
@@ -149,59 +164,53 @@ def assemble_training(
             f"To fit into {(room or 0) / 1e9:.1f} GB of memory, a forward pass takes "
             f"{rows * ready.length:,} tokens{how}."
         )
-    training = Training(
-        plan=settings,
-        objective=ready.objective,
-        network=Network(predictor, model, packing, hardware.precision),
-        chunk_tokens=ChunkTokens(passes.chunks, text.tokens, passes.scale, passes.frequency),
-        passes=passes,
-        heldout=Heldout.of(text.heldout, ready.objective, rows=rows, seed=plan.seed),
-        checkpoints=Checkpoints(folder.checkpoints, settings.checkpoints),
-        best=folder.best,
-        accelerator=accelerator,
-        micro_rows=rows,
-        can_recompute=bool(recomputable(model)) and not again,
-        width=ready.length if packing else 0,
-        seed=plan.seed,
-        tokenizer=opened.tokenizer,
-        arguments=plan.trainer.options,
-    )
-    return training, {
+    return Fit(rows, again, memory)
+
+
+def _facts(training: Training, phase: Phase, size: Size, summary: str, fit: Fit) -> dict[str, Any]:
+    """What the manifest says of a training before its first step."""
+    ready = phase.ready
+    text = phase.text
+    model = phase.opened.model
+    packed = training.network.packing is not None
+    return {
         "command": "adapt",
         "corpusfit": versions()["corpusfit"],
         "versions": versions(),
-        "plan": plan.as_dict(),
-        "training": dataclasses.asdict(settings),
+        "plan": phase.plan.as_dict(),
+        "training": dataclasses.asdict(training.plan),
         "words": summary,
-        "base": opened.facts(),
+        "base": phase.opened.facts(),
         "parameters": size.parameters,
         "trained": sum(p.numel() for p in model.parameters() if p.requires_grad),
-        "precision": hardware.precision,
+        "precision": ready.hardware.precision,
         "attention": getattr(model.config, "_attn_implementation", ""),
-        "device": hardware.kind,
-        "memory": memory,
-        "checkpointing": again,
-        "micro_tokens": rows * ready.length,
-        "processes": accelerator.num_processes,
-        "packed": bool(packing),
-        "fill": round(passes.fill(), 4) if packing else None,
+        "device": ready.hardware.kind,
+        "memory": fit.memory,
+        "checkpointing": fit.again,
+        "micro_tokens": fit.rows * ready.length,
+        "processes": training.accelerator.num_processes,
+        "packed": packed,
+        "fill": round(training.passes.fill(), 4) if packed else None,
         **{role: [source_as_dict(s) for s in getattr(ready.texts, role)] for role in ROLES},
         "counts": text.figures,
         "chunks": len(text.train),
         "rows": size.rows,
         "tokens": size.tokens,
-        "effective_chunks": round(effective, 1),
+        "effective_chunks": round(_effective_chunks(text.train), 1),
         "heldout": {name: len(chunks) for name, (_, chunks) in text.heldout.items()},
     }
 
 
-def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predictor, Packing | None]:
+def _placed(phase: Phase, accelerator: Any) -> tuple[Predictor, Packing | None]:
     """Put a model on its device, with its adapter and divided if it is to be; how to call it."""
     import torch
 
-    plan = ready.plan
-    model = ready.opened.model
-    shard = ready.plan.train.shard
+    ready = phase.ready
+    hardware = ready.hardware
+    plan = phase.plan
+    model = phase.opened.model
+    shard = plan.train.shard
     # the model is tried out without its adapter; divided or in half precision, with one that
     # changes nothing yet, and with which all else is in float32
     first = plan.adapter.kind and (shard or next(model.parameters()).dtype != torch.float32)
@@ -221,7 +230,7 @@ def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predict
 
             kernels = [attention.register()]
         packing = find_packing(
-            predictor, ready.opened.special, ready.length, causal=causal, kernels=kernels
+            predictor, phase.opened.special, ready.length, causal=causal, kernels=kernels
         )
     if shard:
         sharding.divide_again(model)
@@ -233,7 +242,7 @@ def _placed(ready: Ready, hardware: Hardware, accelerator: Any) -> tuple[Predict
     return predictor, packing
 
 
-class TrainingProgress(TrainerCallback):
+class TrainingProgress(TrainingListener):
     """Shows a training's steps and losses."""
 
     def __init__(self, progress: Progress, steps: int) -> None:
@@ -285,25 +294,25 @@ class RiseWarning(str):
 class PhaseRunner:
     """Trains phases, each in a folder that resumes."""
 
-    hardware: Hardware  # resolved device and precision
+    ready: Ready
     accelerator: Any  # Accelerate's `Accelerator`
     progress: Progress
     track: str  # experiment tracker, or ""
     out: Path  # the adapted model's folder, where trackers and callbacks write
     callbacks: Sequence[Any] = ()  # of transformers
 
-    def run(self, ready: Ready, folder: AdaptFolder) -> dict[str, Any]:
+    def run(self, folder: AdaptFolder) -> dict[str, Any]:
         """Train all phases; returns the facts for the manifest."""
         # The first phase is a complete training in `folder.first`. So the second gives what
         # `adapt --data task` would make of that model, and a run killed in it resumes in it.
-        if ready.then is None:
-            return self._phase(ready, folder, [])
-        main = self.accelerator.is_main_process
+        ready = self.ready
+        if ready.text.then is None:
+            return self._train(ready.phase(), folder, [])
         inner = AdaptFolder(folder.first)
         before = inner.finished()
         if before is None:
-            before = self._phase(ready, inner, [])
-            if main:
+            before = self._train(ready.phase(), inner, [])
+            if self.accelerator.is_main_process:
                 inner.finish(before)
             self.accelerator.wait_for_everyone()
             self.accelerator.free_memory()
@@ -311,14 +320,14 @@ class PhaseRunner:
         opened = open_model(
             ModelPlan(str(inner.path)),
             ready.plan.objective.name,
-            attention=self.hardware.attention,
+            attention=ready.hardware.attention,
             seed=ready.plan.seed,
             on_warn=self.progress.warn,
             weights=self.accelerator.is_main_process or not ready.plan.train.shard,
         )
         lines = (inner.path / "losses.jsonl").read_text("utf-8").splitlines()
         earlier = [{"phase": "data", **json.loads(line)} for line in lines]
-        after = self._phase(dataclasses.replace(ready.then, opened=opened), folder, earlier)
+        after = self._train(ready.then(opened), folder, earlier)
         # top-level facts are the first phase's; the losses span both
         phases = [
             {"phase": name, **{key: facts.get(key) for key in _OF_A_PHASE}}
@@ -334,17 +343,13 @@ class PhaseRunner:
             "phases": phases,
         }
 
-    def _phase(
-        self, ready: Ready, folder: AdaptFolder, earlier: list[dict[str, Any]]
+    def _train(
+        self, phase: Phase, folder: AdaptFolder, earlier: list[dict[str, Any]]
     ) -> dict[str, Any]:
         """Train a phase and write its model, and the losses after those of an earlier phase."""
-        done = earlier[-1]["step"] if earlier else 0
-        training, facts = assemble_training(
-            ready, folder, self.hardware, self.accelerator, self.progress
-        )
-        training = dataclasses.replace(
-            training, out=self.out, callbacks=self.callbacks, track=self.track
-        )
+        from corpusfit.training.stepping import train  # slow to import, with transformers
+
+        training, facts = self._assembled(phase, folder)
         needed = model_bytes(facts, training.plan.checkpoints)
         warn_if_disk_is_small(folder, needed, self.progress)
         main = self.accelerator.is_main_process
@@ -355,51 +360,118 @@ class PhaseRunner:
         # compare the first measurement with that of the weights that are kept
         measured = [r for r in history if "heldout" in r] or [{"step": 0, "heldout": {}}]
         kept = kept_measurement(history, training.keep)
-        last = measured[-1]
         facts["losses"] = {"before": measured[0]["heldout"], "after": kept["heldout"]}
         facts["kept_step"] = kept["step"]
-        first = measured[0]["heldout"]
-        now = last["heldout"]
-        name = TASK if TASK in now else "data"
-        if now.get(name, 0.0) > first.get(name, 0.0):
-            said = f"The held-out loss on {name} rose from {first[name]:.3f} to {now[name]:.3f}"
-            if kept["step"] < last["step"]:
-                said += f" at step {last['step']:,}: the model of step {kept['step']:,} is kept"
-            else:
-                said += ": the model fits it less well than before"
-            rate = training.plan.learning_rate or 0.0
-            self.progress.warn(
-                RiseWarning(
-                    f"{said}. Set a lower learning rate, such as "
-                    f"`train.learning_rate={rate / 3:.1g}`, or on a small selection fewer "
-                    "`train.max_steps`."
-                )
-            )
+        self._warn_of_a_rise(measured, kept, training.plan.learning_rate or 0.0)
         if earlier:
+            done = earlier[-1]["step"]
             history = [{"phase": TASK, **r, "step": done + r["step"]} for r in history]
         if main:
             lines = "".join(json.dumps(record) + "\n" for record in [*earlier, *history])
             write_bytes(folder.path / "losses.jsonl", lines.encode())
-            opened = ready.opened
-            adapter = ready.plan.adapter
-            model = ready.opened.model
-            # Weights are trained in float32. Rounded to bfloat16, most of those that a low learning
-            # rate has moved would be the base's again.
-            stored = str(opened.dtype).removeprefix("torch.")
-            whole = not adapter.kind or adapter.save == "merged"
-            if whole and opened.dtype and stored != "float32":
-                self.progress.note(f"The model is saved in float32; {opened.name} is {stored}.")
-            if adapter.kind:
-                base = Base(pinned(opened.name, opened.commit), opened.fingerprint)
-                save_adapter(model, opened.tokenizer, adapter, base, folder.path)
-            else:
-                if ready.objective.embeds:
-                    write_pooling(folder.path, model.pooling, int(model.config.hidden_size))
-                    model = model.encoder
-                save_model(model, opened.tokenizer, folder.path)
+            self._save(phase, folder.path)
             files = sorted(folder.path.glob("*.safetensors"))
             facts["weights"] = {file.name: file_digest(file) for file in files}
         return facts
+
+    def _assembled(self, phase: Phase, folder: AdaptFolder) -> tuple[Training, dict[str, Any]]:
+        """A training, and its facts for the manifest."""
+        ready = phase.ready
+        plan = phase.plan
+        text = phase.text
+        room = self._room()
+        predictor, packing = _placed(phase, self.accelerator)
+        model = phase.opened.model
+        passes = _passes(phase, pack=packing is not None)
+        size = Size(
+            tokens=int(text.train.length.sum()),
+            rows=len(passes.rows(0)),
+            texts=len(passes.rows(0).order),
+            parameters=sum(p.numel() for p in model.parameters()),
+            max_length=phase.opened.max_length,
+            device=ready.hardware.kind,
+        )
+        settings, summary = resolve_training(plan, size, on_task=phase.on_task)
+        note = summary
+        if plan.weights.policy != "off":
+            effective = _effective_chunks(text.train)
+            note += f" With the weights, the effective number of chunks is {effective:,.0f} of "
+            note += f"{len(text.train):,}."
+        self.progress.note(note)
+        fit = _fit(phase, settings.batch or 1, room, self.progress)
+        training = Training(
+            plan=settings,
+            objective=ready.objective,
+            network=Network(predictor, model, packing, ready.hardware.precision),
+            chunk_tokens=ChunkTokens(passes.chunks, text.tokens, passes.scale, passes.frequency),
+            passes=passes,
+            heldout=Heldout.of(text.heldout, ready.objective, rows=fit.rows, seed=plan.seed),
+            checkpoints=Checkpoints(folder.checkpoints, settings.checkpoints),
+            best=folder.best,
+            accelerator=self.accelerator,
+            micro_rows=fit.rows,
+            can_recompute=bool(recomputable(model)) and not fit.again,
+            width=ready.length if packing else 0,
+            seed=plan.seed,
+            out=self.out,
+            tokenizer=phase.opened.tokenizer,
+            callbacks=self.callbacks,
+            track=self.track,
+            arguments=plan.trainer.options,
+        )
+        return training, _facts(training, phase, size, summary, fit)
+
+    def _room(self) -> int | None:
+        """Bytes of memory for the training, the same in all processes; None if unknown."""
+        import torch
+
+        room = free_memory(self.ready.hardware.device)
+        if room is not None and self.accelerator.num_processes > 1:  # all of them choose the same
+            rooms = torch.tensor([room], device=self.accelerator.device)
+            room = int(self.accelerator.gather(rooms).min())
+        return room
+
+    def _warn_of_a_rise(
+        self, measured: Sequence[Mapping[str, Any]], kept: Mapping[str, Any], rate: float
+    ) -> None:
+        """Warn if the held-out loss is higher at the last measurement than at the first."""
+        last = measured[-1]
+        before = measured[0]["heldout"]
+        now = last["heldout"]
+        name = TASK if TASK in now else "data"
+        if now.get(name, 0.0) <= before.get(name, 0.0):
+            return
+        said = f"The held-out loss on {name} rose from {before[name]:.3f} to {now[name]:.3f}"
+        if kept["step"] < last["step"]:
+            said += f" at step {last['step']:,}: the model of step {kept['step']:,} is kept"
+        else:
+            said += ": the model fits it less well than before"
+        self.progress.warn(
+            RiseWarning(
+                f"{said}. Set a lower learning rate, such as `train.learning_rate={rate / 3:.1g}`, "
+                "or on a small selection fewer `train.max_steps`."
+            )
+        )
+
+    def _save(self, phase: Phase, folder: Path) -> None:
+        """Write the trained model, or its adapter."""
+        opened = phase.opened
+        adapter = phase.plan.adapter
+        model = opened.model
+        # Weights are trained in float32. Rounded to bfloat16, most of those that a low learning
+        # rate has moved would be the base's again.
+        stored = str(opened.dtype).removeprefix("torch.")
+        whole = not adapter.kind or adapter.save == "merged"
+        if whole and opened.dtype and stored != "float32":
+            self.progress.note(f"The model is saved in float32; {opened.name} is {stored}.")
+        if adapter.kind:
+            base = Base(pinned(opened.name, opened.commit), opened.fingerprint)
+            save_adapter(model, opened.tokenizer, adapter, base, folder)
+            return
+        if phase.ready.objective.embeds:
+            write_pooling(folder, model.pooling, int(model.config.hidden_size))
+            model = model.encoder
+        save_model(model, opened.tokenizer, folder)
 
 
 def _check_settled(folder: AdaptFolder, facts: Mapping[str, Any], *, main: bool) -> None:

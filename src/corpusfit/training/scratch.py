@@ -1,17 +1,10 @@
-"""Untrained models (--init), with tokenizers trained on the data."""
+"""Sizes of untrained models (`model.init`), and tokenizers that are trained on the data."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
-
-from corpusfit.core.errors import EmptyInputError, MissingDependencyError
-from corpusfit.embed.contract import digest
-from corpusfit.embed.hardware import seeded
-from corpusfit.embed.transformer import quiet
-from corpusfit.training.models import LoadedModel, checked_model, set_dropout
-from corpusfit.training.objectives import load
 
 SIZES = {"tiny": (2, 128, 8_192), "mini": (4, 256, 16_384), "small": (4, 512, 30_522)}
 """Layers, hidden size and vocabulary size of a language model."""
@@ -21,42 +14,6 @@ HEAD = 64  # width of an attention head
 CHARACTERS = 1_000  # most common characters; others become the unknown token
 BERT = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
 END = "<|endoftext|>"
-
-
-def new_model(
-    init: str,
-    objective: str,
-    texts: Iterable[str],
-    *,
-    vocabulary: int,
-    dropout: float | None = None,
-    attention: str,
-    seed: int,
-) -> LoadedModel:
-    """An untrained model and a tokenizer trained on texts; the same in every process."""
-    # Reference: Turc et al. (2019), Well-Read Students Learn Better (BERT's miniatures).
-    try:
-        import torch
-        import transformers
-    except ImportError as e:
-        raise MissingDependencyError("`model.init`", "train") from e
-    texts = [text for text in texts if text.strip()]
-    if not texts:
-        raise EmptyInputError(
-            "`model.init` trains a tokenizer on the data; the data holds no text."
-        )
-    kind = load(objective)
-    layers, width, tokens = kind.sizes[init]
-    tokenizer, config = kind.untrained(texts, (layers, width, vocabulary or tokens))
-    identity = {"kind": "init 1", "objective": objective, "init": init, "seed": seed}
-    if dropout is not None:
-        set_dropout(config, dropout)
-    with quiet(), seeded(seed):
-        model = getattr(transformers, kind.auto).from_config(
-            config, attn_implementation=attention, dtype=torch.float32
-        )
-    identity["tokenizer"] = tokenizer.backend_tokenizer.to_str()
-    return checked_model(model.eval(), tokenizer, objective, f"--init {init}", digest(identity))
 
 
 def word_pieces(texts: Sequence[str], vocabulary: int) -> Any:

@@ -17,17 +17,57 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
+from corpusfit.core.errors import bad_setting
+from corpusfit.embed.hardware import fast_products, seeded
+from corpusfit.training import sharding
 from corpusfit.training.batches import Feed
 from corpusfit.training.folder import State
+from corpusfit.training.schedule import kept_memory, naming_memory_errors, out_of_memory_error
+from corpusfit.training.trainer import Training, TrainingListener, TrainingLoop, require_batch
 
-if TYPE_CHECKING:
-    from corpusfit.training.trainer import TrainingLoop
+
+def train(training: Training, listener: TrainingListener) -> list[dict[str, Any]]:
+    """Train a model in place, from its last checkpoint if there is one."""
+    processes = training.accelerator.num_processes
+    require_batch(training.plan.batch or 1, processes)
+    if training.plan.keep == "best" and not training.heldout.micros:
+        cure = "The data is too small for a held-out set. Name texts of the task with `task`."
+        raise bad_setting("`train.keep`", "last without held-out text", "best", cure)
+    trained = (p.numel() for p in training.network.predictor.model.parameters() if p.requires_grad)
+    device = training.accelerator.device.type
+    with (
+        seeded(training.seed),
+        kept_memory(4 * max(trained, default=0)),
+        fast_products(device, "fp32"),
+    ):
+        loop = TrainingLoop(training, listener)
+        error = out_of_memory_error(
+            training.plan, processes, training.micro_rows, can_recompute=training.can_recompute
+        )
+        with naming_memory_errors(error):
+            run(loop)
+    return loop.history
+
+
+def run(loop: TrainingLoop) -> None:
+    """Make all remaining steps of a loop."""
+    training = loop.training
+    model = training.network.predictor.model
+    at = loop.resume()
+    try:
+        loop.maker = maker = AdaptTrainer(loop, at)
+        model.train()
+        maker.train()
+    finally:
+        loop.maker = None  # it holds the loop, too: both would stay in memory
+    if training.plan.shard:
+        sharding.gather(model, main=loop.main)
 
 
 class Steps:
@@ -39,7 +79,7 @@ class Steps:
     def __init__(self, loop: TrainingLoop, at: State) -> None:
         self._loop = loop
         self._left = range(at.step, loop.steps)
-        self._feed = Feed(loop.work.passes, at.at)
+        self._feed = Feed(loop.training.passes, at.at)
 
     def __len__(self) -> int:
         return len(self._left)
@@ -75,17 +115,17 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
         self._at = at
         self._seen = at.step
         self._asked_to_stop = False  # by a callback, after a step has ended
-        work = loop.work
+        training = loop.training
         optimizer = loop.updates.optimizer
         schedule = loop.updates.schedule
         self._steps = Steps(loop, at)
-        self._pass = len(work.passes.rows(0)) / (work.plan.batch or 1)  # in steps
-        model = work.network.predictor.model
-        if work.plan.shard:
+        self._pass = len(training.passes.rows(0)) / (training.plan.batch or 1)  # in steps
+        model = training.network.predictor.model
+        if training.plan.shard:
             model._is_accelerate_prepared = True  # it is divided already (`sharding.py`)
         arguments = _arguments(loop, at, math.ceil(loop.steps / self._pass))
         for group in optimizer.param_groups:
-            group["betas"] = (arguments.adam_beta1, work.plan.adam_beta2)
+            group["betas"] = (arguments.adam_beta1, training.plan.adam_beta2)
             group["eps"] = arguments.adam_epsilon
             group["lr"] = loop.updates.rate(at.step)
         rates = [group["lr"] for group in optimizer.param_groups]
@@ -95,8 +135,8 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
             super().__init__(
                 model,
                 arguments,
-                eval_dataset=work.heldout.micros or None,
-                callbacks=[Position(self._pass), *work.callbacks],
+                eval_dataset=training.heldout.micros or None,
+                callbacks=[Position(self._pass), *training.callbacks],
                 optimizers=(optimizer, schedule),
             )
         # a new accelerator holds nothing, and this collects the garbage of the whole process
@@ -104,7 +144,7 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
         self.accelerator.scaler = loop.scaler
         self.remove_callback(PrinterCallback)
         # as `processing_class` of Trainer it would change special tokens of the model's config
-        self.callback_handler.processing_class = work.tokenizer
+        self.callback_handler.processing_class = training.tokenizer
 
     def train(self, *arguments: Any, **named: Any) -> Any:
         """See `Trainer`; leaves no hook on the model, whatever ends it."""
@@ -126,7 +166,7 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
         """See `Trainer`."""
         batch = inputs["batch"]
         self.state.num_input_tokens_seen += batch.tokens * self._loop.world
-        return self._loop.make(model, self.accelerator, inputs["step"], batch)
+        return self._loop.compute(model, self.accelerator, inputs["step"], batch)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """See `Trainer`; its summary in the end counts what it would have read itself."""
@@ -213,11 +253,11 @@ def _unchanged(model: Any) -> Iterator[None]:
 
 def _arguments(loop: TrainingLoop, at: State, passes: int) -> TrainingArguments:
     """Trainer's arguments: those that say what the loop does, and those that keep it as it is."""
-    work = loop.work
-    plan = work.plan
-    device = work.accelerator.device
+    training = loop.training
+    plan = training.plan
+    device = training.accelerator.device
     arguments = TrainingArguments(
-        output_dir=str(work.out),
+        output_dir=str(training.out),
         max_steps=loop.steps,
         num_train_epochs=passes,
         per_device_train_batch_size=math.ceil((plan.batch or 1) / loop.world),
@@ -227,10 +267,10 @@ def _arguments(loop: TrainingLoop, at: State, passes: int) -> TrainingArguments:
         weight_decay=plan.weight_decay,
         adam_beta2=plan.adam_beta2,
         max_grad_norm=plan.max_grad_norm,
-        seed=work.seed % 2**32,
+        seed=training.seed % 2**32,
         use_cpu=device.type == "cpu",
-        eval_strategy="steps" if work.heldout.micros else "no",
-        eval_on_start=bool(work.heldout.micros) and at.step == 0 and not at.history,
+        eval_strategy="steps" if training.heldout.micros else "no",
+        eval_on_start=bool(training.heldout.micros) and at.step == 0 and not at.history,
         metric_for_best_model="eval_loss",
         greater_is_better=False,
         save_strategy="no",
@@ -240,12 +280,12 @@ def _arguments(loop: TrainingLoop, at: State, passes: int) -> TrainingArguments:
         ddp_find_unused_parameters=False,
         # or it would reset the state of the accelerator that tokenised
         accelerator_config={"use_configured_state": True},
-        **work.arguments,
+        **training.arguments,
     )
     arguments.load_best_model_at_end = loop.keep != "last"  # for callbacks that ask
     # Some variables of the environment decide in place of what is passed: which tracker is told,
     # the precision, and the first GPU instead of the named one.
-    arguments.report_to = [work.track] if work.track else []
+    arguments.report_to = [training.track] if training.track else []
     arguments.mixed_precision = "no"
     vars(arguments)["_setup_devices"] = device
     arguments._n_gpu = min(1, arguments.n_gpu)  # one process trains on one device

@@ -19,14 +19,14 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from corpusfit.core.artifacts import names_in
 from corpusfit.core.errors import TrainingError, bad_setting
-from corpusfit.embed.hardware import fast_products, seed_generators, seeded
+from corpusfit.embed.hardware import seed_generators
 from corpusfit.kernels.chance import place_keys
 from corpusfit.training import sharding
 from corpusfit.training.adapter import trainable_parameters
@@ -38,10 +38,7 @@ from corpusfit.training.schedule import (
     Updates,
     evaluations,
     has_risen,
-    kept_memory,
     minimized,
-    naming_memory_errors,
-    out_of_memory_error,
     out_of_patience,
     release_memory,
 )
@@ -49,9 +46,8 @@ from corpusfit.training.schedule import (
 if TYPE_CHECKING:
     import torch
 
-    from corpusfit.training.data import Chunks
-    from corpusfit.training.stepping import AdaptTrainer
-    from corpusfit.training.tokenising import Tokens
+    from corpusfit.training.chunks import Chunks
+    from corpusfit.training.token_store import Tokens
 
 
 _STREAM = 2**40  # a random stream other than those of the steps
@@ -118,11 +114,11 @@ def opened_callbacks(callbacks: Sequence[Any]) -> list[Any]:
     """The callbacks, of which classes are instantiated, as `transformers.Trainer` does."""
     if not callbacks:
         return []
-    from transformers import TrainerCallback as TransformersCallback
+    from transformers import TrainerCallback
 
     opened = [each() if isinstance(each, type) else each for each in callbacks]
     for each in opened:
-        if not isinstance(each, TransformersCallback):
+        if not isinstance(each, TrainerCallback):
             allowed = "a list of `transformers.TrainerCallback`s"
             cure = "For metrics of another kind, read `losses.jsonl`."
             raise bad_setting("`callbacks`", allowed, each, cure)
@@ -175,8 +171,8 @@ def start_accelerator(device: str, track: str = "") -> Any:
         )
 
 
-class TrainerCallback:
-    """Callback of a training; every method does nothing."""
+class TrainingListener:
+    """What is told of a training; every method does nothing."""
 
     def step(self, steps: int, tokens: int) -> None:
         """Called after `steps` steps over `tokens` tokens, padding included."""
@@ -189,6 +185,19 @@ class TrainerCallback:
 
     def warn(self, message: str) -> None:
         """Called with a warning for the user."""
+
+
+class StepMaker(Protocol):
+    """What makes the steps of a loop (`stepping.py`), as the loop calls it."""
+
+    def record(self, record: Mapping[str, Any]) -> None:
+        """Called with each record of losses."""
+
+    def saved(self) -> None:
+        """Called after a checkpoint."""
+
+    def asked_to_stop(self) -> bool:
+        """Whether a callback asked for the end of the training."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,9 +232,9 @@ class Training:
         return "last" if self.plan.keep == "auto" and cannot else self.plan.keep
 
 
-def require_batch(batch: int, processes: int) -> None:
+def require_batch(batch: int | None, processes: int) -> None:
     """Raise `UsageError` if a step has too few sequences for each of some processes."""
-    if batch < processes:
+    if batch is not None and batch < processes:
         cure = f"Each of the {processes} processes needs at least one sequence per batch."
         raise bad_setting("`train.batch`", f"{processes} or more", batch, cure)
 
@@ -243,100 +252,64 @@ class Batch(NamedTuple):
         return sum(micro.size for micro in self.micros)
 
 
-def train(work: Training, callback: TrainerCallback) -> list[dict[str, Any]]:
-    """Train a model in place, from its last checkpoint if there is one."""
-    processes = work.accelerator.num_processes
-    require_batch(work.plan.batch or 1, processes)
-    if work.plan.keep == "best" and not work.heldout.micros:
-        cure = "The data is too small for a held-out set. Name texts of the task with `task`."
-        raise bad_setting("`train.keep`", "last without held-out text", "best", cure)
-    trained = (p.numel() for p in work.network.predictor.model.parameters() if p.requires_grad)
-    device = work.accelerator.device.type
-    with (
-        seeded(work.seed),
-        kept_memory(4 * max(trained, default=0)),
-        fast_products(device, "fp32"),
-    ):
-        loop = TrainingLoop(work, callback)
-        error = out_of_memory_error(
-            work.plan, processes, work.micro_rows, can_recompute=work.can_recompute
-        )
-        with naming_memory_errors(error):
-            loop.run()
-    return loop.history
-
-
 class TrainingLoop:
     """State of a running training."""
 
-    def __init__(self, work: Training, callback: TrainerCallback) -> None:
+    def __init__(self, training: Training, listener: TrainingListener) -> None:
         import torch
 
-        self.work = work
-        self.callback = callback
+        self.training = training
+        self.listener = listener
         self.history: list[dict[str, Any]] = []
-        self.parameters = trainable_parameters(work.network.predictor.model)
-        self.main = work.accelerator.is_main_process
-        self.world = work.accelerator.num_processes
-        self.rank = work.accelerator.process_index
-        self.steps = work.plan.max_steps or 0
-        self.network = work.network
-        self.accelerator = work.accelerator
-        self.updates = Updates(self.parameters, work.plan)
-        self.keep = work.keep
+        self.parameters = trainable_parameters(training.network.predictor.model)
+        self.main = training.accelerator.is_main_process
+        self.world = training.accelerator.num_processes
+        self.rank = training.accelerator.process_index
+        self.steps = training.plan.max_steps or 0
+        self.network = training.network
+        self.accelerator = training.accelerator
+        self.updates = Updates(self.parameters, training.plan)
+        self.keep = training.keep
         # In fp16 small gradients are zero, so the loss is scaled up; a step whose gradients are too
         # large is skipped, and the scale halved. The optimizer does so without a wait for the GPU.
         # Reference: Micikevicius et al. (2018), Mixed Precision Training, section 3.2.
         self.scaler: torch.amp.GradScaler | None = None
-        if work.network.precision == "fp16":
-            self.scaler = torch.amp.GradScaler(work.accelerator.device.type)
+        if training.network.precision == "fp16":
+            self.scaler = torch.amp.GradScaler(training.accelerator.device.type)
         # of the steps since the last record
         self._losses: list[torch.Tensor] = []
         self._made: list[tuple[int, list[NDArray[np.int64]]]] = []
         self.norms: list[torch.Tensor] = []
         self._skipped = 0
         self._at = (0, 0)  # the feed's position after the last step
-        self._evaluated = evaluations(work.plan)
+        self._evaluated = evaluations(training.plan)
         self._kept: int | None = None  # step of the last checkpoint
         self._saved = time.monotonic()
-        self._trainer: AdaptTrainer | None = None
-
-    def run(self) -> None:
-        """Run all remaining steps."""
-        from corpusfit.training.stepping import AdaptTrainer
-
-        work = self.work
-        at = self._resume()
-        try:
-            self._trainer = AdaptTrainer(self, at)
-            work.network.predictor.model.train()
-            self._trainer.train()
-        finally:
-            self._trainer = None  # it holds this loop, too: both would stay in memory
-        if work.plan.shard:
-            sharding.gather(work.network.predictor.model, main=self.main)
+        self.maker: StepMaker | None = None
 
     def finish(self) -> None:
         """Give the model the weights that are kept."""
         if self.keep == "best" or (self.keep == "auto" and has_risen(self.history)):
-            load_weights(self.work.best, self.parameters)
+            load_weights(self.training.best, self.parameters)
 
-    def make(self, model: Any, accelerator: Any, step: int, batch: Batch) -> torch.Tensor:
+    def compute(self, model: Any, accelerator: Any, step: int, batch: Batch) -> torch.Tensor:
         """Compute the gradient of a step, of the model as Trainer prepared it; returns the loss."""
-        work = self.work
-        self.network = dataclasses.replace(work.network, call=model)
+        training = self.training
+        self.network = dataclasses.replace(training.network, call=model)
         self.accelerator = accelerator
-        seed_generators(int(place_keys(work.seed + 1, step, self.world)[self.rank] >> np.uint64(1)))
+        seed_generators(
+            int(place_keys(training.seed + 1, step, self.world)[self.rank] >> np.uint64(1))
+        )
         loss = self.gradient(batch)
         self._losses.append(loss)
         self._made.append((step, batch.rows))
         self._at = batch.after
-        self.callback.step(1, batch.tokens * self.world)
+        self.listener.step(1, batch.tokens * self.world)
         return loss
 
     def after(self, done: int) -> bool:
         """Record, measure and save after a step; returns whether the training ends."""
-        work = self.work
+        training = self.training
         every = max(1, self.steps // RECORDS)
         if done % _RELEASE == 0:
             release_memory()
@@ -348,7 +321,7 @@ class TrainingLoop:
             hopeless = self.keep == "auto" and 2 * done >= self.steps
             if hopeless and has_risen(self.history, _RISEN):
                 return True
-            if out_of_patience(self.history, work.plan.patience):
+            if out_of_patience(self.history, training.plan.patience):
                 return True
         if done == self.steps:
             return True
@@ -367,7 +340,7 @@ class TrainingLoop:
 
     def _save(self, step: int, at: tuple[int, int]) -> None:
         """Write the state as a checkpoint."""
-        work = self.work
+        training = self.training
         self._require_finite()
         self._kept = step
         losses = [float(loss) for loss in self._losses]
@@ -376,22 +349,22 @@ class TrainingLoop:
             scaler = {**self.scaler.state_dict(), "skipped": self._skipped}
         state = State(step, at, list(self.history), losses, scaler)
         weights = self.parameters, self.updates.optimizer
-        if work.plan.shard:
-            folder = work.checkpoints.shards(step)
+        if training.plan.shard:
+            folder = training.checkpoints.shards(step)
             sharding.save(folder, *weights, main=self.main)
             if self.main:
-                work.checkpoints.finish(state, sorted(names_in(folder)))
+                training.checkpoints.finish(state, sorted(names_in(folder)))
         elif self.main:
-            work.checkpoints.write(state, *weights)
-        if self._trainer is not None:
-            self._trainer.saved()
+            training.checkpoints.write(state, *weights)
+        if self.maker is not None:
+            self.maker.saved()
 
     def _is_due(self, saved: float) -> bool:
         """Whether the last checkpoint, which was made at a time, is old enough for another."""
         import torch
 
-        due = time.monotonic() - saved >= 60 * self.work.plan.checkpoint_minutes
-        if not self.work.plan.shard:
+        due = time.monotonic() - saved >= 60 * self.training.plan.checkpoint_minutes
+        if not self.training.plan.shard:
             return due
         # all processes write together, and their clocks differ
         return bool(self._summed(torch.tensor([float(due and self.main)])) > 0)
@@ -400,20 +373,20 @@ class TrainingLoop:
         """Whether a callback of any process ends the training."""
         import torch
 
-        if not self.work.callbacks or self._trainer is None:
+        if not self.training.callbacks or self.maker is None:
             return False
-        stops = self._trainer.asked_to_stop()
+        stops = self.maker.asked_to_stop()
         return bool(self._summed(torch.tensor([float(stops)])) > 0)
 
-    def _resume(self) -> State:
+    def resume(self) -> State:
         """The state to resume from; the initial state without a checkpoint."""
         import torch
 
-        checkpoints = self.work.checkpoints
-        state = checkpoints.newest(self.callback.warn)
+        checkpoints = self.training.checkpoints
+        state = checkpoints.newest(self.listener.warn)
         if state is None:
             return State(0, (0, 0), [], [])
-        if self.work.plan.shard:
+        if self.training.plan.shard:
             folder = checkpoints.shards(state.step)
             sharding.load(folder, self.parameters, self.updates.optimizer)
         else:
@@ -423,23 +396,23 @@ class TrainingLoop:
             self._skipped = state.scaler["skipped"]
         self.history = state.history
         self._kept = state.step
-        losses = torch.tensor(state.losses, device=self.work.accelerator.device)
+        losses = torch.tensor(state.losses, device=self.training.accelerator.device)
         # losses are summed over processes, so only one may restore them
         self._losses = list((losses if self.main else losses * 0).unbind())
-        self.callback.resume(state.step, state.history)
+        self.listener.resume(state.step, state.history)
         return state
 
     def batch(self, feed: Feed, step: int) -> Batch:
         """This process's share of a step's rows."""
-        work = self.work
-        assert work.plan.batch is not None  # noqa: S101
-        rows = feed.take(work.plan.batch)
-        keys = place_keys(work.seed, step, len(rows))[self.rank :: self.world]
+        training = self.training
+        assert training.plan.batch is not None  # noqa: S101
+        rows = feed.take(training.plan.batch)
+        keys = place_keys(training.seed, step, len(rows))[self.rank :: self.world]
         rows = rows[self.rank :: self.world]
-        micros = work.objective.micro_batches(
-            work.chunk_tokens, rows, keys, work.micro_rows, work.width
+        micros = training.objective.micro_batches(
+            training.chunk_tokens, rows, keys, training.micro_rows, training.width
         )
-        if work.accelerator.device.type == "cuda":
+        if training.accelerator.device.type == "cuda":
             micros = [micro.pinned() for micro in micros]
         return Batch(micros, rows, feed.at)
 
@@ -459,9 +432,9 @@ class TrainingLoop:
             finite = self._summed(bad.float()) == 0
             finite &= self.scaler.get_scale() >= _LEAST_SCALE
         if not bool(finite.all()):
-            work = self.work
+            training = self.training
             step, rows = self._made[int((~finite).nonzero()[0])]
-            texts = [work.chunk_tokens.name(int(c)) for row in rows for c in row]
+            texts = [training.chunk_tokens.name(int(c)) for row in rows for c in row]
             names = list(dict.fromkeys(texts))
             more = f" and {len(names) - _NAMED} more texts" if len(names) > _NAMED else ""
             other = ", or set `train.precision=fp32`" if self.scaler is not None else ""
@@ -471,7 +444,7 @@ class TrainingLoop:
             raise TrainingError(
                 f"Training diverged: the loss of step {step + 1:,} is not finite. The batch holds "
                 f"{'; '.join(names[:_NAMED])}{more}. {checkpoint}. Set `train.learning_rate` below "
-                f"{work.plan.learning_rate:g} and another `out`, or remove the text{other}."
+                f"{training.plan.learning_rate:g} and another `out`, or remove the text{other}."
             )
         self.norms.clear()
         self._made.clear()
@@ -480,23 +453,25 @@ class TrainingLoop:
         """Accumulate a step's gradient; returns this process's part of the loss."""
         import torch
 
-        work = self.work
-        device = self.work.accelerator.device
+        training = self.training
+        device = self.training.accelerator.device
         # divide by counts over all processes, so that the gradient does not depend on their number
         # (exact in float32 up to 16 million tokens; they stay on a GPU, as reading them would wait)
         counts = [sum(len(m.at) for m in batch.micros), len(batch.rows)]
         predicted, pairs = self._summed(torch.tensor(counts, dtype=torch.float32)).clamp(min=1)
         total = torch.zeros((), device=device)
         micros = [(micro, 1.0) for micro in batch.micros]
-        if work.plan.shard:  # all processes put a layer together at once, so each calls as often
-            most = -(-(work.plan.batch or 1) // self.world)
-            micros += [(micros[-1][0], 0.0)] * (-(-most // work.micro_rows) - len(micros))
+        if (
+            training.plan.shard
+        ):  # all processes put a layer together at once, so each calls as often
+            most = -(-(training.plan.batch or 1) // self.world)
+            micros += [(micros[-1][0], 0.0)] * (-(-most // training.micro_rows) - len(micros))
         for number, (micro, counts_as) in enumerate(micros):
             # processes exchange gradients once, with the last micro-batch
-            last = work.plan.shard or number == len(micros) - 1
+            last = training.plan.shard or number == len(micros) - 1
             with nullcontext() if last else self.accelerator.no_sync(self.network.call):
                 with self.network.scope():
-                    tokens, follows = work.objective.losses(self.network, micro.to(device))
+                    tokens, follows = training.objective.losses(self.network, micro.to(device))
                 loss = counts_as * (tokens / predicted + follows / pairs)
                 self.accelerator.backward(loss * self.world)  # processes average gradients
             total += loss.detach()
@@ -509,7 +484,7 @@ class TrainingLoop:
         if self.world == 1:
             # the values stay on the GPU, because reading one waits for all of its work
             return figures
-        accelerator = self.work.accelerator
+        accelerator = self.training.accelerator
         return torch.as_tensor(accelerator.reduce(figures.to(accelerator.device), "sum"))
 
     def _note(self, step: int) -> None:
@@ -526,28 +501,30 @@ class TrainingLoop:
 
     def measure(self, step: int) -> None:
         """Measure held-out losses; keep the weights if they are the best so far."""
-        work = self.work
+        training = self.training
         self._require_finite()
-        if not work.heldout.micros:
+        if not training.heldout.micros:
             return
-        losses = work.heldout.losses(work.objective, work.network)
+        losses = training.heldout.losses(training.objective, training.network)
         rounded = {name: round(loss, 6) for name, loss in losses.items()}
         best = min((minimized(r) for r in self.history if "heldout" in r), default=math.inf)
         record: dict[str, Any] = {"step": step, "heldout": rounded}
         self._record(record)
-        together = self.main or work.plan.shard  # all processes put the weights together at once
+        together = (
+            self.main or training.plan.shard
+        )  # all processes put the weights together at once
         if self.keep != "last" and minimized(record) < best and together:
             weights = {}
             for name, p in self.parameters.items():
                 tensor = sharding.whole(p.detach())
                 if self.main:  # no other process, and no GPU, has room for all of them
-                    weights[name] = tensor.cpu() if work.plan.shard else tensor
+                    weights[name] = tensor.cpu() if training.plan.shard else tensor
             if self.main:
-                save_weights(work.best, weights)
-        work.accelerator.wait_for_everyone()
+                save_weights(training.best, weights)
+        training.accelerator.wait_for_everyone()
 
     def _record(self, record: dict[str, Any]) -> None:
         self.history.append(record)
-        self.callback.record(record)
-        if self._trainer is not None:
-            self._trainer.record(record)
+        self.listener.record(record)
+        if self.maker is not None:
+            self.maker.record(record)

@@ -16,7 +16,8 @@ from corpusfit.evaluation.finetune import answer_task
 from corpusfit.evaluation.likelihood import open_decoder
 from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan
 from corpusfit.evaluation.reading import read_task
-from corpusfit.training.adapter import Base, add_adapter, save_adapter
+from corpusfit.training.adapter import add_adapter, save_adapter
+from corpusfit.training.contract import Base
 from corpusfit.training.models import fingerprint
 from corpusfit.training.plan import AdapterPlan
 

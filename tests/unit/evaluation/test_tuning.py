@@ -220,7 +220,8 @@ def test_an_adapter_from_adaptation_is_trained_further(task, plan, tmp_path, tin
     import transformers
 
     from corpusfit.evaluation.network import head_fingerprint
-    from corpusfit.training.adapter import Base, add_adapter, save_adapter
+    from corpusfit.training.adapter import add_adapter, save_adapter
+    from corpusfit.training.contract import Base
     from corpusfit.training.models import fingerprint
     from corpusfit.training.plan import AdapterPlan
 

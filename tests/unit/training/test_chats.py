@@ -16,13 +16,14 @@ from corpusfit.text.rejects import RefusedError
 from corpusfit.training import chats
 from corpusfit.training.batches import ChunkTokens, Passes
 from corpusfit.training.chats import ChatEncoder, Chats, conversation_in
+from corpusfit.training.chunks import chunks_of
 from corpusfit.training.contract import Network
-from corpusfit.training.data import chunks_of
 from corpusfit.training.objectives import objective
 from corpusfit.training.packing import find_packing
 from corpusfit.training.plan import AdaptPlan, ModelPlan, ObjectivePlan
 from corpusfit.training.special_tokens import special_tokens_of
-from corpusfit.training.tokenising import ChatTokens, TokeniseTexts, Tokens, read_tally
+from corpusfit.training.token_store import ChatTokens, Tokens, read_tally
+from corpusfit.training.tokenising import TokeniseTexts
 from corpusfit.training.trainer import Heldout
 
 tf = pytest.importorskip("transformers", reason="the extra train is not installed")

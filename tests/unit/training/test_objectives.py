@@ -17,11 +17,11 @@ from corpusfit.training.batches import (
     drawn_counts,
     lay_pairs,
 )
+from corpusfit.training.chunks import cut_chunks
 from corpusfit.training.contract import Network
-from corpusfit.training.data import cut_chunks
 from corpusfit.training.objectives import objective
 from corpusfit.training.plan import ObjectivePlan
-from corpusfit.training.trainer import TrainerCallback, TrainingLoop
+from corpusfit.training.trainer import TrainingListener, TrainingLoop
 
 torch = pytest.importorskip("torch")
 NAMES = ["mlm", "mlm+nsp", "causal"]
@@ -55,7 +55,7 @@ def own_loss(model, name, micro):
 
 def first_batch(work):
     """A loop before its first step, and the first batch."""
-    loop = TrainingLoop(work, TrainerCallback())
+    loop = TrainingLoop(work, TrainingListener())
     return loop, loop.batch(Feed(work.passes), 0)
 
 
@@ -399,7 +399,7 @@ def split_pair(ids):
 
 def shares_of_loss(work, steps):
     """float64 [vocabulary]: the weights of all predicted tokens of some steps, by token."""
-    loop, feed = TrainingLoop(work, TrainerCallback()), Feed(work.passes)
+    loop, feed = TrainingLoop(work, TrainingListener()), Feed(work.passes)
     found = np.zeros(40)
     for step in range(steps):
         for micro in loop.batch(feed, step).micros:

@@ -6,7 +6,7 @@ import pytest
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.kernels.chance import value_keys
 from corpusfit.training.batches import Feed, Passes, drawn_counts
-from corpusfit.training.data import Chunks, cut_chunks, exclude_keys, split_heldout
+from corpusfit.training.chunks import Chunks, cut_chunks, exclude_keys, split_heldout
 
 SETTINGS = {"length": 64, "overhead": 2, "draw": False, "pack": True, "batch": 8, "seed": 3}
 

@@ -10,9 +10,8 @@ import pytest
 import torch
 
 from corpusfit.core.errors import EmptyInputError
-from corpusfit.training.models import open_model, save_model
+from corpusfit.training.models import new_model, open_model, save_model
 from corpusfit.training.plan import ModelPlan
-from corpusfit.training.scratch import new_model
 
 SYLLABLES = ["ka", "mo", "ti", "re", "su", "lo", "na", "vé", "ß", "測", "試", "q", "zu"]
 

@@ -22,7 +22,7 @@ from corpusfit.kernels.chance import place_keys
 from corpusfit.training.batches import Feed
 from corpusfit.training.objectives import objective
 from corpusfit.training.plan import AdaptPlan, ModelPlan, ObjectivePlan
-from corpusfit.training.trainer import TrainerCallback, TrainingLoop, train
+from corpusfit.training.trainer import TrainingListener, TrainingLoop
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -31,10 +31,11 @@ from safetensors.torch import load_file, save_file  # noqa: E402
 from shapes import CAUSAL, MASKED  # noqa: E402
 
 from corpusfit.training.models import MODEL, open_model  # noqa: E402
+from corpusfit.training.stepping import train  # noqa: E402
 
 
 def first_batch(work):
-    loop = TrainingLoop(work, TrainerCallback())
+    loop = TrainingLoop(work, TrainingListener())
     return loop, loop.batch(Feed(work.passes), 0)
 
 
@@ -107,7 +108,7 @@ def test_tsdaes_loss_is_that_of_transformers_decoder_text_by_text(tmp_path, mode
 def test_encoder_and_decoder_have_the_same_weights_after_training(tmp_path):
     work = training_of(tmp_path, "tsdae", max_steps=2)
     before = weights_of(work)
-    train(work, TrainerCallback())
+    train(work, TrainingListener())
     model = work.network.predictor.model
     decoder = dict(model.decoder.base_model.named_parameters())
     changed = 0
@@ -133,7 +134,7 @@ def test_heldout_losses_have_fixed_noise(tmp_path):
 def test_training_lowers_the_heldout_loss_and_resumes_exactly(tmp_path):
     words = {"dropout": 0.1, "max_steps": 24, "batch": 8, "checkpoint_minutes": 1e-9}
     whole = training_of(tmp_path / "whole", "tsdae", **words)
-    history = train(whole, TrainerCallback())
+    history = train(whole, TrainingListener())
     measured = [record["heldout"]["task"] for record in history if "heldout" in record]
     assert measured[-1] < measured[0]
     stopped = training_of(tmp_path / "stopped", "tsdae", **words)
@@ -141,7 +142,7 @@ def test_training_lowers_the_heldout_loss_and_resumes_exactly(tmp_path):
         train(stopped, Stopping(after=9))
     assert stopped.checkpoints.newest(print).step == 8
     again = training_of(tmp_path / "stopped", "tsdae", **words)
-    train(again, TrainerCallback())
+    train(again, TrainingListener())
     expected, found = weights_of(whole), weights_of(again)
     assert all(torch.equal(found[name], weight) for name, weight in expected.items())
 

@@ -9,11 +9,11 @@ from corpusfit.core.errors import ModelError
 from corpusfit.evaluation.encoding import NOWHERE, encode
 from corpusfit.evaluation.task import Examples
 from corpusfit.training.batches import ChunkTokens, lay_out
-from corpusfit.training.data import cut_chunks
+from corpusfit.training.chunks import cut_chunks
 from corpusfit.training.objectives import objective
 from corpusfit.training.plan import ObjectivePlan
 from corpusfit.training.special_tokens import backend_tokenizer, special_tokens_of
-from corpusfit.training.tokenising import Part, Tokens, write_part
+from corpusfit.training.token_store import Part, Tokens, write_part
 
 MARKS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "<s>", "</s>", "[gMASK]"]
 BASES = "CGT"  # no "a", and no token for what is unknown

@@ -12,16 +12,10 @@ from corpusfit.core.errors import ModelError, StrictError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.embed.folders import minilm_folder
+from corpusfit.training import token_store
 from corpusfit.training import tokenising as tokenise
-from corpusfit.training.tokenising import (
-    Part,
-    TokeniseTexts,
-    Tokenising,
-    Tokens,
-    finished,
-    read_tally,
-    write_part,
-)
+from corpusfit.training.token_store import Part, Tokens, finished, read_tally, write_part
+from corpusfit.training.tokenising import TokeniseTexts, Tokenising
 
 TEXTS = [
     "The kinase inhibitor binds the receptor. " * 90,
@@ -185,7 +179,7 @@ def test_ids_take_two_bytes_unless_the_vocabulary_is_large(byte_pairs, tmp_path)
 
 @pytest.mark.parametrize("kind", [np.uint16, np.uint32])
 def test_any_range_of_any_text(tmp_path, kind, monkeypatch):
-    monkeypatch.setattr(tokenise, "MAX_MAPS", 2)
+    monkeypatch.setattr(token_store, "MAX_MAPS", 2)
     lengths = [[3, 0, 5], [], [0], [4], [1, 1]]
     for number, some in enumerate(lengths):
         write_part(tmp_path, number, part(some, kind, 100 * number), {"rejects": []})

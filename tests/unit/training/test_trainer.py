@@ -22,9 +22,13 @@ from corpusfit.training.folder import Checkpoints, State, save_weights
 from corpusfit.training.objectives.mlm import MaskedLM
 from corpusfit.training.plan import TrainPlan
 from corpusfit.training.schedule import Updates, out_of_patience
-from corpusfit.training.trainer import TrainerCallback, TrainingLoop, train
+from corpusfit.training.trainer import TrainingListener, TrainingLoop
 
 torch = pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+from corpusfit.training import stepping  # noqa: E402
+from corpusfit.training.stepping import run, train  # noqa: E402
 
 
 def minutes_pass(monkeypatch):
@@ -119,7 +123,7 @@ def test_weights_are_those_of_a_plain_loop(tmp_path, schedule, arguments, adam):
     work = training_of(tmp_path, "causal", micro_rows=2, **settings)
     work = dataclasses.replace(work, arguments=arguments)
     before = weights_of(work)
-    history = train(work, TrainerCallback())
+    history = train(work, TrainingListener())
     expected, losses = by_hand(work, 15, **adam)
     found = [record["loss"] for record in history if "loss" in record]
     assert found == pytest.approx(losses, abs=3e-6)
@@ -136,7 +140,7 @@ def test_noise_of_the_trainers_arguments_is_added_and_taken_off(tmp_path):
     """NEFTune (Jain et al. 2023): other losses in training, none in what is measured first."""
     plain, noisy = training_of(tmp_path / "plain"), training_of(tmp_path / "noisy")
     noisy = dataclasses.replace(noisy, arguments={"neftune_noise_alpha": 5.0})
-    histories = [train(work, TrainerCallback()) for work in (plain, noisy)]
+    histories = [train(work, TrainingListener()) for work in (plain, noisy)]
     assert histories[0][0] == histories[1][0]
     assert histories[0][1]["loss"] != histories[1][1]["loss"]
     table = noisy.network.predictor.model.get_input_embeddings()
@@ -177,7 +181,7 @@ def test_stopped_after_any_step_it_ends_the_same(tmp_path, minutes, case, betwee
     feed = Feed(whole.passes)
     feed.take(12 * whole.plan.batch)
     assert feed.at[0] >= 1
-    history = train(whole, TrainerCallback())
+    history = train(whole, TrainingListener())
     final = weights_of(whole)
     restarted = []
     for after in stops:
@@ -204,7 +208,7 @@ def test_stopped_between_records_it_ends_the_same(tmp_path, minutes, monkeypatch
     monkeypatch.setattr(trainer, "RECORDS", 5)
     words = {"dropout": 0.2, "checkpoint_minutes": 3.0, "max_steps": 20, "checkpoints": 20}
     whole = training_of(tmp_path / "whole", **words)
-    history = train(whole, TrainerCallback())
+    history = train(whole, TrainingListener())
     assert [r["step"] for r in history if "loss" in r] == [4, 8, 12, 16, 20]
     final = weights_of(whole)
     kept = [int(p.name[5:]) for p in (tmp_path / "whole/checkpoints").iterdir()]
@@ -235,7 +239,7 @@ def test_several_processes_save_at_records_only(tmp_path, minutes, monkeypatch):
         def __getattr__(self, name):
             return getattr(own, name)
 
-    train(dataclasses.replace(work, accelerator=Second()), TrainerCallback())
+    train(dataclasses.replace(work, accelerator=Second()), TrainingListener())
     found = sorted(p.name for p in (tmp_path / "checkpoints").iterdir())
     assert found == [f"step-{step:08d}" for step in (4, 8, 12, 16)]
     marks = [json.loads((tmp_path / "checkpoints" / f / "state.json").read_text()) for f in found]
@@ -265,7 +269,7 @@ def test_a_second_process_does_not_count_stored_losses_again(tmp_path, minutes, 
                 return getattr(own, name)
 
         work = dataclasses.replace(work, accelerator=Process())
-        history = train(work, TrainerCallback())
+        history = train(work, TrainingListener())
         recorded += [r["loss"] for r in history if r["step"] == 8 and "loss" in r]
     assert recorded[0] - recorded[1] == pytest.approx(sum(mark["losses"]) / 4, abs=3e-6)
 
@@ -296,11 +300,11 @@ def test_weights_without_a_gradient_do_not_hinder_resuming(tmp_path, minutes):
         return training_of(tmp_path / folder, model=model, checkpoint_minutes=1.0)
 
     whole = work("whole")
-    history = train(whole, TrainerCallback())
+    history = train(whole, TrainingListener())
     with pytest.raises(Stopped):
         train(work("stopped"), Stopping(7))
     again = work("stopped")
-    assert train(again, TrainerCallback()) == history
+    assert train(again, TrainingListener()) == history
     final = weights_of(whole)
     assert all(torch.equal(weight, final[name]) for name, weight in weights_of(again).items())
 
@@ -350,14 +354,14 @@ def test_the_best_steps_weights_are_kept(tmp_path):
     """A learning rate that ruins the model in the end; the losses of the final weights are compared
     with the lowest of the history."""
     work = training_of(tmp_path, "causal", texts=chains(200), keep="best", **RUINOUS)
-    looks = [r for r in train(work, TrainerCallback()) if "heldout" in r]
+    looks = [r for r in train(work, TrainingListener()) if "heldout" in r]
     least = min(looks, key=lambda r: r["heldout"]["task"])
     assert 0 < least["step"] < 30
     assert looks[-1]["heldout"]["task"] > least["heldout"]["task"] + 0.1
     now = work.heldout.losses(work.objective, work.network)
     assert now == pytest.approx(least["heldout"], abs=1e-6)
     last = training_of(tmp_path / "last", "causal", texts=chains(200), **RUINOUS)
-    assert [r for r in train(last, TrainerCallback()) if "heldout" in r] == looks
+    assert [r for r in train(last, TrainingListener()) if "heldout" in r] == looks
     now = last.heldout.losses(last.objective, last.network)
     assert now == pytest.approx(looks[-1]["heldout"], abs=1e-6)
 
@@ -373,7 +377,7 @@ def test_by_default_the_best_weights_are_kept_where_the_loss_on_the_task_has_ris
         "keep": "auto",
     }
     work = training_of(tmp_path, "causal", texts=chains(200), **words)
-    looks = [r for r in train(work, TrainerCallback()) if "heldout" in r]
+    looks = [r for r in train(work, TrainingListener()) if "heldout" in r]
     assert [r["step"] for r in looks] == list(range(0, looks[-1]["step"] + 1, 3))
     assert 15 <= looks[-1]["step"] < 30
     first, *others = [r["heldout"]["task"] for r in looks]
@@ -383,7 +387,7 @@ def test_by_default_the_best_weights_are_kept_where_the_loss_on_the_task_has_ris
 
     words["learning_rate"] = 3e-3
     work = training_of(tmp_path / "good", "causal", texts=chains(200), **words)
-    looks = [r for r in train(work, TrainerCallback()) if "heldout" in r]
+    looks = [r for r in train(work, TrainingListener()) if "heldout" in r]
     now = work.heldout.losses(work.objective, work.network)
     assert now == pytest.approx(looks[-1]["heldout"], abs=1e-6)
 
@@ -391,7 +395,7 @@ def test_by_default_the_best_weights_are_kept_where_the_loss_on_the_task_has_ris
 def test_the_best_step_needs_held_out_text(tmp_path):
     work = training_of(tmp_path, heldout=False, keep="best")
     with pytest.raises(UsageError, match=r"train\.keep.*last.*'best'"):
-        train(work, TrainerCallback())
+        train(work, TrainingListener())
 
 
 def test_heldout_losses_are_the_models_own(tmp_path):
@@ -429,7 +433,7 @@ def spoil(work, step):
 def test_a_loss_that_is_not_finite_stops_the_training(tmp_path, minutes):
     """The message names the step and its texts; training resumes from the checkpoint before it."""
     words = {"checkpoint_minutes": 1.0, "max_steps": 10}
-    history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
+    history = train(training_of(tmp_path / "whole", **words), TrainingListener())
     work = training_of(tmp_path / "spoiled", **words)
     with pytest.raises(TrainingError) as error:
         train(work, spoil(work, 6))
@@ -466,15 +470,15 @@ def in_fp16(work):
 @pytest.mark.slow
 def test_in_fp16_losses_are_scaled_and_stopped_it_ends_the_same(tmp_path, minutes):
     words = {"checkpoint_minutes": 1.0, "max_steps": 12}
-    exact = train(training_of(tmp_path / "fp32", **words), TrainerCallback())
+    exact = train(training_of(tmp_path / "fp32", **words), TrainingListener())
     work = in_fp16(training_of(tmp_path / "whole", **words))
-    history = train(work, TrainerCallback())
+    history = train(work, TrainingListener())
     close = [record.get("loss", 0.0) for record in exact]
     assert [record.get("loss", 0.0) for record in history] == pytest.approx(close, abs=2e-3)
     with pytest.raises(Stopped):
         train(in_fp16(training_of(tmp_path / "stopped", **words)), Stopping(7))
     again = in_fp16(training_of(tmp_path / "stopped", **words))
-    assert train(again, TrainerCallback()) == history
+    assert train(again, TrainingListener()) == history
     found = weights_of(again)
     assert all(torch.equal(found[name], weight) for name, weight in weights_of(work).items())
 
@@ -491,7 +495,7 @@ def test_steps_whose_scaled_gradients_overflow_are_skipped_and_counted(tmp_path,
     before = weights_of(work)
     moved = []
 
-    class Watching(TrainerCallback):
+    class Watching(TrainingListener):
         def record(self, record):
             if "loss" in record:
                 still = all(torch.equal(before[n], w) for n, w in weights_of(work).items())
@@ -513,7 +517,7 @@ def test_what_no_scale_mends_stops_a_training_in_fp16(tmp_path, monkeypatch, fau
         weight = next(work.network.predictor.model.parameters())
         weight.register_hook(lambda gradient: gradient * math.inf)
     with pytest.raises(TrainingError, match=r"`train\.precision=fp32`"):
-        train(work, spoil(work, 6) if fault == "loss" else TrainerCallback())
+        train(work, spoil(work, 6) if fault == "loss" else TrainingListener())
 
 
 @pytest.mark.parametrize("precise", [in_fp16, lambda work: work])
@@ -534,7 +538,7 @@ def test_steps_read_no_number_of_the_device(tmp_path, monkeypatch, precise):
         monkeypatch.setattr(trainer, "RECORDS", 2)
         work = precise(training_of(tmp_path / str(steps), "causal", max_steps=steps))
         with Watch():
-            train(work, TrainerCallback())
+            train(work, TrainingListener())
         return len(reads)
 
     assert count(6) == count(18)
@@ -550,8 +554,8 @@ def test_products_are_fast_in_a_training(tmp_path, monkeypatch):
         yield
         fast.append("as before")
 
-    monkeypatch.setattr(trainer, "fast_products", products)
-    train(training_of(tmp_path, max_steps=1), TrainerCallback())
+    monkeypatch.setattr(stepping, "fast_products", products)
+    train(training_of(tmp_path, max_steps=1), TrainingListener())
     assert fast == [("cpu", "fp32"), "as before"]
 
 
@@ -577,12 +581,12 @@ def test_out_of_memory_names_the_setting(tmp_path, monkeypatch, error):
     monkeypatch.setattr(MaskedLM, "losses", losses)
     work = training_of(tmp_path, micro_rows=4, heldout=False)
     with pytest.raises(TrainingError, match=r"train\.micro_tokens=64\b"):
-        train(work, TrainerCallback())
+        train(work, TrainingListener())
     work = training_of(tmp_path, micro_rows=1, heldout=False)
     with pytest.raises(
         TrainingError, match=r"a smaller `train\.length` and another `out`,.*`adapter=lora`\.$"
     ) as raised:
-        train(work, TrainerCallback())
+        train(work, TrainingListener())
     assert "micro_tokens" not in str(raised.value)  # it cannot go lower
 
 
@@ -592,7 +596,7 @@ def test_other_errors_stay_what_they_are(tmp_path, monkeypatch):
 
     monkeypatch.setattr(MaskedLM, "losses", losses)
     with pytest.raises(RuntimeError, match="shape mismatch"):
-        train(training_of(tmp_path), TrainerCallback())
+        train(training_of(tmp_path), TrainingListener())
 
 
 DAMAGE = {
@@ -619,7 +623,7 @@ def stopped(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         minutes_pass(patch)
         whole = training_of(folder / "whole", **OF_EIGHT_STEPS)
-        history = train(whole, TrainerCallback())
+        history = train(whole, TrainingListener())
         with pytest.raises(Stopped):
             train(training_of(folder / "stopped", **OF_EIGHT_STEPS), Stopping(7))
     return folder / "stopped", history, weights_of(whole)
@@ -677,12 +681,12 @@ def stored_by_another(name, before, after):
 )
 def test_a_checkpoint_of_another_version_is_refused_and_kept(tmp_path, minutes, change):
     words = {"checkpoint_minutes": 1.0, "max_steps": 3, "checkpoints": 1, "heldout": False}
-    train(training_of(tmp_path, **words), TrainerCallback())
+    train(training_of(tmp_path, **words), TrainingListener())
     (folder,) = (tmp_path / "checkpoints").iterdir()
     change(folder)
     before = digests_of(folder)
     with pytest.raises(ChangedInputError, match=f"{folder.name}.*`overwrite`"):
-        train(training_of(tmp_path, **words), TrainerCallback())
+        train(training_of(tmp_path, **words), TrainingListener())
     assert digests_of(folder) == before
 
 
@@ -693,7 +697,7 @@ def digests_of(folder):
 @pytest.mark.slow
 def test_without_a_complete_checkpoint_training_restarts_with_a_warning(tmp_path, minutes):
     words = {"checkpoint_minutes": 1.0, "max_steps": 5}
-    history = train(training_of(tmp_path / "whole", **words), TrainerCallback())
+    history = train(training_of(tmp_path / "whole", **words), TrainingListener())
     with pytest.raises(Stopped):
         train(training_of(tmp_path / "stopped", **words), Stopping(4))
     for folder in (tmp_path / "stopped/checkpoints").iterdir():
@@ -707,7 +711,7 @@ def test_without_a_complete_checkpoint_training_restarts_with_a_warning(tmp_path
 
 def test_as_many_checkpoints_are_kept_as_asked_for(tmp_path, minutes):
     words = {"checkpoint_minutes": 1.0, "max_steps": 9, "checkpoints": 3}
-    train(training_of(tmp_path, **words), TrainerCallback())
+    train(training_of(tmp_path, **words), TrainingListener())
     found = sorted(p.name for p in (tmp_path / "checkpoints").iterdir())
     assert found == ["step-00000006", "step-00000007", "step-00000008"]
     marks = [json.loads((tmp_path / "checkpoints" / f / "state.json").read_text()) for f in found]
@@ -730,7 +734,7 @@ def test_an_unfinished_checkpoint_does_not_count_among_those_kept(tmp_path, minu
 
 def test_a_state_comes_back_as_it_was(tmp_path):
     work = training_of(tmp_path, max_steps=3)
-    history = train(work, TrainerCallback())
+    history = train(work, TrainingListener())
     parameters = dict(work.network.predictor.model.named_parameters())
     optimizer = torch.optim.AdamW(parameters.values())
     for p in parameters.values():
@@ -782,7 +786,7 @@ def test_a_kill_while_a_checkpoint_is_written_loses_only_that(
 
     with monkeypatch.context() as patch:
         patch.setattr("corpusfit.training.folder.writing", copied_halfway)
-        train(training_of(tmp_path / "copied from", **OF_EIGHT_STEPS), TrainerCallback())
+        train(training_of(tmp_path / "copied from", **OF_EIGHT_STEPS), TrainingListener())
     assert len(killed) == 2
     for place in killed:
         again, callback = training_of(place, **OF_EIGHT_STEPS), Stopping()
@@ -824,7 +828,7 @@ def test_a_batch_has_a_sequence_for_every_process(tmp_path):
     )
     work = dataclasses.replace(work, accelerator=fake)
     with pytest.raises(UsageError, match=r"^`train\.batch` must .*got 2\b.* 3 processes"):
-        train(work, TrainerCallback())
+        train(work, TrainingListener())
 
 
 def test_only_matrices_decay(tmp_path):
@@ -840,7 +844,7 @@ def test_only_matrices_decay(tmp_path):
     silent = dataclasses.replace(work.chunk_tokens, scale=np.zeros_like(work.chunk_tokens.scale))
     work = dataclasses.replace(work, chunk_tokens=silent)
     before = weights_of(work)
-    train(work, TrainerCallback())
+    train(work, TrainingListener())
     for name, weight in weights_of(work).items():
         factor = (1 - 0.1 * 0.5) ** 4 if weight.ndim > 1 else 1.0
         torch.testing.assert_close(weight, before[name] * factor, rtol=1e-5, atol=1e-8)
@@ -849,9 +853,11 @@ def test_only_matrices_decay(tmp_path):
 def test_rows_for_a_gpu_are_pinned_where_they_are_made(tmp_path, monkeypatch):
     """By an imitation: there is no GPU here."""
     work = training_of(tmp_path, max_steps=3)
-    loop = TrainingLoop(work, TrainerCallback())
+    loop = TrainingLoop(work, TrainingListener())
     plain = loop.batch(Feed(work.passes, (0, 0)), 0)
-    loop.work = dataclasses.replace(work, accelerator=SimpleNamespace(device=torch.device("cuda")))
+    loop.training = dataclasses.replace(
+        work, accelerator=SimpleNamespace(device=torch.device("cuda"))
+    )
     pinned = []
     monkeypatch.setattr(torch.Tensor, "pin_memory", lambda t: pinned.append(t) or t.clone())
 
@@ -868,11 +874,11 @@ def test_the_random_state_of_torch_is_restored(tmp_path):
     torch.manual_seed(11)
     expected = torch.rand(3)
     torch.manual_seed(11)
-    train(training_of(tmp_path, dropout=0.1, max_steps=2, model=None), TrainerCallback())
+    train(training_of(tmp_path, dropout=0.1, max_steps=2, model=None), TrainingListener())
     torch.manual_seed(11)
     work = training_of(tmp_path / "more", dropout=0.1, max_steps=2)
     torch.manual_seed(11)
-    train(work, TrainerCallback())
+    train(work, TrainingListener())
     assert torch.equal(torch.rand(3), expected)
 
 
@@ -880,7 +886,7 @@ def test_without_a_task_the_best_step_is_chosen_by_the_data(tmp_path):
     work = training_of(tmp_path, "causal", texts=chains(200), keep="best", **RUINOUS)
     only = dataclasses.replace(work.heldout, micros={"data": work.heldout.micros["data"]})
     work = dataclasses.replace(work, heldout=only)
-    looks = [r["heldout"]["data"] for r in train(work, TrainerCallback()) if "heldout" in r]
+    looks = [r["heldout"]["data"] for r in train(work, TrainingListener()) if "heldout" in r]
     now = work.heldout.losses(work.objective, work.network)
     assert now["data"] == pytest.approx(min(looks), abs=1e-6)
     assert looks[-1] > min(looks) + 0.1
@@ -892,7 +898,7 @@ def test_a_learning_rate_far_too_high_is_named(tmp_path):
         TrainingError,
         match=r"step [23] .*Set `train\.learning_rate` below 1e\+30 and another `out`,",
     ) as error:
-        train(work, TrainerCallback())
+        train(work, TrainingListener())
     assert "checkpoint is from" not in str(error.value)  # none was due yet
     assert not (tmp_path / "checkpoints").exists()
 
@@ -901,9 +907,9 @@ def test_trainer_takes_the_named_device(tmp_path):
     """It would take the first GPU for any other."""
     from corpusfit.training.stepping import _arguments
 
-    loop = TrainingLoop(training_of(tmp_path), TrainerCallback())
+    loop = TrainingLoop(training_of(tmp_path), TrainingListener())
     device = torch.device("meta:1")
-    loop.work = dataclasses.replace(loop.work, accelerator=SimpleNamespace(device=device))
+    loop.training = dataclasses.replace(loop.training, accelerator=SimpleNamespace(device=device))
     assert _arguments(loop, State(0, (0, 0), [], []), passes=1).device == device
 
 
@@ -919,12 +925,12 @@ def test_beta2_reaches_the_optimizer(tmp_path):
     """After one step AdamW's second moment is (1 - beta2) g²."""
     work = training_of(tmp_path, adam_beta2=0.9, max_grad_norm=1e9, max_steps=1)
     work.network.predictor.model.train()
-    loop = TrainingLoop(work, TrainerCallback())
+    loop = TrainingLoop(work, TrainingListener())
     batch = loop.batch(Feed(work.passes), 0)
     loop.gradient(batch)
     gradients = {n: p.grad.clone() for n, p in loop.parameters.items()}
     loop.updates.optimizer.zero_grad()
-    loop.run()
+    run(loop)
     for name, parameter in loop.parameters.items():
         moment = loop.updates.optimizer.state[parameter]["exp_avg_sq"]
         torch.testing.assert_close(moment, 0.1 * gradients[name] ** 2, rtol=1e-4, atol=1e-12)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from corpusfit.core.registry import Registry
 
 if TYPE_CHECKING:
-    from corpusfit.training.adapter import Adapter
+    from corpusfit.training.contract import Adapter
 
 ADAPTERS = Registry("corpusfit.adapters", "corpusfit.training.adapters")
 
@@ -16,7 +16,7 @@ ADAPTERS = Registry("corpusfit.adapters", "corpusfit.training.adapters")
 @cache
 def load(name: str) -> type[Adapter]:
     """The class of an adapter."""
-    from corpusfit.training.adapter import Adapter
+    from corpusfit.training.contract import Adapter
 
     found: type[Adapter] = ADAPTERS.load(name, Adapter)
     return found

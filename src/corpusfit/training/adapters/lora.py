@@ -16,7 +16,7 @@ from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import MissingDependencyError, ModelError
 from corpusfit.core.hub import HubName
 from corpusfit.embed.hardware import multiplied_in, seeded
-from corpusfit.training.adapter import Adapter, Base
+from corpusfit.training.contract import Adapter, Base
 
 if TYPE_CHECKING:
     import torch
@@ -49,7 +49,9 @@ class LoRA(Adapter):
         except ImportError as e:
             raise MissingDependencyError("`adapter=lora`", "train") from e
         base = model.base_model
-        layers = linear_layers(model.base_model)
+        layers = linear_layers(base)
+        if all(name.startswith("pooler.") for name in layers):  # SqueezeBert's others convolve
+            layers = []
         why = "it has no linear layers to adapt"
         adapted: dict[str, Any] = {}
         try:
@@ -159,13 +161,24 @@ def linear_layers(base: Any) -> list[str]:
     from transformers.pytorch_utils import Conv1D
 
     kinds = (nn.Linear, Conv1D)
-    modules = {name: module for name, module in base.named_modules() if "lora_" not in name}
-    return [
-        name
-        for name, module in modules.items()
-        if not name.endswith(".base_layer")
-        and isinstance(getattr(module, "base_layer", module), kinds)
-    ]
+    modules = {
+        name: getattr(module, "base_layer", module)
+        for name, module in base.named_modules()
+        if "lora_" not in name and not name.endswith(".base_layer")
+    }
+    return [n for n, m in modules.items() if isinstance(m, kinds) and not _routes(m)]
+
+
+def _routes(layer: Any) -> bool:
+    """Whether a layer chooses experts (Llama 4, Phi-MoE): it returns more than the product."""
+    import torch
+    from torch import nn
+
+    if not isinstance(layer, nn.Linear) or type(layer).forward is nn.Linear.forward:
+        return False
+    states = layer.weight.new_zeros(1, layer.in_features)
+    with seeded(0), torch.no_grad():
+        return not isinstance(layer(states), torch.Tensor)
 
 
 def _product(layer: Any, x: torch.Tensor) -> torch.Tensor:

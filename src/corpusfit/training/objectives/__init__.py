@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from corpusfit.core.registry import Registry
 
 if TYPE_CHECKING:
-    from corpusfit.training.contract import Objective
-    from corpusfit.training.plan import ObjectivePlan
+    from corpusfit.training.contract import Objective, ObjectiveSettings
     from corpusfit.training.special_tokens import SpecialTokens
 
 OBJECTIVES = Registry("corpusfit.objectives", "corpusfit.training.objectives", "+")
@@ -24,6 +23,6 @@ def load(name: str) -> type[Objective]:
     return found
 
 
-def objective(plan: ObjectivePlan, special: SpecialTokens, length: int = 0) -> Objective:
+def objective(plan: ObjectiveSettings, special: SpecialTokens, length: int = 0) -> Objective:
     """The objective that a plan names, for sequences of at most `length` tokens."""
     return load(plan.name)(special, plan, length)
