@@ -208,7 +208,7 @@ class TaskPlan(Group, group="task"):
 
 @dataclass(frozen=True)
 class FinetunePlan(Group, group="finetune"):
-    """The fine-tuning; the kind of task decides what is left out (`LearnedTaskType.settled`).
+    """The fine-tuning; the kind of task decides what is left out.
 
     Reference: TADPOLE, section 4, for texts; mDAPT, section 4.1, for tagging.
     """
