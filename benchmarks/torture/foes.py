@@ -19,15 +19,15 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from foes_box import Box
 from foes_places import PLACES, finish_runs
 from foes_texts import TEXTS
 from foes_tricks import TRICKS
 from ledger import Outcome
-from promises import SECRET, broken_in, broken_on_terminal, listing
+from promises import broken_in, broken_on_terminal
 
 if TYPE_CHECKING:
     from corpusfit.text.context import Machine
@@ -70,45 +70,6 @@ def foe(seed: int, root: Path, only: str | None) -> Outcome:
     outcome.counts[f"exit {code}"] += 1
     outcome.broken += [f"{name}: {fault}" for fault in dict.fromkeys(faults)]
     return outcome
-
-
-@dataclass
-class Box:
-    """The folders of a case; all but `out`, `cache` and the temporary one stay as they are."""
-
-    folder: Path
-    model: Path
-
-    def __post_init__(self) -> None:
-        for name in ("given", "outside", "home", "tmp", "out", "cache"):
-            setattr(self, name, self.folder / name)
-            (self.folder / name).mkdir(parents=True)
-        self.ran = self.folder / "home/ran"
-        self.codes: list[int] = []
-        self.faults: list[str] = []
-        (self.outside / "secret.jsonl").write_text(f'{{"text": "{SECRET}"}}\n' * 30, "utf-8")
-
-    def corpusfit(self, *words: object) -> int:
-        """Run a command line in this process; returns its code."""
-        import corpusfit.cli
-
-        sys.argv = ["corpusfit", *map(str, words)]
-        free = (self.out, self.cache, self.tmp, self.folder / "said")
-        before = listing(self.folder, free)
-        try:
-            corpusfit.cli.main()
-        except SystemExit as e:
-            code = e.code if isinstance(e.code, int) else 1
-        except BaseException:
-            traceback.print_exc()
-            code = -1
-        after = listing(self.folder, free)
-        changed = sorted(n for n in before | after if before.get(n) != after.get(n))
-        self.faults += [f"`{words[0]}` changes {name!a}" for name in changed]
-        if code not in (0, 1, 2):
-            self.faults.append(f"`{words[0]}` ends with {code}")
-        self.codes.append(code)
-        return code
 
 
 def _forked(place: str, text: str, root: Path) -> tuple[int | str, list[str]]:

@@ -15,7 +15,7 @@ import orjson
 import zstandard
 
 if TYPE_CHECKING:
-    from foes import Box
+    from foes_box import Box
 
 _WORDS = "kinase receptor binds protein inhibitor enzyme affinity ligand cell assay".split()
 _TRAINING = "--data data.jsonl --set train.length=16 --set train.batch=2 --max-steps".split()

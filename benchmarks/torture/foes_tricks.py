@@ -22,7 +22,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
 from foes_places import adapt, compose, evaluate, finished, inputs, rows, write
 
 if TYPE_CHECKING:
-    from foes import Box
+    from foes_box import Box
 
 _SELECT = "select --target target.jsonl --corpus corpus --engine inline --no-report".split()
 _FORK = "import os\nos.system('touch \"$FOE_RAN\"')\n"

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from corpusfit import __version__
 from corpusfit.core.errors import PackageError, UsageError
 from corpusfit.core.gone import PAPERS
 
@@ -61,10 +60,10 @@ class Registry:
         """
         entry = self.theirs().get(name)
         package = entry.dist if entry else None
-        if package and package.name == PAPERS and package.version != __version__:
+        if package and package.name == PAPERS and package.version != (ours := _version()):
             raise UsageError(
-                f"{PAPERS} {package.version} is not for corpusfit {__version__}: "
-                f"pip install {PAPERS}=={__version__}"
+                f"{PAPERS} {package.version} is not for corpusfit {ours}: "
+                f"pip install {PAPERS}=={ours}"
             )
         try:
             return importlib.import_module(self.modules()[name])
@@ -113,3 +112,10 @@ def _entries(group: str) -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points  # slow to import
 
     return {entry.name: entry for entry in sorted(entry_points(group=group))}
+
+
+@cache
+def _version() -> str:
+    from importlib.metadata import version  # slow to import
+
+    return version("corpusfit")
