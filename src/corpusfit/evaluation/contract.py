@@ -50,7 +50,7 @@ class TaskType(ABC):
     settings: ClassVar[type] = NoSettings
     """Its own settings, `task.NAME`: a frozen dataclass; fields with limits by `setting`."""
     also_shown: ClassVar[tuple[str, ...]] = ()
-    """Metrics that tables show beside the one that is compared."""
+    """Metrics that the tables of recipes show beside the one that is compared."""
 
     def unit_of(self, metric: str) -> str:
         """What a metric's score is shown in: `unit`, unless a kind has metrics of several."""
