@@ -13,7 +13,7 @@ import corpusfit_papers
 from corpusfit.core.errors import OutputFolderError, UsageError
 from corpusfit.core.gone import GONE
 from corpusfit.core.manifest import locked
-from corpusfit.core.offers import MACHINE
+from corpusfit.core.keywords import MACHINE
 
 pytest.importorskip("sentencex", reason="the extra languages is not installed")
 

@@ -125,11 +125,11 @@ def resolve_ranking(
 ) -> Resolved:
     """Resolve a comparison of methods on one sample; all of them get one cut and one embedder."""
     # what needs no input
-    options = plan.method.options if len(names) == 1 else {}
-    methods = [registry.build(name, options) for name in names]
-    labels = [n for n, m in zip(names, methods, strict=True) if isinstance(m, LabelMethod)]
+    labels = [name for name in names if issubclass(registry.load(name), LabelMethod)]
     if labels:
         raise bad_setting("`method`", "a method that scores texts, not labels", ", ".join(labels))
+    options = plan.method.options if len(names) == 1 else {}
+    methods = [registry.build(name, options) for name in names]
     plan = _by_lines(plan, corpus_inputs)
     fields = dict.fromkeys(field for method in methods for field in method.fields)
     plan = plan.with_value("read.numbers", ",".join(fields))

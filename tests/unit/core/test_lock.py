@@ -93,11 +93,13 @@ def test_a_second_command_on_one_out_writes_nothing(name, tmp_path, jsonl, inlin
     rows = [{"text": f"text {n}", "label": str(n % 2)} for n in range(20)]
     for split in ("train", "dev", "test"):
         jsonl(f"task/{split}.jsonl", rows)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/config.json").write_text('{"model_type": "bert"}')
     out = tmp_path / "out"
     words = {
         "adapt": {"data": texts, "model": "none"},
         "clusters": {"corpus": texts, "k": 2, "embedder": "static"},
-        "evaluate": {"task": tmp_path / "task", "model": "none"},
+        "evaluate": {"task": tmp_path / "task", "model": tmp_path / "model"},
         "split": {"data": texts, "dev": 5, "test": 5},
     }
     with locked(out / ".corpusfit", "first", make=True):
