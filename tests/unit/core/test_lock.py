@@ -95,6 +95,7 @@ def test_a_second_command_on_one_out_writes_nothing(name, tmp_path, jsonl, inlin
         jsonl(f"task/{split}.jsonl", rows)
     (tmp_path / "model").mkdir()
     (tmp_path / "model/config.json").write_text('{"model_type": "bert"}')
+    (tmp_path / "model/model.safetensors").write_bytes(b"\2\0\0\0\0\0\0\0{}")
     out = tmp_path / "out"
     words = {
         "adapt": {"data": texts, "model": "none"},
