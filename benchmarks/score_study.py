@@ -58,7 +58,7 @@ from scipy.stats import t as student
 from sklearn.metrics import f1_score
 
 import corpusfit
-from benefit_cells import lines, some, store, texts_of
+from benefit_cells import lines, some, store
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.types import text_array
 from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
@@ -197,7 +197,11 @@ class Study:
         """Words of the draw's corpus, and its texts by source."""
         folder = self.corpus(draw)
         words: int = orjson.loads(folder.with_suffix(".json").read_bytes())["words"]
-        return words, {path.name: texts_of(path) for path in sorted(folder.glob("*.jsonl"))}
+        found = {}
+        for path in sorted(folder.glob("*.jsonl")):
+            rows = path.read_bytes().splitlines()
+            found[path.name] = [orjson.loads(row)["text"] for row in rows]
+        return words, found
 
     @lru_cache(maxsize=1)  # noqa: B019
     def examples(self, task: str) -> tuple[list[Record], Words, list[Record], Words]:
