@@ -80,7 +80,7 @@ def skipgram(
 
     share = FREQUENT * total / counts[numbers]
     kept = np.minimum((np.sqrt(share) + share) * 2.0**32, 2.0**32 - 1).astype(np.uint64)
-    chances, others = alias_table(counts[numbers] ** 0.75)
+    chances, others = alias_table(np.asarray(counts[numbers] ** 0.75, np.float64))
     _train(
         ranks[words],
         begins[order],
@@ -156,7 +156,7 @@ def toward(
     product = np.float32(0.0)
     for j in range(WIDTH):
         product += vector[j] * other[j]
-    at = np.int64((product + np.float32(_BOUND)) * np.float32(_STEPS / (2 * _BOUND)))
+    at: Any = np.int64((product + np.float32(_BOUND)) * np.float32(_STEPS / (2 * _BOUND)))
     chance = table[min(max(at, 0), _STEPS - 1)]
     step = np.float32(rate) * (np.float32(label) - chance)
     for j in range(WIDTH):
@@ -205,7 +205,7 @@ def _train(
                 read = seen + (ends[i] - begins[i]) * at / n
                 now = np.float32(rate * (1 - read / (total * epochs)))
                 state, bits = _next(state)
-                reach = 1 + np.int64(((bits >> _HALF) * np.uint64(WINDOW)) >> _HALF)
+                reach: Any = 1 + np.int64(((bits >> _HALF) * np.uint64(WINDOW)) >> _HALF)
                 vector = inputs[line[at]]
                 for near in range(max(0, at - reach), min(n, at + reach + 1)):
                     if near == at:
