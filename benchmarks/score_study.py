@@ -68,7 +68,7 @@ import corpusfit
 from benefit_cells import lines, some, store
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.types import text_array
-from corpusfit.evaluation.decontamination.finder import ContaminationFinder, HeldoutIndex
+from corpusfit.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.evaluation.significance import holm
 from corpusfit.evaluation.vector_score import Words, WordVectors, answers
 from corpusfit.text.context import Machine
@@ -77,10 +77,12 @@ from score_cells import Cells, Record, digest
 from score_tables import mean_interval
 
 HERE = Path(__file__).parent
-STATED_AMOUNT, AMOUNTS = 0.02, (0.005, 0.02, 0.1)
+STATED_AMOUNT = 0.02
+AMOUNTS = (0.005, 0.02, 0.1)
 TAKEN = 0.2
 """Share of the corpus's word pieces that is selected, so that the largest amount of words is in."""
-TARGET, ROWS = 500, 100
+TARGET = 500
+ROWS = 100
 DRAWS = 5
 APART = ("tweet_sentiment_fr", "germeval21_fact", "hatebr", "smsa_id", "subj")
 STATED = ("random", "default", "moore_lewis", "dsir")
@@ -123,7 +125,9 @@ def blocks(tasks: Sequence[str], draws: Sequence[int]) -> Iterator[tuple[str, li
     inside = [task for task in tasks if task not in APART]
     apart = [task for task in tasks if task in APART]
     others = [amount for amount in AMOUNTS if amount != STATED_AMOUNT]
-    long, peers, own = ("default_256", "random_256"), ("bm25", "fasttext"), ("own",)
+    long = ("default_256", "random_256")
+    peers = ("bm25", "fasttext")
+    own = ("own",)
     past = ("random_15x256", "before")
     order = (
         ("stated", inside, STATED, (STATED_AMOUNT,)),
@@ -146,7 +150,9 @@ class Study:
     """The corpus, the selections and the tasks' rows, made once in a work folder."""
 
     def __init__(self, data: Path, folder: Path, before: Path | None) -> None:
-        self.data, self.folder, self.before = data, folder, before
+        self.data = data
+        self.folder = folder
+        self.before = before
 
     @property
     def tasks(self) -> list[str]:
@@ -186,7 +192,8 @@ class Study:
         """The draw's half of the documents of each source; its facts stand beside it."""
         folder = self.folder / f"corpus-{draw}"
         if not folder.with_suffix(".json").exists():
-            dirty, words = self.dirty(), 0
+            dirty = self.dirty()
+            words = 0
             for number, source in enumerate(self.sources()):
                 texts = [orjson.loads(row)["text"] for row in lines(source)]
                 left = np.setdiff1d(np.arange(len(texts)), dirty[source.name])
@@ -213,7 +220,8 @@ class Study:
     @lru_cache(maxsize=1)  # noqa: B019
     def examples(self, task: str) -> tuple[list[Record], Words, list[Record], Words]:
         """The training rows and the test rows of a task, and their words."""
-        train, test = self.split(task, "train"), self.split(task, "test")
+        train = self.split(task, "train")
+        test = self.split(task, "test")
         train_words, test_words = (Words.of([r["text"] for r in part]) for part in (train, test))
         return train, train_words, test, test_words
 
@@ -246,8 +254,11 @@ class Study:
 
     def select(self, task: str, draw: int, arm: str, texts: list[str]) -> tuple[np.ndarray, Record]:
         """Select the largest amount: int32 [n, 4] source, row, begin and end by falling score."""
-        work, cache = self.folder / "work", self.folder / "cache"
-        target, out, corpus = work / "target.jsonl", work / "selection", self.corpus(draw)
+        work = self.folder / "work"
+        cache = self.folder / "cache"
+        target = work / "target.jsonl"
+        out = work / "selection"
+        corpus = self.corpus(draw)
         store(target, some(texts, TARGET, draw))
         busy = sum(os.times()[:4])  # with those of the process of before
         method, settings = ARMS[arm]
@@ -355,7 +366,8 @@ def compute(study: Study, cells: Cells, asked: argparse.Namespace) -> None:
         of_before = any(cell.arm == "before" for cell in group)
         if not missing or block not in asked.blocks or (of_before and not study.before):
             continue
-        busy, said = time.process_time(), []
+        busy = time.process_time()
+        said = []
         try:
             for cell in missing:
                 result = study.measure(cell)

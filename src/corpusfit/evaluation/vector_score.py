@@ -22,7 +22,8 @@ from corpusfit.scoring.tokens import word_buffers
 STRENGTH = 0.1
 """Inverse strength of the classifier's L2 penalty, on features of variance 1."""
 _ITERATIONS = 1_000
-_BEGIN, _END = 1, 2  # numbers, as in `number_words`
+_BEGIN = 1  # numbers, as in `number_words`
+_END = 2
 
 
 @dataclass(frozen=True)
