@@ -121,7 +121,7 @@ def find_leaks(
     parts.sort(key=lambda part: part[0])
     reasons = Reasons()
     for _, tally, _ in parts:
-        reasons.add(tally.rejects)
+        reasons.add(tally.rejects.counts())
     return dataclasses.replace(_joined([leaks for *_, leaks in parts]), reasons=reasons)
 
 

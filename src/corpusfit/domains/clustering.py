@@ -294,7 +294,7 @@ def _draw_units(
             shards = run.shards_of(texts.sources, texts.read) if by_source else run.shards(texts)
             pieces = ((shard, bounds[shard.source]) for shard in shards)
             for part, tally in run.map(job, pieces):
-                rejected.add(tally.rejects)
+                rejected.add(tally.rejects.counts())
                 group = groups.setdefault(tally.source if by_source else 0, [])
                 group.append(part)
                 if sum(len(drawn.texts) for drawn in group) > 2 * k:

@@ -69,7 +69,7 @@ class KeyTexts:
             for row in rows(shard, self.read):
                 of_row = texts_of(row, self.read)
                 if isinstance(of_row, Reject):
-                    tally.rejects.append((row.row, row.byte, of_row.reason))
+                    tally.rejects.append(row.row, row.byte, of_row.reason)
                 else:
                     of_rows.append(row.row)
                     texts += of_row
@@ -111,10 +111,10 @@ def key_rows(sources: Sequence[Source], read: ReadPlan, context: Run, stage: str
     losses = cures.Losses()
     lossy = set[int]()
     for _, tally, *_ in parts:
-        rejected.add(tally.rejects)
-        for row, _, reason in tally.rejects:
-            number = tally.source + file_of(row)
-            losses.add(sources[number].name, 0, [reason])
+        rejected.add(tally.rejects.counts())
+        for file, lost in tally.rejects.by_file().items():
+            number = tally.source + file
+            losses.add(sources[number].name, 0, lost)
             lossy.add(number)
     usable = np.bincount(source, minlength=len(sources))
     for number in lossy:

@@ -411,7 +411,7 @@ def _write_split(
                 written.rows += 1
                 texts = texts_of(row, read)
                 if isinstance(texts, Reject):
-                    written.rejected.add([(texts.row, texts.byte, texts.reason)])
+                    written.rejected.add({texts.reason: 1})
                     _reject(rejects, sources[shard.source], row, texts.reason)
                     continue
                 # rows come in the order in which they were hashed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -220,7 +221,7 @@ def _rows(
                 rejected.setdefault((shard.source, reject.row), reject)
             texts = by_source.setdefault(sources[shard.source].name, [])
             texts.extend(documents.texts.to_pylist())
-    reasons.add((r.row, r.byte, r.reason) for r in rejected.values())
+    reasons.add(Counter(reject.reason for reject in rejected.values()))
     return by_source
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from corpusfit.core.artifacts import writing
-from corpusfit.core.types import Reason, file_of, in_file
+from corpusfit.core.types import file_of, in_file
 from corpusfit.scoring import table
 from corpusfit.selection.folder import SelectionFolder, read_tallies, runs_of_parts
 from corpusfit.selection.samples import may_be_whole
@@ -50,7 +50,7 @@ def _count_shards(
     lines = []
     for shard, tally in zip(shards, read_tallies(scored, shards), strict=True):
         counts.of_shards[shard] = tally.documents, tally.segments
-        counts.reasons.add(tally.rejects)
+        counts.reasons.add(tally.rejects.counts())
         counts.total.update(
             rows=tally.documents + len(tally.rejects) + tally.left_out,
             left_out=tally.left_out,
@@ -60,14 +60,12 @@ def _count_shards(
             segments=tally.segments,
             characters=tally.characters,
         )
-        lost = defaultdict[str, list[Reason]](list)
-        for row, byte, reason in tally.rejects:
+        for row, byte, text in tally.rejects.as_list():
             source = names[tally.source + file_of(row)]
-            lost[source].append(reason)
-            line = {"source": source, "row": in_file(row), "byte": byte}
-            lines.append(orjson.dumps({**line, "reason": str(reason)}) + b"\n")
-        for source, rejected in lost.items():
-            counts.losses.add(source, 0, rejected)
+            line = {"source": source, "row": in_file(row), "byte": byte, "reason": text}
+            lines.append(orjson.dumps(line) + b"\n")
+        for file, lost in tally.rejects.by_file().items():
+            counts.losses.add(names[tally.source + file], 0, lost)
         if tally.files == 1:
             counts.losses.add(names[tally.source], tally.documents)
         elif tally.rejects:  # the tally has no counts per small file, so count its segments

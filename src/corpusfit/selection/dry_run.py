@@ -95,7 +95,7 @@ def _measure(run: Run, resolved: Resolved) -> tuple[int, list[str], int, int, fl
             before = 0
         read = shard.position - before
         paces.append((time.perf_counter() - started) / max(1, read))
-        reasons.add(tally.rejects)
+        reasons.add(tally.rejects.counts())
         units = units + len(units_of_shard)
         characters = characters + tally.characters
         texts += cut.to_pylist()[: _UNITS * run.engine.workers]

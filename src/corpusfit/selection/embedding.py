@@ -80,7 +80,7 @@ def embed_corpus(
     try:
         for shard, tally in run.over_shards("embed", texts, job, store.finished().__contains__):
             units[shard] = tally.units
-            rejected.add(tally.rejects)
+            rejected.add(tally.rejects.counts())
             run.progress.advance(0, tally.units)
         if changed := corpus.changed(texts.sources, everywhere=True):
             raise changed_input(changed.name)
@@ -92,7 +92,7 @@ def embed_corpus(
         if shard not in units:
             tally = Tally.stored(store.tally(shard))
             units[shard] = tally.units
-            rejected.add(tally.rejects)
+            rejected.add(tally.rejects.counts())
     if not sum(units.values()):
         raise texts.nothing_read(rejected)
     counts = [units[i] for i in range(run.shard_count)]

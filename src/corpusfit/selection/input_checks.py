@@ -36,7 +36,7 @@ def require_target(target: Input) -> None:
         for row in corpus.rows(shard, read):
             if isinstance(row, Document):
                 return
-            rejected.add([(row.row, row.byte, row.reason)])
+            rejected.add({row.reason: 1})
     otherwise = "Give a file with texts of your task."
     if rejected.counts:
         otherwise = (

@@ -60,8 +60,9 @@ def target_texts(run: Run, resolved: Resolved, sample: Sample) -> int:
     for shard in corpus.shards(target.sources, target.read):
         read_documents, tally = read_shard(shard, target.read, names)
         found |= dict.fromkeys(read_documents.texts.to_pylist())
-        rejected.add(tally.rejects)
-        losses.add(names[shard.source], tally.documents, [reason for _, _, reason in tally.rejects])
+        lost = tally.rejects.counts()
+        rejected.add(lost)
+        losses.add(names[shard.source], tally.documents, lost)
     if rejected.counts:
         cure = losses.cure(target.sources, target.read)
         unused = f"{rejected.counts.total():,} rows of the target were not used: {rejected}."
@@ -241,7 +242,7 @@ def _draw_units(
     job = partial(sample_texts, texts.read, plan.cut, texts.names, k, plan.seed)
     with run.stage("sample", texts.size):
         for part, tally in run.map(job, ((shard, bound) for shard in run.shards(texts))):
-            rejected.add(tally.rejects)
+            rejected.add(tally.rejects.counts())
             drawn.append(part)
             count += len(part.texts)
             if count > 2 * k:

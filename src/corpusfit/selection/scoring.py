@@ -329,7 +329,7 @@ def _score_labels(
         "score", texts, job, lambda i: mark_path(folder.scored, i).name in done
     ):
         labels_seen.update(labels)
-        rejected.add(tally.rejects)
+        rejected.add(tally.rejects.counts())
         run.progress.advance(0, tally.units)
     segments = 0
     for _, path in table.parts(folder.scores) if folder.scores.is_dir() else ():

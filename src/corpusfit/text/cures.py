@@ -315,10 +315,10 @@ class Losses:
         self._lost: defaultdict[str, Counter[Reason]] = defaultdict(Counter)
         self._damaged = dict[str, Reason]()  # the reason for which a file was not read further
 
-    def add(self, name: str, kept: int, rejected: Iterable[Reason] = ()) -> None:
-        """Count usable rows of a source, and the reasons of rejected ones."""
+    def add(self, name: str, kept: int, rejected: Mapping[Reason, int] | None = None) -> None:
+        """Count usable rows of a source, and its rejected ones by their reasons."""
         self._kept[name] += kept
-        for reason, n in Counter(rejected).items():
+        for reason, n in (rejected or {}).items():
             kind = reason.kind
             self._lost[name][kind] += n
             if rejects.hides_rows(kind):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,14 +46,65 @@ Rejected = tuple[int, int, Reason]
 """Row, byte and reason of a reject."""
 
 
-def as_stored(rejects: Iterable[Rejected]) -> list[tuple[int, int, str]]:
-    """Rejects as plain values, for a file."""
-    return [(row, byte, str(reason)) for row, byte, reason in rejects]
+class Rejects:
+    """The rejected rows of a shard, in order; many have the same reason, which is held once."""
 
+    # Columns, as the garbage collector would visit an object for each row again and again.
+    def __init__(self, rejects: Iterable[Rejected] = ()) -> None:
+        self._rows = array("q")
+        self._bytes = array("q")
+        self._numbers = array("q")  # of their reasons
+        self._reasons: dict[Reason, int] = {}  # with their numbers
+        for row, byte, reason in rejects:
+            self.append(row, byte, reason)
 
-def from_stored(rejects: Iterable[tuple[int, int, str]]) -> list[Rejected]:
-    """The rejects of which a file has plain values."""
-    return [(row, byte, stored(text)) for row, byte, text in rejects]
+    @classmethod
+    def stored(cls, values: Sequence[tuple[int, int, str]]) -> Rejects:
+        """The rejects of which a file has plain values (`as_list`)."""
+        numbers = {text: i for i, text in enumerate(dict.fromkeys(text for _, _, text in values))}
+        self = cls()
+        self._rows.extend(row for row, _, _ in values)
+        self._bytes.extend(byte for _, byte, _ in values)
+        self._numbers.extend(numbers[text] for _, _, text in values)
+        self._reasons = {stored(text): i for text, i in numbers.items()}
+        return self
+
+    def append(self, row: int, byte: int, reason: Reason) -> None:
+        """Add a row of the shard."""
+        self._rows.append(row)
+        self._bytes.append(byte)
+        self._numbers.append(self._reasons.setdefault(reason, len(self._reasons)))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Rejected]:
+        reasons = list(self._reasons)
+        for row, byte, number in zip(self._rows, self._bytes, self._numbers, strict=True):
+            yield row, byte, reasons[number]
+
+    def as_list(self) -> list[tuple[int, int, str]]:
+        """The rejects as plain values, for a file."""
+        texts = [str(reason) for reason in self._reasons]
+        return list(
+            zip(self._rows, self._bytes, map(texts.__getitem__, self._numbers), strict=True)
+        )
+
+    def counts(self) -> dict[Reason, int]:
+        """The number of rows of each reason."""
+        reasons = list(self._reasons)
+        return {reasons[number]: n for number, n in Counter(self._numbers).items()}
+
+    def by_file(self) -> Mapping[int, Mapping[Reason, int]]:
+        """The counts of each file of the shard with rejects, by its place in it."""
+        files = file_of(np.array(self._rows, np.int64))
+        if not files.any():
+            return {0: self.counts()} if len(self) else {}
+        reasons = list(self._reasons)
+        found = defaultdict[int, dict[Reason, int]](dict)
+        for (file, number), n in Counter(zip(files.tolist(), self._numbers, strict=True)).items():
+            found[file][reasons[number]] = n
+        return found
 
 
 @dataclass
@@ -63,7 +116,7 @@ class Tally:
     units: int = 0
     segments: int = 0
     characters: int = 0
-    rejects: list[Rejected] = field(default_factory=list)
+    rejects: Rejects = field(default_factory=Rejects)
     files: int = 1
     left_out: int = 0  # rows that `read.where` leaves out
 
@@ -75,7 +128,7 @@ class Tally:
     @classmethod
     def stored(cls, counts: Mapping[str, Any]) -> Tally:
         """The tally of which a file has the counts (`as_dict`)."""
-        return cls(**{**counts, "rejects": from_stored(counts["rejects"])})
+        return cls(**{**counts, "rejects": Rejects.stored(counts["rejects"])})
 
     def sources(self, names: Sequence[str]) -> Sequence[str]:
         """The names of the shard's sources, given those of the corpus."""
@@ -84,7 +137,7 @@ class Tally:
     def as_dict(self) -> dict[str, Any]:
         """The counts as plain values, for a file's header."""
         counts = {name: n for name, n in vars(self).items() if name != "left_out" or n}
-        return {**counts, "rejects": as_stored(self.rejects)}
+        return {**counts, "rejects": self.rejects.as_list()}
 
 
 class Reasons:
@@ -94,9 +147,9 @@ class Reasons:
         self.counts: Counter[Reason] = Counter()  # by their kinds
         self._examples: dict[Reason, Reason] = {}
 
-    def add(self, rejects: Iterable[Rejected]) -> None:
-        """Count a shard's rejects."""
-        for reason, n in Counter(reason for _, _, reason in rejects).items():
+    def add(self, counts: Mapping[Reason, int]) -> None:
+        """Add the number of rows of each reason, such as those of a shard (`Rejects.counts`)."""
+        for reason, n in counts.items():
             self.counts[reason.kind] += n
             self._examples.setdefault(reason.kind, reason)
 
@@ -118,7 +171,7 @@ class Reasons:
 
 def require_none_rejected(tally: Tally, names: tuple[str, ...]) -> None:
     """Enforce `--strict`."""
-    for row, _, reason in tally.rejects[:1]:
+    for row, _, reason in itertools.islice(tally.rejects, 1):
         raise StrictError(
             f"{tally.sources(names)[file_of(row)]}, row {in_file(row)}: {reason}. "
             "Correct the row, or leave out `read.strict` to skip such rows."
@@ -135,7 +188,7 @@ def read_shard(
     usable, rejected = documents(shard, plan, pick)
     tally = Tally.of(shard)
     tally.documents = len(usable)
-    tally.rejects = [(r.row, r.byte, r.reason) for r in rejected if r.reason != LEFT_OUT]
+    tally.rejects = Rejects((r.row, r.byte, r.reason) for r in rejected if r.reason != LEFT_OUT)
     tally.left_out = len(rejected) - len(tally.rejects)
     if plan.strict:
         require_none_rejected(tally, names)

@@ -64,12 +64,17 @@ class RefusedError(Exception):
         self.reason = reason
 
 
-@lru_cache(maxsize=1024)  # mostly, many rows are rejected for one reason
 def stored(text: str) -> Reason:
     """The reason that a file stores as its text, without the fields of the row."""
     counted, colon, detail = text.partition(": ")
+    kind = _stored_kind(counted)
+    return Reason(kind.name, kind.about, detail) if colon else kind
+
+
+@lru_cache(maxsize=1024)  # rows have few kinds of reasons
+def _stored_kind(counted: str) -> Reason:
     name = next((name for name in _NAMES if f"{counted} ".startswith(f"{name} ")), counted)
-    return Reason(name, counted[len(name) + 1 :], detail if colon else None)
+    return Reason(name, counted[len(name) + 1 :])
 
 
 def lacks_field(reason: Reason) -> bool:

@@ -33,7 +33,7 @@ from corpusfit.core.types import Document, Shard, Source
 from corpusfit.embed.contract import file_digest
 from corpusfit.embed.transformer import LOCAL, loading
 from corpusfit.text.context import Run
-from corpusfit.text.reading import Reasons, Tally, from_stored, read_shard, require_none_rejected
+from corpusfit.text.reading import Reasons, Rejects, Tally, read_shard, require_none_rejected
 from corpusfit.text.rejects import RefusedError
 from corpusfit.text.same_text import FORM, text_keys
 from corpusfit.training.chats import ChatEncoder, Chats, Encoded
@@ -163,8 +163,8 @@ def _of_chats(folder: Path, chats: Chats, end: int | None, field: str) -> Tokeni
             except RefusedError as e:
                 encoded.append(Encoded([], np.empty(0, np.bool_)))
                 read.tally.documents -= 1
-                read.tally.rejects.append((document.row, document.byte, e.reason))
-        read.tally.rejects.sort(key=lambda rejected: rejected[:2])
+                read.tally.rejects.append(document.row, document.byte, e.reason)
+        read.tally.rejects = Rejects(sorted(read.tally.rejects, key=lambda rejected: rejected[:2]))
         ids = np.concatenate([np.empty(0, kind), *(np.array(e.ids, kind) for e in encoded)])
         counted = np.concatenate([np.empty(0, np.bool_), *(e.counted for e in encoded)])
         counts = read.counts(
@@ -252,7 +252,7 @@ class TokeniseTexts(Job[Shard, int]):
                 if isinstance(row, Document):
                     documents.append(row)
                 else:
-                    tally.rejects.append((row.row, row.byte, row.reason))
+                    tally.rejects.append(row.row, row.byte, row.reason)
             tally.documents = len(documents)
             rows = np.array([document.row for document in documents], np.int64)
             sides = [[document.text for document in documents]]
@@ -298,7 +298,7 @@ class Tokenising:
             reasons = Reasons()
             for number in sorted(finished(out)):
                 tally = read_tally(out, number)
-                reasons.add(from_stored(tally["rejects"]))
+                reasons.add(Rejects.stored(tally["rejects"]).counts())
                 sums.update(
                     parts=1,
                     rows=tally["documents"] + len(tally["rejects"]),

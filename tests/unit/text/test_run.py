@@ -11,13 +11,13 @@ import pytest
 from corpusfit.core.engine import Meter, Progress, RayEngine
 from corpusfit.core.errors import InputError, UsageError
 from corpusfit.core.plan import ReadPlan
-from corpusfit.core.types import Reason
+from corpusfit.core.types import FILE_BITS, Reason
 from corpusfit.selection.result import Selection
 from corpusfit.selection.writing import Chosen
 from corpusfit.text import rejects
 from corpusfit.text.context import Machine, Run, default_cache, machine_of
 from corpusfit.text.input import Input
-from corpusfit.text.reading import Reasons, Tally, from_stored
+from corpusfit.text.reading import Reasons, Rejects, Tally
 
 
 class RecordingProgress(Progress):
@@ -203,7 +203,7 @@ def test_reasons_name_the_three_commonest_with_an_example():
     assert str(reasons)
     found = [f"text is not a string: {t}" for t in ["int", "list"] * 700]
     found += ["empty line", "empty line", "a", "a", "b"]
-    reasons.add(from_stored((i, 0, text) for i, text in enumerate(found)))
+    reasons.add(Rejects.stored([(i, 0, text) for i, text in enumerate(found)]).counts())
     assert str(reasons) == (
         "text is not a string: int (1,400 rows); empty line (2 rows); a (2 rows)"
     )
@@ -246,8 +246,24 @@ def test_a_reason_is_the_same_from_a_file_and_from_a_worker(reason):
 
 
 def test_a_tally_survives_json():
-    tally = Tally(2, documents=3, rejects=[(1, 20, rejects.EMPTY_LINE)])
-    assert Tally.stored(json.loads(json.dumps(tally.as_dict()))) == tally
+    each = [(1, 20, rejects.EMPTY_LINE), (3, 31, rejects.NUL), (4, 40, rejects.EMPTY_LINE)]
+    tally = Tally(2, documents=3, rejects=Rejects(each))
+    again = Tally.stored(json.loads(json.dumps(tally.as_dict())))
+    assert again.as_dict() == tally.as_dict()
+    for sent in (again, pickle.loads(pickle.dumps(tally))):
+        assert list(sent.rejects) == each
+        assert sent.rejects.counts() == {rejects.EMPTY_LINE: 2, rejects.NUL: 1}
+
+
+def test_rejects_are_counted_by_file():
+    each = [
+        (1, 20, rejects.NUL),
+        (2 << FILE_BITS, 0, rejects.NUL),
+        (2 << FILE_BITS, 9, rejects.NUL),
+    ]
+    assert Rejects(each).by_file() == {0: {rejects.NUL: 1}, 2: {rejects.NUL: 2}}
+    assert Rejects(each[:1]).by_file() == {0: {rejects.NUL: 1}}
+    assert Rejects().by_file() == {}
 
 
 def test_selected_parts_are_read_by_number(tmp_path):

@@ -31,7 +31,7 @@ from corpusfit.scoring import table
 from corpusfit.selection.commands import select
 from corpusfit.text import cures, layout, packed, rows
 from corpusfit.text.context import Run
-from corpusfit.text.reading import Reasons, as_stored, from_stored
+from corpusfit.text.reading import Reasons, Rejects
 from corpusfit.text.same_text import FORM, exact_keys
 from corpusfit_papers.mixing.amounts import Pool, quantiles
 from corpusfit_papers.mixing.clean import Sentences, clean, without_markup
@@ -162,12 +162,12 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
     def _work(self, number: int, shard: Shard, identify: Callable[[str], str] | None) -> int:
         source = self.sources[number]
         documents = []
-        rejects = []
+        rejects = Rejects()
         for row in rows(shard, source.read):
             if isinstance(row, Document):
                 documents.append(row)
             else:
-                rejects.append((row.row, row.byte, row.reason))
+                rejects.append(row.row, row.byte, row.reason)
         counts: Counter[str] = Counter(documents=len(documents), rejected=len(rejects))
         counts["characters"] = sum(len(d.text) for d in documents)
         unread: Counter[str] = Counter()
@@ -196,7 +196,7 @@ class SurveyTexts(Cleaning, Job[tuple[int, Shard], int]):
         }
         seen = {
             "file": shard.source,
-            "rejects": as_stored(rejects),
+            "rejects": rejects.as_list(),
             "counts": {**counts, **cleaned.counts},
             "others": dict(others),
             "unread": dict(unread),
@@ -315,14 +315,14 @@ def _counted(context: ComposeContext, shards: list[int]) -> dict[str, dict[str, 
         others[number].update(seen["others"])
         unread[number].update(seen["unread"])
         paged[number] += seen["paged"]
-        rejects = from_stored(seen["rejects"])
-        reasons[number].add(rejects)
+        rejects = Rejects.stored(seen["rejects"])
+        reasons[number].add(rejects.counts())
         names = context.names[number]
         first = seen["file"]
         for file, documents in seen.get("files", {0: seen["counts"]["documents"]}).items():
             losses[number].add(names[first + int(file)], documents)
-        for row, _, reason in rejects:
-            losses[number].add(names[first + file_of(row)], 0, [reason])
+        for file, lost in rejects.by_file().items():
+            losses[number].add(names[first + file], 0, lost)
     counted = {}
     for number, source in enumerate(context.recipe.sources):
         counts = total[number]
