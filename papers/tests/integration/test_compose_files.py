@@ -12,8 +12,8 @@ from test_cures import PARTLY, ROWS
 import corpusfit_papers
 from corpusfit.core.errors import OutputFolderError, UsageError
 from corpusfit.core.gone import GONE
+from corpusfit.core.keywords import MACHINE
 from corpusfit.core.manifest import locked
-from corpusfit.core.offers import MACHINE
 
 pytest.importorskip("sentencex", reason="the extra languages is not installed")
 

@@ -32,7 +32,7 @@ from corpusfit.fitting.program import TRAIN_WITH, Text, require_model
 from corpusfit.fitting.program import run as run_program
 from corpusfit.fitting.resolving import Resolved
 from corpusfit.fitting.schedule import FEWEST, Schedule
-from corpusfit.fitting.work import BATCH, BATCH_OF_CHATS, SEQUENCES, Work
+from corpusfit.fitting.work import BATCH, BATCH_OF_CHATS, SEQUENCES, FitParts
 from corpusfit.labeled.heldout import held_out
 from corpusfit.selection.result import Selection
 from corpusfit.text.context import Machine
@@ -91,7 +91,7 @@ class _MeasuredError(Exception):
         self.loss = loss
 
 
-class OutsideWork(Work):
+class OutsideParts(FitParts):
     """The parts of a fit whose models a program of others trains."""
 
     def __init__(

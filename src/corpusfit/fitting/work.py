@@ -31,7 +31,7 @@ from corpusfit.evaluation.resolving import BASE
 from corpusfit.evaluation.rows import row_of
 from corpusfit.evaluation.task import NOTABLE
 from corpusfit.evaluation.tasks import load
-from corpusfit.fitting.bar import Part, Whole
+from corpusfit.fitting.bar import FitProgress, PartProgress
 from corpusfit.fitting.folder import FitFolder
 from corpusfit.fitting.resolving import PLAIN, Resolved
 from corpusfit.fitting.schedule import (
@@ -73,7 +73,7 @@ _TRIES = 3
 falls."""
 
 
-class Work:
+class FitParts:
     """The parts of a fit; each is done once, and its seconds are stored."""
 
     def __init__(self, fit: Resolved, folder: FitFolder, machine: Machine) -> None:
@@ -86,7 +86,7 @@ class Work:
         self.chats = bool(fit.plan.task.loss_on)
         self.target, self.heldout = _write_texts(fit, folder.texts)
         self.machine = machine
-        self.whole = Whole(machine.progress)
+        self.fit_progress = FitProgress(machine.progress)
         self.type = load(fit.task.kind)
         self._learned = isinstance(self.type, LearnedTaskType)
         self._probed = isinstance(self.type, LearnedTaskType) and bool(self.type.probes)
@@ -156,7 +156,9 @@ class Work:
         sizes = BATCH_OF_CHATS if self.chats else BATCH
         batch, length = size_for(resolve_device("auto", "train"), sizes)
         progress = self.machine.progress
-        quiet = dataclasses.replace(self.machine, progress=Part(Whole(Progress()), 0.0, self._said))
+        quiet = dataclasses.replace(
+            self.machine, progress=PartProgress(FitProgress(Progress()), 0.0, self._said)
+        )
         with progress.showing("measure times", 3):
             projected = estimate(
                 str(self.target),
@@ -334,7 +336,7 @@ class Work:
             expected: its seconds.
             shares: of its stages.
         """
-        part = Part(self.whole, expected, self._said, shares)
+        part = PartProgress(self.fit_progress, expected, self._said, shares)
         began = time.perf_counter()
         yield dataclasses.replace(self.machine, progress=part)
         part.complete(was_there=name in self._seconds)
@@ -438,7 +440,7 @@ class Work:
                 f"The loss on the task's text rose: training again with a learning rate of "
                 f"{self.learning_rate:g}."
             )
-            if isinstance(machine.progress, Part):
+            if isinstance(machine.progress, PartProgress):
                 machine.progress.begin_again()
             remove(out)
             self.store(schedule, read_object(self.folder.schedule)["seconds"])
