@@ -185,7 +185,7 @@ def training_of(
         0.0,
         length=LENGTH,
         overhead=aim.overhead(),
-        draw=draw,
+        resample=draw,
         pack=packing is not None,
         batch=plan.batch,
         seed=seed,

@@ -208,8 +208,8 @@ def tokenizers(
 ) -> Tokenized:
     """Measure how many tokens tokenizers make of words, on specific and on general text.
 
-    The sample is bounded and drawn in windows; the bootstrap intervals are over windows, as if each
-    were a text of its own.
+    The sample is bounded and consists of windows; the bootstrap intervals are over windows, as if
+    each were a text of its own.
 
     Reference: mDAPT, section 6 and Figure 3; Rust et al. (2021), section 3.2.
 
@@ -219,7 +219,7 @@ def tokenizers(
         specific: texts of a domain: inputs as for `corpus` of `select`, or files of CoNLL columns.
         general: general texts, in the same forms.
         text_field: field of the rows with their text.
-        windows: most windows of text that are drawn of each kind.
+        windows: most windows of text to sample of each kind.
         seed: of the sample and of the bootstrap.
         machine: where the inputs are read.
 

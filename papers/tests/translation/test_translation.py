@@ -121,7 +121,7 @@ def translation_of(
     looked_at = whole_pairs(measured.sides, np.ones(20, np.float32), LENGTH)
     accelerator = start_accelerator("cpu")
     passes = Passes(
-        chunks, None, 0.0, length=aim.row_tokens, overhead=0, draw=False, pack=False, batch=1,
+        chunks, None, 0.0, length=aim.row_tokens, overhead=0, resample=False, pack=False, batch=1,
         seed=seed, arrange=aim.arrange,
     )  # fmt: skip
     return Training(
@@ -259,7 +259,7 @@ def passes_of(sides, tokens, weights=None, draw=False):
         chunks = dataclasses.replace(chunks, weight=np.array(weights, np.float32))
     aim = objective(ObjectivePlan("translation", options={"pair_tokens": tokens}), None, LENGTH)
     return Passes(
-        chunks, None, 0.0, length=tokens, overhead=0, draw=draw, pack=False, batch=1, seed=3,
+        chunks, None, 0.0, length=tokens, overhead=0, resample=draw, pack=False, batch=1, seed=3,
         arrange=aim.arrange,
     )  # fmt: skip
 

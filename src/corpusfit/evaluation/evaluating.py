@@ -203,7 +203,7 @@ class _Evaluation:
         return list(pieces.values())
 
     def _missing_probes(self) -> list[Probes]:
-        """Those to run: each computes the states of a model once for all of its draws."""
+        """Those to run: each computes the states of a model once for all of its samples."""
         probes: dict[tuple[str, int], Probes] = {}
         for out, side, size, seed in self._missing():
             model = side.models[seed]

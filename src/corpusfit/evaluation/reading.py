@@ -66,7 +66,7 @@ def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
     splits, converted = task_type.prepare(splits, names)
     notes = [*left_out, *converted]
     if isinstance(task_type, LearnedTaskType):
-        # missing splits are drawn after labels are in one form, so that notes count what is used
+        # missing splits are sampled after labels are in one form, so that notes count what is used
         splits, drawn_notes = _with_all(splits, plan, seed)
         notes += drawn_notes
         if why := task_type.unlearnable(splits["train"]):

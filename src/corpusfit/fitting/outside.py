@@ -43,7 +43,7 @@ from corpusfit.training.models import fingerprint
 from corpusfit.training.plan import ALL, TASK
 
 _MORE = 1.25
-"""Random text to draw for a program, per word piece of the selection: words have fewer pieces
+"""Random text to select for a program, per word piece of the selection: words have fewer pieces
 there, mostly, and both sides are cut to the same words."""
 _EQUAL = 0.99
 """Share of the selection's words from which random text counts as much text."""
@@ -151,7 +151,7 @@ class OutsideParts(FitParts):
         first = self._arguments("selection", self.plan.seed)
         return [
             f"  select {amount}",
-            f"  draw random text of as many words, {n} times",
+            f"  select random text of as many words, {n} times",
             f"  train {2 * n} models with the program, half of them on random text",
             f"  measure these and the base{tuned}",
             f"The first training: {one_line(public_text(shlex.join(first)))}",
@@ -174,9 +174,9 @@ class OutsideParts(FitParts):
         """Draw random text, and have models trained on it and on the selection."""
         seed = self.plan.seed + number
         selected = read_object(self.folder.selection / "manifest.json")["selected"]["tokens"]
-        drawn = self._draw(number, round(_MORE * selected))
+        random_text = self._select_random(number, round(_MORE * selected))
         words = self._write("selection", self.folder.selection, sys.maxsize)
-        others = self._write(f"random-{seed}", drawn, words)
+        others = self._write(f"random-{seed}", random_text, words)
         if others < _EQUAL * words:
             self._stages.warn(
                 f"The corpus has only {others:,} words of random text, and {words:,} are selected: "

@@ -268,13 +268,13 @@ class Text:
         return cls(rows, np.concatenate([np.empty(0, np.int64), *counted]))
 
     def write(self, path: Path, fields: Sequence[str], most: int, seed: int) -> int:
-        """Write rows with at most so many words, drawn by the seed; returns the words.
+        """Write rows with at most so many words, sampled with the seed; returns the words.
 
         Args:
             path: a file of JSON lines.
             fields: fields of the corpus to write, as for conversations; without any, the text.
             most: most words.
-            seed: seed of the draw, where not all fit.
+            seed: seed of the sample, where not all fit.
         """
         room = most
         words = self.words.tolist()

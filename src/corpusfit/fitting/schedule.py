@@ -33,7 +33,7 @@ class Costs:
     """Seconds of each part."""
 
     select: float
-    random: float  # drawing as much random text
+    random: float  # selecting as much random text
     step: float  # a training step
     around: float  # a training without its steps: opening, tokenising, measuring, writing
     probe: float  # the probe of one model, or its answers as it is; 0 where the task has neither
@@ -48,7 +48,7 @@ class Costs:
 class Schedule:
     """What is done in the time.
 
-    Each replicate draws random text, trains a model on the selection and one on the random text
+    Each replicate selects random text, trains a model on the selection and one on the random text
     with a seed of their own, and measures both.
     """
 
@@ -65,7 +65,10 @@ class Schedule:
         training = costs.around + self.max_steps * costs.step
         parts = [
             (f"select {self.tokens:,} word pieces", costs.select),
-            (f"draw as much random text, {self.replicates} times", self.replicates * costs.random),
+            (
+                f"select as much random text, {self.replicates} times",
+                self.replicates * costs.random,
+            ),
             (
                 f"train {trained} models, half of them on random text, {self.max_steps:,} steps of "
                 f"{self.batch} x {self.length} tokens",

@@ -226,7 +226,7 @@ class FitParts:
     def revised(self, schedule: Schedule, seconds: float) -> Schedule:
         """The schedule by what the replicates took: more or fewer, and all that are done."""
         took = {n: s for n, s in self._seconds.items() if n.startswith("adapt-")}
-        drawn = [s for name, s in self._seconds.items() if name.startswith("random-")]
+        random_text = [s for name, s in self._seconds.items() if name.startswith("random-")]
         # the first may have been repeated at another rate, which takes its time from the others
         lost = 0.0
         if self.learning_rate:
@@ -243,7 +243,7 @@ class FitParts:
             probe=slower * planned.probe,
             finetune=max((s / (3 * int(n)) for n, s in tuned.items()), default=finetune),
             select=self._seconds["select"] + lost,
-            random=float(np.mean(drawn)),
+            random=float(np.mean(random_text)),
             around=max(1.0, usual - schedule.max_steps * self.costs.step),
         )
         seconds = max(seconds, read_object(self.folder.schedule)["seconds"])
@@ -383,20 +383,20 @@ class FitParts:
                 machine,
             )
 
-    def _draw(self, number: int, tokens: int) -> Path:
+    def _select_random(self, number: int, tokens: int) -> Path:
         """Draw the random text of a replicate; returns its folder."""
-        drawn = self.folder.random / str(self.plan.seed + number)
-        # other text than `--method random` and fits with other seeds draw
+        random_text = self.folder.random / str(self.plan.seed + number)
+        # other text than what `--method random` and fits with other seeds select
         chance = int(digest(["random text", self.plan.seed, number])[:7], 16)
         with self._part(f"random-{number}", self.costs.random) as machine:
-            self._select(drawn, "random", chance, tokens, machine)
-        return drawn
+            self._select(random_text, "random", chance, tokens, machine)
+        return random_text
 
     def replicate(self, schedule: Schedule, number: int) -> bool:
         """Draw random text, train on it and on the selection; returns whether both were there."""
         seed = self.plan.seed + number
-        drawn = self._draw(number, schedule.tokens)
-        for name, data in (("selection", self.folder.selection), ("random", drawn)):
+        random_text = self._select_random(number, schedule.tokens)
+        for name, data in (("selection", self.folder.selection), ("random", random_text)):
             expected = self.costs.around + schedule.max_steps * self.costs.step
             with self._part(f"adapt-{name}-{number}", expected) as machine:
                 again = number == 0 and name == "selection"
@@ -468,7 +468,7 @@ class FitParts:
 
     def _losses(self, schedule: Schedule) -> Measure:
         """The loss on held-out text of the task, before and after each training."""
-        # the seed of a replicate draws the sequences that it measures, for both of its trainings
+        # the seed of a replicate chooses the sequences that it measures, for both of its trainings
         before: list[float] = []
         after: dict[str, list[float]] = {"selection": [], "random": []}
         measured = 0

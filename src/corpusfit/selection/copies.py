@@ -166,11 +166,11 @@ def key_near(read: ReadPlan, out: Path, shard: Shard) -> None:
     texts = [folded(text) for text in read_documents.texts.to_pylist()]
     data, offsets = buffers(text_array(texts))
     grams, _, bounds = count_each(*grams_of(data, offsets, characters.symbol_table(), _ORDER, True))
-    drawn = place_keys(0, 0, 2 * _BANDS * _ROWS).astype(np.uint32)
-    factors = drawn[::2] | np.uint32(1)
-    added = drawn[1::2]
+    constants = place_keys(0, 0, 2 * _BANDS * _ROWS).astype(np.uint32)
+    factors = constants[::2] | np.uint32(1)
+    addends = constants[1::2]
     same = form_keys(texts)
-    alike = band_keys(grams, bounds, factors, added, _ROWS)
+    alike = band_keys(grams, bounds, factors, addends, _ROWS)
     keys = np.where(np.diff(bounds) < _FEWEST, same, alike)
     arrays = dict(zip(NEAR, [same, *keys], strict=True))
     write_arrays(keys_path(out, shard.index), arrays, {})

@@ -105,7 +105,7 @@ def _passes(phase: Phase, *, pack: bool) -> Passes:
         plan.mix.replay_share if text.replay is not None else 0.0,
         length=objective.row_tokens,
         overhead=objective.overhead(),
-        draw=plan.weights.policy == "resample",
+        resample=plan.weights.policy == "resample",
         pack=pack,
         # not `train.micro_tokens`, which may change on resume and would reorder the data
         batch=max(1, _micro_tokens(phase.setup) // phase.setup.length),

@@ -196,22 +196,22 @@ def spherical_k_means(
     Args:
         x: float32 [n, d], rows of length 1 (or zero); n at least 1.
         k: clusters, at least 1; fewer if there are fewer different rows.
-        rng: draws the start.
+        rng: chooses the start.
 
     Returns:
         float32 [at most k, d], each the mean of its rows, scaled to length 1. At most 15 steps.
     """
-    # draw rows far from each other, in proportion to 1 - cosine to the nearest drawn row
-    drawn = [int(rng.integers(len(x)))]
+    # choose rows far from each other, in proportion to 1 - cosine to the nearest chosen row
+    chosen_rows = [int(rng.integers(len(x)))]
     far = np.full(len(x), np.inf)
-    while len(drawn) < k:
-        last = 1.0 - products(x, x[drawn[-1:]])[:, 0].astype(np.float64)
+    while len(chosen_rows) < k:
+        last = 1.0 - products(x, x[chosen_rows[-1:]])[:, 0].astype(np.float64)
         far = np.minimum(far, np.where(last > 1e-6, last, 0.0))
         if not far.any():
             break
         up_to = np.cumsum(far)
-        drawn.append(int(np.searchsorted(up_to, rng.random() * up_to[-1], side="right")))
-    centers = x[drawn].copy()
+        chosen_rows.append(int(np.searchsorted(up_to, rng.random() * up_to[-1], side="right")))
+    centers = x[chosen_rows].copy()
     before = np.full(len(x), -1)
     for _ in range(_STEPS):
         cluster_of = products(x, centers).argmax(axis=1)
