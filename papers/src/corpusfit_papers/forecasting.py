@@ -443,8 +443,8 @@ class _Selection:
         self.corpus = _digest([(s["name"], s["fingerprint"]) for s in run.manifest["corpus"]])
 
 
-def _digest(thing: Sequence[object]) -> str:
-    return hashlib.blake2b(json.dumps(thing).encode(), digest_size=16).hexdigest()
+def _digest(values: Sequence[object]) -> str:
+    return hashlib.blake2b(json.dumps(values).encode(), digest_size=16).hexdigest()
 
 
 def _counted(selection: _Selection) -> tuple[NDArray[np.float64], float]:

@@ -195,9 +195,9 @@ class _Commands(TyperGroup):
                     return super().invoke(ctx)
             except Exception as e:
                 stores = [public_text(word) for word in sys.argv if "://" in word]
-                what = f"Cannot use {' or '.join(stores)}" if stores else ""
-                raise_machine_fault(e, what)
-                raise_torn_file(e, what)
+                failure = f"Cannot use {' or '.join(stores)}" if stores else ""
+                raise_machine_fault(e, failure)
+                raise_torn_file(e, failure)
                 raise
 
 

@@ -167,8 +167,8 @@ def dry_run(*functions: Callable[..., Any], without: Sequence[str] = ()) -> Call
             if name not in (*without, *MACHINE, *(keywords.settings if keywords else ()))
         ]
         estimate = _with_signature(function, parameters, keywords)
-        for each in functions:
-            vars(each)["dry_run"] = estimate
+        for public_function in functions:
+            vars(public_function)["dry_run"] = estimate
         return estimate
 
     return wrap

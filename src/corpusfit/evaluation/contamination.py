@@ -125,18 +125,18 @@ def _origins(
     leaks: Leaks, sources: Sequence[Source], *, of_selection: bool
 ) -> list[tuple[str, int]]:
     """The file and the row of each pair's text; those of a selection are traced to the corpus."""
-    everywhere = leaks.places()
-    named: dict[tuple[int, int], tuple[str, int]] = {}
-    different = np.unique(everywhere, axis=0).tolist()
+    pairs = leaks.places()
+    origins: dict[tuple[int, int], tuple[str, int]] = {}
+    different = np.unique(pairs, axis=0).tolist()
     for source, places in itertools.groupby(different, lambda place: int(place[0])):
-        found = {row for _, row in places}
+        numbers = {row for _, row in places}
         if not of_selection:
-            named |= {(source, row): (sources[source].name, row) for row in found}
+            origins |= {(source, row): (sources[source].name, row) for row in numbers}
             continue
         for row, segment in enumerate(read_selected(Path(sources[source].url))):
-            if row in found:
-                named[source, row] = segment["source"], segment["row"]
-    return [named[source, row] for source, row in everywhere.tolist()]
+            if row in numbers:
+                origins[source, row] = segment["source"], segment["row"]
+    return [origins[source, row] for source, row in pairs.tolist()]
 
 
 def _counted(

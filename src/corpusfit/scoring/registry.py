@@ -50,7 +50,7 @@ def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
             allowed = f"{base}, without a colon (only {', '.join(with_argument())} have one)"
             raise bad_setting("`method.name`", allowed, name)
         settings[cls.argument] = argument
-    fields = [each.name for each in dataclasses.fields(cls)]
+    fields = [field.name for field in dataclasses.fields(cls)]
     for key in settings:
         if key not in fields:
             if error := renamed(key, fields, "method."):

@@ -314,10 +314,10 @@ def with_vocabulary(resolved: Resolved, progress: Progress) -> LoadedModel:
         return base
     # of pairs, texts of both columns
     reads = texts.read.sides() if texts.form == PAIRS else (texts.read,)
-    each = (dataclasses.replace(texts, read=read) for read in reads)
-    held = list(itertools.chain.from_iterable(resolved.guarded.values()))
+    columns = (dataclasses.replace(texts, read=read) for read in reads)
+    heldout = list(itertools.chain.from_iterable(resolved.guarded.values()))
     characters = plan.model.tokenizer_characters
-    samples = (sample_texts(some, plan.seed, held, characters) for some in each)
+    samples = (sample_texts(some, plan.seed, heldout, characters) for some in columns)
     sample = itertools.chain.from_iterable(samples)
     if base is None:
         return new_model(

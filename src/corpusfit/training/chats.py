@@ -129,9 +129,9 @@ class ChatEncoder:
         setting: str = "`model.name`",
         group: str = "objective",
     ) -> None:
-        what = f"The tokenizer {folder}"
-        with loading(what):
-            self.tokenizer = load_tokenizer(folder, what)
+        subject = f"The tokenizer {folder}"
+        with loading(subject):
+            self.tokenizer = load_tokenizer(folder, subject)
         template = self.tokenizer.chat_template
         if isinstance(template, dict):
             prepared = {name: _prepared(each, setting) for name, each in template.items()}

@@ -121,13 +121,13 @@ class Batches:
                 self.problem = rejects.bomb(self._plan)
                 return
             left = metadata.row_group(group).num_rows
-            held = 0
+            decoded = 0
             for batch in parquet.iter_batches(
                 _BATCH, row_groups=[group], columns=columns, use_threads=False
             ):
                 left -= batch.num_rows
-                held += sum(map(_decoded_size, batch.columns))
-                if held > most:
+                decoded += sum(map(_decoded_size, batch.columns))
+                if decoded > most:
                     self.problem = rejects.bomb(self._plan)
                     return
                 yield batch, parquet.schema_arrow
