@@ -32,7 +32,7 @@ class SplitContamination:
     texts: int  # number of different texts of the split
     found: int  # number of these that a training text contains
     holders: int  # number of training texts that contain one
-    sources: dict[str, int]  # number of those texts by origin, in descending order
+    sources: dict[str, int]  # number of such training texts by origin, in descending order
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Contamination:
         holders: number of those that contain a held-out text.
         splits: contamination by split.
         examples: a few finds of each split, from the highest to the lowest containment.
-        rows: contaminated rows, by source; of a selection, those of the corpus.
+        rows: contaminated rows by source; for a selection, rows of its corpus.
     """
 
     task: tuple[str, ...]
@@ -103,7 +103,7 @@ def report_contamination(
         )
     origins = _origins(leaks, inputs.data, of_selection=selection is not None)
     numbers = {name: heldout.numbers(texts) for name, texts in splits.items()}
-    # the rows of all splits, each once, by file
+    # the rows that leak of any split, each once, by file
     rows: dict[str, list[int]] = {}
     for name, row in sorted(set(origins)):
         rows.setdefault(name, []).append(row)

@@ -40,7 +40,7 @@ CHUNK = 1 << 20
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 _DIGESTS = ("ETag", "etag", "md5Hash", "content_md5", "content_settings", "blob_id")
 _NO_RANGES = {"http", "https"}
-"""Protocols without `cat_file` of a range, as some servers answer with the whole file."""
+"""Protocols whose parts are read from an open file: some servers answer a range with all."""
 _LIST_FROM = 8
 """Fewest files of one folder for which the folder is listed; fewer are asked for one by one."""
 _REQUESTS_AT_ONCE = 32
