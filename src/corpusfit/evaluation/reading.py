@@ -185,7 +185,7 @@ def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
             if all(labels and others.issuperset(labels) for labels in labeled.labels):
                 raise InputError(
                     f"`task` must have labels in {split} that are in train too; {split} has only "
-                    f"{few}. Write them alike in all splits."
+                    f"{few}. Spell the labels alike in all splits."
                 )
             few += ", …" if len(unknown) > 8 else ""
             subject = "a label" if len(unknown) == 1 else f"{len(unknown):,} labels"

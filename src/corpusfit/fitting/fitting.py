@@ -140,13 +140,13 @@ def _replicated(parts: FitParts, schedule: Schedule, seconds: float) -> Schedule
         number += 1
         if math.isinf(seconds) or was_there:
             continue
-        # what it took shows how many fit
+        # the time that a replicate took shows how many fit
         before = schedule
         schedule = parts.revised(schedule, seconds)
         if schedule != before:
             tuned = schedule.finetunings
             more = f", {tuned} of them with fine-tuning" if tuned else ""
-            progress.note(f"By what these took: {schedule.replicates} replicates{more}.")
+            progress.note(f"By the measured times, {schedule.replicates} replicates fit{more}.")
         if (needed := schedule.seconds(parts.costs)) > seconds and not late:
             late = True
             progress.note(
@@ -224,8 +224,8 @@ def _selected_by(folder: Path) -> str:
     selected_tokens = selected["tokens"]
     if not selected_tokens:
         raise InputError(
-            "The selection is empty: each text of `corpus` is longer than all that is trained on. "
-            "Give more `time`, or a larger corpus."
+            "The selection is empty: each text of `corpus` is longer than all text that can be "
+            "trained on in the time. Give more `time`, or a larger corpus."
         )
     counts = {name: counts["tokens"] for name, counts in selected["by_source"].items()}
     sources = {name: tokens for name, tokens in counts.items() if tokens}

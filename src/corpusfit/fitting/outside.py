@@ -180,7 +180,7 @@ class OutsideParts(FitParts):
         if others < _EQUAL * words:
             self._stages.warn(
                 f"The corpus has only {others:,} words of random text, and {words:,} are selected: "
-                "the sides are not equal. Select less with `tokens`, or take a larger corpus."
+                "the comparison is unequal. Select less with `tokens`, or take a larger corpus."
             )
         if str(seed) not in self._stored["base"]:
             self._stored["base"][str(seed)] = self._loss(self.plan.model.name, seed)

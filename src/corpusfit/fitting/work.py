@@ -532,7 +532,7 @@ def _write_texts(fit: Resolved, folder: Path) -> tuple[Path, Path]:
     target = [t for t, k in zip(target, text_keys(target).tolist(), strict=True) if k not in keys]
     if not target:
         raise InputError(
-            "`task` must have texts to select by that are not the same as held-out ones. Add "
+            "`task` must have texts to select by that differ from the held-out ones. Add "
             "texts, or remove copies with `corpusfit split`."
         )
     paths = folder / "target.jsonl", folder / "heldout.jsonl"

@@ -140,7 +140,7 @@ def _checked(file: BinaryIO) -> BinaryIO:
         wanted = left if length < 0 else min(length, left)
         data = read(length)
         if len(data) < wanted:
-            raise OSError(errno.EIO, f"the store gave {len(data):,} of {wanted:,} bytes")
+            raise OSError(errno.EIO, f"the store returned {len(data):,} of {wanted:,} bytes")
         return data
 
     file.read = checked  # type: ignore[method-assign]

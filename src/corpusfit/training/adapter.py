@@ -135,7 +135,7 @@ def open_adapted(folder: Path, auto_class: Any) -> Any:
         stored = load_file(path)
     except (SafetensorError, OSError) as e:
         raise_machine_fault(e)
-        raise ModelError(f"{path} cannot be read: {e}.") from e
+        raise ModelError(f"{path} cannot be read: {e}. Adapt the model again.") from e
     model.base_model.requires_grad_(False)
     note.adapter.insert(model, 0, stored)
     weights = note.adapter.weights(model)
@@ -182,7 +182,10 @@ def adapter_fingerprint(folder: Path) -> str:
     """Hex digest of an adapter and its base model: kind, sizes and weights of both."""
     note = _note(folder)
     if note is None:
-        raise ModelError(f"{folder} holds no adapter: {ADAPTER} is missing.")
+        raise ModelError(
+            f"{folder} holds no adapter: {ADAPTER} is missing. Name a folder that "
+            "`corpusfit adapt` wrote with `adapter`."
+        )
     model_under(folder)
     sizes = {"kind": note.kind, **dataclasses.asdict(note.adapter), "base": note.base.fingerprint}
     return digest({"adapter": sizes, "weights": file_digest(folder / note.adapter.file)})

@@ -89,7 +89,9 @@ def _of_texts(path: Path, end: int | None) -> Tokenise:
         tokenizer = Tokenizer.from_buffer(path.read_bytes())
     except Exception as e:  # the library raises bare exceptions
         raise_machine_fault(e)
-        raise ModelError(f"{path} is not a readable tokenizer: {e}.") from e
+        raise ModelError(
+            f"{path} is not a readable tokenizer: {e}. Save it again, or name another model."
+        ) from e
     tokenizer.no_truncation()
     tokenizer.no_padding()
     # `encode_batch_fast` tracks no offsets; older releases of tokenizers do not have it
