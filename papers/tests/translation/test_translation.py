@@ -19,7 +19,7 @@ from corpusfit.training.contract import Network
 from corpusfit.training.folder import Checkpoints
 from corpusfit.training.objectives import objective
 from corpusfit.training.plan import AdaptPlan, ObjectivePlan, TrainPlan
-from corpusfit.training.token_store import PairTokens, Part, write_part
+from corpusfit.training.token_store import PairTokens, ShardTokens, write_part
 from corpusfit.training.trainer import (
     Heldout,
     Training,
@@ -45,7 +45,7 @@ def stored_pairs(folder, pairs):
     ids = np.array([i for text in both for i in text], np.uint16)
     keys = np.arange(2 * len(pairs), dtype=np.uint64).reshape(-1, 2)
     begins = np.array([len(a) for a, _ in ended])
-    part = Part(["pairs.tsv"], np.arange(len(pairs)), ids, offsets, keys, begins)
+    part = ShardTokens(["pairs.tsv"], np.arange(len(pairs)), ids, offsets, keys, begins)
     write_part(folder, 0, part, {"rejects": []})
     return PairTokens.open(folder)
 

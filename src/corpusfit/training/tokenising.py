@@ -43,7 +43,7 @@ from corpusfit.training.special_tokens import largest_id
 from corpusfit.training.token_store import (
     ChatTokens,
     PairTokens,
-    Part,
+    ShardTokens,
     Tokens,
     finished,
     read_tally,
@@ -62,7 +62,7 @@ _COUNTED = (
 
 
 @dataclass(frozen=True)
-class Read:
+class ShardTexts:
     """The n texts of a shard."""
 
     names: Sequence[str]  # of their files
@@ -77,7 +77,7 @@ class Read:
         return self.tally.as_dict() | {"characters": characters, "empty": 0, **more}
 
 
-Tokenise = Callable[[Read], tuple[Part, dict[str, Any]]]
+Tokenise = Callable[[ShardTexts], tuple[ShardTokens, dict[str, Any]]]
 """Turns the texts of a shard into its token ids, and counts both."""
 
 
@@ -99,7 +99,7 @@ def _of_texts(path: Path, end: int | None) -> Tokenise:
     largest = max((end or 0, *tokenizer.get_vocab(with_added_tokens=True).values()))
     kind: type[np.generic] = np.uint16 if largest < 2**16 else np.uint32
 
-    def tokenise(read: Read) -> tuple[Part, dict[str, Any]]:
+    def tokenise(read: ShardTexts) -> tuple[ShardTokens, dict[str, Any]]:
         (texts,) = read.sides
         encoded: list[NDArray[Any]] = []
         lengths = np.zeros(len(texts), np.int64)
@@ -116,7 +116,7 @@ def _of_texts(path: Path, end: int | None) -> Tokenise:
             lengths += filled
         counts = read.counts(tokens=len(ids), empty=int((~filled).sum()))
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return Part(read.names, read.rows, ids, offsets, text_keys(texts)), counts
+        return ShardTokens(read.names, read.rows, ids, offsets, text_keys(texts)), counts
 
     return tokenise
 
@@ -130,7 +130,7 @@ def _of_pairs(folder: Path, objective: str) -> Tokenise:
     kind: type[np.generic] = np.uint16 if largest_id(tokenizer) < 2**16 else np.uint32
     encode = load(objective).encode
 
-    def tokenise(read: Read) -> tuple[Part, dict[str, Any]]:
+    def tokenise(read: ShardTexts) -> tuple[ShardTokens, dict[str, Any]]:
         first, second = read.sides
         ids: list[NDArray[Any]] = [np.empty(0, kind)]
         first_lengths: list[int] = []
@@ -146,7 +146,7 @@ def _of_pairs(folder: Path, objective: str) -> Tokenise:
         offsets = np.cumsum([0, *lengths])
         keys = np.stack([text_keys(side) for side in read.sides], 1)
         begins = np.array(first_lengths, np.int64)
-        part = Part(read.names, read.rows, np.concatenate(ids), offsets, keys, begins)
+        part = ShardTokens(read.names, read.rows, np.concatenate(ids), offsets, keys, begins)
         return part, counts
 
     return tokenise
@@ -157,7 +157,7 @@ def _of_chats(folder: Path, chats: Chats, end: int | None, field: str) -> Tokeni
     encoder = ChatEncoder(folder, chats, end)
     kind: type[np.generic] = np.uint16 if largest_id(encoder.tokenizer) < 2**16 else np.uint32
 
-    def tokenise(read: Read) -> tuple[Part, dict[str, Any]]:
+    def tokenise(read: ShardTexts) -> tuple[ShardTokens, dict[str, Any]]:
         encoded = []
         for document in read.documents:
             try:
@@ -174,7 +174,7 @@ def _of_chats(folder: Path, chats: Chats, end: int | None, field: str) -> Tokeni
         )
         offsets = np.cumsum([0, *(len(e.ids) for e in encoded)])
         keys = text_keys(read.sides[0])
-        part = Part(read.names, read.rows, ids, offsets, keys)
+        part = ShardTokens(read.names, read.rows, ids, offsets, keys)
         if chats.loss_on != ALL:
             part = dataclasses.replace(part, counted=counted)
         return part, counts
@@ -246,7 +246,7 @@ class TokeniseTexts(Job[Shard, int]):
 
         return work
 
-    def _read(self, shard: Shard) -> Read:
+    def _read(self, shard: Shard) -> ShardTexts:
         documents: list[Document] = []
         if self.chats is not None:
             tally = Tally.of(shard)
@@ -263,7 +263,7 @@ class TokeniseTexts(Job[Shard, int]):
             (texts, tally), *others = (read_shard(shard, plan, self.names) for plan in plans)
             rows = texts.row
             sides = [side.texts.to_pylist() for side in (texts, *(other for other, _ in others))]
-        return Read(tally.sources(self.names), rows, sides, tally, documents)
+        return ShardTexts(tally.sources(self.names), rows, sides, tally, documents)
 
 
 @dataclass(frozen=True)
