@@ -68,8 +68,8 @@ def count(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[n
         ids, ends = ngrams(texts, order)
         # the identity's upper half, scaled to the number of buckets
         buckets = ((ids >> _HALF) * np.uint64(BUCKETS)) >> _HALF
-        each = None if weights is None else np.repeat(weights, np.diff(ends))
-        counts += np.bincount(buckets.astype(np.int64), each, BUCKETS)
+        weight_of_ngrams = None if weights is None else np.repeat(weights, np.diff(ends))
+        counts += np.bincount(buckets.astype(np.int64), weight_of_ngrams, BUCKETS)
     return counts
 
 
@@ -138,8 +138,8 @@ class TaskNgrams:
     def seen_in(self, texts: Texts) -> NDArray[np.bool_]:
         """Which of the n-grams occur in these texts, bool [n]."""
         seen = np.zeros(len(self.times), np.bool_)
-        for each in _ngrams_by_order(texts):
-            places = find_each(self.keys, self.places, each)
+        for ids in _ngrams_by_order(texts):
+            places = find_each(self.keys, self.places, ids)
             seen[places[places >= 0]] = True
         return seen
 

@@ -235,7 +235,7 @@ def tokenizers(
     counts = {}
     for kind, inputs in (("specific", specific), ("general", general)):
         texts = _sampled(kind, inputs, plan, machine)
-        counts[kind] = np.stack([fertility_counts(each, texts) for each in opened], 1)
+        counts[kind] = np.stack([fertility_counts(tokenizer, texts) for tokenizer in opened], 1)
         if not counts[kind][..., WORDS].any():
             raise InputError(f"`{kind}` contains no word. Give other texts.")
     ratios = _ratios(counts, seed)
@@ -287,7 +287,7 @@ def _sampled(kind: str, inputs: Any, plan: corpusfit.Plan, machine: corpusfit.Ma
     several = [inputs] if isinstance(inputs, str | PathLike) else list(inputs)
     columns = [
         path
-        for path in (Path(each) for each in several if isinstance(each, str | PathLike))
+        for path in (Path(item) for item in several if isinstance(item, str | PathLike))
         if path.suffix in _CONLL and path.is_file()
     ]
     if not columns:

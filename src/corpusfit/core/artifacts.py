@@ -79,15 +79,15 @@ def _credentials(public: str) -> dict[str, Any]:
     """The options of a store's file system that the URL of a folder was given with."""
     from fsspec.core import get_filesystem_class
 
-    given = with_credentials(public)
-    if given == public:
+    secret_url = with_credentials(public)
+    if secret_url == public:
         return {}
-    protocol = given.partition("://")[0]
+    protocol = secret_url.partition("://")[0]
     if protocol in ("http", "https"):
-        user = unquote(urlsplit(given).netloc.rpartition("@")[0])
+        user = unquote(urlsplit(secret_url).netloc.rpartition("@")[0])
         token = base64.b64encode(user.encode()).decode()
         return {"headers": {"Authorization": f"Basic {token}"}} if user else {}
-    options: dict[str, Any] = get_filesystem_class(protocol)._get_kwargs_from_urls(given)
+    options: dict[str, Any] = get_filesystem_class(protocol)._get_kwargs_from_urls(secret_url)
     return options
 
 

@@ -107,13 +107,13 @@ class _Each(dict[int, str]):
 def _changes(normalizer: Mapping[str, Any]) -> list[Change]:
     """The changes from a text to its words, whole texts in turn."""
     lower = normalizer["lowercase"]
-    each = [_clean] * normalizer["clean_text"]
-    each += [_space_chinese] * normalizer["handle_chinese_chars"]
+    by_character = [_clean] * normalizer["clean_text"]
+    by_character += [_space_chinese] * normalizer["handle_chinese_chars"]
     whole: list[Change] = []
     if lower if normalizer["strip_accents"] is None else normalizer["strip_accents"]:
-        whole = [_Each(*each), partial(normalized, form="NFD")]
-        each = [_strip_mark]
-    return [*whole, _Each(*each, *[str.lower] * lower, _cut)]
+        whole = [_Each(*by_character), partial(normalized, form="NFD")]
+        by_character = [_strip_mark]
+    return [*whole, _Each(*by_character, *[str.lower] * lower, _cut)]
 
 
 def _clean(character: str) -> str:

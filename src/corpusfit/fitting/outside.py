@@ -195,8 +195,10 @@ class OutsideParts(FitParts):
         if name not in words or not path.exists():
             selection = Selection(source, read_object(source / "manifest.json"))
             read = ReadPlan(text_field=self.request.corpus_field)
-            held = held_out([str(self.heldout)], read, Progress(), setting="task")
-            text = Text.of(selection.__iter__, [t for texts in held.values() for t in texts])
+            heldout_texts = held_out([str(self.heldout)], read, Progress(), setting="task")
+            text = Text.of(
+                selection.__iter__, [t for texts in heldout_texts.values() for t in texts]
+            )
             fields = fields_in(self.request.corpus_field) if self.chats else []
             words[name] = text.write(path, fields, most, self.plan.seed)
             self._keep()
@@ -303,6 +305,8 @@ class OutsideParts(FitParts):
         seed = self.plan.seed + number
         after = self._stored["models"][f"{name}-{seed}"]["loss"]
         read = ReadPlan(text_field=self.request.corpus_field)
-        held = held_out([str(self.heldout)], read, Progress(), setting="task")
-        different = len({*text_keys([t for texts in held.values() for t in texts]).tolist()})
+        heldout_texts = held_out([str(self.heldout)], read, Progress(), setting="task")
+        different = len(
+            {*text_keys([t for texts in heldout_texts.values() for t in texts]).tolist()}
+        )
         return self._stored["base"][str(seed)], after, min(SEQUENCES, different)

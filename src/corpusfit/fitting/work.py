@@ -521,14 +521,14 @@ class FitParts:
 def _write_texts(fit: Resolved, folder: Path) -> tuple[Path, Path]:
     """Write the texts to select by, and those that are held out; returns both files."""
     target = fit.task.train.texts()
-    held = [*fit.task.dev.texts(), *fit.task.test.texts()]
+    heldout = [*fit.task.dev.texts(), *fit.task.test.texts()]
     if not target:  # plain text without splits
-        order = np.random.default_rng(fit.plan.seed).permutation(len(held)).tolist()
-        most = max(1, round(_HELD_OUT * len(held)))
-        target = [held[i] for i in order[most:]]
-        held = [held[i] for i in order[:most]]
+        order = np.random.default_rng(fit.plan.seed).permutation(len(heldout)).tolist()
+        most = max(1, round(_HELD_OUT * len(heldout)))
+        target = [heldout[i] for i in order[most:]]
+        heldout = [heldout[i] for i in order[:most]]
     # splits often share texts; one that is held out is not selected by
-    keys = set(text_keys(held).tolist())
+    keys = set(text_keys(heldout).tolist())
     target = [t for t, k in zip(target, text_keys(target).tolist(), strict=True) if k not in keys]
     if not target:
         raise InputError(
@@ -536,7 +536,7 @@ def _write_texts(fit: Resolved, folder: Path) -> tuple[Path, Path]:
             "texts, or remove copies with `corpusfit split`."
         )
     paths = folder / "target.jsonl", folder / "heldout.jsonl"
-    for path, texts in zip(paths, (target, held), strict=True):
+    for path, texts in zip(paths, (target, heldout), strict=True):
         rows = [row_of(text, fit.plan.task, fit.request.corpus_field) for text in texts]
         write_bytes(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return paths

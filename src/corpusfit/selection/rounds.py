@@ -166,10 +166,10 @@ def _take_by_sample(
     again = sum(2 * each.budget <= share * words for each in rounds)
     until = sum(each.budget <= share * words for each in rounds)
     cut = resolved.plan.cut
-    given = resolved.corpus
-    place = PlaceShard(files, given.read, cut, given.names, folder.scores, again, until)
+    inputs = resolved.corpus
+    place = PlaceShard(files, inputs.read, cut, inputs.names, folder.scores, again, until)
     placed = names_in(files.placed)
-    for tally in run.over_shards("place", given, place, lambda i: files.places(i).name in placed):
+    for tally in run.over_shards("place", inputs, place, lambda i: files.places(i).name in placed):
         run.progress.advance(0, tally.units)
 
     if not early.state(0).exists():

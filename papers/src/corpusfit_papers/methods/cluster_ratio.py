@@ -67,8 +67,8 @@ class ClusterRatioScorer(Scorer[NDArray[np.float32]]):
         near = plain_rows(target) / lengths(plain_rows(target))
         ends = np.cumsum(self.sizes)
         ratios = []
-        each = zip(ends, self.sizes, self.temperatures, self.added, strict=True)
-        for end, size, temperature, added in each:
+        parts = zip(ends, self.sizes, self.temperatures, self.added, strict=True)
+        for end, size, temperature, added in parts:
             part = slice(end - size, end)
             p = _shares(near, self.centroids[part], temperature) + added
             ratios.append(np.log(p / self.corpus[part]).astype(np.float32))
@@ -165,19 +165,19 @@ class ClusterRatio(Method[NDArray[np.float32]]):
 
 
 def _spread(x: NDArray[np.float32], centroids: NDArray[np.float32]) -> float:
-    each = [part.std(axis=1, dtype=np.float64) for part in _cosines(x, centroids)]
-    return float(np.concatenate(each).mean())
+    parts = [part.std(axis=1, dtype=np.float64) for part in _cosines(x, centroids)]
+    return float(np.concatenate(parts).mean())
 
 
 def _shares(
     x: NDArray[np.float32], centroids: NDArray[np.float32], temperature: float
 ) -> NDArray[np.float64]:
     """Each cluster's share of the rows by membership, float64 [k]."""
-    each = (
+    parts = (
         memberships(part, temperature).sum(axis=0, dtype=np.float64)
         for part in _cosines(x, centroids)
     )
-    return np.asarray(sum(each) / len(x))
+    return np.asarray(sum(parts) / len(x))
 
 
 def _cosines(x: NDArray[np.float32], centroids: NDArray[np.float32]) -> list[NDArray[np.float32]]:
