@@ -110,7 +110,7 @@ def page() -> str:
                 )
             lines += _folded(group.name, about, ("setting", "default", "meaning"), rows)
         if command == "select":
-            ours = list(METHODS.ours())
+            ours = list(METHODS.built_in())
             rows = [row for name in ours for row in _of_method(name)]
             heads = ("method", "setting", "default", "meaning")
             about = "`method.name`, default `cynical`, and the settings of each method."

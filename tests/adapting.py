@@ -18,7 +18,7 @@ from corpusfit.training.objectives import objective
 from corpusfit.training.packing import find_packing
 from corpusfit.training.plan import ObjectivePlan, TrainPlan
 from corpusfit.training.special_tokens import SpecialTokens
-from corpusfit.training.token_store import Part, Tokens, write_part
+from corpusfit.training.token_store import ShardTokens, Tokens, write_part
 from corpusfit.training.trainer import (
     Heldout,
     Training,
@@ -70,7 +70,7 @@ def stored(folder, texts):
     offsets = np.concatenate([[0], np.cumsum([len(t) for t in texts])]).astype(np.int64)
     ids = np.array([i for text in texts for i in text], np.uint16)
     plain = np.ones(n, np.float32)
-    part = Part(["texts.jsonl"], np.arange(n), ids, offsets, plain)
+    part = ShardTokens(["texts.jsonl"], np.arange(n), ids, offsets, plain)
     write_part(folder, 0, part, {"rejects": []})
     return Tokens.open(folder)
 
@@ -185,7 +185,7 @@ def training_of(
         0.0,
         length=LENGTH,
         overhead=aim.overhead(),
-        draw=draw,
+        resample=draw,
         pack=packing is not None,
         batch=plan.batch,
         seed=seed,

@@ -87,7 +87,7 @@ def test_probabilities_are_the_papers_formulas():
     np.testing.assert_allclose(found.probability, expected)
     s = {w: n * idf[w] for w, n in Counter(w for text in texts for w in text).items()}
     weight = np.array([max(s.values()) - s[w] for w in sorted(s)])
-    np.testing.assert_allclose(found.drawn, weight / weight.sum())
+    np.testing.assert_allclose(found.replacement_probability, weight / weight.sum())
 
 
 def test_the_probabilities_of_a_text_add_up_to_the_share():
@@ -112,7 +112,7 @@ def test_words_are_replaced_as_often_as_they_should(augmented):
     probabilities, deviations = iter(found.probability), []
     for i, text in enumerate(texts):
         for j, word in enumerate(text):
-            itself = found.drawn[found.words.index(word)]
+            itself = found.replacement_probability[found.words.index(word)]
             p = next(probabilities) * (1 - itself)
             others = sum(words[j] != word for words in new[i * copies : (i + 1) * copies])
             deviations.append((others - copies * p) / math.sqrt(copies * max(p, 1e-9)))
@@ -129,7 +129,7 @@ def test_replacements_follow_their_probabilities(augmented):
     found = replacement_model([t.split() for t in texts], 0.45)
     first = Counter(text.split()[0] for text in new[:copies])
     p = found.probability[0]
-    expected = dict(zip(found.words, copies * p * found.drawn, strict=True))
+    expected = dict(zip(found.words, copies * p * found.replacement_probability, strict=True))
     expected["the"] += copies * (1 - p)
     some = [w for w in found.words if expected[w] > 0]
     assert len(some) > 4

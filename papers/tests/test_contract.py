@@ -9,7 +9,7 @@ from corpusfit.scoring.names import METHODS
 from method_promises import *  # noqa: F403
 from method_promises import SETTINGS
 
-OURS = [name for name in METHODS.theirs() if METHODS.package_of(name) == PAPERS]
+OURS = [name for name in METHODS.plugins() if METHODS.package_of(name) == PAPERS]
 ALONE = {name for name in OURS if issubclass(registry.load(name), Method)}
 NAMES = sorted({*ALONE, "pyod:ECOD", "pyod:KNN"} - {"pyod"})
 ON_WORDS = [name for name in NAMES if registry.load(name).family == "lexical"] + ["cross_entropy"]

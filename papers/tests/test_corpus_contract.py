@@ -10,5 +10,5 @@ from corpusfit.scoring.names import METHODS
 
 pytestmark = pytest.mark.slow
 
-OURS = [name for name in METHODS.theirs() if METHODS.package_of(name) == PAPERS]
+OURS = [name for name in METHODS.plugins() if METHODS.package_of(name) == PAPERS]
 NAMES = [name for name in OURS if issubclass(registry.load(name), CorpusMethod)]

@@ -64,7 +64,7 @@ from .selection.embedding import open_encoder as open_encoder  # that a plan nam
 from .evaluation.reading import read_task as read_task  # a labeled task, as `evaluate` reads it
 
 # Significance: what holds for another test set and another seed
-from .evaluation.significance import bootstrap_scores as bootstrap_scores  # of texts drawn anew
+from .evaluation.significance import bootstrap_scores as bootstrap_scores  # of resampled texts
 from .evaluation.significance import compare as compare  # two models on the same examples
 from .evaluation.significance import holm as holm  # p-values of several comparisons
 

@@ -9,5 +9,5 @@ from corpusfit.scoring.names import METHODS
 
 pytestmark = pytest.mark.slow
 
-OURS = list(METHODS.ours())
+OURS = list(METHODS.built_in())
 NAMES = [name for name in OURS if issubclass(registry.load(name), CorpusMethod)]

@@ -9,7 +9,7 @@ from corpusfit.scoring.names import METHODS
 from method_promises import *  # noqa: F403
 from method_promises import SETTINGS
 
-OURS = list(METHODS.ours())
+OURS = list(METHODS.built_in())
 ALONE = {name for name in OURS if issubclass(registry.load(name), Method)}
 NAMES = sorted({*ALONE, "field:edu"} - {"field", "fasttext"})
 ON_WORDS = [name for name in NAMES if registry.load(name).family == "lexical"]

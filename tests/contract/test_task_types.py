@@ -75,7 +75,7 @@ def case(request, tmp_path_factory):
     kind = request.param
     folder = write_task(kind, tmp_path_factory.mktemp(kind) / "task")
     # that of another package need not claim labels
-    plan = TaskPlan() if kind in registry.TASKS.ours() else TaskPlan(kind=kind)
+    plan = TaskPlan() if kind in registry.TASKS.built_in() else TaskPlan(kind=kind)
     return kind, registry.load(kind), folder, read_task(str(folder), plan, seed=0)
 
 

@@ -21,7 +21,7 @@ SENTENCES = {
     "de": "Die Ärztin {0} prüft das Röntgenbild. Am {1}. Mai größere Maßnahmen für die Übung!",
     "ja": "医師{0}は写真を調べます。{1}月に大きな対策があります。患者は静かに待っています。",
 }
-NAMES = [n for n in METHODS.ours() if n != "oracle"]
+NAMES = [n for n in METHODS.built_in() if n != "oracle"]
 
 
 @pytest.fixture(scope="module")

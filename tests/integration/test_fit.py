@@ -80,7 +80,7 @@ def whole(tmp_path_factory, words):
 @pytest.fixture
 def few(monkeypatch):
     """No fine-tuning."""
-    monkeypatch.setattr(work.Work, "_answers", False)
+    monkeypatch.setattr(work.FitParts, "_answers", False)
 
 
 @pytest.fixture
@@ -89,8 +89,8 @@ def drawn(fit, tmp_path):
 
     def drawn(out, **more):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(work.Work, "_train", lambda *_, **__: None)
-            patch.setattr(work.Work, "measures", stop)
+            patch.setattr(work.FitParts, "_train", lambda *_, **__: None)
+            patch.setattr(work.FitParts, "measures", stop)
             with pytest.raises(KeyboardInterrupt):
                 fit(out, **more)
         return tmp_path / out
@@ -177,14 +177,14 @@ def test_no_held_out_text_is_selected_by_or_trained_on(fit, tmp_path, labeled, p
 
 def stop_before(patch, name):
     """Stop a fit where the training of this model would begin."""
-    train = work.Work._train
+    train = work.FitParts._train
 
     def stopping(self, schedule, out, *words, **others):
         if out.name == name:
             raise KeyboardInterrupt
         return train(self, schedule, out, *words, **others)
 
-    patch.setattr(work.Work, "_train", stopping)
+    patch.setattr(work.FitParts, "_train", stopping)
 
 
 @pytest.mark.slow
@@ -235,7 +235,7 @@ def test_replicates_that_do_not_fit_in_the_time_are_dropped(fit, few, monkeypatc
         self.costs = costs
         return schedule.first_schedule(costs, seconds, 10_000, batch=4, length=32)
 
-    monkeypatch.setattr(work.Work, "measured", measured)
+    monkeypatch.setattr(work.FitParts, "measured", measured)
     clock = _Slow()
     for module in (fitting, work, bar):
         monkeypatch.setattr(module, "time", clock)
@@ -253,9 +253,9 @@ def test_the_share_is_the_time_that_has_passed_of_all_by_the_work_left(monkeypat
     clock.perf_counter = clock.monotonic = lambda: clock.now
     monkeypatch.setattr(bar, "time", clock)
     heard = _Shares()
-    whole = bar.Whole(heard)
+    whole = bar.FitProgress(heard)
     whole.plan(200)
-    part = bar.Part(whole, 100, set())
+    part = bar.PartProgress(whole, 100, set())
     part.begin("adapt", 10)
     clock.now = 100
     part.advance(5)
@@ -264,7 +264,7 @@ def test_the_share_is_the_time_that_has_passed_of_all_by_the_work_left(monkeypat
     part.advance(4)
     assert heard.shares[-1] == pytest.approx(190 / (190 + 190 / 9 + 100))
     part.complete(was_there=False)
-    part = bar.Part(whole, 100, set())
+    part = bar.PartProgress(whole, 100, set())
     clock.now = 900  # far later than planned
     part.advance(0)
     assert heard.shares[-1] == pytest.approx(900 / (900 + 71))
@@ -390,8 +390,8 @@ def test_a_rate_with_which_no_loss_falls_is_the_last_word(tmp_path, monkeypatch,
 
     monkeypatch.setattr(work, "adapt", rising)
     own = property(lambda self: {"learning_rate": self.learning_rate})
-    monkeypatch.setattr(work.Work, "_training", own)
-    parts = object.__new__(work.Work)
+    monkeypatch.setattr(work.FitParts, "_training", own)
+    parts = object.__new__(work.FitParts)
     parts.learning_rate = None
     parts.folder = types.SimpleNamespace(schedule=tmp_path / "schedule.json")
     parts.folder.schedule.write_text('{"seconds": 600, "decided": false}')

@@ -267,7 +267,7 @@ def test_a_model_that_has_changed_is_refused_and_one_that_is_deleted_is_trained_
 
 def test_a_training_is_kept_where_its_measurement_is_stopped(fit, copying, calls, monkeypatch):
     """Unless its model cannot be opened: then another training may write a better one."""
-    measure = outside.OutsideWork._loss
+    measure = outside.OutsideParts._loss
 
     def stopped(error):
         def loss(self, model, seed):
@@ -278,11 +278,11 @@ def test_a_training_is_kept_where_its_measurement_is_stopped(fit, copying, calls
         return loss
 
     for error, trainings in ((KeyboardInterrupt(), 2), (ModelError("no head"), 2)):
-        monkeypatch.setattr(outside.OutsideWork, "_loss", stopped(error))
+        monkeypatch.setattr(outside.OutsideParts, "_loss", stopped(error))
         with pytest.raises(type(error)):
             fit(copying())
         assert len(calls()) == trainings
-    monkeypatch.setattr(outside.OutsideWork, "_loss", measure)
+    monkeypatch.setattr(outside.OutsideParts, "_loss", measure)
     fit(copying())
     assert len(calls()) == 7
 

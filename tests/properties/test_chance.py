@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from corpusfit.core.plan import CutPlan, ReadPlan
 from corpusfit.core.types import Shard
 from corpusfit.kernels.chance import bottom_k, place_keys, uniform
-from corpusfit.selection.samples import ALL, Drawn, merge, sample_texts
+from corpusfit.selection.samples import ALL, SampledUnits, merge, sample_texts
 
 shard_sizes = st.dictionaries(st.integers(0, 10**6), st.integers(0, 40), max_size=8)
 
@@ -42,7 +42,7 @@ def test_drawing_texts_by_shard_and_merging_is_the_same_sample(sizes, k, seed, d
         keys = place_keys(seed, shard, n)
         kept = np.sort(np.argsort(keys, kind="stable")[:k])
         texts = [f"{shard}/{i}" for i in kept]
-        drawn.append(Drawn(shard, keys[kept], texts))
+        drawn.append(SampledUnits(shard, keys[kept], texts))
         if data.draw(st.booleans()):
             drawn = merge(drawn, k)
     merged = [text for d in (merge(drawn, k) if drawn else []) for text in d.texts]

@@ -136,8 +136,8 @@ def audit(
 
     total, _, chosen, _ = np.sum([*counts.values()], axis=0).tolist()
     domains = {}
-    for name, each in sorted(counts.items(), key=lambda c: (-c[1][2], -c[1][0], c[0])):
-        segments, word_pieces, taken, taken_pieces = each.tolist()
+    for name, of_source in sorted(counts.items(), key=lambda c: (-c[1][2], -c[1][0], c[0])):
+        segments, word_pieces, taken, taken_pieces = of_source.tolist()
         domains[name] = DomainCount(
             segments,
             word_pieces,

@@ -43,9 +43,9 @@ KINDS = {
 }
 """The augmentations of each kind of task: those that keep the label."""
 
-_STREAM = 2**41  # a random stream that nothing else draws from
+_STREAM = 2**41  # number of a random stream that nothing else uses
 _TEMPERATURE = 0.9  # that of Xie et al.
-_AT_ONCE = 32  # sentences in a batch; another number draws other translations
+_AT_ONCE = 32  # sentences in a batch; another number gives other translations
 # a translation of n tokens has at most _MAX_RATIO * n + _EXTRA_TOKENS
 _MAX_RATIO = 2
 _EXTRA_TOKENS = 16
@@ -127,7 +127,7 @@ def augment(
         share: mean share of a text's words that `tfidf` replaces.
         mt: model that translates to another language: a folder or a Hugging Face hub id.
         mt_back: model that translates back.
-        seed: of the drawn words or tokens, and of splits that the task lacks.
+        seed: of the sampled words or tokens, and of splits that the task lacks.
         device: of the translation models.
         kind: kind of task, as for `evaluate`.
         text_field: field of the rows with the text.
@@ -195,23 +195,23 @@ def replace_words(task: Any, plan: Augmentation, *, seed: int) -> list[list[str]
     Reference: Xie et al. (2019), section 2.2 and appendix (TF-IDF word replacement).
     """
     # A replacement need not fit its context (as in the paper), and most replacements are rare
-    # words. Words are counted as spelled, in the training examples alone. The score for being drawn
-    # is the paper's freq(w) IDF(w); the published code sums TF-IDF over texts, which favors words
-    # of short texts. Markers (`<e1>`, `[CITE]`, `@GENE$`) and punctuation are never replaced,
-    # because in relation tasks they carry the label; text between words is kept exactly.
+    # words. Words are counted as spelled, in the training examples alone. The score of a
+    # replacement is the paper's freq(w) IDF(w); the published code sums TF-IDF over texts, which
+    # favors words of short texts. Markers (`<e1>`, `[CITE]`, `@GENE$`) and punctuation are never
+    # replaced, because in relation tasks they carry the label; text between words stays.
     fragments = fragments_of(task)
     words = [[word for parts in example for word in parts[1::2]] for example in fragments]
     model = replacement_model(words, plan.share)
     m = len(model.probability)
-    through = np.cumsum(model.drawn)
+    through = np.cumsum(model.replacement_probability)
     new: list[list[str | None]] = []  # by copy, each word's replacement or None
     for copy in range(plan.copies):
         uniforms = _uniform(place_keys(seed, _STREAM + copy, 2 * m))
         replacements: list[str | None] = [None] * m
         if m and through[-1] > 0:
             replaced = np.flatnonzero(uniforms[:m] < model.probability)
-            draws = np.searchsorted(through, uniforms[m:][replaced] * through[-1], side="right")
-            for i, word in zip(replaced.tolist(), draws.tolist(), strict=True):
+            sampled = np.searchsorted(through, uniforms[m:][replaced] * through[-1], side="right")
+            for i, word in zip(replaced.tolist(), sampled.tolist(), strict=True):
                 replacements[i] = model.words[word]
         new.append(replacements)
     # fill the replacements in; the text between words stays
@@ -281,18 +281,17 @@ class ReplacementModel:
     words: list[str]  # the v distinct words, sorted
     # float64 [m], probability that a word is replaced, texts end to end
     probability: NDArray[np.float64]
-    # float64 [v], probability that a word is drawn as the replacement; all 0 if all words score the
-    # same
-    drawn: NDArray[np.float64]
+    # float64 [v], probability that a word is the replacement; all 0 if all words score the same
+    replacement_probability: NDArray[np.float64]
 
 
 def replacement_model(texts: Sequence[Sequence[str]], share: float) -> ReplacementModel:
     """Replacement probabilities (Xie et al. 2019, appendix on TF-IDF word replacement)."""
     # With TF the share of a word in its text, IDF = log(n / texts with the word), C the highest TF
     # IDF in a text and Z the mean of C - TF IDF over its words, the replacement probability of a
-    # word is min(share (C - TF IDF) / Z, 1). With S = (occurrences) IDF, the probability of being
-    # drawn is proportional to max S - S. If all words of a text have the same TF IDF, Z is 0 and
-    # none is replaced.
+    # word is min(share (C - TF IDF) / Z, 1). With S = (occurrences) IDF, the probability of a
+    # replacement is proportional to max S - S. If all words of a text have the same TF IDF, Z is 0
+    # and none is replaced.
     words = sorted({word for text in texts for word in text})
     number = {word: i for i, word in enumerate(words)}
     ids = np.fromiter((number[word] for text in texts for word in text), np.int64)
@@ -312,10 +311,10 @@ def replacement_model(texts: Sequence[Sequence[str]], share: float) -> Replaceme
         mean = np.repeat(np.add.reduceat(below, starts) / lengths[filled], lengths[filled])
         np.divide(share * below, mean, out=probability, where=mean > 0)
     scores = np.bincount(ids, minlength=len(words)) * idf
-    drawn = scores.max(initial=0.0) - scores
-    total = drawn.sum()
+    likelier = scores.max(initial=0.0) - scores
+    total = likelier.sum()
     return ReplacementModel(
-        words, np.minimum(probability, 1), drawn / total if total else np.zeros(len(words))
+        words, np.minimum(probability, 1), likelier / total if total else np.zeros(len(words))
     )
 
 

@@ -115,8 +115,8 @@ def baselines(out: str | PathLike[str]) -> Baselines:
     seeds = range(seed, seed + mixture["fits"])
     rows = [Clustering("mixture", **row) for row in found["tried"]]
     for k in numbers:
-        drawn = [np.random.default_rng(s).integers(k, size=len(texts)) for s in seeds]
-        rows.append(_measured("random", k, [purity(each, domains) for each in drawn]))
+        assignments = [np.random.default_rng(s).integers(k, size=len(texts)) for s in seeds]
+        rows.append(_measured("random", k, [purity(each, domains) for each in assignments]))
     for k in numbers:
         topics = [by_topic(texts, k, s) for s in seeds]
         rows.append(_measured("lda", k, [purity(each, domains) for each in topics]))

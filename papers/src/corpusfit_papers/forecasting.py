@@ -68,8 +68,8 @@ def count(texts: Texts, weights: NDArray[np.float64] | None = None) -> NDArray[n
         ids, ends = ngrams(texts, order)
         # the identity's upper half, scaled to the number of buckets
         buckets = ((ids >> _HALF) * np.uint64(BUCKETS)) >> _HALF
-        each = None if weights is None else np.repeat(weights, np.diff(ends))
-        counts += np.bincount(buckets.astype(np.int64), each, BUCKETS)
+        weight_of_ngrams = None if weights is None else np.repeat(weights, np.diff(ends))
+        counts += np.bincount(buckets.astype(np.int64), weight_of_ngrams, BUCKETS)
     return counts
 
 
@@ -77,11 +77,13 @@ def layers(
     texts: Texts, weights: NDArray[np.float64] | None = None, stream: int = 0
 ) -> NDArray[np.float64]:
     """Count n-grams in each of `LAYERS` random layers of texts: float64 [LAYERS, buckets]."""
-    # A text's layer is drawn by its position. All layers from any one on are a random sample of the
-    # texts, so `_subsample` can sample n-grams of nearly any number of whole texts.
+    # A text's layer is random, by its position. All layers from any one on are a random sample of
+    # the texts, so `_subsample` can sample n-grams of nearly any number of whole texts.
     keys = place_keys(stream, _LAYER_STREAM, len(texts))
-    draws = ((keys >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53  # in (0, 1)
-    layer_of_text = np.minimum(-np.log2(draws) * _LAYERS_PER_HALVING, LAYERS - 1).astype(np.int64)
+    uniforms = ((keys >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53  # in (0, 1)
+    layer_of_text = np.minimum(-np.log2(uniforms) * _LAYERS_PER_HALVING, LAYERS - 1).astype(
+        np.int64
+    )
     if weights is None:
         weights = np.ones(len(texts))
     members = [np.flatnonzero(layer_of_text == layer) for layer in range(LAYERS)]
@@ -101,8 +103,8 @@ def _subsample(counts: NDArray[np.float64], size: int) -> NDArray[np.float64]:
     candidates = counts[:, split_layer]
     rounded = np.floor(candidates + rng.random(candidates.shape)).astype(np.int64)
     missing = min(max(0, round(size - float(whole_layers.sum()))), int(rounded.sum()))
-    drawn = rng.multivariate_hypergeometric(rounded.ravel(), missing, method="marginals")
-    return whole_layers + drawn.reshape(candidates.shape)
+    sampled = rng.multivariate_hypergeometric(rounded.ravel(), missing, method="marginals")
+    return whole_layers + sampled.reshape(candidates.shape)
 
 
 def divergence(target: NDArray[np.float64], text: NDArray[np.float64]) -> float:
@@ -136,8 +138,8 @@ class TaskNgrams:
     def seen_in(self, texts: Texts) -> NDArray[np.bool_]:
         """Which of the n-grams occur in these texts, bool [n]."""
         seen = np.zeros(len(self.times), np.bool_)
-        for each in _ngrams_by_order(texts):
-            places = find_each(self.keys, self.places, each)
+        for ids in _ngrams_by_order(texts):
+            places = find_each(self.keys, self.places, ids)
             seen[places[places >= 0]] = True
         return seen
 
@@ -389,8 +391,8 @@ class _Losses:
 
         rng = np.random.default_rng(self._seed)
         sequences = [ids for text in texts for ids in self._sequences(text)]
-        drawn = np.sort(rng.permutation(len(sequences))[:SEQUENCES])
-        rows = [self._row(sequences[i], rng) for i in drawn]
+        sampled = np.sort(rng.permutation(len(sequences))[:SEQUENCES])
+        rows = [self._row(sequences[i], rng) for i in sampled]
         rows = [row for row in rows if len(row.labels)]
         lengths = np.array([len(row.ids) for row in rows], np.int64)
         total = 0.0
@@ -441,8 +443,8 @@ class _Selection:
         self.corpus = _digest([(s["name"], s["fingerprint"]) for s in run.manifest["corpus"]])
 
 
-def _digest(thing: Sequence[object]) -> str:
-    return hashlib.blake2b(json.dumps(thing).encode(), digest_size=16).hexdigest()
+def _digest(values: Sequence[object]) -> str:
+    return hashlib.blake2b(json.dumps(values).encode(), digest_size=16).hexdigest()
 
 
 def _counted(selection: _Selection) -> tuple[NDArray[np.float64], float]:

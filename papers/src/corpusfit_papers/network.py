@@ -32,13 +32,13 @@ def batch_tokens(device: str) -> int:
     return 1_024 if device == "cpu" else 8_192
 
 
-def new_model(kind: str, config: str, what: str) -> Any:
+def new_model(kind: str, config: str, subject: str) -> Any:
     """A model of one of transformers' automatic classes in float32, with weights to overwrite.
 
     Args:
         kind: the class's name.
         config: the model's configuration, JSON.
-        what: the model, in the user's words.
+        subject: the model, in the user's words.
 
     Raises:
         ModelError: the configuration names code of its own.
@@ -48,7 +48,7 @@ def new_model(kind: str, config: str, what: str) -> Any:
     import transformers
 
     fields = json.loads(config)
-    require_own_code(fields, what)
+    require_own_code(fields, subject)
     settings = transformers.AutoConfig.for_model(fields.pop("model_type"), **fields)
     with seeded(0):
         return getattr(transformers, kind).from_config(
@@ -128,14 +128,14 @@ def open_language_model(
         import transformers
     except ImportError as e:
         raise MissingDependencyError(user, "models") from e
-    what = f"{setting.name}: the model in {folder}"
+    subject = f"{setting.name}: the model in {folder}"
     with seeded(seed):
         auto = getattr(transformers, auto_class(causal))
-        tokenizer, model = open_complete(auto, folder, what)
+        tokenizer, model = open_complete(auto, folder, subject)
     if not causal and tokenizer.mask_token_id is None:
-        raise ModelError(f"{what} has a tokenizer without a mask token. Name another model.")
+        raise ModelError(f"{subject} has a tokenizer without a mask token. Name another model.")
     if getattr(tokenizer, "backend_tokenizer", None) is None:
-        raise ModelError(f"{what} has no fast tokenizer (tokenizer.json). Name another model.")
+        raise ModelError(f"{subject} has no fast tokenizer (tokenizer.json). Name another model.")
     return tokenizer, model
 
 

@@ -271,8 +271,8 @@ def _result(
 ) -> Retrieved:
     """The result of a model whose queries are of a side, before it is compared."""
     counts = tallies(answers).astype(np.float64)
-    drawn = bootstrap_scores(counts, precision, np.random.default_rng(seed), _ROUNDS)
-    low, high = np.quantile(drawn, _INTERVAL).tolist()
+    resampled = bootstrap_scores(counts, precision, np.random.default_rng(seed), _ROUNDS)
+    low, high = np.quantile(resampled, _INTERVAL).tolist()
     return Retrieved(
         pairs=called,
         source=test.languages[side],

@@ -208,8 +208,8 @@ def tokenizers(
 ) -> Tokenized:
     """Measure how many tokens tokenizers make of words, on specific and on general text.
 
-    The sample is bounded and drawn in windows; the bootstrap intervals are over windows, as if each
-    were a text of its own.
+    The sample is bounded and consists of windows; the bootstrap intervals are over windows, as if
+    each were a text of its own.
 
     Reference: mDAPT, section 6 and Figure 3; Rust et al. (2021), section 3.2.
 
@@ -219,7 +219,7 @@ def tokenizers(
         specific: texts of a domain: inputs as for `corpus` of `select`, or files of CoNLL columns.
         general: general texts, in the same forms.
         text_field: field of the rows with their text.
-        windows: most windows of text that are drawn of each kind.
+        windows: most windows of text to sample of each kind.
         seed: of the sample and of the bootstrap.
         machine: where the inputs are read.
 
@@ -235,7 +235,7 @@ def tokenizers(
     counts = {}
     for kind, inputs in (("specific", specific), ("general", general)):
         texts = _sampled(kind, inputs, plan, machine)
-        counts[kind] = np.stack([fertility_counts(each, texts) for each in opened], 1)
+        counts[kind] = np.stack([fertility_counts(tokenizer, texts) for tokenizer in opened], 1)
         if not counts[kind][..., WORDS].any():
             raise InputError(f"`{kind}` contains no word. Give other texts.")
     ratios = _ratios(counts, seed)
@@ -287,7 +287,7 @@ def _sampled(kind: str, inputs: Any, plan: corpusfit.Plan, machine: corpusfit.Ma
     several = [inputs] if isinstance(inputs, str | PathLike) else list(inputs)
     columns = [
         path
-        for path in (Path(each) for each in several if isinstance(each, str | PathLike))
+        for path in (Path(item) for item in several if isinstance(item, str | PathLike))
         if path.suffix in _CONLL and path.is_file()
     ]
     if not columns:

@@ -1,6 +1,6 @@
 """word2vec: vectors of words by skip-grams with negative sampling.
 
-What: trains a vector for each word to tell the words beside it from words drawn at random.
+What: trains a vector for each word to tell the words beside it from randomly sampled words.
 Why: the baseline of Domain Clusters, trained on the corpus at hand; gensim's license is not
 permissive, and its result depends on the number of threads.
 Trade-off: one thread and plain stochastic gradient descent, so that the result is a function of the
@@ -70,7 +70,7 @@ def _step(
     state: NDArray[np.uint64],
     error: NDArray[np.float32],
 ) -> None:
-    """A step for a word beside another, against words that are drawn."""
+    """A step for a word beside another, against sampled words."""
     error[:] = 0
     for k in range(negative + 1):
         other = center
@@ -99,7 +99,7 @@ def train_words(
     counts: NDArray[np.int64],  # int64 [v], occurrences of each word
     vectors: NDArray[np.float32],  # float32 [v, d], with which training begins
     window: int,  # most words to either side; each word's own window is uniform in 1 to this
-    negative: int,  # words drawn for each word beside another, by their counts to the power 0.75
+    negative: int,  # words sampled for each word beside another, by their counts to the power 0.75
     # share of the words above which frequent words are left out at random; 0 for none
     sample: float,
     epochs: int,  # passes over the sentences

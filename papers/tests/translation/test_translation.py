@@ -19,7 +19,7 @@ from corpusfit.training.contract import Network
 from corpusfit.training.folder import Checkpoints
 from corpusfit.training.objectives import objective
 from corpusfit.training.plan import AdaptPlan, ObjectivePlan, TrainPlan
-from corpusfit.training.token_store import PairTokens, Part, write_part
+from corpusfit.training.token_store import PairTokens, ShardTokens, write_part
 from corpusfit.training.trainer import (
     Heldout,
     Training,
@@ -45,7 +45,7 @@ def stored_pairs(folder, pairs):
     ids = np.array([i for text in both for i in text], np.uint16)
     keys = np.arange(2 * len(pairs), dtype=np.uint64).reshape(-1, 2)
     begins = np.array([len(a) for a, _ in ended])
-    part = Part(["pairs.tsv"], np.arange(len(pairs)), ids, offsets, keys, begins)
+    part = ShardTokens(["pairs.tsv"], np.arange(len(pairs)), ids, offsets, keys, begins)
     write_part(folder, 0, part, {"rejects": []})
     return PairTokens.open(folder)
 
@@ -121,7 +121,7 @@ def translation_of(
     looked_at = whole_pairs(measured.sides, np.ones(20, np.float32), LENGTH)
     accelerator = start_accelerator("cpu")
     passes = Passes(
-        chunks, None, 0.0, length=aim.row_tokens, overhead=0, draw=False, pack=False, batch=1,
+        chunks, None, 0.0, length=aim.row_tokens, overhead=0, resample=False, pack=False, batch=1,
         seed=seed, arrange=aim.arrange,
     )  # fmt: skip
     return Training(
@@ -259,7 +259,7 @@ def passes_of(sides, tokens, weights=None, draw=False):
         chunks = dataclasses.replace(chunks, weight=np.array(weights, np.float32))
     aim = objective(ObjectivePlan("translation", options={"pair_tokens": tokens}), None, LENGTH)
     return Passes(
-        chunks, None, 0.0, length=tokens, overhead=0, draw=draw, pack=False, batch=1, seed=3,
+        chunks, None, 0.0, length=tokens, overhead=0, resample=draw, pack=False, batch=1, seed=3,
         arrange=aim.arrange,
     )  # fmt: skip
 

@@ -59,10 +59,10 @@ JOURNEY = {
 _OURS = [name for names in JOURNEY.values() for name in names]
 
 OTHERS = Registry("corpusfit.commands")
-"""The commands of other packages: modules that each register the command of their name."""
+"""The commands of other packages; each is a module that registers the command of its name."""
 
 SETTINGS: dict[str, Any] = {
-    "add_completion": False,  # the application's own completes its commands
+    "add_completion": False,  # the application completes the words of all commands
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
 }
@@ -70,7 +70,7 @@ SETTINGS: dict[str, Any] = {
 
 
 class _Command(TyperCommand):
-    """A command that warns of a repeated single-value option, where the last wins."""
+    """A command that warns if an option of one value is repeated, of which the last wins."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments."""
@@ -83,7 +83,7 @@ class _Command(TyperCommand):
                     f"Warning: {option.opts[0]} is given {len(repeats)} times; the last one counts."
                 )
         several = {p.opts[0] for p in self.params if getattr(p, "multiple", False)}
-        # options that two words follow, as a shell makes them of `--corpus *.txt`
+        # options followed by two values, as a shell expands `--corpus *.txt`
         following = zip(args, args[2:], strict=False)
         named = [a for a, second in following if a in several and second[:1] != "-"]
         try:
@@ -142,7 +142,7 @@ class _Commands(TyperGroup):
 
     def list_commands(self, ctx: Any) -> list[str]:
         """The names of all commands, those of other packages last."""
-        self.commands |= dict.fromkeys(OTHERS.names())  # a name of ours stays ours
+        self.commands |= dict.fromkeys(OTHERS.names())  # our own commands keep their names
         return list(self.commands)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -182,7 +182,7 @@ class _Commands(TyperGroup):
         return about
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
-        """Read the words before the command."""
+        """Parse the options before the command's name."""
         with _harmless_usage():
             return super().make_context(*args, **settings)
 
@@ -195,16 +195,16 @@ class _Commands(TyperGroup):
                     return super().invoke(ctx)
             except Exception as e:
                 stores = [public_text(word) for word in sys.argv if "://" in word]
-                what = f"Cannot use {' or '.join(stores)}" if stores else ""
-                raise_machine_fault(e, what)
-                raise_torn_file(e, what)
+                failure = f"Cannot use {' or '.join(stores)}" if stores else ""
+                raise_machine_fault(e, failure)
+                raise_torn_file(e, failure)
                 raise
 
 
 _OTHER_NAME = {"--task": "--target", "--target": "--task"} | {
     f"--{old}": f"--{new.replace('_', '-')}" for old, new in RENAMED.items()
 }
-"""Options whose meaning has another name in other commands, or has it now."""
+"""Options that other commands name differently, or that have a new name."""
 
 
 @contextlib.contextmanager
@@ -216,7 +216,7 @@ def _harmless_usage() -> Iterator[None]:
         if hasattr(e, "format_message"):  # a UsageError of Typer or Click
             vars(e)["message"] = harmless(public_text(str(getattr(e, "message", ""))))
         option = str(getattr(e, "option_name", ""))
-        # a command that takes one folder now
+        # a command that took several folders in earlier releases
         typed = "DIR DIR" if "extra argument" in str(getattr(e, "message", "")) else option
         other = _OTHER_NAME.get(option)
         of_command = gone(f"{getattr(getattr(e, 'ctx', None), 'info_name', '')} {typed}")

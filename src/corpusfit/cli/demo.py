@@ -137,12 +137,12 @@ def _fit(texts: DemoTexts, method: str, machine: Machine, *, json: bool) -> None
     from corpusfit.fitting.resolving import Request
     from corpusfit.fitting.schedule import Costs, Schedule
 
-    held = texts.task / "test.jsonl"
+    test_file = texts.task / "test.jsonl"
     base = corpusfit.adapt(
         data=texts.corpus,
         out=texts.folder / "base",
-        task=held,
-        guard=held,
+        task=test_file,
+        guard=test_file,
         seed=texts.seed,
         machine=machine,
         overwrite=True,

@@ -24,7 +24,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Name(str):
-    """The name of an input; a plain string may be a text."""
+    """An input named on the command line; in Python, a plain string may be a text itself."""
 
     __slots__ = ()
 
@@ -33,7 +33,7 @@ EVERYWHERE = ("engine", "workers", "cache", "verify")
 """The keywords of `MACHINE`, for commands that run on any engine."""
 
 RUN = "Run"
-"""The heading in `--help` of how a command runs, and of what it does beside its result."""
+"""The heading in `--help` of options about how a command runs and what else it writes."""
 
 _HEADINGS = {
     "Scoring": ("method", "embed"),
@@ -117,7 +117,7 @@ def _number_of(text: str) -> float:
 
 
 def _rows_of(text: str) -> float:
-    """A number of rows, or their share if below 1; so 100%, which would be one row, is none."""
+    """A number of rows, or a share of them below 1; 100% is refused, as it would be one row."""
     number = _number_of(text)
     if text.endswith("%") and number >= 1:
         raise ValueError
@@ -135,7 +135,7 @@ _PARSERS = {
     "float": _number,
     "Sequence[int]": sizes_of,
 }
-"""What turns a text of the command line into a value, by the type of a function's parameter."""
+"""Parsers of command-line values, by the type of the function's parameter."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class _Entry:
 
     @property
     def word(self) -> str:
-        """The name of its parameter, or of one with an `s`."""
+        """The name of its parameter, whose own name may end in `s`."""
         return self.flags[0][2:].replace("-", "_") if self.flags else ""
 
 
@@ -166,16 +166,16 @@ def _entries(listed: str, example: str = "") -> list[_Entry]:
 
 @dataclass(frozen=True)
 class Command:
-    """A command, made of the public function of its name in the package that it is of.
+    """A command, made of the public function of the same name in its package.
 
     Attributes:
-        show: prints a result for people, and takes arguments of the request by name. Its docstring
-            is the help, and lists in a section Options what `_SHARED` does not have.
+        show: prints the result, and takes arguments of the request by name. Its docstring is the
+            help, with a section Options for those that `_SHARED` does not have.
         machine: the keywords of `MACHINE` that are its options.
         plain: whether `show` is the whole command, which has no public function.
         keywords: its options, if it is plain.
         dry_run: prints what the dry run of the function returns.
-        facts: the JSON object of a result and its request, if it is not the usual one.
+        facts: makes the object for `--json` of a result and its request (default: its manifest).
         report: whether it writes a report beside its result.
         after: called with the result when all is written.
         together: whether several processes run it together, of which the first prints.
@@ -202,7 +202,7 @@ class Command:
         return (inspect.getdoc(self.show) or "").partition("\n\nOptions:\n")[0]
 
     def callback(self) -> Callable[..., None]:
-        """The function that Typer makes a command of."""
+        """The function from which Typer makes the command."""
         package = importlib.import_module(self.show.__module__.partition(".")[0])
         public = getattr(package, self.name, self.show)
         function = self.show if self.plain else public
@@ -219,7 +219,7 @@ class Command:
         listed = (inspect.getdoc(self.show) or "").partition("\n\nOptions:\n")[2]
         described = {}
         positional = iter(declared)
-        for entry in (*_entries(_SHARED), *_entries(listed)):  # those of the command count
+        for entry in (*_entries(_SHARED), *_entries(listed)):  # the last wins
             word = entry.word or next(positional)
             described[f"{word}s" if f"{word}s" in declared else word] = entry
         run = {
@@ -228,7 +228,7 @@ class Command:
         }
         flags_of = {name: described[name].flags for name in declared if name in described}
         names = {name: name for name in declared}
-        # messages name an argument by its flag's word, too: `method` of the parameter `methods`
+        # messages may also name an argument by its flag: `method` for the parameter `methods`
         names |= {entry.word: name for name, entry in described.items() if name in declared}
         if keywords:
             names |= {s.path: word for word, s in settings.items()}
@@ -242,7 +242,7 @@ class Command:
             for name in declared
             if name in described
         }
-        if "dry_run" in described and "dry_run" not in declared:  # what it does is its own
+        if "dry_run" in described and "dry_run" not in declared:  # with a help of its own
             text = described["dry_run"].text
             hints["dry_run"] = (Annotated[bool, typer.Option("--dry-run", help=text)], False)
         for word in settings:
@@ -287,8 +287,8 @@ class Command:
         no_report = values.pop("no_report", False)
         if values.pop("dry_run", False) and self.dry_run:
             estimate = vars(function)["dry_run"]
-            taken = inspect.signature(estimate).parameters
-            facts = estimate(**{name: v for name, v in values.items() if name in taken})
+            accepted = inspect.signature(estimate).parameters
+            facts = estimate(**{name: v for name, v in values.items() if name in accepted})
             if not json:
                 self.dry_run(facts)
             else:
@@ -297,7 +297,7 @@ class Command:
         places = [user_path(values[name]) for name in ("out", "folder") if name in values]
         reports = [report for place in places if (report := place / "report.html").exists()]
         result = function(**values)
-        # of several processes only the first prints
+        # of several processes, only the first prints
         if self.together and int(os.environ.get("RANK", "0")):
             return
         if not json:
@@ -325,7 +325,7 @@ def command(**settings: Any) -> Callable[[_F], _F]:
     """Make a command of a function that shows its result; for the settings see `Command`."""
 
     def wrap(show: _F) -> _F:
-        COMMANDS.setdefault(show.__name__, Command(show, **settings))  # ours are there first
+        COMMANDS.setdefault(show.__name__, Command(show, **settings))  # ours come first and stay
         return show
 
     return wrap
@@ -335,7 +335,7 @@ def _argument(parameter: inspect.Parameter, entry: _Entry) -> tuple[Any, Any]:
     """The annotation and the default of a function's own parameter, for Typer."""
     kind = parameter.annotation
     default = parameter.default
-    if not isinstance(kind, str):  # of a module that does not postpone its annotations
+    if not isinstance(kind, str):  # in a module without postponed annotations
         kind = inspect.formatannotation(kind)
     # repeatable options are marked in their help
     several = ("Inputs" in kind or "Sequence[str]" in kind) and (

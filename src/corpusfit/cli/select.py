@@ -147,8 +147,8 @@ def show_run(out: Path, manifest: Mapping[str, Any], *, again: bool = False) -> 
 def _default_amount(manifest: Mapping[str, Any]) -> str:
     """How much was selected where no amount was given, a sentence; else nothing."""
     amount = ChoosePlan(**manifest["plan"]["choose"])
-    given = any(getattr(amount, name) is not None for name in AMOUNTS)
-    if given:
+    has_amount = any(getattr(amount, name) is not None for name in AMOUNTS)
+    if has_amount:
         return ""
     share = percent(amount.share, 1)
     return f" No amount (`choose.fraction`) was given: {share} of the words without copies."

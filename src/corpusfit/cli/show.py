@@ -68,9 +68,9 @@ def say_result(sentence: str = "") -> None:
     typer.echo(harmless(redacted(sentence)))
 
 
-def as_json(thing: Any) -> None:
+def as_json(value: Any) -> None:
     """Print one JSON object on standard output, in ASCII for any terminal and any file name."""
-    sys.stdout.write(redacted(json.dumps(thing, default=str)) + "\n")
+    sys.stdout.write(redacted(json.dumps(value, default=str)) + "\n")
 
 
 def answer(json: bool, facts: Any, show: Callable[..., None], *shown: Any) -> None:

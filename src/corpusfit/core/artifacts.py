@@ -79,15 +79,15 @@ def _credentials(public: str) -> dict[str, Any]:
     """The options of a store's file system that the URL of a folder was given with."""
     from fsspec.core import get_filesystem_class
 
-    given = with_credentials(public)
-    if given == public:
+    secret_url = with_credentials(public)
+    if secret_url == public:
         return {}
-    protocol = given.partition("://")[0]
+    protocol = secret_url.partition("://")[0]
     if protocol in ("http", "https"):
-        user = unquote(urlsplit(given).netloc.rpartition("@")[0])
+        user = unquote(urlsplit(secret_url).netloc.rpartition("@")[0])
         token = base64.b64encode(user.encode()).decode()
         return {"headers": {"Authorization": f"Basic {token}"}} if user else {}
-    options: dict[str, Any] = get_filesystem_class(protocol)._get_kwargs_from_urls(given)
+    options: dict[str, Any] = get_filesystem_class(protocol)._get_kwargs_from_urls(secret_url)
     return options
 
 
@@ -261,10 +261,10 @@ def writing(path: Path, *, synced: bool = True) -> Iterator[BinaryIO]:
 
 
 def _write_error(path: Path, error: Exception) -> StorageError:
-    what = f"Cannot write {path}"
-    return machine_fault(error, what) or StorageError(
-        f"{what}: {getattr(error, 'strerror', None) or error}. Allow writing there, then run the "
-        "same command again; finished work is kept."
+    failure = f"Cannot write {path}"
+    return machine_fault(error, failure) or StorageError(
+        f"{failure}: {getattr(error, 'strerror', None) or error}. Allow writing there, then run "
+        "the same command again; finished work is kept."
     )
 
 
@@ -410,23 +410,23 @@ def _from_safetensors(
     return {n: arrays[n] for n in wanted}, json.loads(header["__metadata__"]["json"])
 
 
-def store(path: Path, kind: str, thing: Any) -> None:
+def store(path: Path, kind: str, fitted: Any) -> None:
     """Write a dataclass instance, and its kind for `restore` to look up the class.
 
     Fields must be numpy arrays, numbers, strings, booleans, None, or tuples and string-keyed dicts
     of those.
     """
-    write_bytes(path, serialize(kind, thing))
+    write_bytes(path, serialize(kind, fitted))
 
 
-def serialize(kind: str, thing: Any) -> bytes:
+def serialize(kind: str, fitted: Any) -> bytes:
     """The content of a `store` file, for nesting in another dataclass."""
     import numpy as np
 
     arrays: dict[str, NDArray[Any]] = {}
     plain: dict[str, Any] = {}
-    for field in dataclasses.fields(thing):
-        value = getattr(thing, field.name)
+    for field in dataclasses.fields(fitted):
+        value = getattr(fitted, field.name)
         if isinstance(value, np.ndarray):
             arrays[field.name] = value
         else:

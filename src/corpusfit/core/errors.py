@@ -106,7 +106,7 @@ def near_name(path: str | pathlib.Path) -> str:
     while not missing.parent.exists():
         missing = missing.parent
     try:
-        names = sorted(each.name for each in missing.parent.iterdir())
+        names = sorted(entry.name for entry in missing.parent.iterdir())
     except OSError:  # no permission, or a file
         return ""
     near = difflib.get_close_matches(missing.name, names[:_COMPARED], n=1)
@@ -196,15 +196,15 @@ _NO_MEMORY = re.compile(
 """Texts of errors of PyTorch, zstandard, the system's loader, and llvmlite, which hides those."""
 
 
-def machine_fault(error: BaseException, what: str = "") -> StorageError | None:
+def machine_fault(error: BaseException, failure: str = "") -> StorageError | None:
     """The error for a fault of the machine, its network or a store; None for any other error."""
-    cure = machine_cure(error, what)
+    cure = machine_cure(error, failure)
     if not cure:
         return None
     reason = getattr(error, "strerror", None) or str(error) or "Out of memory"
-    if not what and (file := getattr(error, "filename", None)):
-        what = f"Cannot use {file}"
-    return StorageError(f"{what}: {reason}. {cure}" if what else f"{reason}. {cure}")
+    if not failure and (file := getattr(error, "filename", None)):
+        failure = f"Cannot use {file}"
+    return StorageError(f"{failure}: {reason}. {cure}" if failure else f"{reason}. {cure}")
 
 
 def without_secrets(error: BaseException) -> BaseException | None:
@@ -217,18 +217,18 @@ def without_secrets(error: BaseException) -> BaseException | None:
     return error
 
 
-def raise_machine_fault(error: BaseException, what: str = "") -> None:
+def raise_machine_fault(error: BaseException, failure: str = "") -> None:
     """Raise `machine_fault(error, what)`, if it is one."""
-    if fault := machine_fault(error, what):
+    if fault := machine_fault(error, failure):
         raise fault from without_secrets(error)
 
 
-def machine_cure(error: BaseException, what: str = "") -> str:
+def machine_cure(error: BaseException, failure: str = "") -> str:
     """What to do about a fault of the machine, a sentence; empty for any other error.
 
     Args:
         error: any exception.
-        what: what failed, if that names the file that was written; a cure for a full disk
+        failure: what failed, if that names the file that was written; a cure for a full disk
             without it names the folder.
     """
     if isinstance(error, CorpusfitError | BrokenPipeError):
@@ -240,7 +240,7 @@ def machine_cure(error: BaseException, what: str = "") -> str:
     elif match := _NUMBER.search(str(error)):
         number = int(match[1])
     cure = _CURES.get(number or 0)
-    if number in _FULL and not what:
+    if number in _FULL and not failure:
         cure = _on_full_disk(error)
     library = type(error).__module__.partition(".")[0]
     if library in _NETWORK or isinstance(error, ConnectionError | TimeoutError):
@@ -261,7 +261,7 @@ def _on_full_disk(error: BaseException) -> str:
     return f"{cure} of {folder}, or set TMPDIR to a folder that has room" if folder else cure
 
 
-def raise_torn_file(error: Exception, what: str = "") -> None:
+def raise_torn_file(error: Exception, failure: str = "") -> None:
     """Raise `StorageError` if an uncaught parse error comes from a damaged file of ours.
 
     Errors in the user's files are caught where they are read.
@@ -269,7 +269,7 @@ def raise_torn_file(error: Exception, what: str = "") -> None:
     if isinstance(error, CorpusfitError):
         return
     if isinstance(error, json.JSONDecodeError) or _TORN.search(str(error)):
-        text = f"{what}: a file" if what else "A file"
+        text = f"{failure}: a file" if failure else "A file"
         raise StorageError(
             f"{text} that corpusfit wrote is damaged, or was read in part: {error}. Check the disk "
             "and the store, then run the same command again."
@@ -284,11 +284,11 @@ class WorkerError(CorpusfitError):
     """A worker process ended without an answer."""
 
 
-def require_one_process(what: str) -> None:
+def require_one_process(command: str) -> None:
     """Raise `UsageError` for several processes, as started by `accelerate launch`."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise UsageError(
-            f"{what} measures and trains in one process. Start it without `accelerate launch`; "
+            f"{command} measures and trains in one process. Start it without `accelerate launch`; "
             "corpusfit adapt trains with several processes."
         )
 

@@ -3,8 +3,8 @@
 A function of an `api.py` takes a plan, or keywords that change one: `select(..., fraction=0.1)`.
 `Keywords`, a constant of that file, says which settings of the plan these are. The decorator
 `@with_keywords(SELECT)` writes them into the signature and the docstring, so that the function is
-called with keywords that type checkers know, and the command line makes its options of the same
-ones. `Keywords.build` turns the keywords that came back into a plan.
+called with keywords that type checkers know, and the command line makes its options from the same
+keywords. `Keywords.build` turns the keywords of a call into a plan.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ MACHINE = {
     "cache": ("str | Path | None", "folder or URL for what later commands need again"),
     "verify": ("bool | None", "read input files again, whatever the cache knows of them"),
 }
-"""The keywords in place of `machine`, with their types and what they are."""
+"""The keywords in place of `machine`, with their types and descriptions."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Keywords(Generic[_S]):
     required: tuple[str, ...] = ()  # words that the command line requires
     # fields of an `Option` that are different for this command, by word
     differs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    # another setting, for the help of `settings` and `--set`; empty for a command without these and
-    # without a plan of the caller
+    # another setting, as the example in the help of `settings` and `--set`; empty for a command
+    # that takes neither these nor a plan
     example: str = ""
 
     @cached_property
@@ -78,7 +78,7 @@ class Keywords(Generic[_S]):
         # the plan that a file changes (default: all settings have their defaults)
         start: _S | None = None,
     ) -> _S:
-        """A plan, or a TOML file's, changed by keywords, then by `a.b=c` settings; not checked.
+        """A plan or a TOML file, changed by keywords, then by `a.b=c` settings; it is not checked.
 
         Raises:
             UsageError: a keyword or a setting does not exist, or its value has the wrong type.
@@ -167,8 +167,8 @@ def dry_run(*functions: Callable[..., Any], without: Sequence[str] = ()) -> Call
             if name not in (*without, *MACHINE, *(keywords.settings if keywords else ()))
         ]
         estimate = _with_signature(function, parameters, keywords)
-        for each in functions:
-            vars(each)["dry_run"] = estimate
+        for public_function in functions:
+            vars(public_function)["dry_run"] = estimate
         return estimate
 
     return wrap
@@ -177,7 +177,7 @@ def dry_run(*functions: Callable[..., Any], without: Sequence[str] = ()) -> Call
 def _with_signature(
     function: _F, parameters: Sequence[inspect.Parameter], keywords: Keywords[Any] | None
 ) -> _F:
-    """The function with its keywords listed, and no others taken."""
+    """The function with its keywords in its signature and docstring; it refuses others."""
     if keywords is None:  # else `Keywords.build` refuses others
         function = _refusing(function)
     settings = keywords.settings if keywords else {}

@@ -53,9 +53,9 @@ _LIBRARIES = (
 )
 
 
-def digest(thing: Any) -> str:
+def digest(value: Any) -> str:
     """Hex digest of plain nested values; equal values have equal digests."""
-    text = json.dumps(thing, sort_keys=True, ensure_ascii=False, default=str)
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

@@ -54,7 +54,7 @@ class Option:
     @property
     def words(self) -> tuple[str, ...]:
         """The words that are allowed, without those of other packages; empty for any."""
-        return (*self.allowed, *(self.registry.ours() if self.registry else ()))
+        return (*self.allowed, *(self.registry.built_in() if self.registry else ()))
 
     def holds(self, number: float) -> bool:
         """Whether a number is finite and within the bounds."""
@@ -111,7 +111,7 @@ class Setting:
             and value not in words
             and not (option.pattern and re.fullmatch(option.pattern, value))
         ):
-            words += tuple(option.registry.theirs() if option.registry else ())
+            words += tuple(option.registry.plugins() if option.registry else ())
             if value in words:
                 return
             begun = [word for word in words if value and word.startswith(value)]

@@ -25,27 +25,27 @@ _ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Registry:
-    """The modules of a contract by name; those of other packages can replace ours."""
+    """The modules of a contract by name: built-in ones, and plugins of other packages."""
 
     group: str  # the entry-point group in which other packages name modules
-    package: str = ""  # whose files are our modules; empty if there are none
-    sign: str = "_"  # what a name has where the name of its file has an underscore
+    package: str = ""  # whose files are the built-in modules; empty for none
+    sign: str = "_"  # what replaces an underscore of a file's name in the name
 
-    def ours(self) -> dict[str, str]:
-        """Our modules by sorted name."""
+    def built_in(self) -> dict[str, str]:
+        """The built-in modules by sorted name."""
         if not self.package:
             return {}
         files = _ROOT.joinpath(*self.package.split(".")[1:]).glob("[!_]*.py")
         stems = sorted(path.stem for path in files)
         return {stem.replace("_", self.sign): f"{self.package}.{stem}" for stem in stems}
 
-    def theirs(self) -> dict[str, EntryPoint]:
+    def plugins(self) -> dict[str, EntryPoint]:
         """The entry points of other packages by sorted name."""
         return _entries(self.group)
 
     def modules(self) -> dict[str, str]:
-        """All modules by name, ours first."""
-        return self.ours() | {name: entry.module for name, entry in self.theirs().items()}
+        """All modules by name, built-in ones first; a plugin replaces one of its name."""
+        return self.built_in() | {name: entry.module for name, entry in self.plugins().items()}
 
     def names(self) -> list[str]:
         """All names, sorted."""
@@ -58,7 +58,7 @@ class Registry:
             PackageError: that of another package is broken.
             UsageError: its package is made for another version of corpusfit.
         """
-        entry = self.theirs().get(name)
+        entry = self.plugins().get(name)
         package = entry.dist if entry else None
         if package and package.name == PAPERS and package.version != (ours := _version()):
             raise UsageError(
@@ -68,7 +68,7 @@ class Registry:
         try:
             return importlib.import_module(self.modules()[name])
         except Exception as e:  # a module raises any kind of exception
-            if name not in self.theirs():
+            if name not in self.plugins():
                 raise
             raise self.broken(name, f"cannot be imported ({type(e).__name__}: {e})") from e
 
@@ -94,7 +94,7 @@ class Registry:
 
     def package_of(self, name: str) -> str:
         """The package, as pip names it, that a name is of."""
-        distribution = self.theirs()[name].dist if name in self.theirs() else None
+        distribution = self.plugins()[name].dist if name in self.plugins() else None
         return distribution.name if distribution else self.modules()[name].partition(".")[0]
 
     def broken(self, name: str, why: str) -> PackageError:

@@ -236,13 +236,13 @@ def _as_toml(value: Any) -> str:
     return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)
 
 
-def read_toml(what: str, path: Path) -> dict[str, Any]:
-    """The values of a TOML file; `what` names it in the error of one that is none."""
+def read_toml(setting: str, path: Path) -> dict[str, Any]:
+    """The values of a TOML file; `setting` names it in the error of an unreadable one."""
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
         raise_machine_fault(e, f"Cannot read {path}")
-        raise UsageError(f"{what} must be a readable TOML file; {path}: {e}.") from e
+        raise UsageError(f"{setting} must be a readable TOML file; {path}: {e}.") from e
 
 
 def unknown(path: str, allowed: list[str], *, of_plan: bool = False, table: str = "") -> UsageError:

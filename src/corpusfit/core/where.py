@@ -110,8 +110,10 @@ def _condition(node: ast.expr, fields: dict[str, None]) -> Condition:
     # 0.2 < score < 0.5 is both of its comparisons
     operands = [node.left, *node.comparators]
     pairs = zip(operands, node.ops, operands[1:], strict=False)
-    each = [_comparison(node, left, op, right, fields) for left, op, right in pairs]
-    return each[0] if len(each) == 1 else lambda row: all(part(row) for part in each)
+    comparisons = [_comparison(node, left, op, right, fields) for left, op, right in pairs]
+    if len(comparisons) == 1:
+        return comparisons[0]
+    return lambda row: all(comparison(row) for comparison in comparisons)
 
 
 def _comparison(
@@ -123,7 +125,7 @@ def _comparison(
         if not isinstance(right, ast.List | ast.Tuple | ast.Set):
             raise _RefusedError(ast.unparse(whole))
         field = _operand(left)
-        values = [_operand(each) for each in right.elts]
+        values = [_operand(element) for element in right.elts]
     else:
         field = _operand(left)
         values = [_operand(right)]

@@ -62,10 +62,10 @@ class HeldoutIndex:
             if normal_form(folded(text)) in number_of:
                 continue
             number = numbers[-1] + 1 if numbers else 0
-            for each in map(folded, (text, *_detokenised(text))):
-                if number_of.setdefault(normal_form(each), number) == number:
+            for variant in map(folded, (text, *_detokenised(text))):
+                if number_of.setdefault(normal_form(variant), number) == number:
                     # a lone surrogate has no UTF-8
-                    spelled.append(each.encode("utf-8", "replace").decode())
+                    spelled.append(variant.encode("utf-8", "replace").decode())
                     numbers.append(number)
         del number_of[b""]
         keys = np.array([key_of(form) for form in number_of], np.uint64)

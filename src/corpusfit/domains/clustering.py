@@ -36,7 +36,15 @@ from corpusfit.scoring.contract import SOURCE
 from corpusfit.selection.embedding import add_vectors, assign
 from corpusfit.selection.fit import Sample, pin_encoder
 from corpusfit.selection.labels import NONE, labels_at
-from corpusfit.selection.samples import ALL, Drawn, below, first_bound, lowest, merge, strings
+from corpusfit.selection.samples import (
+    ALL,
+    SampledUnits,
+    below,
+    first_bound,
+    lowest,
+    merge,
+    strings,
+)
 from corpusfit.text.context import Machine, Run, absolute, at_commit, command_words
 from corpusfit.text.input import Input
 from corpusfit.text.pairs import warn_english_only
@@ -50,7 +58,7 @@ _MAX_COVARIANCE_ENTRIES = (
     2**26
 )  # most numbers in the covariances of all clusters: half a GB, times several copies
 _MAX_DOMAINS = 200  # known domains that clusters are compared with
-_SPARE = 2  # units drawn per unit wanted, so that copies can be left out
+_SPARE = 2  # units sampled per unit wanted, so that copies can be left out
 
 
 class Clustered(Finished):
@@ -159,7 +167,7 @@ def _find(run: Run, resolved: Resolved, folder: ClustersFolder) -> dict[str, Any
     """Draw, fit and describe; returns the manifest."""
     plan = resolved.plan
     sample = Sample(folder.drawn, "sample")
-    units = _draw_units(run, plan, resolved.corpus, folder, sample)
+    units = _sample_units(run, plan, resolved.corpus, folder, sample)
     warn_english_only(plan.embed.embedder, sample.read_texts(), run.warn)
     if not sample.vectors.exists():
         add_vectors(run, sample, resolved.embed)
@@ -238,11 +246,11 @@ def _draw_from_shard(
     words: int,  # least number of words of a unit
     truth: str,  # `source`, or the name of the domain's field
     piece: tuple[Shard, int],
-) -> tuple[Drawn[LabeledUnit], Tally]:
+) -> tuple[SampledUnits[LabeledUnit], Tally]:
     """Draw the different units of a shard with the k smallest keys below a bound."""
     shard, bound = piece
-    keys, units_below, drawn, tally = below(shard, bound, read, cut, names, seed)
-    texts = strings(drawn, np.arange(len(drawn)))
+    keys, units_below, sampled, tally = below(shard, bound, read, cut, names, seed)
+    texts = strings(sampled, np.arange(len(sampled)))
     long = np.array([count_words(text) >= words for text in texts], np.bool_)
     texts = [text.strip() for text, keep in zip(texts, long.tolist(), strict=True) if keep]
     keys = keys[long]
@@ -261,10 +269,10 @@ def _draw_from_shard(
         LabeledUnit(texts[i], file, int(in_file(row[i])), domain)
         for i, file, domain in zip(chosen.tolist(), files, domains, strict=True)
     ]
-    return Drawn(shard.index, keys[chosen], units), tally
+    return SampledUnits(shard.index, keys[chosen], units), tally
 
 
-def _draw_units(
+def _sample_units(
     run: Run, plan: ClustersPlan, texts: Input, folder: ClustersFolder, sample: Sample
 ) -> list[LabeledUnit]:
     """The sampled units in the order of their shards, stored for a resumed command."""
@@ -286,9 +294,9 @@ def _draw_units(
         draw_plan.truth,
     )
 
-    def draw(bounds: dict[int, int]) -> tuple[dict[int, list[Drawn[LabeledUnit]]], Reasons]:
+    def draw(bounds: dict[int, int]) -> tuple[dict[int, list[SampledUnits[LabeledUnit]]], Reasons]:
         """The units with the smallest keys: of each source, or of all (as source 0)."""
-        groups: dict[int, list[Drawn[LabeledUnit]]] = {}
+        groups: dict[int, list[SampledUnits[LabeledUnit]]] = {}
         rejected = Reasons()
         with run.stage("draw", texts.size):
             shards = run.shards_of(texts.sources, texts.read) if by_source else run.shards(texts)
@@ -297,11 +305,11 @@ def _draw_units(
                 rejected.add(tally.rejects.counts())
                 group = groups.setdefault(tally.source if by_source else 0, [])
                 group.append(part)
-                if sum(len(drawn.texts) for drawn in group) > 2 * k:
+                if sum(len(sampled.texts) for sampled in group) > 2 * k:
                     group[:] = merge(group, k)
         return {group: merge(parts, k) for group, parts in groups.items()}, rejected
 
-    # keys are uniform, so a bound by size draws about as many units as wanted
+    # keys are uniform, so a bound by size samples about as many units as wanted
     numbers = corpus.numbering(texts.sources)[0]
     sizes = dict.fromkeys(numbers, 0 if by_source else texts.size)
     for i, source in zip(numbers, texts.sources, strict=True):
@@ -323,7 +331,7 @@ def _draw_units(
     return units
 
 
-def _different(parts: list[Drawn[LabeledUnit]], wanted: int) -> list[LabeledUnit]:
+def _different(parts: list[SampledUnits[LabeledUnit]], wanted: int) -> list[LabeledUnit]:
     """The units with the smallest keys, one per text, in the order of their shards."""
     units = [unit for part in parts for unit in part.texts]
     keys = np.concatenate([part.keys for part in parts]) if parts else np.empty(0, np.uint64)

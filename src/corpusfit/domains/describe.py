@@ -26,7 +26,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class LabeledUnit:
-    """A drawn unit, with its known domain as its label."""
+    """A sampled unit, with its known domain as its label."""
 
     text: str
     source: str

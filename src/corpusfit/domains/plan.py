@@ -20,13 +20,13 @@ class DrawPlan(Group, group="draw"):
     Reference: Aharoni and Goldberg (2020), sections 2.2 to 2.6.
     """
 
-    sample: Annotated[int, Option("Number of units to draw from the corpus", "sample", above=0)] = (
-        10_000
-    )
+    sample: Annotated[
+        int, Option("Number of units to sample from the corpus", "sample", above=0)
+    ] = 10_000
     per_source: Annotated[
         int | None,
         Option(
-            "Number of units to draw from each source",
+            "Number of units to sample from each source",
             "per_source",
             default="set by `draw.sample`",
             above=0,
@@ -34,7 +34,7 @@ class DrawPlan(Group, group="draw"):
     ] = None
     words: Annotated[
         int,
-        Option("Fewest words of a unit to draw; shorter fragments have no clear domain", above=0),
+        Option("Fewest words of a sampled unit; shorter fragments have no clear domain", above=0),
     ] = 1
     truth: Annotated[
         str,

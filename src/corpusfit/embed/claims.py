@@ -24,12 +24,12 @@ _MOST = 1_000  # of what has no weights of its own, such as layers that share th
 _HEADER = 100 << 20  # bytes, the limit of safetensors
 
 
-def require_own_code(config: Any, what: str) -> None:
+def require_own_code(config: Any, subject: str) -> None:
     """Refuse a configuration that asks for code which is not that of installed libraries.
 
     Args:
         config: the values of a `config.json`.
-        what: where they are from, for the message.
+        subject: the model that they are of, for the message.
 
     Raises:
         ModelError: it does.
@@ -41,18 +41,18 @@ def require_own_code(config: Any, what: str) -> None:
             other = [v for v in named if v is not None and str(v) not in known]
             if other:
                 raise ModelError(
-                    f"{what}: its config.json asks for {name}={other[0]!r}, which is not code of "
-                    f"an installed library. Remove {name} from config.json, and the usual code is "
-                    "taken."
+                    f"{subject}: its config.json asks for {name}={other[0]!r}, which is not code "
+                    f"of an installed library. Remove {name} from config.json to use the code of "
+                    "the model's type."
                 )
         if name == "quantization_config" and value:
             raise ModelError(
-                f"{what}: its weights are quantized, as the quantization_config in its config.json "
-                "says. Name the model that it was made of."
+                f"{subject}: its weights are quantized, as the quantization_config in its "
+                "config.json says. Name the model that was quantized."
             )
 
 
-def require_own_weights(folder: Path, what: str) -> None:
+def require_own_weights(folder: Path, subject: str) -> None:
     """Refuse a folder whose weights are elsewhere, or are too few for its configuration.
 
     Raises:
@@ -60,7 +60,7 @@ def require_own_weights(folder: Path, what: str) -> None:
     """
     if (folder / "adapter_config.json").is_file():
         raise ModelError(
-            f"{what} must be a whole model; {folder} also holds an adapter of peft, by which "
+            f"{subject} must be a whole model; {folder} also holds an adapter of peft, by which "
             "another model would be opened. Move adapter_config.json out of it, or merge the "
             "adapter with peft's merge_and_unload, and save that with save_pretrained."
         )
@@ -70,11 +70,11 @@ def require_own_weights(folder: Path, what: str) -> None:
         for name in weights.values() if isinstance(weights, dict) else ():
             if not is_inside(name):
                 raise ModelError(
-                    f"{what}: {index} must name files of its folder; got {name!r}. Name another "
+                    f"{subject}: {index} must name files of its folder; got {name!r}. Name another "
                     "model."
                 )
     config = _json((folder / "config.json").read_bytes())
-    require_own_code(config, what)
+    require_own_code(config, subject)
     claimed = [
         (value, name)
         for name, value in _entries(config)
@@ -86,7 +86,7 @@ def require_own_weights(folder: Path, what: str) -> None:
         value, name = max(claimed)
         if value > tensors:
             raise ModelError(
-                f"{what}: its config.json claims {name}={value}, and its weights are {tensors} "
+                f"{subject}: its config.json claims {name}={value}, and its weights are {tensors} "
                 "tensors. Name another model."
             )
 

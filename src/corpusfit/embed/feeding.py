@@ -69,9 +69,9 @@ def load_fed(folder: Path, plan: EmbedPlan) -> FedEncoder:
     """In a worker that feeds a device: the tokenizer of an encoder that the device loads."""
     job = Encode(plan)
     about: TransformerEncoder = _ask(job, None)
-    what = f"`embed.embedder`: the model in {folder}"
-    with loading(what):
-        tokenizer = load_tokenizer(transformer_folder(folder), what)
+    subject = f"`embed.embedder`: the model in {folder}"
+    with loading(subject):
+        tokenizer = load_tokenizer(transformer_folder(folder), subject)
     return FedEncoder(**vars(about) | {"tokenizer": tokenizer, "job": job})
 
 

@@ -233,9 +233,9 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
     path = transformer_folder(folder)
     pooling = _pooling(folder, plan)
     dtype = torch.bfloat16 if hardware.precision == "bf16" else torch.float32
-    what = f"`embed.embedder`: the model in {folder}"
-    with loading(what):
-        tokenizer = load_tokenizer(path, what)
+    subject = f"`embed.embedder`: the model in {folder}"
+    with loading(subject):
+        tokenizer = load_tokenizer(path, subject)
         options = {"use_safetensors": True, "dtype": dtype, **LOCAL}
         model, info = AutoModel.from_pretrained(str(path), output_loading_info=True, **options)
     missing = info["missing_keys"]
@@ -245,10 +245,10 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         missing = [n.removeprefix("encoder.") for n in missing if n.startswith("encoder.")]
         model = model.get_encoder()
     # transformers fills missing weights with random numbers, others in each process
-    _require_weights(missing_weights(model, missing)[1], model, what)
+    _require_weights(missing_weights(model, missing)[1], model, subject)
     model.config.use_cache = False
     model = model.eval()
-    with loading(what), torch.inference_mode():
+    with loading(subject), torch.inference_mode():
         tried = {"input_ids": torch.zeros((2, 8), dtype=torch.long), "attention_mask": None}
         try:
             states = model(**tried).last_hidden_state
@@ -257,9 +257,9 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
             states = model(**tried).last_hidden_state
     small, large = (tokenizer(letter)["input_ids"] for letter in "aA")
     if pooling.lower_case and small != large:
-        raise _unlike(what, "makes texts lower case before its tokenizer reads them")
+        raise _unlike(subject, "makes texts lower case before its tokenizer reads them")
     if pooling.mode == "cls" and not plan.pooling and small[:1] != [tokenizer.cls_token_id]:
-        raise _unlike(what, "pools by the first token, which is not one for the whole text")
+        raise _unlike(subject, "pools by the first token, which is not one for the whole text")
     stated = pooling.max_tokens or tokenizer.model_max_length
     encoder = TransformerEncoder(
         name=name,
@@ -274,7 +274,7 @@ def load_transformer(folder: Path, plan: EmbedPlan, name: str) -> TransformerEnc
         precision=hardware.precision,
         prompt=pooling.prompt,
     )
-    with loading(what):
+    with loading(subject):
         return replace(encoder, pads=_padding_is_unseen(encoder))
 
 
@@ -292,13 +292,14 @@ def _padding_is_unseen(encoder: TransformerEncoder) -> bool:
     return float(np.abs(beside - alone).max()) <= most
 
 
-def _unlike(what: str, why: str) -> ModelError:
+def _unlike(subject: str, why: str) -> ModelError:
     return ModelError(
-        f"{what} {why}. Set `embed.pooling=mean` for the transformer alone, or name another model."
+        f"{subject} {why}. Set `embed.pooling=mean` for the transformer alone, or name another "
+        "model."
     )
 
 
-def load_tokenizer(folder: Path, what: str) -> Any:
+def load_tokenizer(folder: Path, subject: str) -> Any:
     """The tokenizer in a model's folder, a fast one if there is one."""
     from transformers import AutoTokenizer
 
@@ -307,8 +308,9 @@ def load_tokenizer(folder: Path, what: str) -> Any:
     files = [f for f in tokenizer.vocab_files_names.values() if isinstance(f, str)]
     if files and not any((folder / file).is_file() for file in ["tokenizer.json", *files]):
         raise ModelError(
-            f"{what} has no tokenizer: no file {' or '.join(sorted({'tokenizer.json', *files}))}. "
-            "Name a folder with the model and its tokenizer."
+            f"{subject} has no tokenizer: no file "
+            f"{' or '.join(sorted({'tokenizer.json', *files}))}. Name a folder with the model and "
+            "its tokenizer."
         )
     return tokenizer
 
@@ -351,7 +353,7 @@ def missing_weights(model: Any, missing: Sequence[str]) -> tuple[list[str], list
     return [n for n in lacking if n not in body], body
 
 
-def open_complete(auto: Any, folder: Path, what: str, kind: str = "model") -> tuple[Any, Any]:
+def open_complete(auto: Any, folder: Path, subject: str, kind: str = "model") -> tuple[Any, Any]:
     """The tokenizer and the model with its head in float32, whose weights must all be stored.
 
     Raises:
@@ -361,26 +363,26 @@ def open_complete(auto: Any, folder: Path, what: str, kind: str = "model") -> tu
     from transformers import AutoModelForCausalLM
 
     options = {"use_safetensors": True, "dtype": torch.float32, **LOCAL}
-    with loading(what):
-        tokenizer = load_tokenizer(folder, what)
+    with loading(subject):
+        tokenizer = load_tokenizer(folder, subject)
         model, info = auto.from_pretrained(str(folder), output_loading_info=True, **options)
     head, body = missing_weights(model, info["missing_keys"])
-    _require_weights(head + body, model, what, kind)
+    _require_weights(head + body, model, subject, kind)
     if auto is AutoModelForCausalLM and reads_ahead(model):
-        raise ModelError(f"{what} is not causal: tokens see later ones. Name another model.")
+        raise ModelError(f"{subject} is not causal: tokens see later ones. Name another model.")
     return tokenizer, model
 
 
-def _require_weights(lacking: Sequence[str], model: Any, what: str, kind: str = "model") -> None:
+def _require_weights(lacking: Sequence[str], model: Any, subject: str, kind: str = "model") -> None:
     if lacking:
         raise ModelError(
-            f"{what} lacks weights of a {type(model).__name__}: {lacking[0]} is missing. Name a "
+            f"{subject} lacks weights of a {type(model).__name__}: {lacking[0]} is missing. Name a "
             f"folder with the complete {kind}."
         )
 
 
 @contextmanager
-def loading(what: str) -> Iterator[None]:
+def loading(subject: str) -> Iterator[None]:
     """Load quietly; `ModelError` for any of the many kinds of exceptions of a broken folder."""
     try:
         with quiet():
@@ -388,9 +390,9 @@ def loading(what: str) -> Iterator[None]:
     except ModelError:
         raise
     except Exception as e:
-        raise_machine_fault(e, f"{what} cannot be loaded")
+        raise_machine_fault(e, f"{subject} cannot be loaded")
         reason = (str(e).strip() or type(e).__name__).splitlines()[0]
-        raise ModelError(f"{what} cannot be loaded: {reason}") from e
+        raise ModelError(f"{subject} cannot be loaded: {reason}") from e
 
 
 @contextmanager

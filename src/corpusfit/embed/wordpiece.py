@@ -50,7 +50,7 @@ class WordPiece:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         # texts that are tokens wherever they stand, such as `[SEP]`
-        self.special_tokens = [one["content"] for one in settings["added_tokens"]]
+        self.special_tokens = [token["content"] for token in settings["added_tokens"]]
         longest_first = sorted(self.special_tokens, key=len, reverse=True)
         self._special = re.compile(f"({'|'.join(map(re.escape, longest_first)) or '(?!)'})")
         self._changes = _changes(settings["normalizer"])
@@ -61,12 +61,12 @@ class WordPiece:
         """Whether a tokenizer is one of BERT's, and its added tokens are found before cutting."""
         added = settings["added_tokens"]
         flags = ("normalized", "single_word", "lstrip", "rstrip")
-        special_tokens = [one["content"] for one in added]
+        special_tokens = [token["content"] for token in added]
         return (
             settings["model"]["type"] == "WordPiece"
             and (settings["pre_tokenizer"] or {}).get("type") == "BertPreTokenizer"
             and (settings["normalizer"] or {}).get("type") == "BertNormalizer"
-            and not any(one[flag] for one in added for flag in flags)
+            and not any(token[flag] for token in added for flag in flags)
             and all(
                 len(t) > 1 and t.isascii() and t[0] in string.punctuation for t in special_tokens
             )
@@ -107,13 +107,13 @@ class _Each(dict[int, str]):
 def _changes(normalizer: Mapping[str, Any]) -> list[Change]:
     """The changes from a text to its words, whole texts in turn."""
     lower = normalizer["lowercase"]
-    each = [_clean] * normalizer["clean_text"]
-    each += [_space_chinese] * normalizer["handle_chinese_chars"]
+    by_character = [_clean] * normalizer["clean_text"]
+    by_character += [_space_chinese] * normalizer["handle_chinese_chars"]
     whole: list[Change] = []
     if lower if normalizer["strip_accents"] is None else normalizer["strip_accents"]:
-        whole = [_Each(*each), partial(normalized, form="NFD")]
-        each = [_strip_mark]
-    return [*whole, _Each(*each, *[str.lower] * lower, _cut)]
+        whole = [_Each(*by_character), partial(normalized, form="NFD")]
+        by_character = [_strip_mark]
+    return [*whole, _Each(*by_character, *[str.lower] * lower, _cut)]
 
 
 def _clean(character: str) -> str:

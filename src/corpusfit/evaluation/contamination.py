@@ -32,7 +32,7 @@ class SplitContamination:
     texts: int  # number of different texts of the split
     found: int  # number of these that a training text contains
     holders: int  # number of training texts that contain one
-    sources: dict[str, int]  # number of those texts by origin, in descending order
+    sources: dict[str, int]  # number of such training texts by origin, in descending order
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Contamination:
         holders: number of those that contain a held-out text.
         splits: contamination by split.
         examples: a few finds of each split, from the highest to the lowest containment.
-        rows: contaminated rows, by source; of a selection, those of the corpus.
+        rows: contaminated rows by source; for a selection, rows of its corpus.
     """
 
     task: tuple[str, ...]
@@ -103,7 +103,7 @@ def report_contamination(
         )
     origins = _origins(leaks, inputs.data, of_selection=selection is not None)
     numbers = {name: heldout.numbers(texts) for name, texts in splits.items()}
-    # the rows of all splits, each once, by file
+    # the rows that leak of any split, each once, by file
     rows: dict[str, list[int]] = {}
     for name, row in sorted(set(origins)):
         rows.setdefault(name, []).append(row)
@@ -125,18 +125,18 @@ def _origins(
     leaks: Leaks, sources: Sequence[Source], *, of_selection: bool
 ) -> list[tuple[str, int]]:
     """The file and the row of each pair's text; those of a selection are traced to the corpus."""
-    everywhere = leaks.places()
-    named: dict[tuple[int, int], tuple[str, int]] = {}
-    different = np.unique(everywhere, axis=0).tolist()
+    pairs = leaks.places()
+    origins: dict[tuple[int, int], tuple[str, int]] = {}
+    different = np.unique(pairs, axis=0).tolist()
     for source, places in itertools.groupby(different, lambda place: int(place[0])):
-        found = {row for _, row in places}
+        numbers = {row for _, row in places}
         if not of_selection:
-            named |= {(source, row): (sources[source].name, row) for row in found}
+            origins |= {(source, row): (sources[source].name, row) for row in numbers}
             continue
         for row, segment in enumerate(read_selected(Path(sources[source].url))):
-            if row in found:
-                named[source, row] = segment["source"], segment["row"]
-    return [named[source, row] for source, row in everywhere.tolist()]
+            if row in numbers:
+                origins[source, row] = segment["source"], segment["row"]
+    return [origins[source, row] for source, row in pairs.tolist()]
 
 
 def _counted(

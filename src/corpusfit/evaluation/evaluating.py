@@ -72,11 +72,12 @@ class Evaluated(Finished):
         """The outcomes by seed, of `model` or `base`; `size` as in `train_sizes`, 0 for all."""
         folder = EvaluateFolder(self.path)
         facts = self.manifest["models"][model]
-        each = facts.get("by_seed") or [facts["fingerprint"]] * self.manifest["seeds"]
+        fingerprints = facts.get("by_seed") or [facts["fingerprint"]] * self.manifest["seeds"]
         frozen = self.manifest["plan"]["model"]["frozen"]
         task_type = load(self.manifest["task"]["kind"])
-        seeds = [stored_seed(task_type, k, len(each), frozen=frozen) for k in range(len(each))]
-        files = map(folder.outcome, each, repeat(size), seeds)
+        n = len(fingerprints)
+        seeds = [stored_seed(task_type, seed, n, frozen=frozen) for seed in range(n)]
+        files = map(folder.outcome, fingerprints, repeat(size), seeds)
         return list(map(Outcome.read, files))
 
 
@@ -203,7 +204,7 @@ class _Evaluation:
         return list(pieces.values())
 
     def _missing_probes(self) -> list[Probes]:
-        """Those to run: each computes the states of a model once for all of its draws."""
+        """Those to run: each computes the states of a model once for all of its samples."""
         probes: dict[tuple[str, int], Probes] = {}
         for out, side, size, seed in self._missing():
             model = side.models[seed]
@@ -344,14 +345,14 @@ def estimate_evaluation(request: Request, *, machine: Machine) -> dict[str, Any]
     task = resolved.task
     frozen = resolved.plan.model.frozen
     outcome, workers = _measured(resolved, machine)
-    each = _examples_of_each(resolved)
+    examples = _examples_of_each(resolved)
     names = [name for name in (resolved.plan.model.name, request.base) if name]
     models = len(names) * resolved.seeds
-    runs = f"{len(each) * models:,} {'fine-tunings' if resolved.learned else 'evaluations'}"
+    runs = f"{len(examples) * models:,} {'fine-tunings' if resolved.learned else 'evaluations'}"
     if frozen:  # all probes of a model read its states, which are computed once
-        runs = f"{len(each) * models:,} probes of frozen models"
+        runs = f"{len(examples) * models:,} probes of frozen models"
         models = sum(resolved.seeds if "{seed}" in name else 1 for name in names)
-    count = len(each) * models
+    count = len(examples) * models
     speed = outcome.examples_per_second
     lengths = {split: len(getattr(task, split)) for split in SPLITS}
     if resolved.learned:
@@ -361,7 +362,7 @@ def estimate_evaluation(request: Request, *, machine: Machine) -> dict[str, Any]
         "runs": runs,
         **lengths,
         "examples_per_second": speed,
-        "seconds": round(sum(each) * models / speed / min(workers, count), 1),
+        "seconds": round(sum(examples) * models / speed / min(workers, count), 1),
         "words": " ".join(task.notes),
     }
 

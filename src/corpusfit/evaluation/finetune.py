@@ -264,7 +264,7 @@ class FineTuning:
 
     task: Path  # written by `store_task`
     plan: EvaluatePlan
-    size: int  # number of training examples, drawn with the plan's seed; 0 for all
+    size: int  # number of training examples, sampled with the plan's seed; 0 for all
     seed: int  # of the fine-tuning
     out: Path
     setting: ModelSetting = MODEL_TO_EVALUATE  # that names the model, for messages

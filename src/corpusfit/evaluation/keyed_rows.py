@@ -58,8 +58,8 @@ class KeyTexts:
 
     def __call__(self, shard: Shard) -> _Keyed:
         texts: list[str] = []
-        each = 1 + len(self.read.kept_fields())
-        if each == 1:
+        texts_per_row = 1 + len(self.read.kept_fields())
+        if texts_per_row == 1:
             documents, tally = read_shard(shard, self.read, self.names)
             texts = documents.texts.to_pylist()
             numbers = documents.row
@@ -77,7 +77,7 @@ class KeyTexts:
             numbers = np.array(of_rows, np.int64)
             if self.read.strict:
                 require_none_rejected(tally, self.names)
-        return shard.index, tally, numbers, text_keys(texts).reshape(-1, each)
+        return shard.index, tally, numbers, text_keys(texts).reshape(-1, texts_per_row)
 
 
 @dataclass(frozen=True, eq=False)

@@ -149,7 +149,8 @@ def open_decoder(
     if not start:
         raise ModelError(
             f"{setting.name}: the tokenizer of {name} has no token that begins or ends a text, so "
-            "the first token of a text has no likelihood. Set its bos_token or eos_token."
+            "the first token of a text has no likelihood. Set bos_token or eos_token in its "
+            "tokenizer_config.json."
         )
     stated = getattr(model.config, "max_position_embeddings", None)
     limit = position_limit(model) if stated else _UNLIMITED

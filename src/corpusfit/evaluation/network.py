@@ -303,11 +303,11 @@ class Side:
     def as_dict(self) -> dict[str, Any]:
         """Name, fingerprint, commit and adapter, and the fingerprints by seed if they differ."""
         first = self.models[0]
-        each = [model.fingerprint for model in self.models]
+        fingerprints = [model.fingerprint for model in self.models]
         facts = {
             "name": self.name,
             "fingerprint": first.fingerprint,
             "adapter": first.plan.model.adapter,
         }
         facts |= {"commit": first.commit} if first.commit else {}
-        return facts | ({"by_seed": each} if len(set(each)) > 1 else {})
+        return facts | ({"by_seed": fingerprints} if len(set(fingerprints)) > 1 else {})

@@ -175,10 +175,10 @@ class TaskPlan(Group, group="task"):
         ),
     ] = 0.2
     dev_size: Annotated[
-        int, Option("Number of dev examples to use, drawn with the seed; 0 uses all", minimum=0)
+        int, Option("Number of dev examples to use, sampled with the seed; 0 uses all", minimum=0)
     ] = 0
     test_size: Annotated[
-        int, Option("Number of test examples to use, drawn with the seed; 0 uses all", minimum=0)
+        int, Option("Number of test examples to use, sampled with the seed; 0 uses all", minimum=0)
     ] = 0
 
     options: Annotated[

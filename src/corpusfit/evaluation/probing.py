@@ -50,8 +50,8 @@ class Probes:
 
     task: Path  # written by `store_task`
     plan: EvaluatePlan
-    size: int  # number of training examples, drawn with the plan's seed; 0 for all
-    # the outcome's file of each draw of the training examples; draw `WHOLE` is of all of them
+    size: int  # number of training examples, sampled with the plan's seed; 0 for all
+    # the outcome's file of each bootstrap sample of the training examples; sample `WHOLE` is all
     outs: dict[int, Path]
     setting: ModelSetting = MODEL_TO_EVALUATE  # that names the model, for messages
 
@@ -64,8 +64,8 @@ def run_probes(piece: Probes) -> Path:
     task = load_task(piece.task)
     if piece.size:
         task = task.first(piece.size, piece.plan.seed)
-    draws = list(piece.outs)
-    outcomes = probe(task, piece.plan, draws, setting=piece.setting, on_share=report)
+    resamples = list(piece.outs)
+    outcomes = probe(task, piece.plan, resamples, setting=piece.setting, on_share=report)
     for out, outcome in zip(piece.outs.values(), outcomes, strict=True):
         outcome.write(out)
     return next(iter(piece.outs.values()))
@@ -74,46 +74,46 @@ def run_probes(piece: Probes) -> Path:
 def probe(
     task: Task,
     plan: EvaluatePlan,
-    draws: list[int],
+    resamples: list[int],
     *,
     setting: ModelSetting = MODEL_TO_EVALUATE,
     on_share: Callable[[float], None] = lambda _: None,
 ) -> list[Outcome]:
-    """Probe a frozen model, once for each draw of the training examples.
+    """Probe a frozen model, once for each bootstrap sample of the training examples.
 
     Args:
         task: the task.
         plan: the model, and the length, precision and device of `finetune`.
-        draws: numbers of bootstrap samples of the training examples; `WHOLE` is all of them.
+        resamples: numbers of bootstrap samples of the training examples; `WHOLE` is all of them.
         setting: how errors name the setting of the model.
         on_share: called with the share of the work that is done.
 
     Returns:
-        The outcome of each draw.
+        The outcome of each sample.
     """
     started = time.perf_counter()
     cpu_started = time.process_time()
     features = Features.of(task, plan, setting, on_share)
-    # chosen once, with all training examples, so that the draws differ by their examples alone
+    # chosen once, with all training examples, so that the samples differ by their examples alone
     history, best, whole = choose_strength(features)
     shared = time.perf_counter() - started
     cpu_shared = time.process_time() - cpu_started
     measure = load(task.kind).measure
     train = features.splits["train"]
     outcomes = []
-    for number, draw in enumerate(draws, 1):
+    for number, resample in enumerate(resamples, 1):
         model = whole
         began = time.perf_counter()
         cpu_began = time.process_time()
-        if draw != WHOLE:
-            rng = np.random.default_rng([plan.seed, draw])
+        if resample != WHOLE:
+            rng = np.random.default_rng([plan.seed, resample])
             times = np.bincount(rng.integers(0, len(train), len(train)), minlength=len(train))
             model = features.fitted(history[best - 1]["c"], times)
         answers = {split: features.answers(model, split) for split in ("dev", "test")}
         outcomes.append(
             Outcome(
                 size=len(task.train),
-                seed=max(draw, 0),
+                seed=max(resample, 0),
                 scores={
                     split: measure(task.labels, features.splits[split], answered)
                     for split, answered in answers.items()
@@ -124,17 +124,17 @@ def probe(
                 tune={
                     "length": features.length,
                     "examples": len(train),
-                    "bootstrap": draw != WHOLE,
+                    "bootstrap": resample != WHOLE,
                     **resolve(plan.finetune, "finetune")._asdict(),
                 },
                 truncated=features.truncated,
                 # each has its part of the time of the states, and its own
-                seconds=round(shared / len(draws) + time.perf_counter() - began, 3),
-                cpu_seconds=round(cpu_shared / len(draws) + time.process_time() - cpu_began, 3),
+                seconds=round(shared / len(resamples) + time.perf_counter() - began, 3),
+                cpu_seconds=round(cpu_shared / len(resamples) + time.process_time() - cpu_began, 3),
                 examples_per_second=features.examples_per_second,
             )
         )
-        on_share(1 - _FITTING * (1 - number / len(draws)))
+        on_share(1 - _FITTING * (1 - number / len(resamples)))
     return outcomes
 
 

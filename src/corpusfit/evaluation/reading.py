@@ -66,7 +66,7 @@ def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
     splits, converted = task_type.prepare(splits, names)
     notes = [*left_out, *converted]
     if isinstance(task_type, LearnedTaskType):
-        # missing splits are drawn after labels are in one form, so that notes count what is used
+        # missing splits are sampled after labels are in one form, so that notes count what is used
         splits, drawn_notes = _with_all(splits, plan, seed)
         notes += drawn_notes
         if why := task_type.unlearnable(splits["train"]):
@@ -185,7 +185,7 @@ def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
             if all(labels and others.issuperset(labels) for labels in labeled.labels):
                 raise InputError(
                     f"`task` must have labels in {split} that are in train too; {split} has only "
-                    f"{few}. Write them alike in all splits."
+                    f"{few}. Spell the labels alike in all splits."
                 )
             few += ", …" if len(unknown) > 8 else ""
             subject = "a label" if len(unknown) == 1 else f"{len(unknown):,} labels"

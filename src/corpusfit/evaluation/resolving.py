@@ -136,7 +136,7 @@ def _require_suited(request: Request, task: Task, task_type: TaskType) -> None:
 
 
 def stored_seed(task_type: TaskType, seed: int, seeds: int, *, frozen: bool) -> int:
-    """The seed that an outcome is stored by: one stands for all where nothing is drawn.
+    """The seed that an outcome is stored by: one stands for all where nothing is random.
 
     Several probes of a frozen model learn from bootstrap samples of the training examples, a
     single one from all of them.

@@ -49,11 +49,11 @@ def bootstrap_scores(
 
 
 def percentile_interval(
-    drawn: NDArray[np.float64], rng: np.random.Generator
+    resampled: NDArray[np.float64], rng: np.random.Generator
 ) -> tuple[float, float]:
     """95 % percentile interval of the mean over seeds, with seeds drawn with replacement."""
-    seeds = rng.integers(0, drawn.shape[1], drawn.shape)
-    means = np.take_along_axis(drawn, seeds, axis=1).mean(1)
+    seeds = rng.integers(0, resampled.shape[1], resampled.shape)
+    means = np.take_along_axis(resampled, seeds, axis=1).mean(1)
     level = 1 - LEVEL
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
@@ -76,8 +76,8 @@ def p_items(
     for block in _blocks(rounds, len(rows)):
         sides = rng.integers(0, 2, (block, len(rows)), np.uint8).astype(rows.dtype)
         moved = (sides @ rows).astype(np.float64).reshape(block, *ours.shape[1:])
-        drawn = metric(totals[0] + moved) - metric(totals[1] - moved)
-        as_large += int(np.count_nonzero(np.abs(drawn.mean(1)) >= observed - ROUNDING))
+        resampled = metric(totals[0] + moved) - metric(totals[1] - moved)
+        as_large += int(np.count_nonzero(np.abs(resampled.mean(1)) >= observed - ROUNDING))
     return (as_large + 1) / (rounds + 1)
 
 
@@ -144,8 +144,8 @@ def interval(
     # Each round draws seeds and examples, the same examples for all seeds; with one seed, examples
     # alone.
     rng = np.random.default_rng(seed)
-    drawn = bootstrap_scores(stack_tallies(tallies_by_seed), metric, rng, rounds)
-    return percentile_interval(drawn, rng)
+    resampled = bootstrap_scores(stack_tallies(tallies_by_seed), metric, rng, rounds)
+    return percentile_interval(resampled, rng)
 
 
 def compare(
@@ -173,8 +173,8 @@ def compare(
     mean, sd = spread(differences.tolist())
     # the bootstrap and the randomization draw from streams of their own
     draws, sides = np.random.default_rng(seed).spawn(2)
-    drawn = bootstrap_scores(both, metric, draws, rounds)
-    low, high = percentile_interval(drawn[:, :seeds] - drawn[:, seeds:], draws)
+    resampled = bootstrap_scores(both, metric, draws, rounds)
+    low, high = percentile_interval(resampled[:, :seeds] - resampled[:, seeds:], draws)
     p_seeds: float | None = None
     if seeds > 1 and np.ptp(differences) > ROUNDING:
         from scipy import stats
@@ -188,7 +188,7 @@ def compare(
     of_items = p_items(both[:, :seeds], both[:, seeds:], metric, sides, rounds)
     # a gain must hold over seeds and over examples
     p = of_items if p_seeds is None else max(p_seeds, of_items)
-    error = float((drawn[:, :seeds] - drawn[:, seeds:]).mean(1).std())
+    error = float((resampled[:, :seeds] - resampled[:, seeds:]).mean(1).std())
     could = difference(differences.tolist(), error, len(both)).detectable
     return Comparison(mean, sd, low, high, p_seeds, of_items, p, seeds, len(both), could)
 
@@ -251,8 +251,8 @@ def scored_difference(
     n = len(ours)
     both = stack_tallies([*ours, *base])
     scores = metric(both.sum(0, dtype=np.float64))
-    drawn = bootstrap_scores(both, metric, np.random.default_rng(seed), 2_000)
-    error = float((drawn[:, :n] - drawn[:, n:]).mean(1).std())
+    resampled = bootstrap_scores(both, metric, np.random.default_rng(seed), 2_000)
+    error = float((resampled[:, :n] - resampled[:, n:]).mean(1).std())
     return difference((scores[:n] - scores[n:]).tolist(), error, len(both))
 
 

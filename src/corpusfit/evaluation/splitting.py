@@ -49,9 +49,9 @@ from corpusfit.text.same_text import FORM
 
 _LINE_ENDS = re.compile(r"[\r\n]+")
 _ROWS = 1 << 40  # above the number of rows of any source
-_STREAM = 20  # a random stream that nothing else draws from
-_SPARE = 100  # Least number of spare groups to draw from: dev must not hold near-duplicates of test
-# What becomes of a row: a number from 1 to 3 is why `one_to_one` drops it.
+_STREAM = 20  # number of a random stream that nothing else uses
+_SPARE = 100  # least number of spare groups, as dev must not hold near-duplicates of test
+# what becomes of a row; 1 to 3 are why `one_to_one` drops it
 KEPT = 0
 _DEV = 10
 _TEST = 11
@@ -65,8 +65,8 @@ _REASONS = {
     _NEAR_DEV: "contains a near-duplicate of a dev text",
     _NEAR_TEST: "contains a near-duplicate of a test text",
 }
-_Piece = tuple[Shard, NDArray[np.int64]]
-_Texts = tuple[int, list[list[str]]]
+_RowsOfShard = tuple[Shard, NDArray[np.int64]]
+_TextsOfShard = tuple[int, list[list[str]]]
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,9 @@ class Form:
 
 def form_of(sources: Sequence[Source], read: ReadPlan) -> Form:
     """Decide the form in which to write the rows of these sources."""
-    # Rows of one format with one header unchanged, if a file can hold them; other pairs as two
-    # aligned files, anything else as JSON lines: unchanged where it is that, or of text and id.
+    # Rows of one format with the same header are written unchanged, if one file can hold them.
+    # Otherwise pairs become two aligned files, and other rows JSON lines: rows of JSON lines
+    # unchanged, all others as their text and id.
     formats = {source.format: corpus.load_format(source.format) for source in sources}
     heads = {(formats[s.format].header(s, read), s.translation) for s in sources}
     if len(formats) == len(heads) == 1:
@@ -168,7 +169,7 @@ def split(
         warn_if_disk_is_small(folder, sum(source.size for source in sources), context.progress)
         wanted = {"train": 1.0, "dev": plan.split.dev, "test": plan.split.test}
         names = {code: name for code, name in _NAMES.items() if wanted[name]}
-        rows, codes = _drawn_rows(plan, sources, read, context)
+        rows, codes = _assign_rows(plan, sources, read, context)
         form = form_of(sources, read)
         written = _write_split(folder, sources, read, rows, codes, names, form, context)
         # the corpus was read three times, and must be the same each time
@@ -218,7 +219,7 @@ def one_to_one(keys: NDArray[np.uint64]) -> NDArray[np.int8]:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Groups of rows with the same text: g groups over n rows, in the order of drawing."""
+    """Groups of rows with the same text: g groups over n rows, in random order."""
 
     of: NDArray[np.int64]  # int64 [n], each row's group; -1 for a row in none
     sizes: NDArray[np.int64]  # int64 [g], rows of each group
@@ -236,25 +237,25 @@ class Groups:
         return cls(group_of, sizes[order])
 
 
-class Drawn(NamedTuple):
-    """The groups drawn for test and dev."""
+class SampledGroups(NamedTuple):
+    """The groups sampled for test and dev."""
 
     test: frozenset[int]
     dev: frozenset[int]
 
 
-def draw(
+def sample_groups(
     groups: Groups, dev: int, test: int, near: Mapping[int, AbstractSet[int]], candidates: int
-) -> Drawn | None:
-    """Draw test, then dev from groups without a near-duplicate in test."""
+) -> SampledGroups | None:
+    """Sample groups for test, then for dev those without a near-duplicate in test."""
     sizes = groups.sizes[:candidates].tolist()
-    of_test = _fill(sizes, test, range(len(sizes)))
-    if of_test is None:
+    test_groups = _fill(sizes, test, range(len(sizes)))
+    if test_groups is None:
         return None
-    similar = {other for group in of_test for other in near.get(group, ())}
-    free = (g for g in range(len(sizes)) if g not in of_test and g not in similar)
-    of_dev = _fill(sizes, dev, free)
-    return None if of_dev is None else Drawn(of_test, of_dev)
+    similar = {other for group in test_groups for other in near.get(group, ())}
+    free = (g for g in range(len(sizes)) if g not in test_groups and g not in similar)
+    dev_groups = _fill(sizes, dev, free)
+    return None if dev_groups is None else SampledGroups(test_groups, dev_groups)
 
 
 def _fill(sizes: list[int], wanted: int, groups: Iterable[int]) -> frozenset[int] | None:
@@ -271,11 +272,11 @@ def _fill(sizes: list[int], wanted: int, groups: Iterable[int]) -> frozenset[int
 
 @dataclass(frozen=True)
 class TextsOfRows:
-    """Read all texts of rows of a shard (int64 [k], increasing)."""
+    """Read all texts of the rows of a shard that are asked for (int64 [k], increasing)."""
 
     read: ReadPlan
 
-    def __call__(self, piece: _Piece) -> _Texts:
+    def __call__(self, piece: _RowsOfShard) -> _TextsOfShard:
         shard, numbers = piece
         wanted = set(numbers.tolist())
         rows = (row for row in corpus.rows(shard, self.read) if row.row in wanted)
@@ -283,10 +284,10 @@ class TextsOfRows:
         return shard.index, [of_row for of_row in texts if not isinstance(of_row, Reject)]
 
 
-def _drawn_rows(
+def _assign_rows(
     plan: SplitPlan, sources: list[Source], read: ReadPlan, context: Run
 ) -> tuple[Rows, NDArray[np.int8]]:
-    """All usable rows, and int8 [n]: each row's split, or the reason why it is dropped."""
+    """All usable rows, and int8 [n]: the code of each row's split, or why it is dropped."""
     rows = key_rows(sources, read, context, "read")
     if not len(rows):
         reasons = rows.rejected
@@ -309,14 +310,14 @@ def _drawn_rows(
     holders: dict[int, set[int]] = {}
     near: dict[int, set[int]] = {}
     while True:
-        # near-duplicates are searched for the groups to draw and some spare ones only: a search
+        # near-duplicates are searched for the groups to sample and some spare ones only: a search
         # over all groups would cost far more, so retry with more spares if too many are near
         if plan.split.near:
             ends = np.cumsum(groups.sizes)
             candidates = min(len(ends), int(np.searchsorted(ends, dev + test + spare)) + 1)
             holders, near = _near(sources, read, rows, groups, candidates, context)
-        drawn = draw(groups, dev, test, near, candidates)
-        if drawn is not None:
+        sampled = sample_groups(groups, dev, test, near, candidates)
+        if sampled is not None:
             break
         if candidates == len(groups.sizes):
             raise bad_setting(
@@ -326,10 +327,10 @@ def _drawn_rows(
                 "Lower one of them.",
             )
         spare *= 4
-    for code, chosen in ((_DEV, drawn.dev), (_TEST, drawn.test)):
+    for code, chosen in ((_DEV, sampled.dev), (_TEST, sampled.test)):
         codes[np.isin(groups.of, list(chosen))] = code
     # a row that contains texts of both is counted as a near-duplicate of test, the worse leak
-    for code, chosen in ((_NEAR_TEST, drawn.test), (_NEAR_DEV, drawn.dev)):
+    for code, chosen in ((_NEAR_TEST, sampled.test), (_NEAR_DEV, sampled.dev)):
         holding = sorted({row for group in chosen for row in holders.get(group, ())})
         at = np.array(holding, np.int64)
         codes[at[codes[at] == KEPT]] = code
@@ -349,7 +350,7 @@ def _near(
     near: dict[int, set[int]] = defaultdict(set)
     first = np.flatnonzero((groups.of >= 0) & (groups.of < candidates))
     first = first[np.unique(groups.of[first], return_index=True)[1]]
-    first.sort()  # one row of each group, in reading order
+    first.sort()  # the first row of each group, in reading order
     shards = rows.shard[first]
     by_shard = {int(s): rows.place[first[shards == s]] for s in np.unique(shards)}
     pieces = (
@@ -357,7 +358,7 @@ def _near(
         for shard in context.shards_of(sources, read, corpus.packed)
         if shard.index in by_shard
     )
-    with context.progress.showing("read drawn texts", sum(s.size for s in sources)):
+    with context.progress.showing("read sampled texts", sum(s.size for s in sources)):
         read_texts = dict(context.map(TextsOfRows(read), pieces))
     texts = [of_row for shard in sorted(read_texts) for of_row in read_texts[shard]]
     fields = (read.text_field, *read.kept_fields())
@@ -369,7 +370,7 @@ def _near(
         leaks = find_leaks(heldout, sources, dataclasses.replace(read, text_field=name), context)
         places = rows.source * _ROWS + rows.row
         found = leaks.source * _ROWS + leaks.rows
-        usable = np.isin(found, places)  # another text of a row may be of no use
+        usable = np.isin(found, places)  # a row with one unusable text is not split
         holding = np.searchsorted(places, found[usable]).tolist()
         for row, number in zip(holding, leaks.heldout[usable].tolist(), strict=True):
             holder = int(groups.of[row])

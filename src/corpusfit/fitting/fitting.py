@@ -25,11 +25,11 @@ from corpusfit.core.manifest import Finished, locked, read_object, versions
 from corpusfit.core.plan import DEFAULT_METHOD
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.fitting.folder import FitFolder
-from corpusfit.fitting.outside import OutsideWork, schedule_of
+from corpusfit.fitting.outside import OutsideParts, schedule_of
 from corpusfit.fitting.resolving import Request, resolve
 from corpusfit.fitting.schedule import FEWEST, Costs, Schedule
 from corpusfit.fitting.verdict import Measure, conclude
-from corpusfit.fitting.work import Work
+from corpusfit.fitting.work import FitParts
 from corpusfit.text.context import Machine, absolute, command_words, named_model
 
 _NAMED = 3
@@ -91,9 +91,9 @@ def fit(
     folder = FitFolder(out)
     resolved = resolve(request, folder)
     identity = resolved.identity()
-    work_of: Callable[..., Work] = Work
+    parts_of: Callable[..., FitParts] = FitParts
     if request.program is not None:
-        work_of = partial(OutsideWork, deadline=time.monotonic() + seconds)
+        parts_of = partial(OutsideParts, deadline=time.monotonic() + seconds)
         fixed = schedule_of(resolved), Costs(0, 0, 0, 0, 0, 0), None
     planned: tuple[Schedule, Costs, float | None] | None = fixed
     begun = folder.schedule.exists() and not (
@@ -102,73 +102,73 @@ def fit(
     if planned is None and not begun:
         # before anything is written, as the time may be too short
         with machine.scratch() as scratch:
-            work = Work(resolved, FitFolder(scratch), machine)
-            schedule = work.measured(seconds)
-        work.require_time(schedule, seconds)
-        planned = schedule, work.costs, None
+            parts = FitParts(resolved, FitFolder(scratch), machine)
+            schedule = parts.measured(seconds)
+        parts.require_time(schedule, seconds)
+        planned = schedule, parts.costs, None
     with locked(folder.work, "fit", make=True):
         folder.begin(identity, overwrite=overwrite)
-        work = work_of(resolved, folder, machine)
+        parts = parts_of(resolved, folder, machine)
         # another command may have begun the fit while this one measured
         if planned is not None and (fixed is not None or not folder.schedule.exists()):
-            schedule, work.costs, work.learning_rate = planned
-            work.store(schedule, seconds)
-            work.count("measure", time.perf_counter() - began)
-        schedule = work.scheduled(seconds)
-        machine.progress.note(work.described(schedule))
-        with work.showing():
-            work.whole.plan(schedule.seconds(work.costs))
-            work.select(schedule)
+            schedule, parts.costs, parts.learning_rate = planned
+            parts.store(schedule, seconds)
+            parts.count("measure", time.perf_counter() - began)
+        schedule = parts.scheduled(seconds)
+        machine.progress.note(parts.described(schedule))
+        with parts.showing():
+            parts.fit_progress.plan(schedule.seconds(parts.costs))
+            parts.select(schedule)
             selected = _selected_by(folder.selection)
             machine.progress.note(selected)
             at_most = seconds if fixed is None else math.inf
-            schedule = _replicated(work, schedule, at_most)
-            measures = work.measures(schedule)
-        facts = _facts(work, schedule, measures)
+            schedule = _replicated(parts, schedule, at_most)
+            measures = parts.measures(schedule)
+        facts = _facts(parts, schedule, measures)
         facts |= {"repeat": _repeated(request, seconds), "selected": selected}
         folder.finish(facts)
     return Fitted(out, facts)
 
 
-def _replicated(work: Work, schedule: Schedule, seconds: float) -> Schedule:
+def _replicated(parts: FitParts, schedule: Schedule, seconds: float) -> Schedule:
     """Train all replicates; returns the schedule, which in a time follows what they take."""
-    progress = work.machine.progress
+    progress = parts.machine.progress
     number = 0
     late = False
     while number < schedule.replicates:
-        was_there = work.replicate(schedule, number)
+        was_there = parts.replicate(schedule, number)
         number += 1
         if math.isinf(seconds) or was_there:
             continue
-        # what it took shows how many fit
+        # the time that a replicate took shows how many fit
         before = schedule
-        schedule = work.revised(schedule, seconds)
+        schedule = parts.revised(schedule, seconds)
         if schedule != before:
             tuned = schedule.finetunings
             more = f", {tuned} of them with fine-tuning" if tuned else ""
-            progress.note(f"By what these took: {schedule.replicates} replicates{more}.")
-        if (needed := schedule.seconds(work.costs)) > seconds and not late:
+            progress.note(f"By the measured times, {schedule.replicates} replicates fit{more}.")
+        if (needed := schedule.seconds(parts.costs)) > seconds and not late:
             late = True
             progress.note(
                 f"At this speed it takes about {format_duration(needed)}, as a verdict "
                 f"needs {FEWEST} replicates."
             )
-        trained = work.costs.replicate(schedule.max_steps) - 2 * work.costs.probe
-        work.whole.plan(needed - work.costs.select - number * trained)
+        trained = parts.costs.replicate(schedule.max_steps) - 2 * parts.costs.probe
+        parts.fit_progress.plan(needed - parts.costs.select - number * trained)
     return schedule
 
 
-def _facts(work: Work, schedule: Schedule, measures: Sequence[Measure]) -> dict[str, Any]:
+def _facts(parts: FitParts, schedule: Schedule, measures: Sequence[Measure]) -> dict[str, Any]:
     """What the manifest says of a fit, with the verdict of its measures."""
-    task = work.task
-    plan = work.plan
-    verdict = conclude(task.name, measures, schedule, work.costs)
+    task = parts.task
+    plan = parts.plan
+    verdict = conclude(task.name, measures, schedule, parts.costs)
     kept = plan.model.name
     if verdict.keep != "base":
-        kept = str(work.folder.model(verdict.keep, plan.seed))
+        kept = str(parts.folder.model(verdict.keep, plan.seed))
     return {
         "command": "fit",
-        "objective": work.objective,
+        "objective": parts.objective,
         "versions": versions(),
         "plan": plan.as_dict(),
         "task": {
@@ -177,18 +177,18 @@ def _facts(work: Work, schedule: Schedule, measures: Sequence[Measure]) -> dict[
             **{split: len(getattr(task, split)) for split in ("train", "dev", "test")},
             "notes": task.notes,
         },
-        "corpus": absolute(list(work.request.corpus)),
+        "corpus": absolute(list(parts.request.corpus)),
         "schedule": dataclasses.asdict(schedule),
-        "learning_rate": work.learning_rate,
-        "costs": dataclasses.asdict(work.costs),
+        "learning_rate": parts.learning_rate,
+        "costs": dataclasses.asdict(parts.costs),
         "measures": [measure.as_dict() for measure in measures],
         "sentence": verdict.sentence,
         "sentences": verdict.sentences,
         "more": verdict.more,
         "kept": verdict.keep,
         "keep": kept,
-        "seconds": round(work.spent(), 1),
-        **work.facts(),
+        "seconds": round(parts.spent(), 1),
+        **parts.facts(),
     }
 
 
@@ -198,21 +198,21 @@ def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[
     if request.program is not None:
         schedule = schedule_of(resolved)
         with machine.scratch() as scratch:
-            outside = OutsideWork(resolved, FitFolder(scratch), machine)
+            outside = OutsideParts(resolved, FitFolder(scratch), machine)
             words = outside.described(schedule).replace(str(scratch), "OUT")
         return {**dataclasses.asdict(schedule), "words": words}
     with machine.scratch() as scratch:
-        work = Work(resolved, FitFolder(scratch), machine)
-        schedule = work.measured(seconds)
-        words = work.described(schedule)
-    needed = schedule.needed(work.costs, work.measuring)
-    if not schedule.fits(work.costs, seconds - work.measuring):
+        parts = FitParts(resolved, FitFolder(scratch), machine)
+        schedule = parts.measured(seconds)
+        words = parts.described(schedule)
+    needed = schedule.needed(parts.costs, parts.measuring)
+    if not schedule.fits(parts.costs, seconds - parts.measuring):
         words += f"\nThis is the least; it needs a time of {format_duration(needed)}."
     return {
         **dataclasses.asdict(schedule),
         "words": words,
-        "costs": dataclasses.asdict(work.costs),
-        "seconds": round(work.measuring + schedule.seconds(work.costs)),
+        "costs": dataclasses.asdict(parts.costs),
+        "seconds": round(parts.measuring + schedule.seconds(parts.costs)),
         "needed_s": needed,
     }
 
@@ -221,20 +221,20 @@ def _selected_by(folder: Path) -> str:
     """What a selection has, in a sentence."""
     manifest = read_object(folder / "manifest.json")
     selected = manifest["selected"]
-    whole = selected["tokens"]
-    if not whole:
+    selected_tokens = selected["tokens"]
+    if not selected_tokens:
         raise InputError(
-            "The selection is empty: each text of `corpus` is longer than all that is trained on. "
-            "Give more `time`, or a larger corpus."
+            "The selection is empty: each text of `corpus` is longer than all text that can be "
+            "trained on in the time. Give more `time`, or a larger corpus."
         )
     counts = {name: counts["tokens"] for name, counts in selected["by_source"].items()}
     sources = {name: tokens for name, tokens in counts.items() if tokens}
     most = sorted(sources, key=lambda name: (-sources[name], name))[:_NAMED]
-    shares = [f"{name} {100 * sources[name] / whole:.0f} %" for name in most]
-    if rest := whole - sum(sources[name] for name in most):
-        shares.append(f"others {100 * rest / whole:.0f} %")
+    shares = [f"{name} {100 * sources[name] / selected_tokens:.0f} %" for name in most]
+    if rest := selected_tokens - sum(sources[name] for name in most):
+        shares.append(f"others {100 * rest / selected_tokens:.0f} %")
     named = f"; tokens by source: {', '.join(shares)}" if len(sources) > 1 else ""
-    share = whole / max(1, selected["of_tokens"])  # copies count once
+    share = selected_tokens / max(1, selected["of_tokens"])  # copies count once
     shared = (
         f" That is {100 * share:.0f} % of the corpus without its copies, so random text is much "
         "the same text, and little can be shown. Take a larger corpus, or less `time`."

@@ -32,7 +32,7 @@ from corpusfit.fitting.program import TRAIN_WITH, Text, require_model
 from corpusfit.fitting.program import run as run_program
 from corpusfit.fitting.resolving import Resolved
 from corpusfit.fitting.schedule import FEWEST, Schedule
-from corpusfit.fitting.work import BATCH, BATCH_OF_CHATS, SEQUENCES, Work
+from corpusfit.fitting.work import BATCH, BATCH_OF_CHATS, SEQUENCES, FitParts
 from corpusfit.labeled.heldout import held_out
 from corpusfit.selection.result import Selection
 from corpusfit.text.context import Machine
@@ -43,7 +43,7 @@ from corpusfit.training.models import fingerprint
 from corpusfit.training.plan import ALL, TASK
 
 _MORE = 1.25
-"""Random text to draw for a program, per word piece of the selection: words have fewer pieces
+"""Random text to select for a program, per word piece of the selection: words have fewer pieces
 there, mostly, and both sides are cut to the same words."""
 _EQUAL = 0.99
 """Share of the selection's words from which random text counts as much text."""
@@ -91,7 +91,7 @@ class _MeasuredError(Exception):
         self.loss = loss
 
 
-class OutsideWork(Work):
+class OutsideParts(FitParts):
     """The parts of a fit whose models a program of others trains."""
 
     def __init__(
@@ -151,7 +151,7 @@ class OutsideWork(Work):
         first = self._arguments("selection", self.plan.seed)
         return [
             f"  select {amount}",
-            f"  draw random text of as many words, {n} times",
+            f"  select random text of as many words, {n} times",
             f"  train {2 * n} models with the program, half of them on random text",
             f"  measure these and the base{tuned}",
             f"The first training: {one_line(public_text(shlex.join(first)))}",
@@ -174,13 +174,13 @@ class OutsideWork(Work):
         """Draw random text, and have models trained on it and on the selection."""
         seed = self.plan.seed + number
         selected = read_object(self.folder.selection / "manifest.json")["selected"]["tokens"]
-        drawn = self._draw(number, round(_MORE * selected))
+        random_text = self._select_random(number, round(_MORE * selected))
         words = self._write("selection", self.folder.selection, sys.maxsize)
-        others = self._write(f"random-{seed}", drawn, words)
+        others = self._write(f"random-{seed}", random_text, words)
         if others < _EQUAL * words:
             self._stages.warn(
                 f"The corpus has only {others:,} words of random text, and {words:,} are selected: "
-                "the sides are not equal. Select less with `tokens`, or take a larger corpus."
+                "the comparison is unequal. Select less with `tokens`, or take a larger corpus."
             )
         if str(seed) not in self._stored["base"]:
             self._stored["base"][str(seed)] = self._loss(self.plan.model.name, seed)
@@ -195,8 +195,10 @@ class OutsideWork(Work):
         if name not in words or not path.exists():
             selection = Selection(source, read_object(source / "manifest.json"))
             read = ReadPlan(text_field=self.request.corpus_field)
-            held = held_out([str(self.heldout)], read, Progress(), setting="task")
-            text = Text.of(selection.__iter__, [t for texts in held.values() for t in texts])
+            heldout_texts = held_out([str(self.heldout)], read, Progress(), setting="task")
+            text = Text.of(
+                selection.__iter__, [t for texts in heldout_texts.values() for t in texts]
+            )
             fields = fields_in(self.request.corpus_field) if self.chats else []
             words[name] = text.write(path, fields, most, self.plan.seed)
             self._keep()
@@ -303,6 +305,8 @@ class OutsideWork(Work):
         seed = self.plan.seed + number
         after = self._stored["models"][f"{name}-{seed}"]["loss"]
         read = ReadPlan(text_field=self.request.corpus_field)
-        held = held_out([str(self.heldout)], read, Progress(), setting="task")
-        different = len({*text_keys([t for texts in held.values() for t in texts]).tolist()})
+        heldout_texts = held_out([str(self.heldout)], read, Progress(), setting="task")
+        different = len(
+            {*text_keys([t for texts in heldout_texts.values() for t in texts]).tolist()}
+        )
         return self._stored["base"][str(seed)], after, min(SEQUENCES, different)

@@ -231,13 +231,13 @@ def require_model(out: Path, base: Path, log: Path) -> None:
     names = sorted(path.name for path in out.iterdir())
     whole = "config.json" in names and any(name.endswith(".safetensors") for name in names)
     if not whole:
-        held = ", ".join(one_line(name) for name in names[:_NAMED]) or "nothing"
+        contents = ", ".join(one_line(name) for name in names[:_NAMED]) or "nothing"
         if "adapter_config.json" in names:
-            held += ", an adapter alone: merge it with its base at the end of the program"
+            contents += ", an adapter alone: merge it with its base at the end of the program"
         raise ModelError(
             f"The program of {TRAIN_WITH} ended without an error, but {out} holds no model: there "
             "must be a config.json and the weights as *.safetensors, as save_pretrained writes "
-            f"them, and there is {held}.{_told(log)}"
+            f"them, and there is {contents}.{_told(log)}"
         )
     setting = ModelSetting(TRAIN_WITH, "a program that writes a model", "", "train")
     transformer_folder(out, setting)
@@ -268,23 +268,23 @@ class Text:
         return cls(rows, np.concatenate([np.empty(0, np.int64), *counted]))
 
     def write(self, path: Path, fields: Sequence[str], most: int, seed: int) -> int:
-        """Write rows with at most so many words, drawn by the seed; returns the words.
+        """Write rows with at most so many words, sampled with the seed; returns the words.
 
         Args:
             path: a file of JSON lines.
             fields: fields of the corpus to write, as for conversations; without any, the text.
             most: most words.
-            seed: seed of the draw, where not all fit.
+            seed: seed of the sample, where not all fit.
         """
         room = most
         words = self.words.tolist()
-        taken = [False] * len(words)
+        chosen = [False] * len(words)
         for at in np.random.default_rng(seed).permutation(len(words)).tolist():
             if 0 < words[at] <= room:
-                taken[at] = True
+                chosen[at] = True
                 room -= words[at]
         with writing(path) as file:
-            for row, wanted in zip(self.rows(), taken, strict=True):
+            for row, wanted in zip(self.rows(), chosen, strict=True):
                 if wanted:
                     # a selection stores a field by another name if it has that name itself
                     own = {name: row.get(f"row_{name}", row.get(name)) for name in fields}

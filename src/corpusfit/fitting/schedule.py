@@ -33,7 +33,7 @@ class Costs:
     """Seconds of each part."""
 
     select: float
-    random: float  # drawing as much random text
+    random: float  # selecting as much random text
     step: float  # a training step
     around: float  # a training without its steps: opening, tokenising, measuring, writing
     probe: float  # the probe of one model, or its answers as it is; 0 where the task has neither
@@ -48,7 +48,7 @@ class Costs:
 class Schedule:
     """What is done in the time.
 
-    Each replicate draws random text, trains a model on the selection and one on the random text
+    Each replicate selects random text, trains a model on the selection and one on the random text
     with a seed of their own, and measures both.
     """
 
@@ -65,7 +65,10 @@ class Schedule:
         training = costs.around + self.max_steps * costs.step
         parts = [
             (f"select {self.tokens:,} word pieces", costs.select),
-            (f"draw as much random text, {self.replicates} times", self.replicates * costs.random),
+            (
+                f"select as much random text, {self.replicates} times",
+                self.replicates * costs.random,
+            ),
             (
                 f"train {trained} models, half of them on random text, {self.max_steps:,} steps of "
                 f"{self.batch} x {self.length} tokens",
@@ -109,8 +112,8 @@ def first_schedule(
 
     def steps_for(replicates: int, share: float) -> int:
         """The training steps with which so many replicates fill a share of the time."""
-        each = share * usable / replicates - costs.replicate(0)
-        return int(each / (2 * costs.step))
+        training_seconds = share * usable / replicates - costs.replicate(0)
+        return int(training_seconds / (2 * costs.step))
 
     # Most of a verdict's uncertainty is between trainings, and by Student's t an interval of three
     # is 2.4 times as wide as one of six, so six come before longer ones.
@@ -131,17 +134,17 @@ def with_replicates(
     # Six replicates of the cheap measures come first, then fine-tuning of at least three of them,
     # then more of both.
     usable = share * seconds - costs.select - costs.probe
-    each = costs.replicate(schedule.max_steps)
+    seconds_each = costs.replicate(schedule.max_steps)
     tuned = 3 * costs.finetune
-    replicates = max(schedule.replicates, min(2 * FEWEST, MOST, int(usable / each)))
+    replicates = max(schedule.replicates, min(2 * FEWEST, MOST, int(usable / seconds_each)))
     finetunings = 0
     if costs.finetune:
-        finetunings = min(replicates, max(0, int((usable - replicates * each) / tuned)))
+        finetunings = min(replicates, max(0, int((usable - replicates * seconds_each) / tuned)))
     if finetunings < FEWEST:
         finetunings = 0
-        replicates = max(schedule.replicates, min(MOST, int(usable / each)))
+        replicates = max(schedule.replicates, min(MOST, int(usable / seconds_each)))
     elif finetunings == replicates:
-        replicates = finetunings = max(replicates, min(MOST, int(usable / (each + tuned))))
+        replicates = finetunings = max(replicates, min(MOST, int(usable / (seconds_each + tuned))))
     return Schedule(
         schedule.max_steps,
         schedule.batch,

@@ -83,11 +83,12 @@ class Measure:
     ) -> Measure:
         """The scores of models on test, by replicate."""
         tallies = {
-            role: [task_type.sums_of(task, o) for o in each] for role, each in outcomes.items()
+            role: [task_type.sums_of(task, outcome) for outcome in of_role]
+            for role, of_role in outcomes.items()
         }
         means = {
-            role: math.fsum(o.scores["test"][metric] for o in each) / len(each)
-            for role, each in outcomes.items()
+            role: math.fsum(o.scores["test"][metric] for o in of_role) / len(of_role)
+            for role, of_role in outcomes.items()
         }
         compared = partial(scored_difference, metric=partial(task_type.score, metric), seed=seed)
         ours = tallies["selection"]
@@ -103,7 +104,7 @@ class Measure:
             compared(ours, tallies["random"]),
             compared(ours, tallies["base"]),
             compared(tallies["random"], tallies["base"]),
-            sum(o.one_answer for each in outcomes.values() for o in each),
+            sum(o.one_answer for of_role in outcomes.values() for o in of_role),
             metric=metric.replace("_", " ") if unit == POINTS else "",
         )
 
@@ -167,9 +168,9 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
         answer = _answer(best, best.over_base, "the base")
         sentences.append(f"{answer[0].upper()}{answer[1:]}.")
     texts = "sequences" if best is loss else "test texts"
-    what = f"{best.metric} of {_WHAT[best.name]}" if best.metric else _WHAT[best.name]
+    measured_by = f"{best.metric} of {_WHAT[best.name]}" if best.metric else _WHAT[best.name]
     sentences.append(
-        f"Measured by {what} on {best.examples:,} held-out {texts}, with {best.replicates} "
+        f"Measured by {measured_by} on {best.examples:,} held-out {texts}, with {best.replicates} "
         "trainings of each."
     )
     if best is not loss and loss.of_base:
@@ -212,17 +213,17 @@ _WHAT = {
 }
 
 
-def _answer(measure: Measure, found: Difference, other: str) -> str:
+def _answer(measure: Measure, difference: Difference, other: str) -> str:
     """Whether the selection is better than something, with the interval."""
-    ends = f"95 % interval {measure.said(found.low)} to {measure.said(found.high)}"
-    if not found.shown:
+    ends = f"95 % interval {measure.said(difference.low)} to {measure.said(difference.high)}"
+    if not difference.shown:
         return (
             f"no difference between the selection and {other} is shown "
-            f"({measure.said(found.mean)} {measure.unit}, {ends}; "
-            f"{measure.said(found.detectable, sign=False)} would have been seen)"
+            f"({measure.said(difference.mean)} {measure.unit}, {ends}; "
+            f"{measure.said(difference.detectable, sign=False)} would have been seen)"
         )
-    verb = "beats" if found.shown > 0 else "is worse than"
-    size = f"{measure.said(abs(found.mean), sign=False)} {measure.unit}"
+    verb = "beats" if difference.shown > 0 else "is worse than"
+    size = f"{measure.said(abs(difference.mean), sign=False)} {measure.unit}"
     return f"the selection {verb} {other} by {size} ({ends})"
 
 

@@ -31,7 +31,7 @@ from corpusfit.evaluation.resolving import BASE
 from corpusfit.evaluation.rows import row_of
 from corpusfit.evaluation.task import NOTABLE
 from corpusfit.evaluation.tasks import load
-from corpusfit.fitting.bar import Part, Whole
+from corpusfit.fitting.bar import FitProgress, PartProgress
 from corpusfit.fitting.folder import FitFolder
 from corpusfit.fitting.resolving import PLAIN, Resolved
 from corpusfit.fitting.schedule import (
@@ -73,7 +73,7 @@ _TRIES = 3
 falls."""
 
 
-class Work:
+class FitParts:
     """The parts of a fit; each is done once, and its seconds are stored."""
 
     def __init__(self, fit: Resolved, folder: FitFolder, machine: Machine) -> None:
@@ -86,7 +86,7 @@ class Work:
         self.chats = bool(fit.plan.task.loss_on)
         self.target, self.heldout = _write_texts(fit, folder.texts)
         self.machine = machine
-        self.whole = Whole(machine.progress)
+        self.fit_progress = FitProgress(machine.progress)
         self.type = load(fit.task.kind)
         self._learned = isinstance(self.type, LearnedTaskType)
         self._probed = isinstance(self.type, LearnedTaskType) and bool(self.type.probes)
@@ -156,7 +156,9 @@ class Work:
         sizes = BATCH_OF_CHATS if self.chats else BATCH
         batch, length = size_for(resolve_device("auto", "train"), sizes)
         progress = self.machine.progress
-        quiet = dataclasses.replace(self.machine, progress=Part(Whole(Progress()), 0.0, self._said))
+        quiet = dataclasses.replace(
+            self.machine, progress=PartProgress(FitProgress(Progress()), 0.0, self._said)
+        )
         with progress.showing("measure times", 3):
             projected = estimate(
                 str(self.target),
@@ -224,7 +226,7 @@ class Work:
     def revised(self, schedule: Schedule, seconds: float) -> Schedule:
         """The schedule by what the replicates took: more or fewer, and all that are done."""
         took = {n: s for n, s in self._seconds.items() if n.startswith("adapt-")}
-        drawn = [s for name, s in self._seconds.items() if name.startswith("random-")]
+        random_text = [s for name, s in self._seconds.items() if name.startswith("random-")]
         # the first may have been repeated at another rate, which takes its time from the others
         lost = 0.0
         if self.learning_rate:
@@ -241,7 +243,7 @@ class Work:
             probe=slower * planned.probe,
             finetune=max((s / (3 * int(n)) for n, s in tuned.items()), default=finetune),
             select=self._seconds["select"] + lost,
-            random=float(np.mean(drawn)),
+            random=float(np.mean(random_text)),
             around=max(1.0, usual - schedule.max_steps * self.costs.step),
         )
         seconds = max(seconds, read_object(self.folder.schedule)["seconds"])
@@ -334,7 +336,7 @@ class Work:
             expected: its seconds.
             shares: of its stages.
         """
-        part = Part(self.whole, expected, self._said, shares)
+        part = PartProgress(self.fit_progress, expected, self._said, shares)
         began = time.perf_counter()
         yield dataclasses.replace(self.machine, progress=part)
         part.complete(was_there=name in self._seconds)
@@ -381,20 +383,20 @@ class Work:
                 machine,
             )
 
-    def _draw(self, number: int, tokens: int) -> Path:
+    def _select_random(self, number: int, tokens: int) -> Path:
         """Draw the random text of a replicate; returns its folder."""
-        drawn = self.folder.random / str(self.plan.seed + number)
-        # other text than `--method random` and fits with other seeds draw
+        random_text = self.folder.random / str(self.plan.seed + number)
+        # other text than what `--method random` and fits with other seeds select
         chance = int(digest(["random text", self.plan.seed, number])[:7], 16)
         with self._part(f"random-{number}", self.costs.random) as machine:
-            self._select(drawn, "random", chance, tokens, machine)
-        return drawn
+            self._select(random_text, "random", chance, tokens, machine)
+        return random_text
 
     def replicate(self, schedule: Schedule, number: int) -> bool:
         """Draw random text, train on it and on the selection; returns whether both were there."""
         seed = self.plan.seed + number
-        drawn = self._draw(number, schedule.tokens)
-        for name, data in (("selection", self.folder.selection), ("random", drawn)):
+        random_text = self._select_random(number, schedule.tokens)
+        for name, data in (("selection", self.folder.selection), ("random", random_text)):
             expected = self.costs.around + schedule.max_steps * self.costs.step
             with self._part(f"adapt-{name}-{number}", expected) as machine:
                 again = number == 0 and name == "selection"
@@ -438,7 +440,7 @@ class Work:
                 f"The loss on the task's text rose: training again with a learning rate of "
                 f"{self.learning_rate:g}."
             )
-            if isinstance(machine.progress, Part):
+            if isinstance(machine.progress, PartProgress):
                 machine.progress.begin_again()
             remove(out)
             self.store(schedule, read_object(self.folder.schedule)["seconds"])
@@ -466,7 +468,7 @@ class Work:
 
     def _losses(self, schedule: Schedule) -> Measure:
         """The loss on held-out text of the task, before and after each training."""
-        # the seed of a replicate draws the sequences that it measures, for both of its trainings
+        # the seed of a replicate chooses the sequences that it measures, for both of its trainings
         before: list[float] = []
         after: dict[str, list[float]] = {"selection": [], "random": []}
         measured = 0
@@ -519,22 +521,22 @@ class Work:
 def _write_texts(fit: Resolved, folder: Path) -> tuple[Path, Path]:
     """Write the texts to select by, and those that are held out; returns both files."""
     target = fit.task.train.texts()
-    held = [*fit.task.dev.texts(), *fit.task.test.texts()]
+    heldout = [*fit.task.dev.texts(), *fit.task.test.texts()]
     if not target:  # plain text without splits
-        order = np.random.default_rng(fit.plan.seed).permutation(len(held)).tolist()
-        most = max(1, round(_HELD_OUT * len(held)))
-        target = [held[i] for i in order[most:]]
-        held = [held[i] for i in order[:most]]
+        order = np.random.default_rng(fit.plan.seed).permutation(len(heldout)).tolist()
+        most = max(1, round(_HELD_OUT * len(heldout)))
+        target = [heldout[i] for i in order[most:]]
+        heldout = [heldout[i] for i in order[:most]]
     # splits often share texts; one that is held out is not selected by
-    keys = set(text_keys(held).tolist())
+    keys = set(text_keys(heldout).tolist())
     target = [t for t, k in zip(target, text_keys(target).tolist(), strict=True) if k not in keys]
     if not target:
         raise InputError(
-            "`task` must have texts to select by that are not the same as held-out ones. Add "
+            "`task` must have texts to select by that differ from the held-out ones. Add "
             "texts, or remove copies with `corpusfit split`."
         )
     paths = folder / "target.jsonl", folder / "heldout.jsonl"
-    for path, texts in zip(paths, (target, held), strict=True):
+    for path, texts in zip(paths, (target, heldout), strict=True):
         rows = [row_of(text, fit.plan.task, fit.request.corpus_field) for text in texts]
         write_bytes(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return paths

@@ -121,9 +121,9 @@ def masked(
             if not taking:
                 continue
             picked[r, c] = True
-            what = chance(key + GOLDEN)
-            if what < MASKED:
+            random_key = chance(key + GOLDEN)
+            if random_key < MASKED:
                 inputs[r, c] = mask
-            elif what < MASKED + REPLACED:
+            elif random_key < MASKED + REPLACED:
                 inputs[r, c] = others[int(chance(key + GOLDEN + GOLDEN) * len(others))]
     return inputs, picked

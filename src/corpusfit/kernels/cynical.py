@@ -25,10 +25,10 @@ from corpusfit.kernels.tokens import follow
 USUAL = 4
 """Largest count of a word in a text whose gain is precomputed."""
 USUAL_WORDS = 1024
-"""Words of a text below which what they cost is precomputed."""
+"""Length of a text in words below which its cost is precomputed."""
 
 ONE_FEATURE = 0.1
-"""Of the sum over a text's features, the most that one of them counts."""
+"""Largest share of the sum over a text's features that one feature may have."""
 
 WORDLESS = np.float32(np.finfo(np.float32).min)
 """The gain of a text without words."""
@@ -87,10 +87,10 @@ def count(
     table: NDArray[np.uint64],  # what `number_features` returns
     size: int,  # number of features
     pairs: bool,  # whether some of the features are bigrams
-    # from two words of the target, as a bigram, to how often a sample of the corpus has them so
+    # hash table: for a bigram of two words of the target, its count in a sample of the corpus
     seen: NDArray[np.uint64],
-    # float64 [f], by chance the sample would have two words in a row as often as the product of
-    # these; empty for no sample
+    # float64 [f]; the product of two words' values is how often they would follow each other in
+    # the sample by chance; empty for no sample
     commonness: NDArray[np.float64],
 ) -> tuple[
     NDArray[np.uint32],
@@ -139,8 +139,8 @@ def count(
                         bigram = follow(previous, ids[i])
                         if len(commonness):
                             slot, in_sample = find(seen, bigram)
-                            # An unseen one counts as seen once: a text of the sample gains
-                            # nothing by having been drawn.
+                            # An unseen bigram counts as seen once, so that texts of the
+                            # sample have no advantage.
                             times = float(seen[slot, 1]) if in_sample else 1.0
                             by_chance = commonness[previous_feature] * commonness[feature]
                             odds[t] += np.log(times / (1.0 + by_chance))
@@ -158,16 +158,19 @@ def count(
     return features[:n].copy(), counts[:n].copy(), last, words, odds
 
 
-def usual_gains(weights: NDArray[np.float64], taken: NDArray[np.float64]) -> NDArray[np.float64]:
+def usual_gains(weights: NDArray[np.float64], selected: NDArray[np.float64]) -> NDArray[np.float64]:
     """Precompute weight * log((C + c) / C) for c = 1 to USUAL: float64 [f, USUAL]; 0 where C is 0.
 
     Args:
         weights: float64 [f], the features' weights in the target.
-        taken: float64 [f], C, the features' counts in the text selected so far.
+        selected: float64 [f], C, the features' counts in the text selected so far.
     """
     c = np.arange(1.0, USUAL + 1)
     ratio = np.divide(
-        c, taken[:, None], where=taken[:, None] > 0, out=np.zeros((len(taken), USUAL))
+        c,
+        selected[:, None],
+        where=selected[:, None] > 0,
+        out=np.zeros((len(selected), USUAL)),
     )
     return np.asarray(weights[:, None] * np.log1p(ratio))
 
@@ -181,8 +184,8 @@ def gains(
     weights: NDArray[np.float64],  # float64 [f], the features' weights in the target
     # float64 [f], the features' counts in the text selected so far; above 0 for every feature of a
     # text
-    taken: NDArray[np.float64],
-    usual: NDArray[np.float64],  # what `usual_gains` returns for `weights` and `taken`
+    selected: NDArray[np.float64],
+    usual: NDArray[np.float64],  # what `usual_gains` returns for `weights` and `selected`
     total: float,  # words selected so far
     scale: float,  # sum of the weights
 ) -> NDArray[np.float32]:
@@ -217,7 +220,7 @@ def gains(
             if count_in_text <= USUAL:
                 rise = usual[feature, count_in_text - 1]
             else:
-                rise = weights[feature] * np.log1p(count_in_text / taken[feature])
+                rise = weights[feature] * np.log1p(count_in_text / selected[feature])
             rises[i] = rise
             gain += rise
             largest = max(largest, rise)

@@ -318,10 +318,10 @@ def estimate(
         at_begin = at_begin[longer[0] >> _HALF]
         counts.append(longer[2])
     # of single words: what discounts take is spread evenly over all, including the unknown word
-    taken = _discounts(np.delete(counts[0], _BOS))[np.minimum(counts[0], 3)]
+    discounts = _discounts(np.delete(counts[0], _BOS))[np.minimum(counts[0], 3)]
     total = int(counts[0].sum())
-    even = taken.sum() / total / (max(vocabulary, len(identities)) - 1)
-    probability = np.maximum((counts[0] - taken) / total + even, _MIN_PROBABILITY).astype(
+    even = discounts.sum() / total / (max(vocabulary, len(identities)) - 1)
+    probability = np.maximum((counts[0] - discounts) / total + even, _MIN_PROBABILITY).astype(
         np.float32
     )
     probability[_BOS] = 1.0  # as in lmplz, outside the sum

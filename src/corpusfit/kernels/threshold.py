@@ -105,8 +105,8 @@ def search(
 
     def summed(counts: list[Counts], which: int = 1) -> NDArray[np.int64]:
         sums = np.zeros(len(budgets) * _BUCKETS, np.int64)
-        for each in counts:
-            sums[each[0]] += each[which]
+        for part in counts:
+            sums[part[0]] += part[which]
         return sums.reshape(len(budgets), _BUCKETS)
 
     def looked_into(counts: list[Counts], left: list[int]) -> tuple[NDArray[np.int64], list[int]]:

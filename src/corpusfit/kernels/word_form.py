@@ -55,13 +55,13 @@ _HANGUL_PARTS = ((0x1161, 0x1176), (0x11A8, 0x11C3))  # vowels, ends
 _ONE = np.uint64(1)
 _GROWTH = 11  # most bytes of a form for each byte of its character
 
-# why a character may change its text: see `_Watched`
+# why a character may change its text: see `_FormTables.kind`
 _HAS_FORM = 1
 _BY_NEIGHBORS = 2
 _HAS_PARTS = 3
 _JOINS = 4
 _MARK = 5
-# what is beside a zero-width space and a joiner that stay
+# the neighbors beside which a zero-width space and a joiner stay
 _OF_UNSPACED = 1
 _SYMBOL = 2
 
@@ -74,7 +74,7 @@ def _characters() -> list[str]:
 
 
 def _changed_by(form: Form) -> Iterator[tuple[str, str]]:
-    """The characters that are others in a form, and what they are there."""
+    """The characters that a form changes, each with what it becomes."""
     chars = [char for char in _characters() if decomposition(char)]
     others = normalized("\n".join(chars), form).split("\n")
     return (pair for pair in zip(chars, others, strict=True) if pair[0] != pair[1])
@@ -90,7 +90,7 @@ def _forms() -> dict[int, str]:
         kind = category(char)
         in_word = kind[0] in "LM" or kind in ("Nd", "Nl", "Pc")
         if in_word or (kind[0] == "S" and len(other) == 1 and other.isalpha()):
-            # of Arabic marks NFKC makes marks behind a space or a stroke
+            # NFKC puts a space or a stroke before Arabic marks
             forms[ord(char)] = other.strip().replace("\u0640", "")
         elif normalized(char) != char:
             forms[ord(char)] = normalized(char)
@@ -112,13 +112,13 @@ def _sides() -> NDArray[np.uint8]:
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """A character for which a text is looked at, and those that go beside their neighbors."""
+    """Patterns of the characters that may change, and of spaces and joiners to remove."""
     unspaced, symbols = (
         "".join(re.escape(chr(code)) for code in np.flatnonzero(_sides() == side).tolist())
         for side in (_OF_UNSPACED, _SYMBOL)
     )
-    watched = sorted({*_forms(), _SPACE, _JOINER, *_NIKHAHIT})
-    few = "".join(chr(code) for code in watched if code < 0x10000)
+    changing = sorted({*_forms(), _SPACE, _JOINER, *_NIKHAHIT})
+    few = "".join(chr(code) for code in changing if code < 0x10000)
     return (
         # all of plane 1, as a pattern is slow with several ranges of it
         re.compile(f"[{few}\U00010000-\U0001ffff\U000e0000-\U000e0fff]"),
@@ -139,28 +139,28 @@ def word_form(text: str) -> str:
     """A text in the form in which words are compared; see the module."""
     if text.isascii():
         return text
-    watched, ignored = _patterns()
-    if watched.search(beyond_ascii(text)):
+    changing, ignored = _patterns()
+    if changing.search(beyond_ascii(text)):
         text = ignored.sub("", text).translate(_forms())
         text = _AM_PARTS.sub(lambda parts: parts[1] + chr(ord(parts[2]) + 1), text)
     return normalized(text)
 
 
-class _Watched(NamedTuple):
-    """The characters by which a text may be another one in its form."""
+class _FormTables(NamedTuple):
+    """Tables of the characters that may change a text in its form."""
 
     kind: NDArray[np.uint8]  # [_END], one of those above, or 0
     order: NDArray[np.uint8]  # [_END], the class by which marks are ordered; 0 is no mark
     side: NDArray[np.uint8]  # [_END], see `_sides`
     joined: NDArray[np.int64]  # sorted: first << 21 | second, of pairs that are others in NFC
-    made: NDArray[np.int32]  # the character of each pair, 0 if it is not one of these two
-    leads: NDArray[np.bool_]  # [65536], whether the first two bytes are those of a watched one
+    composed: NDArray[np.int32]  # the character of each pair, 0 if NFC makes others of the two
+    leads: NDArray[np.bool_]  # [65536], whether some character that may change begins with them
     place: NDArray[np.int32]  # [_END + 1], where a character's form begins in `forms`
     forms: NDArray[np.uint8]  # the bytes of the forms, in the order of the characters
 
 
 @cache
-def _watched() -> _Watched:
+def _form_tables() -> _FormTables:
     order, kind = np.zeros((2, _END), np.uint8)
     order[[*map(ord, _characters())]] = [*map(combining, _characters())]
     kind[order > 0] = _MARK
@@ -189,7 +189,7 @@ def _watched() -> _Watched:
     for char in map(chr, np.flatnonzero(kind).tolist()):
         one, two = char.encode()[:2]
         leads[one << 8 | two] = True
-    return _Watched(
+    return _FormTables(
         kind,
         order,
         _sides(),
@@ -222,12 +222,12 @@ def _is_ascii(data: NDArray[np.uint8], i: int, end: int) -> bool:
 
 @njit(cache=True, nogil=True, inline="always")
 def _is_plain(data: NDArray[np.uint8], i: int) -> bool:
-    """Whether no byte of the 64 from i on begins a watched character."""
-    found = False
+    """Whether no byte of the 64 from i on begins a character that may change."""
+    other = False
     for byte in data[i : i + 64]:  # no branch, so that it is vectorized
         # most European letters but Greek ones; no byte within a character is above these
-        found |= (byte >= 0xC2) & (byte != 0xC3) & (byte != 0xC8) & (byte != 0xD0) & (byte != 0xD1)
-    return not found
+        other |= (byte >= 0xC2) & (byte != 0xC3) & (byte != 0xC8) & (byte != 0xD0) & (byte != 0xD1)
+    return not other
 
 
 @njit(cache=True, nogil=True)
@@ -243,7 +243,7 @@ def _before(data: NDArray[np.uint8], i: int, begin: int) -> int:
 def _ignored(
     data: NDArray[np.uint8], i: int, begin: int, end: int, code: int, side: NDArray[np.uint8]
 ) -> bool:
-    """Whether a zero-width space or joiner at i, of three bytes, is nothing in data[begin:end]."""
+    """Whether a zero-width space or joiner at i, of three bytes, is removed in data[begin:end]."""
     after = side[character(data, i + 3, end)[0]] if i + 3 < end else 0
     if code == _JOINER:
         return bool(after != _SYMBOL)
@@ -251,28 +251,28 @@ def _ignored(
 
 
 @njit(cache=True, nogil=True)
-def _made(first: int, second: int, watched: _Watched) -> int:
-    """The character that two make in NFC, 0 if others are made of them; -1 if they stay."""
+def _composed(first: int, second: int, tables: _FormTables) -> int:
+    """The character that NFC composes of two; 0 if it makes others of them, -1 if they stay."""
     pair = first << 21 | second
-    at = np.searchsorted(watched.joined, pair)
-    return watched.made[at] if at < len(watched.joined) and watched.joined[at] == pair else -1
+    at = np.searchsorted(tables.joined, pair)
+    return tables.composed[at] if at < len(tables.joined) and tables.joined[at] == pair else -1
 
 
 @njit(cache=True, nogil=True)
-def _changes(data: NDArray[np.uint8], i: int, begin: int, end: int, watched: _Watched) -> bool:
-    """Whether a watched character at i, beside others, changes data[begin:end]."""
+def _changes(data: NDArray[np.uint8], i: int, begin: int, end: int, tables: _FormTables) -> bool:
+    """Whether the character at i, which may change, changes data[begin:end]."""
     code = character(data, i, end)[0]
-    what = watched.kind[code]
-    if what == _BY_NEIGHBORS:
-        return bool(_ignored(data, i, begin, end, code, watched.side))
-    if what not in (_JOINS, _MARK):
+    kind = tables.kind[code]
+    if kind == _BY_NEIGHBORS:
+        return bool(_ignored(data, i, begin, end, code, tables.side))
+    if kind not in (_JOINS, _MARK):
         return True
     before = _before(data, i, begin)
-    above = watched.order[before]
-    if what == _MARK:
-        return bool(above > watched.order[code])
+    above = tables.order[before]
+    if kind == _MARK:
+        return bool(above > tables.order[code])
     # behind a mark it may join the letter before that
-    return bool(above > 0 or _made(before, code, watched) >= 0)
+    return bool(above > 0 or _composed(before, code, tables) >= 0)
 
 
 @njit(cache=True, nogil=True)
@@ -280,15 +280,15 @@ def _suspects(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     asked: NDArray[np.bool_],  # [n], the texts that are looked at
-    watched: _Watched,
+    tables: _FormTables,
 ) -> NDArray[np.bool_]:
-    """Whether each text [n] may be another in its form."""
-    found = np.zeros(len(asked), np.bool_)
+    """Whether each text [n] may change in its form."""
+    suspect = np.zeros(len(asked), np.bool_)
     for text in np.flatnonzero(asked):
         begin = offsets[text]
         end = offsets[text + 1]
         i = begin
-        while i < end and not found[text]:
+        while i < end and not suspect[text]:
             stop = min(i + 64, end)
             if stop == i + 64 and (_is_ascii_block(data, i) or _is_plain(data, i)):
                 i = stop
@@ -297,15 +297,15 @@ def _suspects(
                 if i + 8 <= len(data):
                     x = load(data, i)
                     firsts = x & (x << _ONE) & HIGH  # the first bytes of characters
-                while firsts and not found[text]:
+                while firsts and not suspect[text]:
                     j = i + bytes_before(firsts)
                     firsts &= firsts - _ONE
                     if j < end and data[j] >= 0xC0:
-                        may_change = watched.leads[np.int64(data[j]) << 8 | data[j + 1]]
-                        if may_change and watched.kind[character(data, j, end)[0]]:
-                            found[text] = _changes(data, j, begin, end, watched)
+                        may_change = tables.leads[np.int64(data[j]) << 8 | data[j + 1]]
+                        if may_change and tables.kind[character(data, j, end)[0]]:
+                            suspect[text] = _changes(data, j, begin, end, tables)
                 i += 8
-    return found
+    return suspect
 
 
 @njit(cache=True, nogil=True)
@@ -315,7 +315,7 @@ def _write(
     end: int,
     out: NDArray[np.uint8],  # with room for `_GROWTH` times the text's bytes, and eight more
     at: int,
-    watched: _Watched,
+    tables: _FormTables,
 ) -> int:
     """Write one text with the forms of its characters to out[at:]; returns their end."""
     i = begin
@@ -330,25 +330,25 @@ def _write(
             if plain == 8 or i == end:
                 continue
         code, length = character(data, i, end)
-        what = watched.kind[code]
+        kind = tables.kind[code]
         last = at
-        if what == _HAS_FORM:
-            for j in range(watched.place[code], watched.place[code + 1]):
-                out[at] = watched.forms[j]
+        if kind == _HAS_FORM:
+            for j in range(tables.place[code], tables.place[code + 1]):
+                out[at] = tables.forms[j]
                 at += 1
-        elif what != _BY_NEIGHBORS or not _ignored(data, i, begin, end, code, watched.side):
+        elif kind != _BY_NEIGHBORS or not _ignored(data, i, begin, end, code, tables.side):
             for j in range(i, i + length):
                 out[at] = data[j]
                 at += 1
         i += length
-        if what and start < last < at:
+        if kind and start < last < at:
             joining, size = character(out, last, at)
-            if watched.kind[joining] == _JOINS and last + size == at:
+            if tables.kind[joining] == _JOINS and last + size == at:
                 before = _before(out, last, start)
-                made = _made(before, joining, watched)
-                if made > 0:
+                composed = _composed(before, joining, tables)
+                if composed > 0:
                     at = last - utf8(before)[1]
-                    packed, size = utf8(made)
+                    packed, size = utf8(composed)
                     for _ in range(size):
                         out[at] = packed & np.uint64(0xFF)
                         packed >>= np.uint64(8)
@@ -361,7 +361,7 @@ def _replaced(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     chosen: NDArray[np.bool_],  # [n]
-    watched: _Watched,
+    tables: _FormTables,
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Bytes and offsets of n texts, of those chosen with the forms of their characters."""
     most = 8
@@ -374,7 +374,7 @@ def _replaced(
         begin = offsets[text]
         end = offsets[text + 1]
         if chosen[text]:
-            at = _write(data, begin, end, out, at, watched)
+            at = _write(data, begin, end, out, at, tables)
         else:
             out[at : at + end - begin] = data[begin:end]
             at += end - begin
@@ -391,14 +391,14 @@ def word_forms(data: NDArray[Any], offsets: NDArray[Any]) -> tuple[NDArray[Any],
     """
     if _is_ascii(data, offsets[0], offsets[-1]):
         return data, offsets
-    watched = _watched()
-    suspects = _suspects(data, offsets, np.ones(len(offsets) - 1, bool), watched)
+    tables = _form_tables()
+    suspects = _suspects(data, offsets, np.ones(len(offsets) - 1, bool), tables)
     if not suspects.any():
         return data, offsets
-    data, offsets = _replaced(data, offsets, suspects, watched)
+    data, offsets = _replaced(data, offsets, suspects, tables)
     data.flags.writeable = False  # as all bytes are, or a kernel is compiled twice
     # syllables of Hangul, and marks of several kinds
-    left = np.flatnonzero(_suspects(data, offsets, suspects, watched)).tolist()
+    left = np.flatnonzero(_suspects(data, offsets, suspects, tables)).tolist()
     if not left:
         return data, offsets
     parts = []

@@ -72,13 +72,16 @@ def _examples(path: Path) -> Rows:
 def _shares(selected: dict[str, Any]) -> dict[str, tuple[float, float]]:
     """The shares of the sources, the largest of the selection, in the corpus and in it."""
     by_source = selected["by_source"]
-    of_corpus, taken = (
+    of_corpus, selected_tokens = (
         max(1, sum(n.get(which, 0) for n in by_source.values()))
         for which in ("of_tokens", "tokens")
     )
     largest = sorted(by_source, key=lambda name: (-by_source[name]["tokens"], name))[:_SOURCES]
     return {
-        name: (by_source[name].get("of_tokens", 0) / of_corpus, by_source[name]["tokens"] / taken)
+        name: (
+            by_source[name].get("of_tokens", 0) / of_corpus,
+            by_source[name]["tokens"] / selected_tokens,
+        )
         for name in largest
     }
 
@@ -192,7 +195,7 @@ def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
     selected = manifest["selected"]
     by_source = sorted(selected["by_source"].items(), key=lambda kv: (-kv[1]["tokens"], kv[0]))
     of_corpus = sum(n["of_tokens"] for _, n in by_source)
-    taken = max(1, selected["tokens"])
+    selected_tokens = max(1, selected["tokens"])
     quotas = selected.get("quota") or []
     clusters = zip(selected.get("by_cluster", []), quotas, strict=True)
     groups = selected.get("groups") or [str(i) for i in range(1, len(quotas) + 1)]
@@ -216,7 +219,7 @@ def _counts(manifest: dict[str, Any]) -> dict[str, Sheet]:
                     round(n["of_tokens"] / max(1, of_corpus), 4) if of_corpus else None,
                     n["selected"],
                     n["tokens"],
-                    round(n["tokens"] / taken, 4),
+                    round(n["tokens"] / selected_tokens, 4),
                 )
                 for source, n in by_source
             ],

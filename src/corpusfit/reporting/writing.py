@@ -125,7 +125,7 @@ def _templates() -> Environment:
     """The templates; what they show is escaped, and its bidirectional controls are visible."""
     with importing("Writing a report", "report"):
         import jinja2
-    made = jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("corpusfit.reporting"),
         autoescape=True,
         finalize=lambda value: harmless(value) if type(value) is str else value,
@@ -134,9 +134,9 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     settings = partial(json.dumps, indent=1, ensure_ascii=False)
-    made.filters |= {"cell": cell, "command": shlex.join, "settings": settings}
-    made.filters["excerpt"] = partial(textwrap.shorten, width=_EXCERPT, placeholder=" …")
-    return made
+    environment.filters |= {"cell": cell, "command": shlex.join, "settings": settings}
+    environment.filters["excerpt"] = partial(textwrap.shorten, width=_EXCERPT, placeholder=" …")
+    return environment
 
 
 def write_figures(parts: Sequence[Part], folder: Path) -> None:

@@ -34,10 +34,10 @@ class Classifier(NamedTuple):
             raise bad_setting("The label of a classifier", allowed, self.label or "nothing", cure)
         return list(labels).index(self.label)
 
-    def meaning(self, what: str) -> str:
+    def meaning(self, quantity: str) -> str:
         """What a score is, in a sentence."""
         negated = ", negated, as lower is better" if self.lower else ""
-        return f"The score is {what} of {self.model}{negated}."
+        return f"The score is {quantity} of {self.model}{negated}."
 
 
 _LISTED = 20

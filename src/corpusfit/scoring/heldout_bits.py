@@ -209,8 +209,9 @@ def _halves(documents: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
         documents = np.arange(len(documents))
     _, numbers = np.unique(documents, return_inverse=True)
     rng = np.random.default_rng([seed % 2**64, HALVES])
-    drawn = (rng.permutation(numbers.max(initial=-1) + 1) % HALVES for _ in range(FOLDS))
-    return np.stack([each[numbers] for each in drawn])
+    count = numbers.max(initial=-1) + 1
+    half_of_document = (rng.permutation(count) % HALVES for _ in range(FOLDS))
+    return np.stack([half[numbers] for half in half_of_document])
 
 
 def _repeated(texts: Sequence[NDArray[np.uint32]], folds: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -28,14 +28,14 @@ def load(name: str, setting: str = "`method.name`") -> type[AnyMethod]:
 
 
 def higher(name: str) -> str:
-    """What a higher score of a method says of a text; the usual, if it is no longer installed."""
+    """What a higher score of a method means; the default if it is no longer installed."""
     with contextlib.suppress(UnknownMethodError):
         return load(name).higher
     return AnyMethod.higher
 
 
 def with_argument() -> list[str]:
-    """The methods whose names have a colon, as `fasttext:FILE`."""
+    """The methods whose names take an argument, such as `fasttext:FILE`."""
     classes = ((name, load(name).argument) for name in names())
     return [f"{name}:{argument.upper()}" for name, argument in classes if argument]
 
@@ -50,13 +50,13 @@ def build(name: str, options: Mapping[str, Any]) -> AnyMethod:
             allowed = f"{base}, without a colon (only {', '.join(with_argument())} have one)"
             raise bad_setting("`method.name`", allowed, name)
         settings[cls.argument] = argument
-    fields = [each.name for each in dataclasses.fields(cls)]
+    fields = [field.name for field in dataclasses.fields(cls)]
     for key in settings:
         if key not in fields:
             if error := renamed(key, fields, "method."):
                 raise error
             allowed = ", ".join(fields) or "nothing"
-            cure = "Name the method that has it by `method.name`."
+            cure = "To use a setting of another method, name that method in `method.name`."
             raise bad_setting(f"A setting of method {name}", f"one of: {allowed}", key, cure)
     return cls(**own_values(cls, settings, "method"))
 

@@ -112,8 +112,8 @@ def summed(parts: Iterable[tuple[Counted, NDArray[np.bool_] | None]], features: 
     return numbers, sums[numbers], words
 
 
-class Taken(NamedTuple):
-    """Counts of the text taken so far."""
+class TextCounts(NamedTuple):
+    """Counts of features in some text: that of the corpus, or what is taken so far."""
 
     counts: NDArray[np.float64]  # [f], occurrences of each feature
     words: float
@@ -133,18 +133,18 @@ class Taken(NamedTuple):
 
         return gains
 
-    def with_more(self, parts: Iterable[Summed]) -> Taken:
+    def with_more(self, parts: Iterable[Summed]) -> TextCounts:
         """Add what was summed up of each of some parts."""
         counts = self.counts.copy()
         total = self.words
         for numbers, more, words in parts:
             counts[numbers] += more
             total += words
-        return Taken(counts, total)
+        return TextCounts(counts, total)
 
-    def of_all(self, share: float) -> Taken:
+    def of_all(self, share: float) -> TextCounts:
         """About the counts in all the text, if these are in a sample with this share of it."""
-        return Taken(self.counts / share, self.words / share)
+        return TextCounts(self.counts / share, self.words / share)
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,7 @@ def order_scores(
 class State:
     """What the rounds so far have taken."""
 
-    taken: Taken
+    taken: TextCounts
     rounds: tuple[Round, ...] = ()
     thresholds: tuple[Threshold, ...] = ()  # of the last round, for each group of texts
 
@@ -264,7 +264,7 @@ class RoundMethod(CorpusMethod):
         """The features of the target to count, with weights; and the order of words in a sample."""
 
     @abstractmethod
-    def begin(self, corpus: Taken, budget: int) -> Taken:
+    def begin(self, corpus: TextCounts, budget: int) -> TextCounts:
         """What is added to the counts of what is taken, in the round up to a budget in words."""
 
     @abstractmethod
@@ -278,7 +278,7 @@ class RoundMethod(CorpusMethod):
         features = self.learn(target, background)
         counted = {shard: features.count(texts) for shard, texts in corpus}
         rounds = _InMemory(self, features, list(counted.values()))
-        state = State(Taken(np.zeros(len(features.weights)), 0))
+        state = State(TextCounts(np.zeros(len(features.weights)), 0))
         for budget in self.budgets(int(rounds.corpus.words)):
             state = rounds.next(state, budget)
         group = rounds.group_after(state)
@@ -291,12 +291,12 @@ class RoundMethod(CorpusMethod):
 
 
 def scored_by(
-    method: RoundMethod, corpus: Taken, taken: Taken, budget: int, share: float = 1.0
-) -> Taken:
+    method: RoundMethod, corpus: TextCounts, taken: TextCounts, budget: int, share: float = 1.0
+) -> TextCounts:
     """The counts by which the round up to a budget scores, after some of a share is taken."""
     about = taken.of_all(share)
     more = method.begin(corpus, budget)
-    return Taken(about.counts + more.counts, about.words + more.words)
+    return TextCounts(about.counts + more.counts, about.words + more.words)
 
 
 @dataclass
@@ -304,7 +304,7 @@ class Rounds(ABC):
     """Takes the texts of a corpus in rounds: what a round is, wherever their counts are."""
 
     method: RoundMethod
-    corpus: Taken  # counts of the whole corpus
+    corpus: TextCounts  # counts of the whole corpus
     texts: float  # number of all texts of the corpus, about
     share: float  # of the corpus that is here, if it is a sample
 
@@ -344,7 +344,7 @@ class _InMemory(Rounds):
         self._parts = parts
         self._group = Group.of(parts)
         size = len(features.weights)
-        corpus = Taken(np.zeros(size), 0).with_more([summed(((p, None) for p in parts), size)])
+        corpus = TextCounts(np.zeros(size), 0).with_more([summed(((p, None) for p in parts), size)])
         super().__init__(method, corpus, len(self._group.words), 1.0)
 
     def score(self, state: State, budget: int, longest: float) -> None:
@@ -391,7 +391,9 @@ class RoundScorer(Scorer[Texts]):
         )
 
     @classmethod
-    def of(cls, features: Features, taken: Sequence[Taken], rounds: Sequence[Round]) -> RoundScorer:
+    def of(
+        cls, features: Features, taken: Sequence[TextCounts], rounds: Sequence[Round]
+    ) -> RoundScorer:
         """From what was taken before each round, and the rounds' bounds."""
         return cls(
             features.table,
@@ -452,7 +454,7 @@ class RoundScorer(Scorer[Texts]):
         if not written:
             return []
         _, (number,), _ = self.placed(self.features.count(text_array([text])))
-        taken = Taken(self._known[number - 1], float(self.words[number - 1]))
+        taken = TextCounts(self._known[number - 1], float(self.words[number - 1]))
         n = len(written)
         parts = Counter(zip(ids.tolist(), written, strict=True))
         if self.pairs and n > 1:

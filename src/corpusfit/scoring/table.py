@@ -94,7 +94,7 @@ def column(values: NDArray[Any], kind: pa.DataType) -> pa.Array:
 
 
 def rewrite(path: Path, **columns: NDArray[Any]) -> pa.Table:
-    """Rewrite a part with new values in some columns, each [m], if it has others; returns it."""
+    """Give some columns of a part new values, [m] each, unless it has them; returns the part."""
     before = table = read(path)
     for name, values in columns.items():
         index = SCHEMA.get_field_index(name)
@@ -141,7 +141,7 @@ def read_sources(path: Path) -> tuple[list[str], NDArray[np.int64]]:
 
 
 def sources_of(part: pa.Table) -> tuple[list[str], NDArray[np.int64]]:
-    """What `read_sources` returns, of a part that was read."""
+    """As `read_sources`, but of a part in memory."""
     joined = part.column("source").unify_dictionaries()
     names = joined.chunk(0).dictionary.to_pylist() if joined.num_chunks else []
     places = [np.asarray(c.indices.to_numpy(), np.int64) for c in joined.chunks]
@@ -154,7 +154,7 @@ def read_rows(path: Path, sources: Sequence[str]) -> NDArray[np.int64]:
 
 
 def rows_in_shard(path: Path, sources: Sequence[str], rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What `read_rows` returns, given the column `row` [m]."""
+    """As `read_rows`, but given the column `row` [m]."""
     if len(sources) == 1 or not len(rows):
         return rows
     number = {name: i for i, name in enumerate(sources)}
@@ -164,7 +164,7 @@ def rows_in_shard(path: Path, sources: Sequence[str], rows: NDArray[np.int64]) -
 
 
 def columns_of(part: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
-    """Read those of some columns that a file has, in batches."""
+    """Read the columns that a file has, out of some, in batches."""
     # Reading all at once would allocate whatever number of rows a damaged file states.
     schema = pa.schema([field for field in part.schema_arrow if field.name in columns])
     if not schema.names:
@@ -185,12 +185,12 @@ def write_parquet(path: Path, table: pa.Table) -> None:
 
 
 MAX_SOURCES = 1000
-"""Sources above which a table counts folders."""
+"""Largest number of sources that tables list one by one; of more, they list folders."""
 
 
 def source_groups(sources: Sequence[str]) -> Callable[[str], str]:
     """The group of each source in tables: its name, or its folder if there are many."""
-    # Folders are as deep as possible with at most `MAX_SOURCES` of them; `./` stands for no folder.
+    # The deepest level at which there are at most `MAX_SOURCES` folders; `./` stands for no folder.
     if len(sources) <= MAX_SOURCES:
         return str
     folders = {source.rpartition("/")[0] for source in sources}

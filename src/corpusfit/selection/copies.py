@@ -1,6 +1,7 @@
-"""Finds the documents of a scored corpus that are copies, by keys of their texts.
+"""Finds the copies among the documents of a scored corpus, by keys of their texts.
 
-And the segments whose words the corpus repeats, as boilerplate does: of documents cut into several.
+Among the segments of longer documents it finds repeats: segments whose words occur in many, such as
+boilerplate.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ from corpusfit.text.reading import cut_units, join_units
 from corpusfit.text.same_text import exact_keys, folded, form_keys, letters_keys
 
 _AT_ONCE = 1 << 21
-"""Keys that are sorted at a time, about; each takes 60 bytes meanwhile."""
+"""About how many keys are sorted at a time; each takes 60 bytes of memory."""
 _KINDS = {"exact": "exact copies", "near": "near-duplicates"}
 _KEPT = 3
-"""Segments with the same words that stay."""
+"""How many segments with the same words are kept."""
 
 
 def copies_among(
@@ -79,7 +80,7 @@ EXACT = "keys"
 _ORDER = 5
 """Words of an n-gram, as for contamination and `split --near`."""
 _FEWEST = 4
-"""Different n-grams without which a text is only like the same text."""
+"""Fewest distinct n-grams of a text that can be a near-duplicate of a different text."""
 _BANDS = 20
 _ROWS = 10
 NEAR = tuple(f"near{i}" for i in range(_BANDS + 1))
@@ -105,7 +106,7 @@ def write_keys(folder: Path, shard: int, units: Units, texts: Texts, cut: CutPla
 
 
 def _in_several(segment: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which segments of a part are of a document that is cut into several; of its column, [m]."""
+    """Which segments of a part belong to documents of several; from the column `segment`, [m]."""
     several = segment > 0
     several[:-1] |= segment[1:] > 0
     return several
@@ -128,7 +129,7 @@ def keys_of(row: NDArray[np.int64], texts: Texts, seeds: Iterable[int] = ()) -> 
 
 
 def _count(scored: Path, shards: tuple[int, ...]) -> list[tuple[int, tuple[int, int]]]:
-    """The numbers of shards, each with those of its documents and segments."""
+    """Each shard's number, with how many documents and segments it has."""
     tallies = zip(shards, read_tallies(scored, shards), strict=True)
     return [(n, (tally.documents, tally.segments)) for n, tally in tallies]
 
@@ -157,7 +158,8 @@ def key_near(read: ReadPlan, out: Path, shard: Shard) -> None:
 
     The first is that of the same text, the others are of its 5-grams of words and symbols: two
     texts with the Jaccard similarity 0.8 share one with the probability 0.90, with 0.7 of 0.43,
-    with 0.6 of 0.11, with 0.9 of 0.9998. A text with fewer than 4 different 5-grams has the first.
+    with 0.6 of 0.11, with 0.9 of 0.9998. A text with fewer than 4 different 5-grams has only the
+    first.
 
     Reference: see `kernels/overlap.py`; Lee et al. (2022), Deduplicating Training Data Makes
     Language Models Better.
@@ -166,11 +168,11 @@ def key_near(read: ReadPlan, out: Path, shard: Shard) -> None:
     texts = [folded(text) for text in read_documents.texts.to_pylist()]
     data, offsets = buffers(text_array(texts))
     grams, _, bounds = count_each(*grams_of(data, offsets, characters.symbol_table(), _ORDER, True))
-    drawn = place_keys(0, 0, 2 * _BANDS * _ROWS).astype(np.uint32)
-    factors = drawn[::2] | np.uint32(1)
-    added = drawn[1::2]
+    constants = place_keys(0, 0, 2 * _BANDS * _ROWS).astype(np.uint32)
+    factors = constants[::2] | np.uint32(1)
+    addends = constants[1::2]
     same = form_keys(texts)
-    alike = band_keys(grams, bounds, factors, added, _ROWS)
+    alike = band_keys(grams, bounds, factors, addends, _ROWS)
     keys = np.where(np.diff(bounds) < _FEWEST, same, alike)
     arrays = dict(zip(NEAR, [same, *keys], strict=True))
     write_arrays(keys_path(out, shard.index), arrays, {})
@@ -185,12 +187,12 @@ class Search:
     names: tuple[str, ...]  # the arrays of keys
     work: Path
     sources: tuple[str, ...]  # names for an error
-    # to search segments, the copies among the documents: their segments are left alone
+    # for a search of segments: the copies among the documents, whose segments are skipped
     copies: Copies | None = None
 
     @property
     def kept(self) -> int:
-        """Entries with the same key that stay."""
+        """How many entries with the same key are kept."""
         return 1 if self.copies is None else _KEPT
 
     def entries(

@@ -76,7 +76,7 @@ def estimate(
 
 def _measure(run: Run, resolved: Resolved) -> tuple[int, list[str], int, int, float]:
     """The first few shards: units, texts, characters, stored bytes, seconds."""
-    given = resolved.corpus
+    inputs = resolved.corpus
     cut_by = resolved.plan.cut
     units = 0
     texts = list[str]()
@@ -86,11 +86,11 @@ def _measure(run: Run, resolved: Resolved) -> tuple[int, list[str], int, int, fl
     before = 0
     source = -1
     paces: list[float] = []  # seconds per stored byte
-    for shard in run.shards(given):
+    for shard in run.shards(inputs):
         if not paces:  # the first call loads the kernels, which is not measured
-            read_units(shard, given.read, cut_by, given.names)
+            read_units(shard, inputs.read, cut_by, inputs.names)
         started = time.perf_counter()
-        units_of_shard, cut, tally = read_units(shard, given.read, cut_by, given.names)
+        units_of_shard, cut, tally = read_units(shard, inputs.read, cut_by, inputs.names)
         if shard.source != source or shard.position < before:
             before = 0
         read = shard.position - before
@@ -105,7 +105,7 @@ def _measure(run: Run, resolved: Resolved) -> tuple[int, list[str], int, int, fl
         if units and done >= _ENOUGH:
             break
     if not units:
-        raise given.nothing_read(reasons)
+        raise inputs.nothing_read(reasons)
     # text of another script compiles a kernel of its own, once on a machine: the lower median
     # leaves such a shard out
     return units, texts, characters, done, done * statistics.median_low(paces)

@@ -405,7 +405,7 @@ class Fitted:
         reads = registry.build(self.method.name, self.method.options).reads
         if reads != "embedding" and about.get("tokens") != TOKENS:
             raise ModelError(
-                f"The scorer in {folder} is of a version of corpusfit that divides texts of some "
+                f"The scorer in {folder} was written by a version of corpusfit that splits some "
                 "scripts into other words. Fit it again."
             )
 

@@ -116,13 +116,13 @@ class Explanation:
         """The score, the text, the words that moved the score, and the nearest target texts."""
         text = one_line(self.text[:_CHARACTERS])
         lines = [one_line(self.headline), f"  {text}", one_line(self.meaning)]
-        for each in self.members:
+        for member in self.members:
             lines.append(
-                f"  {one_line(each.name)}: score {each.score:.4g}, rank {each.rank:.3f}, weight "
-                f"{each.weight:.2g}"
+                f"  {one_line(member.name)}: score {member.score:.4g}, rank {member.rank:.3f}, "
+                f"weight {member.weight:.2g}"
             )
         for how, effects in {"raised": self.raised, "lowered": self.lowered}.items():
-            listed = ", ".join(f"{each.part} ({each.effect:+.3g})" for each in effects)
+            listed = ", ".join(f"{member.part} ({member.effect:+.3g})" for member in effects)
             lines += [f"Words that {how} the score: {one_line(listed)}."] if listed else []
         if self.nearest:
             lines.append("Target texts nearest to it by embedding, with their cosine:")

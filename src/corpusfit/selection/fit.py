@@ -69,8 +69,8 @@ class Sample:
         """The sample as a method reads it: Arrow texts, float32 [n, d], both, or with numbers."""
         if fields:
             numbers = orjson.loads(read_bytes(self.texts))["numbers"]
-            each = {field: np.array(numbers[field], np.float64) for field in fields}
-            return WithNumbers(self.batch(reads), each)
+            by_field = {field: np.array(numbers[field], np.float64) for field in fields}
+            return WithNumbers(self.batch(reads), by_field)
         if reads in ("text", "numbers"):
             return text_array(self.read_texts())
         vectors = read_arrays(self.vectors)[0]["vectors"]

@@ -60,28 +60,28 @@ def gather(
     parts: tuple[int, ...],
 ) -> None:
     """Write what the steps need of a run of parts to one file."""
-    found: dict[str, list[NDArray[Any]]] = {
+    columns: dict[str, list[NDArray[Any]]] = {
         "score": [np.empty(0, np.float32)],
         "tokens": [np.empty(0, np.int64)],
         "copy": [np.empty(0, np.bool_)],
         "short": [np.empty(0, np.bool_)],
     }
     if by is not None:
-        found["group"] = [np.empty(0, np.int64)]
+        columns["group"] = [np.empty(0, np.int64)]
     for index in parts:
         score, tokens, segment = table.read_columns(
             table.part_path(scores, index), "score", "tokens", "segment"
         )
-        found["score"].append(np.asarray(score, np.float32))
-        found["tokens"].append(np.asarray(tokens, np.int64))
-        found["copy"].append(copies.of(index, segment))
+        columns["score"].append(np.asarray(score, np.float32))
+        columns["tokens"].append(np.asarray(tokens, np.int64))
+        columns["copy"].append(copies.of(index, segment))
         # the end of a longer document is no scrap
         whole = (segment == 0) & (np.append(segment[1:], 0) == 0)
-        found["short"].append((found["tokens"][-1] < least) & whole)
+        columns["short"].append((columns["tokens"][-1] < least) & whole)
         if by is not None:
-            found["group"].append(by.groups(index))
-    arrays = {name: np.concatenate(each) for name, each in found.items()}
-    arrays["size"] = np.array([len(each) for each in found["score"][1:]], np.int64)
+            columns["group"].append(by.groups(index))
+    arrays = {name: np.concatenate(of_parts) for name, of_parts in columns.items()}
+    arrays["size"] = np.array([len(of_parts) for of_parts in columns["score"][1:]], np.int64)
     write_arrays(_path(out, parts), arrays, {})
 
 
@@ -139,9 +139,9 @@ def over_runs(
     """Does steps with the gathered scores, on the workers."""
 
     def over(step: Step[Found]) -> list[Found]:
-        found = dict(
+        columns = dict(
             run.engine.map(partial(_do_step, step, gathered, weighted_by), enumerate(runs))
         )
-        return [found[number] for number in range(len(runs))]
+        return [columns[number] for number in range(len(runs))]
 
     return over

@@ -114,8 +114,8 @@ def require_kept(texts: Input, names: tuple[str, ...]) -> None:
             # also within an object or a list, such as the bytes of an image
             if match := _FOREIGN.search(orjson.dumps(carried.get(name))):
                 allowed = "fields with text, numbers, or objects and lists of them"
-                what = match[1].decode()
-                cure = f"Row {in_file(row.row):,} has something else there ({what})."
+                field_type = match[1].decode()
+                cure = f"Row {in_file(row.row):,} has something else there ({field_type})."
                 raise bad_setting("`choose.keep`", allowed, name, cure)
 
 

@@ -216,26 +216,27 @@ class Ranking(Sequence[Ranked]):
 
     def findings(self) -> list[str]:
         """What the ranking shows, in sentences."""
-        found = []
+        sentences = []
         if self.likeness is not None:
-            found.append(self.likeness.warning() if self.likeness.foreign else str(self.likeness))
+            likeness = self.likeness
+            sentences.append(likeness.warning() if likeness.foreign else str(likeness))
         equal = [each.method for each in self.methods if each.equal and each.method != BASELINE]
         if not equal:
-            return found
+            return sentences
         best = min((m for m in self.methods if m.method in equal), key=lambda m: m.bits)
         if equal[0] != best.method:
-            found.append(f"{equal[0]} is not shown worse than the best, {best.method}.")
+            sentences.append(f"{equal[0]} is not shown worse than the best, {best.method}.")
         if best.than_random[2] >= 0:
-            found.append(
+            sentences.append(
                 f"The best method, {best.method}, is not shown better than random text of the "
                 f"corpus at {100 * self.fraction:g} %. Rank at a larger `choose.fraction`, add "
                 "texts to the target, or look for another corpus."
             )
         elif best.method == DEFAULT_METHOD:
-            found.append(NONE_BETTER)
+            sentences.append(NONE_BETTER)
         elif any(each.method == DEFAULT_METHOD and not each.equal for each in self.methods):
-            found.append(f"{best.method} is shown better than the default, {DEFAULT_METHOD}.")
-        return found
+            sentences.append(f"{best.method} is shown better than the default, {DEFAULT_METHOD}.")
+        return sentences
 
 
 def candidates() -> list[str]:

@@ -40,7 +40,7 @@ from corpusfit.scoring.rounds import (
     RoundScorer,
     State,
     Summed,
-    Taken,
+    TextCounts,
     order_scores,
     scored_by,
     summed,
@@ -139,7 +139,7 @@ def _take_by_sample(
     method: RoundMethod,
     features: Features,
     share: float,
-) -> tuple[list[Taken], tuple[Round, ...], WriteScores, list[Piece]]:
+) -> tuple[list[TextCounts], tuple[Round, ...], WriteScores, list[Piece]]:
     """Score a large corpus by rounds on a sample, and repeat the first of them on all texts."""
     # A text's place is the first round whose threshold its gain reaches, sampled or not. But the
     # few texts that the first rounds take of a sample show too little of what is still missing. So
@@ -152,7 +152,7 @@ def _take_by_sample(
     if not sample.state(0).exists():
         store(sample.features, "features", features)
         join = partial(_join_sampled, files, sample, share, len(features.weights))
-        nothing = Taken(np.zeros(len(features.weights)), 0)
+        nothing = TextCounts(np.zeros(len(features.weights)), 0)
         whole = nothing.with_more(run.engine.map(join, _dealt(shards, parts)))
         sample.write_state(0, State(whole))
     remove(files.counted)
@@ -166,10 +166,10 @@ def _take_by_sample(
     again = sum(2 * each.budget <= share * words for each in rounds)
     until = sum(each.budget <= share * words for each in rounds)
     cut = resolved.plan.cut
-    given = resolved.corpus
-    place = PlaceShard(files, given.read, cut, given.names, folder.scores, again, until)
+    inputs = resolved.corpus
+    place = PlaceShard(files, inputs.read, cut, inputs.names, folder.scores, again, until)
     placed = names_in(files.placed)
-    for tally in run.over_shards("place", given, place, lambda i: files.places(i).name in placed):
+    for tally in run.over_shards("place", inputs, place, lambda i: files.places(i).name in placed):
         run.progress.advance(0, tally.units)
 
     if not early.state(0).exists():
@@ -208,7 +208,7 @@ class _OnShards(Rounds):
         firsts = range(0, len(parts), _PARTS)
         self._pieces = [Piece(i, tuple(parts[at : at + _PARTS])) for i, at in enumerate(firsts)]
         self._sum_taken = partial(_sum_taken, files, len(features.weights))
-        nothing = Taken(np.zeros(len(features.weights)), 0)
+        nothing = TextCounts(np.zeros(len(features.weights)), 0)
         if not files.state(0).exists():
             sums = run.engine.map(self._sum_taken, self._pieces)
             files.write_state(0, State(nothing.with_more(sums)))
@@ -216,7 +216,9 @@ class _OnShards(Rounds):
             files.write_state(1, State(nothing))
         super().__init__(method, files.read_state(0).taken, texts, share)
 
-    def take(self, most: int | None = None) -> tuple[list[Taken], tuple[Round, ...], list[Piece]]:
+    def take(
+        self, most: int | None = None
+    ) -> tuple[list[TextCounts], tuple[Round, ...], list[Piece]]:
         """Take all rounds or the first ones, from where an interrupted run has stopped.
 
         Returns:
@@ -312,7 +314,7 @@ class RoundsFolder:
         arrays, header = read_arrays(self.state(number))
         rounds = tuple(Round(*r) for r in header["rounds"])
         thresholds = tuple(Threshold(*t) for t in header["last"])
-        return State(Taken(arrays["counts"], header["words"]), rounds, thresholds)
+        return State(TextCounts(arrays["counts"], header["words"]), rounds, thresholds)
 
     def write_group(self, number: int, group: Group, after: int) -> None:
         """Write a group after a round; the first one writes its lengths, too."""
@@ -506,7 +508,7 @@ def _join_sampled(
         sampled.append(counted.of(uniform(arrays["keys"]) < share))
     part = _joined(sampled)
     write_arrays(sample.counts(piece.group), vars(part), {"segments": len(part.words)})
-    sums = Taken(np.zeros(features), 0).with_more(of_shards)
+    sums = TextCounts(np.zeros(features), 0).with_more(of_shards)
     numbers = np.flatnonzero(sums.counts)
     return numbers, sums.counts[numbers], sums.words
 

@@ -1,4 +1,4 @@
-"""Reads the target and draws the background: the two samples that methods are fitted on."""
+"""Reads the target and samples the background: the two samples that methods are fitted on."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def target_texts(run: Run, resolved: Resolved, sample: Sample) -> int:
     cut, texts = cut_units(numbered, plan.cut)
     documents = cut.row
     if 0 < plan.fit.max_target < len(texts):
-        drawn = np.random.default_rng(plan.seed).permutation(len(texts))
-        places = np.sort(drawn[: plan.fit.max_target])
+        sampled = np.random.default_rng(plan.seed).permutation(len(texts))
+        places = np.sort(sampled[: plan.fit.max_target])
         texts = take_texts(texts, places)
         documents = documents[places]
 
@@ -123,14 +123,14 @@ def background_texts(run: Run, plan: Plan, texts: Input, sample: Sample) -> Reas
     """Draw `fit.background` units in one pass over all text; returns why rows were rejected."""
     k = plan.fit.background
     bound = first_bound(texts.size, k, plan.cut)
-    drawn, rejected = _draw_units(run, plan, texts, k, bound)
-    # the bound is an estimate: draw again without one if it gave too few units
-    if bound < ALL and sum(len(d.texts) for d in drawn) < k:
-        drawn, rejected = _draw_units(run, plan, texts, k, ALL)
-    if not drawn:
+    sampled, rejected = _sample_units(run, plan, texts, k, bound)
+    # the bound is an estimate: sample again without one if it gave too few units
+    if bound < ALL and sum(len(d.texts) for d in sampled) < k:
+        sampled, rejected = _sample_units(run, plan, texts, k, ALL)
+    if not sampled:
         raise texts.nothing_read(rejected)
-    units = list(itertools.chain(*(d.texts for d in drawn)))
-    places = [(d.shard, row) for d in drawn if d.rows is not None for row in d.rows.tolist()]
+    units = list(itertools.chain(*(d.texts for d in sampled)))
+    places = [(d.shard, row) for d in sampled if d.rows is not None for row in d.rows.tolist()]
     numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
     documents = np.array([numbers[place] for place in places], np.int64)
     different = len({text for text, _ in units})
@@ -160,10 +160,10 @@ def least_pieces(target: Sample) -> int:
 
 
 def some_texts(run: Run, plan: Plan, texts: Input) -> list[str]:
-    """A few hundred units, drawn in one pass over all text; perhaps fewer."""
+    """A few hundred units, sampled in one pass over all text; perhaps fewer."""
     k = MOST_IDENTIFIED
-    drawn, _ = _draw_units(run, plan, texts, k, first_bound(texts.size, k, plan.cut))
-    return [text for part in drawn for text, _ in part.texts]
+    sampled, _ = _sample_units(run, plan, texts, k, first_bound(texts.size, k, plan.cut))
+    return [text for part in sampled for text, _ in part.texts]
 
 
 def random_texts(
@@ -173,7 +173,7 @@ def random_texts(
 
     Args:
         given: inputs as for `corpus` of `select`.
-        plan: how they are read and cut (`read`, `cut`), how many units are drawn
+        plan: how they are read and cut (`read`, `cut`), how many units are sampled
             (`fit.background`) and which (`seed`).
         role: the argument that names them, such as `corpus`; messages name it.
         machine: where to run.
@@ -222,7 +222,7 @@ def write_units(
 def read_background(
     run: Run, resolved: Resolved, sample: Sample, places: list[tuple[int, NDArray[np.int64]]]
 ) -> None:
-    """Read the texts of units that were drawn by shard, and write them."""
+    """Read the texts of units that were sampled by shard, and write them."""
     texts = resolved.corpus
     wanted = dict(places)
     with run.stage("sample texts", texts.size):
@@ -232,24 +232,24 @@ def read_background(
     write_units(sample, [u for shard, _ in places for u in units_of[shard]], texts.read)
 
 
-def _draw_units(
+def _sample_units(
     run: Run, plan: Plan, texts: Input, k: int, bound: int
-) -> tuple[list[Drawn[Unit]], Reasons]:
+) -> tuple[list[SampledUnits[Unit]], Reasons]:
     """The units with keys below a bound, and why rows were rejected."""
-    drawn: list[Drawn[Unit]] = []
+    sampled: list[SampledUnits[Unit]] = []
     rejected = Reasons()
     count = 0
     job = partial(sample_texts, texts.read, plan.cut, texts.names, k, plan.seed)
     with run.stage("sample", texts.size):
         for part, tally in run.map(job, ((shard, bound) for shard in run.shards(texts))):
             rejected.add(tally.rejects.counts())
-            drawn.append(part)
+            sampled.append(part)
             count += len(part.texts)
             if count > 2 * k:
-                drawn = merge(drawn, k)
-                count = sum(len(d.texts) for d in drawn)
-                bound = int(max(d.keys.max() for d in drawn))
-    return merge(drawn, k), rejected
+                sampled = merge(sampled, k)
+                count = sum(len(d.texts) for d in sampled)
+                bound = int(max(d.keys.max() for d in sampled))
+    return merge(sampled, k), rejected
 
 
 ALL = 2**64
@@ -260,8 +260,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Drawn(Generic[T]):
-    """The drawn items of one shard: keys uint64 [n] and n texts, or records with texts."""
+class SampledUnits(Generic[T]):
+    """The sampled items of one shard: keys uint64 [n] and n texts, or records with texts."""
 
     shard: int
     keys: NDArray[np.uint64]
@@ -276,13 +276,13 @@ def sample_texts(
     k: int,
     seed: int,
     piece: tuple[Shard, int],
-) -> tuple[Drawn[Unit], Tally]:
+) -> tuple[SampledUnits[Unit], Tally]:
     """Draw the k units of a shard with the smallest keys below a bound; also returns the tally."""
     shard, bound = piece
     keys, units, texts, tally = below(shard, bound, read, cut, names, seed)
     places = lowest(keys, k)
-    drawn = units_at(texts, units.numbers, places)
-    return Drawn(shard.index, keys[places], drawn, units.row[places]), tally
+    sampled = units_at(texts, units.numbers, places)
+    return SampledUnits(shard.index, keys[places], sampled, units.row[places]), tally
 
 
 def below(
@@ -290,8 +290,8 @@ def below(
 ) -> tuple[NDArray[np.uint64], Units, Texts, Tally]:
     """The n units of a shard with keys below a bound, in reading order, and their keys."""
     # Parsing every row would be slow, and a row's number of units is unknown before. So a row is
-    # divided into as many parts as its bytes suggest, parts are drawn, and only rows with a drawn
-    # part are parsed. Every unit is equally likely, but neighbors can be drawn together.
+    # divided into as many parts as its bytes suggest, parts are sampled, and only rows with a
+    # sampled part are parsed. Every unit is equally likely, but neighbors can be sampled together.
     # Reference: bottom-k sampling, see `kernels/chance.py`; cluster sampling.
     parts = _DrawnParts(seed, shard.index, bound, _typical_bytes(cut))
     documents, tally = read_shard(shard, read, names, parts.pick)
@@ -309,7 +309,7 @@ def lowest(keys: NDArray[np.uint64], k: int, bound: int = ALL) -> NDArray[np.int
 
 
 def _typical_bytes(cut: CutPlan) -> int:
-    """Typical bytes of a unit; affects only how many neighbors are drawn together."""
+    """Typical bytes of a unit; affects only how many neighbors are sampled together."""
     if cut.unit == "document":
         return 2**62
     return {"sentence": 128, "paragraph": 512}.get(cut.unit, 4 * cut.most)
@@ -327,7 +327,7 @@ def strings(texts: Texts, places: NDArray[np.int64]) -> list[str]:
 
 
 class _DrawnParts:
-    """The drawn parts of one shard's rows: those with a key below the bound."""
+    """The sampled parts of one shard's rows: those with a key below the bound."""
 
     def __init__(self, seed: int, shard: int, bound: int, typical: int) -> None:
         self._seed = seed
@@ -338,15 +338,17 @@ class _DrawnParts:
         self._keys = np.empty(0, np.uint64)
 
     def pick(self, rows: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether each row has a drawn part: bool [n]."""
+        """Whether each row has a sampled part: bool [n]."""
         parts = sizes // self._typical + 1
         owner, number, keys = part_keys(self._seed, self._shard, rows, parts)
-        drawn = keys < np.uint64(self._bound) if self._bound < ALL else np.ones(len(keys), np.bool_)
-        owner = owner[drawn]
+        sampled = (
+            keys < np.uint64(self._bound) if self._bound < ALL else np.ones(len(keys), np.bool_)
+        )
+        owner = owner[sampled]
         self._row = rows[owner]
         self._parts = parts[owner]
-        self._number = number[drawn]
-        self._keys = keys[drawn]
+        self._number = number[sampled]
+        self._keys = keys[sampled]
         picked = np.zeros(len(rows), np.bool_)
         picked[owner] = True
         return picked
@@ -354,7 +356,7 @@ class _DrawnParts:
     def units(
         self, rows: NDArray[np.int64], counts: NDArray[np.int64]
     ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        """Keys and places of the drawn units: unit j of n falls into part floor(j parts / n)."""
+        """Keys and places of the sampled units: unit j of n falls into part floor(j parts / n)."""
         at = np.searchsorted(rows, self._row)
         usable = (at < len(rows)) & np.isin(self._row, rows)  # without rejected rows
         at = at[usable]
@@ -372,20 +374,20 @@ class _DrawnParts:
         return np.repeat(keys, units_per_part), np.repeat(first + begin, units_per_part) + within
 
 
-def merge(drawn: list[Drawn[T]], k: int) -> list[Drawn[T]]:
-    """Reduce drawn items to the k smallest keys over all shards; shards without any are dropped."""
-    drawn = sorted((d for d in drawn if len(d.keys)), key=lambda d: d.shard)
-    keys = np.concatenate([d.keys for d in drawn]) if drawn else np.empty(0, np.uint64)
+def merge(sampled: list[SampledUnits[T]], k: int) -> list[SampledUnits[T]]:
+    """Reduce sampled items to the k smallest keys over all shards; drop shards without any."""
+    sampled = sorted((d for d in sampled if len(d.keys)), key=lambda d: d.shard)
+    keys = np.concatenate([d.keys for d in sampled]) if sampled else np.empty(0, np.uint64)
     if len(keys) <= k:
-        return drawn
+        return sampled
     bound = np.partition(keys, k - 1)[k - 1]
     smallest = []
-    for d in drawn:
+    for d in sampled:
         mask = d.keys <= bound
         texts = [t for t, small in zip(d.texts, mask.tolist(), strict=True) if small]
         if texts:
             rows = None if d.rows is None else d.rows[mask]
-            smallest.append(Drawn(d.shard, d.keys[mask], texts, rows))
+            smallest.append(SampledUnits(d.shard, d.keys[mask], texts, rows))
     return smallest
 
 

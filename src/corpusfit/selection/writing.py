@@ -266,7 +266,7 @@ def _count(
 
 
 _NOTABLE = 0.01
-"""Share of the selection from which on it is said that it was drawn among equal scores."""
+"""Share of the selection that was sampled among equal scores from which a warning says so."""
 
 
 def warn_of_amount(run: Run, choose: ChoosePlan, chosen: Chosen, segments: int) -> None:
@@ -274,16 +274,17 @@ def warn_of_amount(run: Run, choose: ChoosePlan, chosen: Chosen, segments: int) 
     segments -= (chosen.copies or {"segments": 0})["segments"]
     more_than_all = (choose.segments or 0) > segments or (choose.tokens or 0) > chosen.tokens
     if chosen.segments == segments and more_than_all:
-        run.warn(f"The amount is larger than the corpus: all {segments:,} segments.")
+        run.warn(f"The amount is larger than the corpus: all {segments:,} segments are selected.")
     elif choose.tokens and 0 < chosen.tokens < 0.9 * choose.tokens:
         run.warn(
             f"The next best segment does not fit: {chosen.tokens:,} of {choose.tokens:,} word "
-            "pieces are selected. A share, `choose.fraction`, goes over."
+            "pieces are selected. To include it, raise `choose.tokens`, or set `choose.fraction`, "
+            "which may exceed its amount."
         )
     if chosen.drawn >= max(1, _NOTABLE * chosen.segments):
         run.warn(
-            f"{chosen.tied:,} segments have the lowest score that is selected, of which "
-            f"{chosen.drawn:,} are selected at random. Scores keep about seven digits."
+            f"{chosen.tied:,} segments tie at the lowest selected score, of which "
+            f"{chosen.drawn:,} are selected at random. Scores have about seven digits."
         )
     if not chosen.segments:
         more = "lower `choose.threshold`"

@@ -1,4 +1,4 @@
-"""What every format of corpora keeps to, as a check that any package runs on its own."""
+"""The contract of a format of corpora, as a check that any package can run on its own."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _CUT = ReadPlan(shard_mb=1e-3)  # into shards of some rows each
 def check_format(write: Callable[[Path, list[str]], str], folder: Path) -> None:
     """Check a format of corpora with files that a function writes in it.
 
-    All texts have to come back in their order, from shards that are read in any order as from one,
-    and as columns; of other bytes every row has to be a text or a reject.
+    All texts have to come back in order: from shards read in any order, from one shard, and as
+    columns. In a file of random bytes, every row has to be a text or a reject.
 
     Args:
         write: writes texts to a folder, and returns the input that names them.
@@ -44,7 +44,7 @@ def check_format(write: Callable[[Path, list[str]], str], folder: Path) -> None:
     unknown = [replace(source, cells=None, blocks=None) for source in found]
     in_order = [list(corpus.rows(shard, _CUT)) for shard in corpus.shards(unknown, _CUT)]
     rows = [row for part in in_order for row in part]
-    require_promise([_said(row) for row in rows] == _TEXTS, "the rows have other texts")
+    require_promise([_text_or_reason(row) for row in rows] == _TEXTS, "the rows have other texts")
     numbers = [row.row for row in rows]
     require_promise(numbers == sorted(set(numbers)), "the numbers of rows do not rise")
     for number in (*range(len(shards))[::-2], *range(len(shards)), 2, 2, 1):
@@ -58,7 +58,7 @@ def check_format(write: Callable[[Path, list[str]], str], folder: Path) -> None:
         for shard in corpus.shards(found, plan):
             _check_columns(shard, plan)
     for source in found:
-        _check_other_bytes(source)
+        _check_random_bytes(source)
 
 
 def _check_columns(shard: Any, plan: ReadPlan) -> None:
@@ -74,7 +74,7 @@ def _check_columns(shard: Any, plan: ReadPlan) -> None:
     require_promise(some.row.tolist() == chosen, "`columns` gives rows that `pick` leaves out")
 
 
-def _check_other_bytes(source: Source) -> None:
+def _check_random_bytes(source: Source) -> None:
     rng = np.random.default_rng(7)
     form = load(source.format)
     for size in (0, 1, 50, 5000):
@@ -84,10 +84,10 @@ def _check_other_bytes(source: Source) -> None:
             rows = _read([replace(source, cells=None, blocks=None, size=size)])
         except InputError:
             # pairs of files of unequal lengths, and damaged runs, are errors as a whole
-            require_promise(form.parallel or form.gathers, "other bytes are an error, not rejects")
+            require_promise(form.parallel or form.gathers, "random bytes are an error, not rejects")
         else:
             fine = all(isinstance(row, Reject) or row.text.strip() for row in rows)
-            require_promise(fine, "a row of other bytes has no text")
+            require_promise(fine, "a row of random bytes has no text")
 
 
 def _read(sources: Sequence[Source]) -> list[Document | Reject]:
@@ -95,5 +95,5 @@ def _read(sources: Sequence[Source]) -> list[Document | Reject]:
     return [row for shard in corpus.shards(sources, plan) for row in corpus.rows(shard, plan)]
 
 
-def _said(row: Document | Reject) -> str:
+def _text_or_reason(row: Document | Reject) -> str:
     return row.text if isinstance(row, Document) else str(row.reason)

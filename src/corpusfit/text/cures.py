@@ -159,8 +159,8 @@ def note_of(skipped: Iterable[str], setting: str) -> str:
     counted = ", ".join(f"{n:,} {ending}" for ending, n in sorted(counts.items()) if n)
     names = ", ".join(PurePosixPath(path).name for path in paths[:_NAMED])
     more = ", …" if len(paths) > _NAMED else ""
-    each = {0: "file", len(paths): "folder"}.get(counts["folder"], "file or folder")
-    number = f"1 {each}" if len(paths) == 1 else f"{len(paths):,} {each.replace(' ', 's ', 1)}s"
+    noun = {0: "file", len(paths): "folder"}.get(counts["folder"], "file or folder")
+    number = f"1 {noun}" if len(paths) == 1 else f"{len(paths):,} {noun.replace(' ', 's ', 1)}s"
     note = f"Passed over in {setting}: {number} ({counted}): {names}{more}. {of_skipped(paths)}"
     return note.rstrip()
 

@@ -350,8 +350,8 @@ def _converter(kind: Any) -> _Convert | None:
             return None
         return lambda value: value and {k: converted.get(k, _same)(v) for k, v in value.items()}
     if types.is_nested(kind) and hasattr(kind, "value_type"):
-        each = _converter(kind.value_type)
-        return each and (lambda value: value and list(map(each, value)))
+        convert_item = _converter(kind.value_type)
+        return convert_item and (lambda value: value and list(map(convert_item, value)))
     return None
 
 

@@ -40,23 +40,24 @@ CHUNK = 1 << 20
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 _DIGESTS = ("ETag", "etag", "md5Hash", "content_md5", "content_settings", "blob_id")
 _NO_RANGES = {"http", "https"}
-"""Stores whose files are opened to read a part, as some servers answer with the whole file."""
-_LISTED = 8
-"""Files of a folder of a store that are listed rather than asked for one by one."""
-_ASKED = 32
-"""Files that are asked for at a time."""
+"""Protocols whose parts are read from an open file: some servers answer a range with all."""
+_LIST_FROM = 8
+"""Fewest files of one folder for which the folder is listed; fewer are asked for one by one."""
+_REQUESTS_AT_ONCE = 32
+"""Requests for single files that run at a time."""
 _REFUSED = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
-"""Answers of a server to someone unknown; some say instead that there is no such page."""
+"""Answers to a request without valid credentials; some servers answer 404 instead."""
 _REPORTS_DIGEST = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hf"}
 
 FREE = 32 << 20
 """Bytes to unpack before the bomb limit applies, as small files may compress very well."""
-# bytes into one call
-_PART = 1 << 16
-# bytes out of one call; the output of a failing call is lost
-_MOST = 1 << 17
-# most bytes of memory for a window or a dictionary; archives of forums need 2 GiB
-_MEMORY = 31  # as a power of two
+# stored bytes that a decompressor gets in one call
+_INPUT = 1 << 16
+# most bytes that it returns from one call; the output of a failing call is lost
+_OUTPUT = 1 << 17
+# the power of two of the most bytes of memory for a window or a dictionary; archives of forums
+# need 2 GiB
+_MEMORY = 31
 _IsalError: type[Exception] = cast("type[Exception]", igzip_lib.IsalError)
 _ERRORS = (_IsalError, lzma.LZMAError, zstd.ZstdError, OSError, EOFError, ValueError)
 _OPENERS: dict[str, Callable[[], Any]] = {
@@ -71,18 +72,17 @@ _OPENERS: dict[str, Callable[[], Any]] = {
 COMPRESSIONS = tuple(_OPENERS)
 """Suffixes of readable compressed files, without the dot."""
 MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst", b"BZh": "bz2", b"\xfd7zXZ\0": "xz"}
-"""Their first bytes."""
-# hidden files, those that a job is still writing or writes about its work, and checksums
+"""The first bytes of compressed files, with their suffixes."""
+# hidden files, files that a job has not finished or that log its work, and checksums
 _NO_DATA = re.compile(
     r"^[._]|(?:^|[-._])(?:(?:md5|sha1|sha\d{3})(?:sums?)?|checksums?)(?:\.\w+){0,2}$",
     re.IGNORECASE,
 )
 Infos = dict[str, dict[str, Any]]
-"""What stores say of files, by URL."""
-
+"""Metadata of files as their stores report it, by URL."""
 
 States = Sequence[os.stat_result | None]
-"""What the system says of local files."""
+"""`os.stat` of local files."""
 
 
 def is_url(path: str) -> bool:
@@ -140,7 +140,7 @@ def _checked(file: BinaryIO) -> BinaryIO:
         wanted = left if length < 0 else min(length, left)
         data = read(length)
         if len(data) < wanted:
-            raise OSError(errno.EIO, f"the store gave {len(data):,} of {wanted:,} bytes")
+            raise OSError(errno.EIO, f"the store returned {len(data):,} of {wanted:,} bytes")
         return data
 
     file.read = checked  # type: ignore[method-assign]
@@ -210,7 +210,7 @@ def stored_size(url: str) -> int:
 
 
 def states_of(urls: Iterable[str]) -> list[os.stat_result | None]:
-    """What the system says of each file; None of those in stores and of those that are gone."""
+    """`os.stat` of each file; None for files in stores and for missing ones."""
     states: list[os.stat_result | None] = []
     for url in urls:
         try:
@@ -221,22 +221,22 @@ def states_of(urls: Iterable[str]) -> list[os.stat_result | None]:
 
 
 def reason_of(error: Exception) -> BaseException:
-    """The error that a store has for a file, or what it hides behind a missing file."""
-    # the store of web pages calls every answer but the page missing, with the URL for a text
-    found: BaseException = error
-    while isinstance(found, FileNotFoundError) and not isinstance(found.errno, int):
-        found = found.__cause__ or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    if getattr(found, "status", 0) == HTTPStatus.NOT_FOUND:
+    """The error of a store, or the real one that its `FileNotFoundError` hides."""
+    # fsspec raises FileNotFoundError, with the URL as its text, for every failed HTTP request
+    cause: BaseException = error
+    while isinstance(cause, FileNotFoundError) and not isinstance(cause.errno, int):
+        cause = cause.__cause__ or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    if getattr(cause, "status", 0) == HTTPStatus.NOT_FOUND:
         return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    return found
+    return cause
 
 
 def raise_unreadable(url: str, error: Exception) -> NoReturn:
     """Raise the error for bytes that cannot be read."""
-    found = reason_of(error)
-    reason = getattr(found, "strerror", None) or first_line(found)
-    cure = machine_cure(found) or "Check that it can be reached, then run the same command again."
-    refused = isinstance(found, FileNotFoundError) or getattr(found, "status", 0) in _REFUSED
+    cause = reason_of(error)
+    reason = getattr(cause, "strerror", None) or first_line(cause)
+    cure = machine_cure(cause) or "Check that it can be reached, then run the same command again."
+    refused = isinstance(cause, FileNotFoundError) or getattr(cause, "status", 0) in _REFUSED
     if is_url(url) and refused:
         cure = (
             "If it needs a password or a signature, give the URL with a valid one: in the command, "
@@ -252,9 +252,9 @@ def reports_digest(url: str) -> bool:
 
 
 def infos(urls: Iterable[str], setting: str = "The input") -> Infos:
-    """What stores that report digests say of files; nothing of files that do not exist.
+    """Metadata of the files whose stores report digests; missing files are left out.
 
-    Many files of one folder are listed, a request for about a thousand; others are asked for one by
+    Many files of one folder are listed, about a thousand per request; others are asked for one by
     one, many at a time.
     """
     folders: dict[tuple[Any, str], dict[str, str]] = {}
@@ -263,17 +263,17 @@ def infos(urls: Iterable[str], setting: str = "The input") -> Infos:
         folders.setdefault((fs, path.rpartition("/")[0]), {})[path] = url
     for fs in {fs for fs, _ in folders}:
         fs.invalidate_cache()  # its listings may be those of an earlier command
-    found: Infos = {}
+    info_of: Infos = {}
     single = list[tuple[Any, str, str]]()
     for (fs, folder), files in folders.items():
-        if len(files) >= _LISTED:
+        if len(files) >= _LIST_FROM:
             try:
                 listed = {info["name"]: info for info in fs.ls(folder, detail=True)}
             except Exception as e:
                 raise_unreadable(f"The folder of {next(iter(files.values()))}", e)
-            found |= {url: listed[path] for path, url in files.items() if path in listed}
+            info_of |= {url: listed[path] for path, url in files.items() if path in listed}
         # also a new file that is not listed yet
-        single += [(fs, path, url) for path, url in files.items() if url not in found]
+        single += [(fs, path, url) for path, url in files.items() if url not in info_of]
 
     def ask(fs: Any, path: str, url: str) -> dict[str, Any] | None:
         try:
@@ -285,10 +285,12 @@ def infos(urls: Iterable[str], setting: str = "The input") -> Infos:
         return info
 
     if single:
-        with ThreadPoolExecutor(_ASKED) as threads:
+        with ThreadPoolExecutor(_REQUESTS_AT_ONCE) as threads:
             answers = threads.map(ask, *zip(*single, strict=True))
-            found |= {url: info for (_, _, url), info in zip(single, answers, strict=True) if info}
-    return found
+            info_of |= {
+                url: info for (_, _, url), info in zip(single, answers, strict=True) if info
+            }
+    return info_of
 
 
 def stated_digest(info: Mapping[str, Any]) -> tuple[str, int] | None:
@@ -309,10 +311,10 @@ def first_line(error: BaseException) -> str:
 
 
 def is_data(name: str) -> bool:
-    """Whether a file or a folder that is found in a folder holds data, by its name.
+    """Whether a file or a folder inside a folder holds data, by its name.
 
-    Those whose names begin with `.` or `_` do not, as Spark, Hive and Arrow have it, unless the
-    name gives a column's value, such as `_year=2024`; nor do checksums.
+    Names that begin with `.` or `_` do not, as in Spark, Hive and Arrow, unless they give the value
+    of a column, such as `_year=2024`; nor do checksums.
     """
     return not _NO_DATA.search(name) or (name[0] == "_" and "=" in name)
 
@@ -340,7 +342,7 @@ class Stream:
         self._plan = plan
 
     def __iter__(self) -> Iterator[bytes]:
-        """Chunks of about one MiB; raises `InputError` for a disk or network error alone."""
+        """Chunks of about one MiB; raises `InputError` only for a disk or network error."""
         if not self._source.compression:
             for chunk in self._stored():
                 self.position += len(chunk)
@@ -374,7 +376,7 @@ class Stream:
         member = _OPENERS[suffix]()
         started = False
         ended = False
-        pieces = (c[at : at + _PART] for c in self._stored() for at in range(0, len(c), _PART))
+        pieces = (c[at : at + _INPUT] for c in self._stored() for at in range(0, len(c), _INPUT))
         for piece in pieces:
             data = piece
             self.position += len(piece)
@@ -386,9 +388,9 @@ class Stream:
                         break
                 started = True
                 try:
-                    yield member.decompress(data, _MOST)
+                    yield member.decompress(data, _OUTPUT)
                     while not (member.eof or member.needs_input):
-                        yield member.decompress(b"", _MOST)
+                        yield member.decompress(b"", _OUTPUT)
                 except _ERRORS as e:
                     self.problem = rejects.corrupt(suffix, e)
                     return

@@ -44,8 +44,8 @@ class Input:
         read = self.read
         if read.where and not rejected.counts:
             return EmptyInputError(
-                f"`{self.role}` has no row that `read.where` keeps; got {read.where!r}. Compare "
-                "with other values."
+                f"`{self.role}` has no row that `read.where` keeps; got {read.where!r}. Check "
+                "its fields and values."
             )
         field_cure = "Name the text field with `read.text_field`"
         if self.with_target:

@@ -49,7 +49,7 @@ def read_pairs(name: str, *, role: str) -> Pairs:
     """
     read = ReadPlan()
     blank = 0
-    given = f"`{role}={name}`"
+    named_input = f"`{role}={name}`"
     sources = corpus.find([name], read, role=role)
     sides: tuple[list[str], list[str]] = ([], [])
     for shard in corpus.shards(sources, read):
@@ -60,9 +60,9 @@ def read_pairs(name: str, *, role: str) -> Pairs:
             elif row.reason in _BLANK:
                 blank += 1
             else:
-                raise InputError(f"{given} cannot be read at row {row.row}: {row.reason}.")
+                raise InputError(f"{named_input} cannot be read at row {row.row}: {row.reason}.")
     if not sides[0]:
-        raise EmptyInputError(f"{given} has no pair with text on both sides.")
+        raise EmptyInputError(f"{named_input} has no pair with text on both sides.")
     return Pairs(corpus.sides(sources), sides, blank, list(corpus.files_of(sources[0])))
 
 

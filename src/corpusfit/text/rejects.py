@@ -117,13 +117,13 @@ def not_a_string(value: object, field: str = "", *, listed: bool = False) -> Rea
     if value == NOT_UTF8:
         return INVALID_UTF8
     if isinstance(value, Mapping) and FOREIGN in value:
-        what = str(value[FOREIGN])[:200]
+        type_name = str(value[FOREIGN])[:200]
     elif isinstance(value, Mapping):
         names = _listed(_inner(value, "" if listed else field))
-        what = "object" + (f" with the fields {names}" if names else "")
+        type_name = "object" + (f" with the fields {names}" if names else "")
     else:
-        what = type(value).__name__
-    return _reason(NOT_A_STRING.name, detail=what + " in a list" * listed)
+        type_name = type(value).__name__
+    return _reason(NOT_A_STRING.name, detail=type_name + " in a list" * listed)
 
 
 def _inner(value: Mapping[Any, Any], field: str = "") -> Iterator[str]:

@@ -245,7 +245,7 @@ def packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
 
 def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
     limit = int(plan.shard_mb * MIB)
-    held = 0
+    packed_bytes = 0
     # The sources of a shard are kept as columns: an object for each costs more than its parsing.
     pack = Parts([], [], [], [])
     first = 0
@@ -270,13 +270,13 @@ def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
                 size = int(source.blocks.sizes[0])
         if pack.sources and (
             not together
-            or held + size > limit
+            or packed_bytes + size > limit
             or source.format != form
             or number - first >= _MAX_SOURCES
         ):
             yield _together(pack, form)
             pack = Parts([], [], [], [])
-            held = 0
+            packed_bytes = 0
         if together:
             if not pack.sources:
                 first = number
@@ -285,7 +285,7 @@ def _packed(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Shard]:
             pack.sizes.append(size)
             pack.urls.append(url)
             pack.shards.append(begin[0] if begin else None)
-            held += size
+            packed_bytes += size
         else:
             yield from begin
             yield from rest
@@ -318,8 +318,8 @@ def layout(sources: Sequence[Source], plan: ReadPlan) -> dict[str, str]:
     limit = int(plan.shard_mb * MIB)
     used = (source for source in sources if source.size)
     shared = any(
-        one.format == other.format and one.size + other.size <= limit
-        for one, other in itertools.pairwise(used)
+        first.format == second.format and first.size + second.size <= limit
+        for first, second in itertools.pairwise(used)
     )
     return {SMALL_FILES: "together in shards"} if shared else {}
 
@@ -336,14 +336,14 @@ def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
             for row, (begin, end) in cells
         )
     elif source.blocks and source.blocks.plan == cutting(plan, source):
-        found = source.blocks
-        alone = replace(source, blocks=None)
-        last = len(found.rows) - 1
-        columns = (found.rows, found.begins, found.sizes, found.positions)
-        each = enumerate(zip(*(column.tolist() for column in columns), strict=True))
+        stored = source.blocks
+        plain = replace(source, blocks=None)
+        last = len(stored.rows) - 1
+        columns = (stored.rows, stored.begins, stored.sizes, stored.positions)
+        numbered = enumerate(zip(*(column.tolist() for column in columns), strict=True))
         blocks = (
-            Block(row, byte, b"", (), position, Nth(alone, nth, row, byte, size, nth == last))
-            for nth, (row, byte, size, position) in each
+            Block(row, byte, b"", (), position, Nth(plain, nth, row, byte, size, nth == last))
+            for nth, (row, byte, size, position) in numbered
         )
     else:
         blocks = load(source.format).blocks(source, plan)

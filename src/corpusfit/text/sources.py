@@ -699,10 +699,10 @@ def _required_format(path: str, name: str, input_name: str, setting: str) -> tup
     return form
 
 
-def _missing(input_name: str, setting: str, what: str) -> InputError:
+def _missing(input_name: str, setting: str, detail: str) -> InputError:
     return InputError(
         f"{setting} must be an existing file, folder, glob, URL or Hugging Face dataset "
-        f"(hub:OWNER/NAME); got {input_name!r}{what}. "
+        f"(hub:OWNER/NAME); got {input_name!r}{detail}. "
         "Check the spelling and the current folder."
     )
 

@@ -64,7 +64,7 @@ def hold_in_bf16(
         return torch.equal(weight.to(torch.bfloat16).to(weight.dtype), weight)
 
     exact = exact or lossless
-    held = 0
+    weights_in_bf16 = 0
     tables = {id(m.weight) for m in model.modules() if isinstance(m, nn.Embedding)}
     for module in model.modules():
         if type(module) in (nn.Linear, Conv1D):
@@ -72,11 +72,11 @@ def hold_in_bf16(
             frozen = not p.requires_grad and id(p) not in tables
             if frozen and (not merged or exact(p.detach())):
                 p.data = p.data.to(torch.bfloat16)
-                held += p.numel()
+                weights_in_bf16 += p.numel()
     # A weight that still lies in the mapped file keeps all of it in memory, also what is held in
     # bf16 now. To copy the rest pays where that is less.
     rest = [p for p in (*model.parameters(), *model.buffers()) if p.dtype != torch.bfloat16]
-    if held > sum(p.numel() for p in rest):
+    if weights_in_bf16 > sum(p.numel() for p in rest):
         for p in rest:
             if p.device.type == "cpu":
                 p.data = p.data.clone()
@@ -135,7 +135,7 @@ def open_adapted(folder: Path, auto_class: Any) -> Any:
         stored = load_file(path)
     except (SafetensorError, OSError) as e:
         raise_machine_fault(e)
-        raise ModelError(f"{path} cannot be read: {e}.") from e
+        raise ModelError(f"{path} cannot be read: {e}. Adapt the model again.") from e
     model.base_model.requires_grad_(False)
     note.adapter.insert(model, 0, stored)
     weights = note.adapter.weights(model)
@@ -182,7 +182,10 @@ def adapter_fingerprint(folder: Path) -> str:
     """Hex digest of an adapter and its base model: kind, sizes and weights of both."""
     note = _note(folder)
     if note is None:
-        raise ModelError(f"{folder} holds no adapter: {ADAPTER} is missing.")
+        raise ModelError(
+            f"{folder} holds no adapter: {ADAPTER} is missing. Name a folder that "
+            "`corpusfit adapt` wrote with `adapter`."
+        )
     model_under(folder)
     sizes = {"kind": note.kind, **dataclasses.asdict(note.adapter), "base": note.base.fingerprint}
     return digest({"adapter": sizes, "weights": file_digest(folder / note.adapter.file)})

@@ -64,7 +64,7 @@ from corpusfit.training.models import (
     token_tables,
 )
 from corpusfit.training.objectives import objective
-from corpusfit.training.phases import ROLES, PhaseRunner, Ready
+from corpusfit.training.phases import ROLES, PhaseRunner, TrainingSetup
 from corpusfit.training.plan import TASK, AdaptPlan
 from corpusfit.training.schedule import naming_memory_errors, no_room_error
 from corpusfit.training.sharding import launched_sharded, naming_lost_processes
@@ -194,8 +194,8 @@ def adapt(
             if done is not None:
                 folder.free()  # a kill may have come between `finish` and `free`
                 return Adapted(out, done)
-            ready = prepare(resolved, opened, folder, run)
-        runner = PhaseRunner(ready, accelerator, machine.progress, track, out, callbacks)
+            setup = prepare(resolved, opened, folder, run)
+        runner = PhaseRunner(setup, accelerator, machine.progress, track, out, callbacks)
         try:
             with naming_memory_errors(no_room_error(hardware.device)):
                 facts = runner.run(folder)
@@ -314,10 +314,10 @@ def with_vocabulary(resolved: Resolved, progress: Progress) -> LoadedModel:
         return base
     # of pairs, texts of both columns
     reads = texts.read.sides() if texts.form == PAIRS else (texts.read,)
-    each = (dataclasses.replace(texts, read=read) for read in reads)
-    held = list(itertools.chain.from_iterable(resolved.guarded.values()))
+    columns = (dataclasses.replace(texts, read=read) for read in reads)
+    heldout = list(itertools.chain.from_iterable(resolved.guarded.values()))
     characters = plan.model.tokenizer_characters
-    samples = (sample_texts(some, plan.seed, held, characters) for some in each)
+    samples = (sample_texts(some, plan.seed, heldout, characters) for some in columns)
     sample = itertools.chain.from_iterable(samples)
     if base is None:
         return new_model(
@@ -338,7 +338,9 @@ def with_vocabulary(resolved: Resolved, progress: Progress) -> LoadedModel:
     return add_words(base, new, plan.objective.name)
 
 
-def prepare(resolved: Resolved, opened: LoadedModel, folder: AdaptFolder, run: Run) -> Ready:
+def prepare(
+    resolved: Resolved, opened: LoadedModel, folder: AdaptFolder, run: Run
+) -> TrainingSetup:
     """Read the texts: leave out what holds a held-out text, tokenise the rest, and cut it."""
     plan = resolved.plan
     texts = resolved.texts
@@ -364,7 +366,7 @@ def prepare(resolved: Resolved, opened: LoadedModel, folder: AdaptFolder, run: R
         )
     text = training_text(plan, texts, tokenising, folder, dropped)
     text.figures.update({"guard": counts} if resolved.guarded else {})
-    return Ready(plan, resolved.hardware, texts, opened, trained_with, length, text)
+    return TrainingSetup(plan, resolved.hardware, texts, opened, trained_with, length, text)
 
 
 def _tokenising(

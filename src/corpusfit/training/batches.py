@@ -54,7 +54,7 @@ class Passes:
 
     # One pass is kept in memory, 8 bytes per chunk and 8 per row.
     # Reference: TADPOLE, equation 1 (weights) and appendix E (DANA, appendix C), whose open
-    # question `draw` answers.
+    # question `resample` answers.
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Passes:
         *,
         length: int,  # tokens of a row
         overhead: int,  # special tokens that each chunk needs besides its own
-        draw: bool,  # draw chunks by weight, with replacement; otherwise take each once
+        resample: bool,  # sample chunks by weight, with replacement; otherwise take each once
         pack: bool,  # pack rows; otherwise rows are single chunks, batched by length
         batch: int,  # rows of a batch
         seed: int,
@@ -86,7 +86,7 @@ class Passes:
                 "a lower `choose.alpha`, or train with `weights.policy=off`."
             )
         self._own = len(chunks)
-        self._draw = draw
+        self._resample = resample
         self._pack = pack
         self._arrange = arrange
         self.length = length
@@ -94,10 +94,10 @@ class Passes:
         self._seed = seed
         w = chunks.weight.astype(np.float64)
         n = chunks.length.astype(np.float64)
-        tokens = float(w @ n / w.sum()) * len(chunks) if draw else float(n.sum())
+        tokens = float(w @ n / w.sum()) * len(chunks) if resample else float(n.sum())
         # the mean weight is one of the tokens that the loss is on
         of_mean = n if counted is None else counted.astype(np.float64)
-        of_loss = np.ones(len(w)) if draw else w / ((w @ of_mean) / of_mean.sum())
+        of_loss = np.ones(len(w)) if resample else w / ((w @ of_mean) / of_mean.sum())
         self._general = _Round(replay, round(tokens * share / (1 - share)), seed)
         # the data's chunks, then those of the replay text, as rows number them
         self.chunks = chunks.followed_by(replay) if replay is not None else chunks
@@ -105,7 +105,7 @@ class Passes:
         # factor of a chunk's loss: its weight over the mean weight of the data
         self.scale = np.concatenate([of_loss, more]).astype(np.float32)
         # expected number of times that a chunk is in a pass, times its scale
-        counts = len(w) * w / w.sum() if draw else of_loss
+        counts = len(w) * w / w.sum() if resample else of_loss
         self.frequency = np.concatenate([counts, more * self._general.rounds]).astype(np.float32)
         self._taken = self.chunks.length + np.int32(overhead)
         self._last: tuple[int, Rows] | None = None
@@ -123,7 +123,7 @@ class Passes:
         self._last = None
         rng = np.random.default_rng((self._seed, _PASS, number))
         data = np.arange(self._own)
-        if self._draw:
+        if self._resample:
             mixed = rng.permutation(data)
             data = np.repeat(mixed, drawn_counts(self.chunks.weight[mixed], rng.random()))
         order = rng.permutation(np.concatenate([data, self._own + self._general.taken(number)]))

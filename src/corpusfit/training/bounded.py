@@ -83,8 +83,8 @@ def _forget(thread: int) -> None:
 
 
 def _raise_in(thread: int, error: type[Exception] | None) -> None:
-    what = None if error is None else ctypes.py_object(error)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), what)
+    exception = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), exception)
 
 
 @contextmanager
@@ -95,10 +95,10 @@ def _limited_memory(size: int) -> Iterator[None]:
         return
     import resource
 
-    held = int(Path("/proc/self/statm").read_text("ascii").split()[5]) * resource.getpagesize()
+    resident = int(Path("/proc/self/statm").read_text("ascii").split()[5]) * resource.getpagesize()
     outside = resource.getrlimit(resource.RLIMIT_DATA)
     limits = [limit for limit in outside if limit != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_DATA, (min([held + size, *limits]), outside[1]))
+    resource.setrlimit(resource.RLIMIT_DATA, (min([resident + size, *limits]), outside[1]))
     try:
         yield
     finally:

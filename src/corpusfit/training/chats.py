@@ -129,12 +129,12 @@ class ChatEncoder:
         setting: str = "`model.name`",
         group: str = "objective",
     ) -> None:
-        what = f"The tokenizer {folder}"
-        with loading(what):
-            self.tokenizer = load_tokenizer(folder, what)
+        subject = f"The tokenizer {folder}"
+        with loading(subject):
+            self.tokenizer = load_tokenizer(folder, subject)
         template = self.tokenizer.chat_template
         if isinstance(template, dict):
-            prepared = {name: _prepared(each, setting) for name, each in template.items()}
+            prepared = {name: _prepared(source, setting) for name, source in template.items()}
             self.tokenizer.chat_template = prepared
         elif template:
             self.tokenizer.chat_template = _prepared(template, setting)
@@ -201,8 +201,8 @@ class ChatEncoder:
         if not _MARKED.search(self.tokenizer.get_chat_template(None, tools)):
             return None
         options = {"return_dict": True, "return_assistant_tokens_mask": True}
-        made = self._apply(messages, tools=tools, tokenizer_kwargs={"verbose": False}, **options)
-        return list(made["assistant_masks"])
+        encoded = self._apply(messages, tools=tools, tokenizer_kwargs={"verbose": False}, **options)
+        return list(encoded["assistant_masks"])
 
     def _turn(
         self, messages: list[dict[str, Any]], first: int, end: int, tools: Any, text: str

@@ -215,7 +215,7 @@ def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
     # masks are for selections of a part; weights alone for those of everything
     everything = chosen["policy"] == "continuous"
     if policy == "mask+lambda" and chosen["policy"] == "resample":
-        cure = "Use `weights.policy=off`, as the selection was drawn by the weights already."
+        cure = "Use `weights.policy=off`, as the selection was sampled by the weights already."
         raise bad_setting("`weights.policy`", "off for a selection by resampling", policy, cure)
     if policy == "mask+lambda" and everything:
         cure = f"Or choose a part: corpusfit choose {named} --fraction 0.2 --out part/"

@@ -205,11 +205,11 @@ def _measuring(
     train: TrainPlan, sequences: float, manifest: dict[str, Any], clock: _StepClock
 ) -> float:
     """Seconds in which the losses of so many held-out sequences are measured."""
-    held = sum(manifest["heldout"].values())
-    if not held:
+    heldout_sequences = sum(manifest["heldout"].values())
+    if not heldout_sequences:
         return 0.0
     measurements = 1 + min(train.evaluations, max(1, train.max_steps or 0))
-    return float(measurements * sequences * clock.measurement / held)
+    return float(measurements * sequences * clock.measurement / heldout_sequences)
 
 
 def _sample(sources: list[Source], read: ReadPlan, work: Path, form: str) -> tuple[str, float]:

@@ -351,16 +351,16 @@ def save_model(
     """Write a folder that `AutoModel.from_pretrained` and every model setting can open."""
     # Each file is written atomically, `config.json` last, so a folder with `config.json` is
     # complete.
-    aside = folder / "saving"
-    remove(aside)
+    temporary = folder / "saving"
+    remove(temporary)
     try:
-        aside.mkdir(parents=True)
+        temporary.mkdir(parents=True)
         with quiet():
-            model.save_pretrained(aside, state_dict=weights)
-            save_tokenizer(tokenizer, aside)
-        files = [path.relative_to(aside) for path in aside.rglob("*") if path.is_file()]
+            model.save_pretrained(temporary, state_dict=weights)
+            save_tokenizer(tokenizer, temporary)
+        files = [path.relative_to(temporary) for path in temporary.rglob("*") if path.is_file()]
         for path in sorted(files, key=lambda p: (p.name == "config.json", p)):
-            with open(aside / path, "rb") as whole, writing(folder / path) as f:
+            with open(temporary / path, "rb") as whole, writing(folder / path) as f:
                 shutil.copyfileobj(whole, f, 1 << 20)
     except StorageError:
         raise
@@ -368,7 +368,7 @@ def save_model(
         message = f"Cannot write the model to {folder}"
         raise (machine_fault(e, message) or StorageError(f"{message}: {e}.")) from e
     finally:
-        remove(aside)
+        remove(temporary)
 
 
 @dataclass(frozen=True)

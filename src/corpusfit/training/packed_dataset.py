@@ -94,16 +94,16 @@ class PackedDataset(Dataset[dict[str, torch.Tensor]]):
             )
             tokens, _ = tokenising.corpus("selection", sources)
         require_all_selected(tokens, manifest, folder.path)
-        # texts that were drawn by their weight are not weighted again
-        drawn = manifest["plan"]["choose"]["policy"] == "resample"
-        weights = None if drawn else selected_numbers(sources, "weight")
+        # texts that were sampled by their weight are not weighted again
+        resampled = manifest["plan"]["choose"]["policy"] == "resample"
+        weights = None if resampled else selected_numbers(sources, "weight")
         passes = Passes(
             chunks_of(tokens, length - overhead, weights),
             None,
             0.0,
             length=length,
             overhead=overhead,
-            draw=False,
+            resample=False,
             pack=True,
             batch=1,
             seed=seed,

@@ -55,8 +55,8 @@ _MICRO_TOKENS = {"cpu": 4_096, "gpu": 16_384}
 
 
 @dataclass(frozen=True, eq=False)
-class Ready:
-    """The prepared inputs of a training."""
+class TrainingSetup:
+    """What a training needs before its first step: settings, model and tokenised texts."""
 
     plan: AdaptPlan
     hardware: Hardware
@@ -66,12 +66,12 @@ class Ready:
     length: int  # tokens in a sequence
     text: TrainingText  # chunks to train on and to measure on
 
-    def phase(self) -> Phase:
+    def first_phase(self) -> Phase:
         """The training on the data, or on the task's texts as `data`."""
         return Phase(self, self.plan, self.opened, self.text, self.texts.on_task)
 
-    def then(self, opened: LoadedModel) -> Phase:
-        """The second phase: on the task's texts, of the model that the first has trained."""
+    def second_phase(self, opened: LoadedModel) -> Phase:
+        """The second phase: on the task's texts, of the model from the first phase."""
         assert self.text.then is not None  # noqa: S101
         return Phase(self, task_phase(self.plan, self.length), opened, self.text.then, on_task=True)
 
@@ -80,7 +80,7 @@ class Ready:
 class Phase:
     """One training, of a model on some texts."""
 
-    ready: Ready
+    setup: TrainingSetup
     plan: AdaptPlan
     opened: LoadedModel
     text: TrainingText
@@ -97,7 +97,7 @@ def _passes(phase: Phase, *, pack: bool) -> Passes:
     """The order in which a phase reads its chunks."""
     plan = phase.plan
     text = phase.text
-    objective = phase.ready.objective
+    objective = phase.setup.objective
     data = text.tokens[0]
     return Passes(
         text.train,
@@ -105,19 +105,19 @@ def _passes(phase: Phase, *, pack: bool) -> Passes:
         plan.mix.replay_share if text.replay is not None else 0.0,
         length=objective.row_tokens,
         overhead=objective.overhead(),
-        draw=plan.weights.policy == "resample",
+        resample=plan.weights.policy == "resample",
         pack=pack,
         # not `train.micro_tokens`, which may change on resume and would reorder the data
-        batch=max(1, _micro_tokens(phase.ready) // phase.ready.length),
+        batch=max(1, _micro_tokens(phase.setup) // phase.setup.length),
         seed=plan.seed,
         counted=data.counts[text.train.text] if isinstance(data, ChatTokens) else None,
         arrange=objective.arrange,
     )
 
 
-def _micro_tokens(ready: Ready) -> int:
+def _micro_tokens(setup: TrainingSetup) -> int:
     """The default of `train.micro_tokens`."""
-    return size_for(ready.hardware.device, _MICRO_TOKENS)
+    return size_for(setup.hardware.device, _MICRO_TOKENS)
 
 
 def _effective_chunks(chunks: Chunks) -> float:
@@ -127,49 +127,53 @@ def _effective_chunks(chunks: Chunks) -> float:
     return float(w.sum()) ** 2 / float(w @ w)
 
 
-class Fit(NamedTuple):
+class MemoryFit(NamedTuple):
     """How a step fits into the memory."""
 
     rows: int  # most sequences of a forward pass
-    again: bool  # whether activations are computed again
+    recomputes: bool  # whether activations are computed again in the backward pass
     memory: dict[str, int]  # counted bytes by part; empty where they are not counted
 
 
-def _fit(phase: Phase, batch: int, room: int | None, progress: Progress) -> Fit:
+def _fit_into_memory(phase: Phase, batch: int, room: int | None, progress: Progress) -> MemoryFit:
     """Let a forward pass take as many sequences as fit, and set the model up for it."""
     import torch
 
-    ready = phase.ready
+    setup = phase.setup
     plan = phase.plan
     model = phase.opened.model
-    again = plan.train.checkpointing == "on"
-    rows = max(1, (plan.train.micro_tokens or _micro_tokens(ready)) // ready.length)
+    recomputes = plan.train.checkpointing == "on"
+    rows = max(1, (plan.train.micro_tokens or _micro_tokens(setup)) // setup.length)
     most = min(rows, batch)
-    taken = most
+    fitting = most
     memory: dict[str, int] = {}
-    whole = None
-    if ready.objective.language_model and not plan.train.shard:
-        whole = outline(lambda: type(model)(model.config), plan.adapter)
-    if whole is not None:
-        held = {n for n, p in model.named_parameters() if p.itemsize == 2}
-        for name, p in whole.named_parameters():
-            p.data = p.data.to(torch.bfloat16) if name in held else p.data
-        memory, again, taken = choose(plan, whole, most, ready.length, ready.hardware, room)
-    if again:
+    meta_model = None
+    if setup.objective.language_model and not plan.train.shard:
+        meta_model = outline(lambda: type(model)(model.config), plan.adapter)
+    if meta_model is not None:
+        half_precision = {n for n, p in model.named_parameters() if p.itemsize == 2}
+        for name, p in meta_model.named_parameters():
+            p.data = p.data.to(torch.bfloat16) if name in half_precision else p.data
+        memory, recomputes, fitting = choose(
+            plan, meta_model, most, setup.length, setup.hardware, room
+        )
+    if recomputes:
         recompute(model)
-    if taken < most or (again and plan.train.checkpointing == "auto"):
-        rows = taken
-        how = ", and activations are computed again" if again else ""
+    if fitting < most or (recomputes and plan.train.checkpointing == "auto"):
+        rows = fitting
+        how = ", and activations are computed again" if recomputes else ""
         progress.note(
             f"To fit into {(room or 0) / 1e9:.1f} GB of memory, a forward pass takes "
-            f"{rows * ready.length:,} tokens{how}."
+            f"{rows * setup.length:,} tokens{how}."
         )
-    return Fit(rows, again, memory)
+    return MemoryFit(rows, recomputes, memory)
 
 
-def _facts(training: Training, phase: Phase, size: Size, summary: str, fit: Fit) -> dict[str, Any]:
+def _facts(
+    training: Training, phase: Phase, size: Size, summary: str, fit: MemoryFit
+) -> dict[str, Any]:
     """What the manifest says of a training before its first step."""
-    ready = phase.ready
+    setup = phase.setup
     text = phase.text
     model = phase.opened.model
     packed = training.network.packing is not None
@@ -183,16 +187,16 @@ def _facts(training: Training, phase: Phase, size: Size, summary: str, fit: Fit)
         "base": phase.opened.facts(),
         "parameters": size.parameters,
         "trained": sum(p.numel() for p in model.parameters() if p.requires_grad),
-        "precision": ready.hardware.precision,
+        "precision": setup.hardware.precision,
         "attention": getattr(model.config, "_attn_implementation", ""),
-        "device": ready.hardware.kind,
+        "device": setup.hardware.kind,
         "memory": fit.memory,
-        "checkpointing": fit.again,
-        "micro_tokens": fit.rows * ready.length,
+        "checkpointing": fit.recomputes,
+        "micro_tokens": fit.rows * setup.length,
         "processes": training.accelerator.num_processes,
         "packed": packed,
         "fill": round(training.passes.fill(), 4) if packed else None,
-        **{role: [source_as_dict(s) for s in getattr(ready.texts, role)] for role in ROLES},
+        **{role: [source_as_dict(s) for s in getattr(setup.texts, role)] for role in ROLES},
         "counts": text.figures,
         "chunks": len(text.train),
         "rows": size.rows,
@@ -206,15 +210,15 @@ def _placed(phase: Phase, accelerator: Any) -> tuple[Predictor, Packing | None]:
     """Put a model on its device, with its adapter and divided if it is to be; how to call it."""
     import torch
 
-    ready = phase.ready
-    hardware = ready.hardware
+    setup = phase.setup
+    hardware = setup.hardware
     plan = phase.plan
     model = phase.opened.model
     shard = plan.train.shard
-    # the model is tried out without its adapter; divided or in half precision, with one that
-    # changes nothing yet, and with which all else is in float32
-    first = plan.adapter.kind and (shard or next(model.parameters()).dtype != torch.float32)
-    if first:
+    # `find_packing` tries the model without its adapter. Sharded or in half precision it already
+    # has a new one, which changes no output yet and keeps all but the matrices in float32.
+    adapter_first = plan.adapter.kind and (shard or next(model.parameters()).dtype != torch.float32)
+    if adapter_first:
         add_adapter(model, plan.adapter, plan.seed)
     if shard:
         sharding.shard(model, accelerator.num_processes, accelerator.device)
@@ -222,20 +226,20 @@ def _placed(phase: Phase, accelerator: Any) -> tuple[Predictor, Packing | None]:
         model.to(accelerator.device)
     predictor = Predictor(model)
     packing = None
-    if ready.objective.packs:
-        causal = ready.objective.causal
+    if setup.objective.packs:
+        causal = setup.objective.causal
         kernels = hardware.varlen
         if causal and hardware.cpu_bf16:
             from corpusfit.training import attention
 
             kernels = [attention.register()]
         packing = find_packing(
-            predictor, phase.opened.special, ready.length, causal=causal, kernels=kernels
+            predictor, phase.opened.special, setup.length, causal=causal, kernels=kernels
         )
     if shard:
         sharding.divide_again(model)
     elif plan.adapter.kind:
-        if not first:
+        if not adapter_first:
             add_adapter(model, plan.adapter, plan.seed)
         if hardware.precision == "bf16":  # divided weights stay in one format
             hold_in_bf16(model, merged=plan.adapter.save == "merged")
@@ -285,7 +289,7 @@ class TrainingProgress(TrainingListener):
 
 
 class RiseWarning(str):
-    """The warning of a held-out loss that rose; `fit` leaves it out, as it lowers the rate."""
+    """The warning of a rising held-out loss; `fit` hides it, as it lowers the rate by itself."""
 
     __slots__ = ()
 
@@ -294,7 +298,7 @@ class RiseWarning(str):
 class PhaseRunner:
     """Trains phases, each in a folder that resumes."""
 
-    ready: Ready
+    setup: TrainingSetup
     accelerator: Any  # Accelerate's `Accelerator`
     progress: Progress
     track: str  # experiment tracker, or ""
@@ -305,29 +309,29 @@ class PhaseRunner:
         """Train all phases; returns the facts for the manifest."""
         # The first phase is a complete training in `folder.first`. So the second gives what
         # `adapt --data task` would make of that model, and a run killed in it resumes in it.
-        ready = self.ready
-        if ready.text.then is None:
-            return self._train(ready.phase(), folder, [])
+        setup = self.setup
+        if setup.text.then is None:
+            return self._train(setup.first_phase(), folder, [])
         inner = AdaptFolder(folder.first)
         before = inner.finished()
         if before is None:
-            before = self._train(ready.phase(), inner, [])
+            before = self._train(setup.first_phase(), inner, [])
             if self.accelerator.is_main_process:
                 inner.finish(before)
             self.accelerator.wait_for_everyone()
             self.accelerator.free_memory()
-        ready.opened.model.to("meta")  # free its memory before the next model is loaded
+        setup.opened.model.to("meta")  # free its memory before the next model is loaded
         opened = open_model(
             ModelPlan(str(inner.path)),
-            ready.plan.objective.name,
-            attention=ready.hardware.attention,
-            seed=ready.plan.seed,
+            setup.plan.objective.name,
+            attention=setup.hardware.attention,
+            seed=setup.plan.seed,
             on_warn=self.progress.warn,
-            weights=self.accelerator.is_main_process or not ready.plan.train.shard,
+            weights=self.accelerator.is_main_process or not setup.plan.train.shard,
         )
         lines = (inner.path / "losses.jsonl").read_text("utf-8").splitlines()
         earlier = [{"phase": "data", **json.loads(line)} for line in lines]
-        after = self._train(ready.then(opened), folder, earlier)
+        after = self._train(setup.second_phase(opened), folder, earlier)
         # top-level facts are the first phase's; the losses span both
         phases = [
             {"phase": name, **{key: facts.get(key) for key in _OF_A_PHASE}}
@@ -335,8 +339,8 @@ class PhaseRunner:
         ]
         return {
             **before,
-            "plan": ready.plan.as_dict(),
-            "base": ready.opened.facts(),
+            "plan": setup.plan.as_dict(),
+            "base": setup.opened.facts(),
             "words": f"{before['words']} Then, on the task's text: {after['words']}",
             "losses": {"before": before["losses"]["before"], "after": after["losses"]["after"]},
             "weights": after.get("weights"),
@@ -376,7 +380,7 @@ class PhaseRunner:
 
     def _assembled(self, phase: Phase, folder: AdaptFolder) -> tuple[Training, dict[str, Any]]:
         """A training, and its facts for the manifest."""
-        ready = phase.ready
+        setup = phase.setup
         plan = phase.plan
         text = phase.text
         room = self._room()
@@ -389,7 +393,7 @@ class PhaseRunner:
             texts=len(passes.rows(0).order),
             parameters=sum(p.numel() for p in model.parameters()),
             max_length=phase.opened.max_length,
-            device=ready.hardware.kind,
+            device=setup.hardware.kind,
         )
         settings, summary = resolve_training(plan, size, on_task=phase.on_task)
         note = summary
@@ -398,20 +402,20 @@ class PhaseRunner:
             note += f" With the weights, the effective number of chunks is {effective:,.0f} of "
             note += f"{len(text.train):,}."
         self.progress.note(note)
-        fit = _fit(phase, settings.batch or 1, room, self.progress)
+        fit = _fit_into_memory(phase, settings.batch or 1, room, self.progress)
         training = Training(
             plan=settings,
-            objective=ready.objective,
-            network=Network(predictor, model, packing, ready.hardware.precision),
+            objective=setup.objective,
+            network=Network(predictor, model, packing, setup.hardware.precision),
             chunk_tokens=ChunkTokens(passes.chunks, text.tokens, passes.scale, passes.frequency),
             passes=passes,
-            heldout=Heldout.of(text.heldout, ready.objective, rows=fit.rows, seed=plan.seed),
+            heldout=Heldout.of(text.heldout, setup.objective, rows=fit.rows, seed=plan.seed),
             checkpoints=Checkpoints(folder.checkpoints, settings.checkpoints),
             best=folder.best,
             accelerator=self.accelerator,
             micro_rows=fit.rows,
-            can_recompute=bool(recomputable(model)) and not fit.again,
-            width=ready.length if packing else 0,
+            can_recompute=bool(recomputable(model)) and not fit.recomputes,
+            width=setup.length if packing else 0,
             seed=plan.seed,
             out=self.out,
             tokenizer=phase.opened.tokenizer,
@@ -425,7 +429,7 @@ class PhaseRunner:
         """Bytes of memory for the training, the same in all processes; None if unknown."""
         import torch
 
-        room = free_memory(self.ready.hardware.device)
+        room = free_memory(self.setup.hardware.device)
         if room is not None and self.accelerator.num_processes > 1:  # all of them choose the same
             rooms = torch.tensor([room], device=self.accelerator.device)
             room = int(self.accelerator.gather(rooms).min())
@@ -441,15 +445,16 @@ class PhaseRunner:
         name = TASK if TASK in now else "data"
         if now.get(name, 0.0) <= before.get(name, 0.0):
             return
-        said = f"The held-out loss on {name} rose from {before[name]:.3f} to {now[name]:.3f}"
+        message = f"The held-out loss on {name} rose from {before[name]:.3f} to {now[name]:.3f}"
         if kept["step"] < last["step"]:
-            said += f" at step {last['step']:,}: the model of step {kept['step']:,} is kept"
+            message += f" at step {last['step']:,}: the model of step {kept['step']:,} is kept"
         else:
-            said += ": the model fits it less well than before"
+            message += ": the model fits it less well than before"
         self.progress.warn(
             RiseWarning(
-                f"{said}. Set a lower learning rate, such as `train.learning_rate={rate / 3:.1g}`, "
-                "or on a small selection fewer `train.max_steps`."
+                f"{message}. Set a lower learning rate, such as "
+                f"`train.learning_rate={rate / 3:.1g}`, or for a small selection fewer "
+                "`train.max_steps`."
             )
         )
 
@@ -468,7 +473,7 @@ class PhaseRunner:
             base = Base(pinned(opened.name, opened.commit), opened.fingerprint)
             save_adapter(model, opened.tokenizer, adapter, base, folder)
             return
-        if phase.ready.objective.embeds:
+        if phase.setup.objective.embeds:
             write_pooling(folder, model.pooling, int(model.config.hidden_size))
             model = model.encoder
         save_model(model, opened.tokenizer, folder)

@@ -582,7 +582,7 @@ class AdaptPlan(Settings):
             group, name = path.split(".")
             got = getattr(getattr(self, group), name)
             if path not in kind.takes and got != getattr(getattr(plain, group), name):
-                able = (other for other in OBJECTIVES.ours() if path in load(other).takes)
+                able = (other for other in OBJECTIVES.built_in() if path in load(other).takes)
                 others = " or ".join(f"`objective.name={other}`" for other in able)
                 cure = f"Leave it out, or set {others}."
                 raise _left_out(path, where, got, cure)

@@ -54,7 +54,8 @@ def launched_sharded() -> bool:
         cure = "Launch with `--fsdp_version 2`."
         raise bad_setting("`--fsdp_version`", "2", version, cure)
     if os.environ.get("FSDP_OFFLOAD_PARAMS", "").lower() == "true":
-        raise bad_setting("`--fsdp_offload_params`", "false", "true", "It is not supported.")
+        cure = "Offloading is not supported."
+        raise bad_setting("`--fsdp_offload_params`", "false", "true", cure)
     return True
 
 

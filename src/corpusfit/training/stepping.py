@@ -86,11 +86,11 @@ class Steps:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         with ThreadPoolExecutor(1, "batches") as pool:
-            made = (pool.submit(self._loop.batch, self._feed, step) for step in self._left)
-            ahead = list(islice(made, 1))
+            batches = (pool.submit(self._loop.batch, self._feed, step) for step in self._left)
+            ahead = list(islice(batches, 1))
             for step in self._left:
                 batch = ahead.pop().result()
-                ahead += islice(made, 1)
+                ahead += islice(batches, 1)
                 yield {"step": step, "batch": batch}
 
 
@@ -129,8 +129,8 @@ class AdaptTrainer(Trainer):  # type: ignore[misc]
             group["eps"] = arguments.adam_epsilon
             group["lr"] = loop.updates.rate(at.step)
         rates = [group["lr"] for group in optimizer.param_groups]
-        made = {"last_epoch": at.step, "_step_count": at.step + 1, "_last_lr": rates}
-        schedule.load_state_dict(schedule.state_dict() | made)
+        scheduler_state = {"last_epoch": at.step, "_step_count": at.step + 1, "_last_lr": rates}
+        schedule.load_state_dict(schedule.state_dict() | scheduler_state)
         with _unchanged(model):
             super().__init__(
                 model,

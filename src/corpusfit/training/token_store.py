@@ -21,8 +21,8 @@ MAX_MAPS = 16_384  # files mapped at once; Linux lets a process map about 65,000
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """The n texts of one shard, t tokens in all."""
+class ShardTokens:
+    """The n texts of one shard as t tokens in all: the content of a part."""
 
     names: Sequence[str]  # names of the files of the texts
     rows: NDArray[np.int64]  # [n], row of each text in the shard
@@ -48,7 +48,7 @@ def finished(folder: Path) -> set[int]:
     return {int(match[1]) for name in names_in(folder) if (match := _NAME.fullmatch(name))}
 
 
-def write_part(folder: Path, number: int, part: Part, tally: dict[str, Any]) -> None:
+def write_part(folder: Path, number: int, part: ShardTokens, tally: dict[str, Any]) -> None:
     """Write a part and the counts of reading its texts."""
     counted = {name: value for name, value in tally.items() if name != "rejects"}
     arrays: dict[str, NDArray[Any]] = {

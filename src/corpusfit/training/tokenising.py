@@ -43,14 +43,14 @@ from corpusfit.training.special_tokens import largest_id
 from corpusfit.training.token_store import (
     ChatTokens,
     PairTokens,
-    Part,
+    ShardTokens,
     Tokens,
     finished,
     read_tally,
     write_part,
 )
 
-CHARACTERS_AT_ONCE = 1_000_000  # the library needs about 200 bytes per token
+CHARACTERS_AT_ONCE = 1_000_000  # tokenizers needs about 200 bytes of memory per token
 _NEAR = 4_096  # last characters of a piece, in which to look for a space
 _BETWEEN = re.compile(r"(?<=\S)\s(?=\S)")
 _PAIRS_AT_ONCE = 1_000
@@ -62,7 +62,7 @@ _COUNTED = (
 
 
 @dataclass(frozen=True)
-class Read:
+class ShardTexts:
     """The n texts of a shard."""
 
     names: Sequence[str]  # of their files
@@ -72,32 +72,34 @@ class Read:
     documents: Sequence[Document] = ()  # [n], of conversations
 
     def counts(self, **more: int) -> dict[str, Any]:
-        """The counts of reading them, with their characters."""
+        """The counts of reading the texts, with their characters."""
         characters = sum(len(text) for side in self.sides for text in side)
         return self.tally.as_dict() | {"characters": characters, "empty": 0, **more}
 
 
-Tokenise = Callable[[Read], tuple[Part, dict[str, Any]]]
-"""From texts to their part and its counts."""
+Tokenise = Callable[[ShardTexts], tuple[ShardTokens, dict[str, Any]]]
+"""Turns the texts of a shard into its token ids, and counts both."""
 
 
 def _of_texts(path: Path, end: int | None) -> Tokenise:
-    """Open a tokenizer that appends `end` to each text with tokens; it truncates nothing."""
+    """A function that tokenises whole texts, and appends the id `end` to those with tokens."""
     with importing("Training a model", "train"):
         from tokenizers import Tokenizer
     try:
         tokenizer = Tokenizer.from_buffer(path.read_bytes())
     except Exception as e:  # the library raises bare exceptions
         raise_machine_fault(e)
-        raise ModelError(f"{path} is not a readable tokenizer: {e}.") from e
+        raise ModelError(
+            f"{path} is not a readable tokenizer: {e}. Save it again, or name another model."
+        ) from e
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    # the fast one tracks no offsets; older releases do not have it
+    # `encode_batch_fast` tracks no offsets; older releases of tokenizers do not have it
     encode = getattr(tokenizer, "encode_batch_fast", tokenizer.encode_batch)
     largest = max((end or 0, *tokenizer.get_vocab(with_added_tokens=True).values()))
     kind: type[np.generic] = np.uint16 if largest < 2**16 else np.uint32
 
-    def tokenise(read: Read) -> tuple[Part, dict[str, Any]]:
+    def tokenise(read: ShardTexts) -> tuple[ShardTokens, dict[str, Any]]:
         (texts,) = read.sides
         encoded: list[NDArray[Any]] = []
         lengths = np.zeros(len(texts), np.int64)
@@ -114,13 +116,13 @@ def _of_texts(path: Path, end: int | None) -> Tokenise:
             lengths += filled
         counts = read.counts(tokens=len(ids), empty=int((~filled).sum()))
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        return Part(read.names, read.rows, ids, offsets, text_keys(texts)), counts
+        return ShardTokens(read.names, read.rows, ids, offsets, text_keys(texts)), counts
 
     return tokenise
 
 
 def _of_pairs(folder: Path, objective: str) -> Tokenise:
-    """Open a tokenizer of both columns, by which an objective encodes them."""
+    """A function that tokenises aligned pairs as an objective encodes them."""
     with importing("Training a model", "train"):
         from transformers import AutoTokenizer
     with loading(f"The tokenizer {folder}"):
@@ -128,34 +130,34 @@ def _of_pairs(folder: Path, objective: str) -> Tokenise:
     kind: type[np.generic] = np.uint16 if largest_id(tokenizer) < 2**16 else np.uint32
     encode = load(objective).encode
 
-    def tokenise(read: Read) -> tuple[Part, dict[str, Any]]:
+    def tokenise(read: ShardTexts) -> tuple[ShardTokens, dict[str, Any]]:
         first, second = read.sides
         ids: list[NDArray[Any]] = [np.empty(0, kind)]
-        begins: list[int] = []
+        first_lengths: list[int] = []
         lengths: list[int] = []
         for at in range(0, len(first), _PAIRS_AT_ONCE):
             rows = slice(at, at + _PAIRS_AT_ONCE)
             # interleave the columns, so that a pair is one run of ids
-            for one, other in zip(*encode(tokenizer, first[rows], second[rows]), strict=True):
-                ids += [np.array(one, kind), np.array(other, kind)]
-                begins.append(len(one))
-                lengths.append(len(one) + len(other))
-        counts = read.counts(tokens=sum(lengths), first_tokens=sum(begins))
+            for ids_1, ids_2 in zip(*encode(tokenizer, first[rows], second[rows]), strict=True):
+                ids += [np.array(ids_1, kind), np.array(ids_2, kind)]
+                first_lengths.append(len(ids_1))
+                lengths.append(len(ids_1) + len(ids_2))
+        counts = read.counts(tokens=sum(lengths), first_tokens=sum(first_lengths))
         offsets = np.cumsum([0, *lengths])
         keys = np.stack([text_keys(side) for side in read.sides], 1)
-        of_first = np.array(begins, np.int64)
-        part = Part(read.names, read.rows, np.concatenate(ids), offsets, keys, of_first)
+        begins = np.array(first_lengths, np.int64)
+        part = ShardTokens(read.names, read.rows, np.concatenate(ids), offsets, keys, begins)
         return part, counts
 
     return tokenise
 
 
 def _of_chats(folder: Path, chats: Chats, end: int | None, field: str) -> Tokenise:
-    """Open a tokenizer of conversations; a refused one has no token and joins the rejects."""
+    """A function that tokenises conversations; a refused one joins the rejects."""
     encoder = ChatEncoder(folder, chats, end)
     kind: type[np.generic] = np.uint16 if largest_id(encoder.tokenizer) < 2**16 else np.uint32
 
-    def tokenise(read: Read) -> tuple[Part, dict[str, Any]]:
+    def tokenise(read: ShardTexts) -> tuple[ShardTokens, dict[str, Any]]:
         encoded = []
         for document in read.documents:
             try:
@@ -172,7 +174,7 @@ def _of_chats(folder: Path, chats: Chats, end: int | None, field: str) -> Tokeni
         )
         offsets = np.cumsum([0, *(len(e.ids) for e in encoded)])
         keys = text_keys(read.sides[0])
-        part = Part(read.names, read.rows, ids, offsets, keys)
+        part = ShardTokens(read.names, read.rows, ids, offsets, keys)
         if chats.loss_on != ALL:
             part = dataclasses.replace(part, counted=counted)
         return part, counts
@@ -181,7 +183,7 @@ def _of_chats(folder: Path, chats: Chats, end: int | None, field: str) -> Tokeni
 
 
 def batches(texts: Sequence[str]) -> Iterator[tuple[list[int], list[str]]]:
-    """Batches of pieces of texts in order, with the number of each piece's text."""
+    """Batches of pieces of texts in order, each piece with the number of its text."""
     owners: list[int] = []
     pieces: list[str] = []
     total = 0
@@ -244,7 +246,7 @@ class TokeniseTexts(Job[Shard, int]):
 
         return work
 
-    def _read(self, shard: Shard) -> Read:
+    def _read(self, shard: Shard) -> ShardTexts:
         documents: list[Document] = []
         if self.chats is not None:
             tally = Tally.of(shard)
@@ -261,7 +263,7 @@ class TokeniseTexts(Job[Shard, int]):
             (texts, tally), *others = (read_shard(shard, plan, self.names) for plan in plans)
             rows = texts.row
             sides = [side.texts.to_pylist() for side in (texts, *(other for other, _ in others))]
-        return Read(tally.sources(self.names), rows, sides, tally, documents)
+        return ShardTexts(tally.sources(self.names), rows, sides, tally, documents)
 
 
 @dataclass(frozen=True)
@@ -270,7 +272,7 @@ class Tokenising:
 
     read: ReadPlan
     tokenizer: Path  # file of the tokenizer; for pairs, folder of a transformers tokenizer
-    place: Path  # folder for all token ids, by content
+    cache: Path  # folder of all stored token ids, by content
     end: int | None  # id that ends a text, if any
     context: Run
     pairs: str = ""  # the objective that encodes aligned pairs; empty for texts
@@ -278,7 +280,7 @@ class Tokenising:
     chats: Chats | None = None  # if some texts are conversations; then `tokenizer` is a folder
 
     def corpus(self, kind: str, sources: list[Source]) -> tuple[Tokens, dict[str, Any]]:
-        """Token ids of a corpus, and counts; a file with the counts marks them as complete."""
+        """The token ids of a corpus, and counts; the file `counts.json` is written last."""
         out = self._folder(sources)
         progress = self.context.progress
         mark = out / "counts.json"
@@ -355,7 +357,7 @@ class Tokenising:
             identity["pairs"] = self.pairs
         else:
             identity["tokenizer"] = file_digest(self.tokenizer)
-        return self.place / digest(identity)
+        return self.cache / digest(identity)
 
     def _note_refused(self, kind: str, counts: dict[str, Any]) -> None:
         """Say how many conversations are cut or left out, and why."""
@@ -367,13 +369,13 @@ class Tokenising:
                 f"`{kind}` has no row to train on: {reasons}. Set `read.text_field` to the field "
                 "with the messages, or a larger `train.length`."
             )
-        said = []
+        notes = []
         if counts["cut"]:
-            said.append(
+            notes.append(
                 f"{counts['cut']:,} are cut after the last turn of the assistant that fits in "
                 "`train.length`"
             )
         if refused:
-            said.append(f"{refused:,} are left out: {reasons}")
-        if said:
-            self.context.progress.warn(f"Of {rows:,} rows of {kind}, {', and '.join(said)}.")
+            notes.append(f"{refused:,} are left out: {reasons}")
+        if notes:
+            self.context.progress.warn(f"Of {rows:,} rows of {kind}, {', and '.join(notes)}.")

@@ -116,12 +116,12 @@ def opened_callbacks(callbacks: Sequence[Any]) -> list[Any]:
         return []
     from transformers import TrainerCallback
 
-    opened = [each() if isinstance(each, type) else each for each in callbacks]
-    for each in opened:
-        if not isinstance(each, TrainerCallback):
+    opened = [callback() if isinstance(callback, type) else callback for callback in callbacks]
+    for callback in opened:
+        if not isinstance(callback, TrainerCallback):
             allowed = "a list of `transformers.TrainerCallback`s"
             cure = "For metrics of another kind, read `losses.jsonl`."
-            raise bad_setting("`callbacks`", allowed, each, cure)
+            raise bad_setting("`callbacks`", allowed, callback, cure)
     return opened
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from corpusfit.evaluation.splitting import KEPT, Groups, draw, one_to_one
+from corpusfit.evaluation.splitting import KEPT, Groups, one_to_one, sample_groups
 
 
 def keys(pairs):
@@ -43,7 +43,7 @@ def test_groups_are_whole_and_sizes_exact(grouped):
     groups = Groups.of_keys(texts, kept, seed=1)
     assert (groups.of[~kept] == -1).all()
     assert groups.sizes.tolist() == np.bincount(groups.of[kept]).tolist()
-    drawn = draw(groups, 100, 150, {}, len(groups.sizes))
+    drawn = sample_groups(groups, 100, 150, {}, len(groups.sizes))
     side = np.where(np.isin(groups.of, list(drawn.test)), 2, np.isin(groups.of, list(drawn.dev)))
     assert ((side == 1).sum(), (side == 2).sum()) == (100, 150)
     for text in np.unique(texts):
@@ -56,7 +56,7 @@ def test_the_draw_depends_on_the_seed_and_the_texts_not_on_their_order(grouped):
 
     def held(texts, kept, seed):
         groups = Groups.of_keys(texts, kept, seed)
-        drawn = draw(groups, 100, 150, {}, len(groups.sizes))
+        drawn = sample_groups(groups, 100, 150, {}, len(groups.sizes))
         return [
             set(texts[kept & np.isin(groups.of, list(chosen))].tolist())
             for chosen in (drawn.dev, drawn.test)
@@ -73,7 +73,7 @@ def test_each_text_is_as_likely_as_any_other():
     counts = np.zeros(100)
     for seed in range(400):
         groups = Groups.of_keys(texts, kept, seed)
-        chosen = draw(groups, 0, 10, {}, 100).test
+        chosen = sample_groups(groups, 0, 10, {}, 100).test
         counts[np.isin(groups.of, list(chosen))] += 1
     assert counts.sum() == 4000
     assert ((counts - 40) ** 2 / (40 * 0.9)).sum() < 150  # 99 degrees: 0.1 % are above 148
@@ -82,14 +82,14 @@ def test_each_text_is_as_likely_as_any_other():
 def test_dev_has_no_near_duplicates_of_test():
     groups = Groups.of_keys(np.arange(50, dtype=np.uint64), np.ones(50, bool), seed=0)
     near = {group: {group + 10} for group in range(5)} | {g + 10: {g} for g in range(5)}
-    drawn = draw(groups, 12, 5, near, 50)
+    drawn = sample_groups(groups, 12, 5, near, 50)
     assert drawn.test == set(range(5))
     assert drawn.dev == {*range(5, 10), *range(15, 22)}
 
 
 def test_too_few_candidates_give_none():
     groups = Groups.of_keys(np.arange(50, dtype=np.uint64), np.ones(50, bool), seed=0)
-    assert draw(groups, 12, 5, {0: set(range(1, 50))}, 50) is None
-    assert draw(groups, 5, 5, {}, 9) is None
+    assert sample_groups(groups, 12, 5, {0: set(range(1, 50))}, 50) is None
+    assert sample_groups(groups, 5, 5, {}, 9) is None
     pairs = Groups.of_keys(np.repeat(np.arange(5, dtype=np.uint64), 2), np.ones(10, bool), seed=0)
-    assert draw(pairs, 0, 3, {}, 5) is None  # groups of two cannot add up to three
+    assert sample_groups(pairs, 0, 3, {}, 5) is None  # groups of two cannot add up to three

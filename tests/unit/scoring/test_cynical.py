@@ -12,7 +12,7 @@ from corpusfit.core.types import text_array
 from corpusfit.kernels.cynical import WORDLESS
 from corpusfit.kernels.tokens import reference
 from corpusfit.scoring import registry
-from corpusfit.scoring.rounds import Round, RoundScorer, Taken, order_scores, summed
+from corpusfit.scoring.rounds import Round, RoundScorer, TextCounts, order_scores, summed
 
 OF_TASK = "kinase binds the receptor and inhibits growth of cells in mice with a ligand"
 OF_OTHERS = "shares fell as investors sold the bonds of a bank in quarterly results"
@@ -92,7 +92,7 @@ def in_plain_python(target, corpus, weight, start, budgets):
 def taken_whole(features, counted):
     """The counts of all texts."""
     f = len(features.weights)
-    return Taken(np.zeros(f), 0).with_more([summed([(counted, None)], f)])
+    return TextCounts(np.zeros(f), 0).with_more([summed([(counted, None)], f)])
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0])
@@ -179,7 +179,7 @@ def test_words_of_the_target_in_any_order_come_last():
         first[name] = np.count_nonzero(order[: len(salad) + 50] < len(salad))
     assert first == {"before": len(salad), "after": 0}
     features = method.learn(target, text_array(corpus[1::2]))
-    taken = Taken(np.ones(len(features.weights)), 100.0)
+    taken = TextCounts(np.ones(len(features.weights)), 100.0)
     scorer = RoundScorer.of(features, [taken], [Round(1_000, 1.0, -1.0)])
     assert all(e.effect < 0 for e in scorer.explain(salad[0]))
     assert any(e.effect > 0 for e in scorer.explain(corpus[len(salad)]))

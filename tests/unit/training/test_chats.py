@@ -359,7 +359,7 @@ def test_the_loss_is_that_of_labels_of_minus_100(tmp_path, name, loss_on):
         0.0,
         length=length,
         overhead=0,
-        draw=False,
+        resample=False,
         pack=True,
         batch=4,
         seed=0,

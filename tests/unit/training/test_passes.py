@@ -8,7 +8,7 @@ from corpusfit.kernels.chance import value_keys
 from corpusfit.training.batches import Feed, Passes, drawn_counts
 from corpusfit.training.chunks import Chunks, cut_chunks, exclude_keys, split_heldout
 
-SETTINGS = {"length": 64, "overhead": 2, "draw": False, "pack": True, "batch": 8, "seed": 3}
+SETTINGS = {"length": 64, "overhead": 2, "resample": False, "pack": True, "batch": 8, "seed": 3}
 
 
 KEYS = value_keys(0, 0, np.arange(1_000, dtype=np.uint64))
@@ -126,7 +126,7 @@ def test_fill_is_the_share_of_tokens():
 def test_replay_makes_its_share_of_the_tokens(draw, pack, share):
     lengths = lengths_of(2_000)
     data, general = chunks(lengths, lengths**2), chunks(lengths_of(900, 1), store=1)
-    all_passes = passes(data, general, share, draw=draw, pack=pack)
+    all_passes = passes(data, general, share, resample=draw, pack=pack)
     for number in range(3):
         order = all_passes.rows(number).order
         tokens, of_general = all_passes.chunks.length[order], all_passes.chunks.store[order] == 1
@@ -177,7 +177,7 @@ def test_over_many_passes_chunks_are_drawn_by_their_weight():
     weights = rng.random(80) ** 3
     weights[:5] = 0
     data = chunks([40] * 80, weights)
-    all_passes = passes(data, draw=True)
+    all_passes = passes(data, resample=True)
     hits, together = np.zeros(80), 0
     for number in range(3_000):
         order = all_passes.rows(number).order
@@ -198,7 +198,7 @@ def test_the_loss_counts_weights_over_the_mean_weight_of_a_token():
     mean = (10 * 0.5 + 60 * 1) / 100
     np.testing.assert_allclose(all_passes.scale, [0.5 / mean, 0, 1 / mean, 1, 1], rtol=1e-6)
     assert all_passes.scale[:3] @ data.length / 100 == pytest.approx(1)
-    drawn = passes(data, draw=True)
+    drawn = passes(data, resample=True)
     assert drawn.scale.tolist() == [1, 1, 1]
 
 
@@ -207,7 +207,7 @@ def test_a_frequency_is_the_mean_count_in_a_pass_times_the_scale(draw):
     """Counted over 600 passes, with replay text that comes once in about four passes."""
     weights = np.random.default_rng(2).random(30)
     data, general = chunks([40] * 30, weights), chunks([20] * 80, store=1)
-    all_passes = passes(data, general, 0.25, draw=draw)
+    all_passes = passes(data, general, 0.25, resample=draw)
     counts = np.zeros(len(all_passes.chunks))
     for number in range(600):
         np.add.at(counts, all_passes.rows(number).order, 1)
@@ -222,7 +222,7 @@ def test_without_packing_batches_hold_similar_lengths_also_across_passes(share, 
     """Every batch but those at the end of a pass has a narrow range of lengths."""
     data = chunks(lengths_of(1_000), room=200)
     general = chunks(lengths_of(300, 1), room=200, store=1) if share else None
-    all_passes = passes(data, general, share, length=202, pack=False, draw=draw)
+    all_passes = passes(data, general, share, length=202, pack=False, resample=draw)
     feed, wide, batches, tokens, padded = Feed(all_passes), 0, 0, 0, 0
     while feed.at[0] < 4:
         rows = feed.take(8)
@@ -243,7 +243,7 @@ def test_unusable_data_is_an_error():
     with pytest.raises(EmptyInputError, match=r"Check `replay`\.$"):
         passes(chunks([5]), chunks([0]), 0.1)
     with pytest.raises(InputError, match=r"choose\.alpha"):
-        passes(chunks([5, 5], [0, 0]), draw=True)
+        passes(chunks([5, 5], [0, 0]), resample=True)
     for bad in (-0.5, np.nan, np.inf):
         with pytest.raises(InputError, match="weight"):
             passes(chunks([5, 5], [1, bad]))
@@ -251,7 +251,7 @@ def test_unusable_data_is_an_error():
 
 def test_which_chunks_are_drawn_together_is_random():
     """20 of 40 shares of a half are drawn; in a fixed order it would be every other one."""
-    all_passes = passes(chunks([9] * 40, [1, 3] * 20), draw=True)
+    all_passes = passes(chunks([9] * 40, [1, 3] * 20), resample=True)
     drawn = [np.bincount(all_passes.rows(p).order, minlength=40) for p in range(30)]
     assert len({tuple(d.tolist()) for d in drawn}) == 30
 

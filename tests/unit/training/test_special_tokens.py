@@ -13,7 +13,7 @@ from corpusfit.training.chunks import cut_chunks
 from corpusfit.training.objectives import objective
 from corpusfit.training.plan import ObjectivePlan
 from corpusfit.training.special_tokens import backend_tokenizer, special_tokens_of
-from corpusfit.training.token_store import Part, Tokens, write_part
+from corpusfit.training.token_store import ShardTokens, Tokens, write_part
 
 MARKS = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "<s>", "</s>", "[gMASK]"]
 BASES = "CGT"  # no "a", and no token for what is unknown
@@ -138,7 +138,7 @@ def test_the_end_of_a_text_stands_once_and_only_there(tmp_path):
     ids = np.array([7, 8, 9, 7, 5], np.uint16)  # four letters and the end, as the job writes them
     one = np.ones(1, np.float32)
     key = np.zeros(1, np.uint64)
-    part = Part(["t.jsonl"], np.zeros(1, np.int64), ids, np.array([0, 5]), key)
+    part = ShardTokens(["t.jsonl"], np.zeros(1, np.int64), ids, np.array([0, 5]), key)
     write_part(tmp_path, 0, part, {"rejects": []})
     tokens = Tokens.open(tmp_path)
     chunks = cut_chunks(tokens.lengths, one, 4 - aim.overhead())

@@ -14,7 +14,7 @@ from corpusfit.core.types import Shard
 from corpusfit.embed.folders import minilm_folder
 from corpusfit.training import token_store
 from corpusfit.training import tokenising as tokenise
-from corpusfit.training.token_store import Part, Tokens, finished, read_tally, write_part
+from corpusfit.training.token_store import ShardTokens, Tokens, finished, read_tally, write_part
 from corpusfit.training.tokenising import TokeniseTexts, Tokenising
 
 TEXTS = [
@@ -165,7 +165,7 @@ def part(lengths, kind=np.uint16, first=0):
     n = len(lengths)
     ids = (first + np.arange(offsets[-1])).astype(kind)
     floats = np.arange(n, dtype=np.float32)
-    return Part(["s"], np.arange(n) * 10, ids, offsets, floats)
+    return ShardTokens(["s"], np.arange(n) * 10, ids, offsets, floats)
 
 
 def test_ids_take_two_bytes_unless_the_vocabulary_is_large(byte_pairs, tmp_path):

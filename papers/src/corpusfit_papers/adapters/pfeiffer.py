@@ -48,7 +48,7 @@ class Pfeiffer(Adapter):
         import torch
         from torch import nn
 
-        del stored  # every layer has one
+        del stored  # every layer has a bottleneck
         generator = torch.Generator().manual_seed(seed)  # torch's global one is not used
         width = int(model.base_model.config.hidden_size)
         narrow = max(1, width // self.reduction)
@@ -80,7 +80,7 @@ def _after_block(block: Any, args: tuple[Any, ...], out: Any) -> Any:
 
 
 def spots(base: Any) -> list[tuple[Any, bool]]:
-    """The modules to attach adapters to, layer by layer, and whether they are norms."""
+    """The modules to attach bottlenecks to, layer by layer, and whether they are norms."""
     from torch import nn
 
     width = int(base.config.hidden_size)

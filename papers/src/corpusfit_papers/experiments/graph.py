@@ -252,8 +252,8 @@ def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int
     stored = _training_task(inputs, selector, cell)
     if (random and ignores_task) or selector.sources:
         stored = inputs.first()
-    drawn = number if random else 0
-    plan = select_plan(inputs.recipe, selector, cell, entry, drawn)
+    random_number = number if random else 0
+    plan = select_plan(inputs.recipe, selector, cell, entry, random_number)
     scores = fingerprints.step(
         "score",
         plan=fingerprints.scoring(plan, inputs.encoders, inputs.files),
@@ -264,7 +264,7 @@ def _selection(inputs: RecipeInputs, selector: Selector, cell: Cell, number: int
     text = _model_text(
         dataclasses.replace(cell, selector=selector.strategy, weights="off", adapter="")
     )
-    label = f"{text} for {_task_text(stored)}{_ordinal(drawn)}"
+    label = f"{text} for {_task_text(stored)}{_ordinal(random_number)}"
     target = inputs.folder.texts(stored.key, "train")
     return Select(key, label, scores, plan, target, inputs.recipe.corpus)
 

@@ -39,11 +39,11 @@ _OF_A_SELECTION = (
 
 def copy_scores(scored: Path, folder: Path) -> None:
     """Copy the scores of a local run, without its selection, into a folder that is replaced."""
-    aside = folder.with_name(f"{folder.name}.copy")
-    remove(aside, folder)
-    aside.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(scored, aside, ignore=shutil.ignore_patterns(*_OF_A_SELECTION))
-    aside.rename(folder)
+    temporary = folder.with_name(f"{folder.name}.copy")
+    remove(temporary, folder)
+    temporary.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copytree(scored, temporary, ignore=shutil.ignore_patterns(*_OF_A_SELECTION))
+    temporary.rename(folder)
 
 
 @dataclass(frozen=True)

@@ -85,8 +85,8 @@ class BetrScorer(Scorer[Texts]):
         grams = (" ".join(words[j // 2 : j // 2 + 1 + j % 2]) for j in range(2 * len(words) - 1))
         weight = self.table[hashed([text], len(self.table))[0]]
         total: dict[str, float] = {}
-        for gram, each in zip(grams, weight.tolist(), strict=True):
-            total[gram] = total.get(gram, 0.0) + each / len(weight)
+        for gram, weight_of_gram in zip(grams, weight.tolist(), strict=True):
+            total[gram] = total.get(gram, 0.0) + weight_of_gram / len(weight)
         return [Effect(gram, total[gram]) for gram in sorted(total, key=lambda g: (-total[g], g))]
 
 

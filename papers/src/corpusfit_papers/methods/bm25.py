@@ -151,8 +151,8 @@ class Bm25(Method[Texts]):
     def fit(self, target: Texts, background: Texts, *, seed: int) -> Bm25Scorer:
         """Index the queries, and estimate the tail of each one's scores in the background."""
         worded = np.flatnonzero(np.diff(count_target_words(target, "bm25")[2]))
-        drawn = np.random.default_rng(seed % 2**64).permutation(worded)[: self.queries]
-        words, counts, ends = count_words(target.take(np.sort(drawn)))
+        sampled = np.random.default_rng(seed % 2**64).permutation(worded)[: self.queries]
+        words, counts, ends = count_words(target.take(np.sort(sampled)))
         every, terms = np.unique(words, return_inverse=True)
         keys, places = table_of(every)
         grams, bounds = ngrams(background, 1)

@@ -67,8 +67,8 @@ class ClusterRatioScorer(Scorer[NDArray[np.float32]]):
         near = plain_rows(target) / lengths(plain_rows(target))
         ends = np.cumsum(self.sizes)
         ratios = []
-        each = zip(ends, self.sizes, self.temperatures, self.added, strict=True)
-        for end, size, temperature, added in each:
+        parts = zip(ends, self.sizes, self.temperatures, self.added, strict=True)
+        for end, size, temperature, added in parts:
             part = slice(end - size, end)
             p = _shares(near, self.centroids[part], temperature) + added
             ratios.append(np.log(p / self.corpus[part]).astype(np.float32))
@@ -165,19 +165,19 @@ class ClusterRatio(Method[NDArray[np.float32]]):
 
 
 def _spread(x: NDArray[np.float32], centroids: NDArray[np.float32]) -> float:
-    each = [part.std(axis=1, dtype=np.float64) for part in _cosines(x, centroids)]
-    return float(np.concatenate(each).mean())
+    parts = [part.std(axis=1, dtype=np.float64) for part in _cosines(x, centroids)]
+    return float(np.concatenate(parts).mean())
 
 
 def _shares(
     x: NDArray[np.float32], centroids: NDArray[np.float32], temperature: float
 ) -> NDArray[np.float64]:
     """Each cluster's share of the rows by membership, float64 [k]."""
-    each = (
+    parts = (
         memberships(part, temperature).sum(axis=0, dtype=np.float64)
         for part in _cosines(x, centroids)
     )
-    return np.asarray(sum(each) / len(x))
+    return np.asarray(sum(parts) / len(x))
 
 
 def _cosines(x: NDArray[np.float32], centroids: NDArray[np.float32]) -> list[NDArray[np.float32]]:
@@ -196,22 +196,22 @@ def spherical_k_means(
     Args:
         x: float32 [n, d], rows of length 1 (or zero); n at least 1.
         k: clusters, at least 1; fewer if there are fewer different rows.
-        rng: draws the start.
+        rng: chooses the start.
 
     Returns:
         float32 [at most k, d], each the mean of its rows, scaled to length 1. At most 15 steps.
     """
-    # draw rows far from each other, in proportion to 1 - cosine to the nearest drawn row
-    drawn = [int(rng.integers(len(x)))]
+    # choose rows far from each other, in proportion to 1 - cosine to the nearest chosen row
+    chosen_rows = [int(rng.integers(len(x)))]
     far = np.full(len(x), np.inf)
-    while len(drawn) < k:
-        last = 1.0 - products(x, x[drawn[-1:]])[:, 0].astype(np.float64)
+    while len(chosen_rows) < k:
+        last = 1.0 - products(x, x[chosen_rows[-1:]])[:, 0].astype(np.float64)
         far = np.minimum(far, np.where(last > 1e-6, last, 0.0))
         if not far.any():
             break
         up_to = np.cumsum(far)
-        drawn.append(int(np.searchsorted(up_to, rng.random() * up_to[-1], side="right")))
-    centers = x[drawn].copy()
+        chosen_rows.append(int(np.searchsorted(up_to, rng.random() * up_to[-1], side="right")))
+    centers = x[chosen_rows].copy()
     before = np.full(len(x), -1)
     for _ in range(_STEPS):
         cluster_of = products(x, centers).argmax(axis=1)

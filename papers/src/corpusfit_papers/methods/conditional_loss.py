@@ -2,8 +2,8 @@
 
 What: the mean over a text's tokens of loss before minus loss after, in nats, under one language
 model as it is and after a short adaptation to the target. Masked models predict 15 % of the tokens
-in each of four draws, which depend on the text alone; causal ones predict each token from those
-before it.
+in each of four random masks, which depend on the text alone; causal ones predict each token from
+those before it.
 Why: Moore-Lewis with the user's own network in place of n-gram models: what is hard for both
 cancels, and what the model would learn from the target remains. With `steps=1` it is, to first
 order, an influence score: the inner product of the text's gradient with the change of the weights,
@@ -72,7 +72,7 @@ MODEL = ModelSetting(
     extra="models",
 )
 SHARE = 0.15
-"""Share of a text's tokens that a draw masks."""
+"""Share of a text's tokens that each random mask hides."""
 DRAWS = 4
 """Draws per text in scoring; no token is masked twice. Each costs as much time as the first."""
 WORDLESS = -32.0
@@ -103,7 +103,7 @@ class Reading:
         return backend
 
     def rows(self, texts: Sequence[str], *, stream: int, draws: int) -> list[Row]:
-        """The rows of texts, for each draw one; none for a text with nothing to predict.
+        """The rows of texts, one for each random mask; none for a text with nothing to predict.
 
         A text's masks depend on its tokens and the stream, not on other texts.
         """

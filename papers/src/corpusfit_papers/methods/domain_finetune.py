@@ -136,12 +136,12 @@ class DomainFinetune(Method[Texts]):
             places = order[: -(-2 * len(order) // 3)]
         count = max(1, round(self.negatives * len(target)))
         rng = np.random.default_rng(seed)
-        drawn = np.sort(rng.permutation(places)[:count])
+        sampled = np.sort(rng.permutation(places)[:count])
         tuned = finetune(
             folder,
             target.to_pylist(),
-            background.take(drawn).to_pylist(),
-            count / len(drawn),
+            background.take(sampled).to_pylist(),
+            count / len(sampled),
             Tuning(self.epochs, self.learning_rate, self.batch, seed),
         )
         return DomainFinetuneScorer(**vars(tuned))

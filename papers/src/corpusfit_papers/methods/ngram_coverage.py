@@ -46,11 +46,11 @@ class NgramCoverageScorer(Scorer[Texts]):
     """The v listed n-grams."""
 
     keys: NDArray[np.uint64]  # [c], the table of n-grams, see `table_of`
-    places: NDArray[np.int32]  # [c], the same
+    places: NDArray[np.int32]  # [c], the table's other array
     frequency: NDArray[np.float64]  # [v], share of all counted n-grams, most frequent first
     order: int
     per_token: bool = True  # whether the sum is divided by a text's number of n-grams
-    words: str = OWN  # whose tokens, `own` or `nltk`
+    words: str = OWN  # the tokens to use, `own` or `nltk`
 
     def __post_init__(self) -> None:
         require_fit(is_table(self.keys, self.places, len(self.frequency)), self.order >= 1)
@@ -105,7 +105,7 @@ class NgramCoverage(Method[Texts]):
         check_words(self.words)
 
     def fit(self, target: Texts, background: Texts, *, seed: int) -> NgramCoverageScorer:
-        """Count the n-grams of target or background; ties go by identity, the seed is not used."""
+        """Count the n-grams of target or background; ties go by hash, the seed is not used."""
         texts, role = (target, "target") if self.adaptive else (background, "corpus")
         listed = most_frequent(in_words(texts, self.words), role, self.order, self.top)
         index = (listed.keys, listed.places, listed.counts / listed.total)

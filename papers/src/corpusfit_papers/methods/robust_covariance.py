@@ -76,8 +76,8 @@ class RobustCovariance(Method[NDArray[np.float32]]):
         """Fit mean and covariance on the distinct target texts, in components of both sets."""
         x = np.unique(plain_rows(target), axis=0).astype(np.float64)
         mean = x.mean(axis=0, keepdims=True)
-        drawn = np.random.default_rng(seed).permutation(len(background))[: len(x)]
-        both = np.concatenate([x, plain_rows(background[np.sort(drawn)]).astype(np.float64)])
+        sampled = np.random.default_rng(seed).permutation(len(background))[: len(x)]
+        both = np.concatenate([x, plain_rows(background[np.sort(sampled)]).astype(np.float64)])
         x -= mean
         directions = _directions(both - both.mean(axis=0), min(self.components, len(x) // 5))
         if len(directions) < 2:

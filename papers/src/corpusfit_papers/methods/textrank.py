@@ -6,7 +6,7 @@ Why: TextGram builds on it and compares with it; it finds what much of the corpu
 Trade-off: it ignores the target, so it is a baseline for methods that use it. With the paper's
 500,000 pairs only near-duplicates are linked; of 100,000 units of mixed text 69 % have no link and
 share the lowest score. The paper's library iterates until ranks change by 1e-6 on average, which is
-early on large corpora; a lower `tolerance` gives the true PageRank.
+too early on large corpora; a lower `tolerance` gives the true PageRank.
 Reference: Hiwarkhedkar et al. (2024), TextGram, section 4.3, equation 11; Mihalcea and Tarau
 (2004), TextRank: Bringing Order into Texts.
 """

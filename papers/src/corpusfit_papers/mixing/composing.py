@@ -99,7 +99,8 @@ def compose(
                     rejects.write(orjson.dumps(line) + b"\n")
         recipe = context.recipe
         languages = _by_language(recipe, selection.shares, amounts)
-        taken = sum(row["sentences" if recipe.unit == SENTENCES else "tokens"] for row in languages)
+        column = "sentences" if recipe.unit == SENTENCES else "tokens"
+        selected_amount = sum(row[column] for row in languages)
         manifest = {
             "corpusfit": versions()["corpusfit"],
             "versions": versions(),
@@ -111,7 +112,7 @@ def compose(
             },
             "counts": read["counts"],
             "copies": {"same_language": selection.copies, "other_language": selection.elsewhere},
-            "budget": {"asked": recipe.budget, "taken": taken, "unit": recipe.unit},
+            "budget": {"asked": recipe.budget, "taken": selected_amount, "unit": recipe.unit},
             "languages": languages,
             "kinds": _by_kind(recipe, amounts),
             "warnings": context.warnings,
@@ -160,8 +161,8 @@ def _open(recipe: CompositionPlan, folder: ComposeFolder, running: Run) -> Compo
         if corpus.is_parallel(files) and corpus.sides(files)[1] == source.language:
             allowed = f"pairs whose first text is in {source.language}, which is read"
             cure = "Name their files in the other order, as pair:FILE.en,FILE.de."
-            given = ", ".join(source.path)
-            raise bad_setting(f"source {source.name!r}: path", allowed, given, cure)
+            patterns = ", ".join(source.path)
+            raise bad_setting(f"source {source.name!r}: path", allowed, patterns, cure)
         for file in files if source.page and source.language_field else ():
             if not corpus.load_format(file.format).cut_by_text:
                 raise bad_setting(

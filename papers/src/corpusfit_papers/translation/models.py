@@ -63,24 +63,24 @@ def open_sequence_model(name: str, setting: ModelSetting, doing: str) -> tuple[A
     return model.eval(), tokenizer
 
 
-def require_translating(model: Any, tokenizer: Any, what: str) -> None:
+def require_translating(model: Any, tokenizer: Any, subject: str) -> None:
     """Raise `ModelError` unless a model and its tokenizer are of one source and one target."""
     rows = model.get_input_embeddings().weight.shape[0]
     tokens = 1 + max(tokenizer.get_vocab().values())
     if tokens > rows:
         raise ModelError(
-            f"{what} has a tokenizer of {tokens:,} tokens and an embedding matrix of "
+            f"{subject} has a tokenizer of {tokens:,} tokens and an embedding matrix of "
             f"{rows:,}. Name a folder with a model and its own tokenizer."
         )
     config = model.config
     # the first is what labels are shifted by
     for stated in ("decoder_start_token_id", "pad_token_id"):
         if getattr(config, stated, None) is None:
-            raise ModelError(f"{what}: its config.json does not state {stated}. Add it there.")
+            raise ModelError(f"{subject}: its config.json does not state {stated}. Add it there.")
     shifts = hasattr(model, "prepare_decoder_input_ids_from_labels")
     if hasattr(tokenizer, "src_lang") or not shifts:
         raise ModelError(
-            f"{what} is of several languages, or no model that translates. Name one of two "
+            f"{subject} is of several languages, or no model that translates. Name one of two "
             "languages, such as Helsinki-NLP/opus-mt-de-en, or start from `model.init=small`."
         )
 

@@ -32,7 +32,7 @@ def read_splits(
         for split, pairs in found.items()
         if pairs.blank
     ]
-    pairs = {split: list(zip(*each.sides, strict=True)) for split, each in found.items()}
+    pairs = {split: list(zip(*read.sides, strict=True)) for split, read in found.items()}
     return name, pairs, _languages(direction) or found["test"].languages, notes
 
 

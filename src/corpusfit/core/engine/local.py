@@ -70,19 +70,19 @@ class LocalEngine(Engine):
         """Start the workers."""
         self._jobs = Path(tempfile.mkdtemp(prefix="corpusfit-jobs-"))
         context = multiprocessing.get_context("spawn")
-        taken = None
+        slot_counter = None
         try:
             with starting_processes():  # the first lock starts a process that tracks them
                 # on a full disk, report whole pieces only
                 with contextlib.suppress(OSError):
                     shares = context.RawArray("d", self.workers + 1)
-                    taken = context.Value("i", 0)
+                    slot_counter = context.Value("i", 0)
                     self._shares = shares
                 self._pool = ProcessPoolExecutor(
                     self.workers,
                     context,
                     initializer=_prepare_worker,
-                    initargs=(self._jobs, self._shares, taken),
+                    initargs=(self._jobs, self._shares, slot_counter),
                 )
         except (ImportError, NotImplementedError, OSError) as e:
             shutil.rmtree(self._jobs, ignore_errors=True)
@@ -229,15 +229,15 @@ def _share(shares: Any, slot: int, done: float) -> None:
     shares[slot] = _number + min(max(done, 0.0), _ALMOST)
 
 
-def _prepare_worker(jobs: Path, shares: Any, taken: Any) -> None:
+def _prepare_worker(jobs: Path, shares: Any, slot_counter: Any) -> None:
     """Ignore Ctrl-C, which the parent handles, and exit when the parent ends, even by SIGKILL."""
     global _shares  # noqa: PLW0603
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if taken is not None:
+    if slot_counter is not None:
         _shares = shares
-        with taken.get_lock():
-            slot = taken.value
-            taken.value += 1
+        with slot_counter.get_lock():
+            slot = slot_counter.value
+            slot_counter.value += 1
         on_report(functools.partial(_share, shares, slot))
     parent = multiprocessing.parent_process()
 

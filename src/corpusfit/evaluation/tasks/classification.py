@@ -34,7 +34,7 @@ class Classification(LearnedTaskType):
     probes = "text"
 
     def prepare(self, splits: Splits, names: Sequence[str]) -> tuple[Splits, list[str]]:
-        """Numbers as names, if there are any; -1 is then the number of no label.
+        """Give numbered labels their names, if there are any; -1 then means no label.
 
         Reference: https://huggingface.co/docs/datasets/about_dataset_features (ClassLabel).
         """
@@ -52,9 +52,9 @@ class Classification(LearnedTaskType):
         if unknown := different - {*named, _NO_LABEL}:
             raise bad_setting(
                 "`task.label_names`",
-                f"names for the numbers from 0, and the labels are such numbers; a label is "
-                f"{min(unknown)!r}",
+                f"the names of labels that are numbers from 0 to {len(names) - 1}",
                 ",".join(names),
+                f"A label is {min(unknown)!r}: name every number, or leave out `task.label_names`.",
             )
         changed = {}
         notes = []

@@ -52,7 +52,7 @@ class LanguageModeling(AnsweredTaskType):
     def open_model(
         self, task: Task, plan: EvaluatePlan, hardware: Hardware, setting: ModelSetting
     ) -> Answering:
-        """Measure each document by itself, in consecutive windows; nothing is drawn."""
+        """Measure each document by itself, in consecutive windows; nothing is random."""
         encode = _conversation_encoder(plan, setting) if plan.task.loss_on else None
         if encode is not None:  # what is refused is said before the model is loaded
             encode(task.dev)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _FEW_CLASSES = 20
-"""Different whole numbers up to which they are classes, such as stars; more are amounts."""
+"""Most different whole numbers that count as classes, such as stars; more are amounts."""
 
 
 class Regression(LearnedTaskType):
@@ -43,7 +43,7 @@ class Regression(LearnedTaskType):
         return "squared units of the labels" if metric == "neg_mse" else self.unit
 
     def claims(self, labels: Sequence[object]) -> bool:
-        """Whether all are numbers, one has a decimal point, and they are not few whole ones."""
+        """Whether all are numbers, some have a decimal point, and they are not few whole ones."""
         # pandas writes the numbers of classes as 1.0 where a label is missing
         if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in labels):
             return False
@@ -103,7 +103,7 @@ class Regression(LearnedTaskType):
         sums = np.zeros((len(gold), 3, 5))
         sums[:, 0, 4] = (answers - gold) ** 2
         sums[:, 2, 4] = 1
-        ranks = tuple(rankdata(v) - (len(v) + 1) / 2 for v in values)  # from the middle one
+        ranks = tuple(rankdata(v) - (len(v) + 1) / 2 for v in values)  # less their mean
         for column, (x, y) in enumerate((values, ranks)):
             sums[:, 0, 2 * column] = x * y
             for row, v in ((1, y), (2, x)):

@@ -42,7 +42,7 @@ from corpusfit.kernels.cynical import number_features
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.kernels.tokens import BEGIN, END
 from corpusfit.scoring.contract import Family
-from corpusfit.scoring.rounds import Features, RoundMethod, RoundScorer, Taken
+from corpusfit.scoring.rounds import Features, RoundMethod, RoundScorer, TextCounts
 from corpusfit.scoring.tokens import word_buffers
 
 _FIRST_SHARE = 0.00001  # of the corpus, selected in the first round
@@ -100,7 +100,7 @@ class Cynical(RoundMethod):
         learned = Features(table, np.concatenate(weights), self.pairs > 0)
         return _with_order(learned, features[0], target, background)
 
-    def begin(self, corpus: Taken, budget: int) -> Taken:
+    def begin(self, corpus: TextCounts, budget: int) -> TextCounts:
         """The corpus's counts, as of `start` times the budget's words, more for later rounds."""
         # Without them, the first texts would be those with most of the target's frequent words; a
         # fixed number of words is too many for a small amount and too few for a large one. Of a
@@ -108,7 +108,7 @@ class Cynical(RoundMethod):
         # the latter alone, text of other domains follows before the target's own is all taken.
         budget_share = max(1, budget) / max(1.0, corpus.words)
         share = self.start * (1 + 100 * budget_share) * budget_share
-        return Taken(corpus.counts * share, max(1.0, corpus.words) * share)
+        return TextCounts(corpus.counts * share, max(1.0, corpus.words) * share)
 
     def budgets(self, words: int) -> list[int]:
         """Budgets from a part in 100,000 of the corpus to all of it, growing geometrically."""

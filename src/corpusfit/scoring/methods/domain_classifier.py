@@ -97,5 +97,5 @@ class DomainClassifier(Method[Vectors]):
         if self.preranked:
             places = least_similar(near, far)
         count = round(self.negatives * len(near)) or len(places)
-        drawn = np.random.default_rng(seed % 2**64).permutation(len(places))[:count]
-        return np.sort(places[drawn])
+        sampled = np.random.default_rng(seed % 2**64).permutation(len(places))[:count]
+        return np.sort(places[sampled])

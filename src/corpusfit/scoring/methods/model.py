@@ -78,9 +78,9 @@ class ModelScorer(Scorer[Texts]):
             import transformers
         except ImportError as e:
             raise MissingDependencyError("The method model", MODEL.extra) from e
-        what = f"{MODEL.name}: the model in {folder}"
+        subject = f"{MODEL.name}: the model in {folder}"
         auto = transformers.AutoModelForSequenceClassification
-        tokenizer, network = open_complete(auto, folder, what, "classifier")
+        tokenizer, network = open_complete(auto, folder, subject, "classifier")
         # a decoder reads its answer at the last token that is no padding
         fills = (tokenizer.pad_token_id, network.config.pad_token_id, tokenizer.eos_token_id, 0)
         network.config.pad_token_id = next(token for token in fills if token is not None)
@@ -90,8 +90,10 @@ class ModelScorer(Scorer[Texts]):
 
     def meaning(self) -> str:
         """What a score is."""
-        what = "log odds" if self.odds else "output"
-        return Classifier(self.model, self.label, self.lower).meaning(f"the {what} of {self.label}")
+        output = "log odds" if self.odds else "output"
+        return Classifier(self.model, self.label, self.lower).meaning(
+            f"the {output} of {self.label}"
+        )
 
     def score(self, batch: Texts) -> NDArray[np.float32]:
         """Score n texts: float32 [n].

@@ -286,16 +286,16 @@ def _header(
     chunks: Iterator[bytes], records: Records, max_bytes: int
 ) -> tuple[bytes, bytes | None]:
     """The first record and the bytes read after it (None if no whole record was found)."""
-    held = b""
+    pending = b""
     for chunk in chunks:
         ends, _ = records(chunk)
-        held += chunk
+        pending += chunk
         if len(ends):
-            end = len(held) - len(chunk) + int(ends[0])
-            records.begin(held[:end])
-            return (held[:end], held[end:]) if end <= max_bytes else (held[:end], None)
-        if len(held) > max_bytes:
-            return held, None
+            end = len(pending) - len(chunk) + int(ends[0])
+            records.begin(pending[:end])
+            return (pending[:end], pending[end:]) if end <= max_bytes else (pending[:end], None)
+        if len(pending) > max_bytes:
+            return pending, None
     return b"", None
 
 

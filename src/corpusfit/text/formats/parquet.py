@@ -7,12 +7,12 @@ Why: pyarrow reads only the requested columns and keeps strings as bytes until t
 An Arrow file is an IPC file if it begins with the magic bytes of one. Any other is an IPC stream,
 such as the files of a data set saved to disk.
 Trade-off: pyarrow keeps whole pages in memory, and an Arrow batch whole, so a huge value or batch
-needs its size in memory, unlike in the other formats. A row group of Parquet is measured as an
-archive is: it ends the file if it holds, or says that it holds, more than `read.max_ratio` times
-the mean stored size of the file's row groups (pyarrow knows that of each, but ends the process if
-it is damaged); so does what is read of an Arrow file. Offsets and UTF-8 of Arrow are checked,
-because pyarrow trusts them; a batch that fails ends the file. A compressed `.parquet.gz` is
-unpacked into a temporary file first, because the format needs seeking.
+needs its size in memory, unlike in other formats. As with archives, reading ends at a row group
+of Parquet that is larger, or by its metadata would be, than `read.max_ratio` times the mean stored
+size of the file's row groups. (pyarrow knows the stored size of each, but a damaged one crashes the
+process.) Arrow files have the same limit for all that is read. Offsets and UTF-8 of Arrow are
+checked, because pyarrow trusts them; a batch that fails ends the file. A `.parquet.gz` is unpacked
+into a temporary file first, because the format needs seeking.
 Reference: https://parquet.apache.org/docs/file-format,
 https://arrow.apache.org/docs/format/Columnar.html
 """
@@ -77,9 +77,9 @@ class Batches:
                     wanted = self.wanted(schema.names)
                     flat = _flat(batch, wanted) if wanted else batch.select([])
                     plain = _plain(flat, fields)
-                    # of the whole batch, as a mean differs in a part of it
+                    # computed for the whole batch, as a mean over a part of it differs
                     lengths = _lengths(plain, self._field, self._text)
-                    # a row is too long for its other fields, too, but for those that are only kept
+                    # other fields can make a row too long, too, except those that are only kept
                     kept = {*self._plan.kept_fields()} - {*self._deciding}
                     decides = plain.select([n for n in plain.schema.names if n not in kept])
                     if decides.nbytes > longest:
@@ -111,32 +111,32 @@ class Batches:
         ):
             self._skip -= rows
             first += 1
-        # from the beginning of a group alone, as a worker may begin with any of them
+        # by row group, as a worker may begin with any of them
         mean = self._source.size / max(1, parquet.num_row_groups)
         most = max(FREE, self._plan.max_ratio * mean)
         # one batch per row group, as an error would lose all groups of a batch
         for group in range(first, parquet.num_row_groups if columns else 0):
-            # pages are unpacked whole, so what they say of themselves counts before they are
+            # pages are unpacked whole, so the stated size is checked before
             if metadata.row_group(group).total_byte_size > most:
                 self.problem = rejects.bomb(self._plan)
                 return
             left = metadata.row_group(group).num_rows
-            held = 0
+            decoded = 0
             for batch in parquet.iter_batches(
                 _BATCH, row_groups=[group], columns=columns, use_threads=False
             ):
                 left -= batch.num_rows
-                held += sum(map(_decoded_size, batch.columns))
-                if held > most:
+                decoded += sum(map(_decoded_size, batch.columns))
+                if decoded > most:
                     self.problem = rejects.bomb(self._plan)
                     return
                 yield batch, parquet.schema_arrow
-            # others would be found at wrong rows behind it
+            # the rows of later groups would get wrong numbers
             if left:
                 raise pa.ArrowInvalid(f"row group {group} lacks {left:,} of its rows")
 
     def wanted(self, names: list[str]) -> list[str]:
-        """The fields that are read, such as text and id, and are among some columns, or in one."""
+        """The fields to read, such as text and id, that some columns have, or are part of."""
         fields = (*self._deciding, *self._plan.kept_fields())
         return [n for n in dict.fromkeys(fields) if {n, n.partition(".")[0]} & {*names}]
 
@@ -170,12 +170,12 @@ class _ArrowBatches(Batches):
         outer = {n for name in self.wanted(schema.names) for n in (name, name.split(".")[0])}
         columns = [schema.names.index(n) for n in dict.fromkeys(schema.names) if n in outer]
         file.seek(0)
-        # other columns are not unpacked; an empty list would be all of them
+        # other columns are not unpacked; an empty list would mean all of them
         columns = columns or [*range(len(schema))][:1]
-        alone = pa.ipc.IpcReadOptions(included_fields=columns)
-        opened = form(file, options=alone)
+        only_these = pa.ipc.IpcReadOptions(included_fields=columns)
+        opened = form(file, options=only_these)
         stored = map(opened.get_batch, range(opened.num_record_batches)) if is_file else opened
-        held = 0
+        decoded = 0
         most = max(FREE, self._plan.max_ratio * self._source.size)
         try:
             for batch in stored:
@@ -183,8 +183,8 @@ class _ArrowBatches(Batches):
                 self._file_position = file.tell()
                 for begin in range(0, batch.num_rows, _BATCH):
                     part = batch.slice(begin, _BATCH)
-                    held += sum(map(_decoded_size, part.columns))
-                    if held > most:
+                    decoded += sum(map(_decoded_size, part.columns))
+                    if decoded > most:
                         self.problem = rejects.bomb(self._plan)
                         return
                     yield part, schema

@@ -18,5 +18,5 @@ def load(name: str) -> type[Adapter]:
     """The class of an adapter."""
     from corpusfit.training.contract import Adapter
 
-    found: type[Adapter] = ADAPTERS.load(name, Adapter)
-    return found
+    adapter: type[Adapter] = ADAPTERS.load(name, Adapter)
+    return adapter

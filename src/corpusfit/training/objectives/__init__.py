@@ -19,8 +19,8 @@ def load(name: str) -> type[Objective]:
     """The class of an objective."""
     from corpusfit.training.contract import Objective
 
-    found: type[Objective] = OBJECTIVES.load(name, Objective)
-    return found
+    objective: type[Objective] = OBJECTIVES.load(name, Objective)
+    return objective
 
 
 def objective(plan: ObjectiveSettings, special: SpecialTokens, length: int = 0) -> Objective:
