@@ -43,7 +43,7 @@ from corpusfit.scoring import registry
 from corpusfit.scoring.contract import Method
 from corpusfit.scoring.heldout_bits import best_first
 from corpusfit.selection.embedding import EmbedTexts
-from corpusfit.selection.samples import ALL, Drawn, Unit, first_bound, merge, sample_texts
+from corpusfit.selection.samples import ALL, SampledUnits, Unit, first_bound, merge, sample_texts
 from corpusfit.text.context import Run
 from corpusfit.text.reading import cut_units
 from corpusfit_papers.experiments.rendering import Cell as Shown
@@ -85,7 +85,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Target:
-    """Units, or the names of the sources that they are drawn from; labels 0 and 1, or none."""
+    """Units, or the names of the sources that they are sampled from; labels 0 and 1, or none."""
 
     texts: list[str]
     labels: NDArray[np.int64]
@@ -134,7 +134,7 @@ def read_setting(path: Path) -> Setting:
 
 
 def target_of(s: Setting, name: str, sources: Sequence[Source]) -> Target:
-    """The different units of its tasks' training texts, or the sources that it is drawn from."""
+    """The different units of its tasks' training texts, or the sources that it is sampled from."""
     tasks, label_of = [s.tasks[task] for task in s.targets[name]], dict[str, int]()
     if not tasks[0]["path"]:  # units of its `oracle` sources that the corpus does not take
         own = (
@@ -162,20 +162,20 @@ def target_of(s: Setting, name: str, sources: Sequence[Source]) -> Target:
 def drawn_units(context: Run, s: Setting, source: Source, k: int) -> list[str]:
     """At most k units of a source, in random order."""
     job = partial(sample_texts, s.plan.read, s.plan.cut, (source.name,), k, s.seeds[0])
-    drawn: list[Drawn[Unit]] = []
+    sampled: list[SampledUnits[Unit]] = []
     for bound in dict.fromkeys([first_bound(source.size, k, s.plan.cut), ALL]):
         pieces = ((shard, bound) for shard in context.shards_of([source], s.plan.read))
-        drawn = merge([part for part, _ in context.map(job, pieces)], k)
-        if sum(len(part.texts) for part in drawn) >= k:
+        sampled = merge([part for part, _ in context.map(job, pieces)], k)
+        if sum(len(part.texts) for part in sampled) >= k:
             break
-    pairs = [pair for part in drawn for pair in zip(part.keys.tolist(), part.texts, strict=True)]
+    pairs = [pair for part in sampled for pair in zip(part.keys.tolist(), part.texts, strict=True)]
     return [text.strip() for _, (text, _) in sorted(pairs)[:k]]
 
 
 def background(
     at: Mapping[str, NDArray[np.int64]], shares: Mapping[str, float], most: int, seed: int
 ) -> NDArray[np.int64]:
-    """Places of a corpus's units, drawn with a seed: at most so many, with the shares if given."""
+    """Places of a corpus's units, sampled with a seed: at most so many, by shares if given."""
     rng = np.random.default_rng(seed)
     if not any(shares.values()):
         every = np.concatenate(list(at.values()))
@@ -212,11 +212,11 @@ def measure(s: Setting, context: Run) -> tuple[Measured, list[Source]]:
     for source in sources:
         if source.name in used.union(*sought.values()):
             extra = s.texts if any(source.name in of for of in sought.values()) else 0
-            drawn = drawn_units(context, s, source, s.documents + extra)
-            units += drawn[: s.documents]
-            origin += [source.name] * len(drawn[: s.documents])
+            sampled = drawn_units(context, s, source, s.documents + extra)
+            units += sampled[: s.documents]
+            origin += [source.name] * len(sampled[: s.documents])
             for name, of in sought.items():
-                beyond[name] += drawn[s.documents :] if source.name in of else []
+                beyond[name] += sampled[s.documents :] if source.name in of else []
     for name, left in beyond.items():
         order = np.random.default_rng(s.seeds[0]).permutation(len(left))
         texts = [left[i] for i in np.sort(order[: s.texts])]
