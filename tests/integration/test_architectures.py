@@ -124,11 +124,7 @@ CAUSAL = {
     "Mamba": {"hidden_size": 32, "num_hidden_layers": 2, "state_size": 8},
 }
 IN_THE_LOOP = {"Roberta untied", "MobileBert", "Esm", "GPT2", "Qwen3Moe"}
-NO_LORA = {
-    *("IBert", "Mamba"),  # no linear layers; a layer that peft refuses
-    # layers with experts beside dense ones, which peft names alike
-    *("DeepseekV2", "DeepseekV3", "Glm4Moe", "Ernie4_5_Moe", "Afmoe"),
-}
+NO_LORA = {"IBert", "Mamba"}  # no linear layers; a layer that peft refuses
 """Where LoRA may be refused."""
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz", "the", "of"]
@@ -258,6 +254,10 @@ def test_new_tokens_begin_as_the_mean_of_their_pieces_everywhere(stored, tmp_pat
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing:FutureWarning")  # peft reads it
+# of experts beside dense layers, peft doubles the rank of merged matrices, also where there is none
+@pytest.mark.filterwarnings(
+    "ignore:The following (rank|alpha)_pattern keys did not match:RuntimeWarning"
+)
 @pytest.mark.parametrize("stored", TRIED, indirect=True)
 def test_lora_is_what_peft_opens_or_is_refused(stored, tmp_path):
     from peft import PeftModel
