@@ -316,7 +316,7 @@ def _table(box: Box, text: str) -> None:
     lines = ((text, Score(0.5, 0.1, "*", best=True), text), ("b", Score(-0.5), None))
     table = Table(text, ("task", text, f"a {text}"), lines, (text, f"a {text}"))
     write_tables(box.out, [table], dataclasses.replace(table, title="cells"), {"text": text})
-    from corpusfit.cli.run import show_table
+    from corpusfit_papers.cli.run import show_table
 
     show_table(table)
 
