@@ -239,7 +239,7 @@ class Group:
         longest: float,  # words of the longest text that does not wait for a later round
     ) -> Group:
         """The group with the gains of what is left."""
-        gains = np.concatenate([gains_of(part) for part in parts])
+        gains = np.concatenate([np.empty(0, np.float32), *map(gains_of, parts)])
         gains = np.where(self.words <= longest, gains, np.float32(-np.inf))
         return replace(self, gains=np.where(self.number == 0, gains, self.gains))
 
