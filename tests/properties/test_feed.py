@@ -31,7 +31,7 @@ def made(draw):
     given_settings = {
         "length": room + overhead,
         "overhead": overhead,
-        "draw": draw(st.booleans()),
+        "resample": draw(st.booleans()),
         "pack": draw(st.booleans()),
         "batch": draw(st.integers(1, 9)),
         "seed": draw(st.integers(0, 2**63 - 1)),
@@ -53,7 +53,7 @@ def test_a_pass_holds_every_chunk_and_no_row_is_too_long(given_passes, number):
     if not plan["pack"]:
         assert (np.diff(rows.begins) == 1).all()
     own = rows.order[rows.order < len(data)]
-    if plan["draw"]:
+    if plan["resample"]:
         assert len(own) == len(data)
         assert (data.weight[own] > 0).all()
     else:
