@@ -58,8 +58,8 @@ def held_out(
             parts = {path.name if is_file else files.name: places}
         else:
             prefix = f"{files.name} " if len(inputs) > 1 else ""
-            judged = _judged_splits(files, setting, progress)
-            parts = {prefix + split: files.places[split] for split in judged}
+            held_splits = _held_out_splits(files, setting, progress)
+            parts = {prefix + split: files.places[split] for split in held_splits}
         for name, places in parts.items():
             texts = _words(name, files.form, places)
             if texts is None:
@@ -83,19 +83,19 @@ def held_out(
     return splits
 
 
-def _judged_splits(files: TaskFiles, setting: str, progress: Progress) -> list[str]:
-    """The splits of a task by which models are judged, and train if one is drawn from it."""
+def _held_out_splits(files: TaskFiles, setting: str, progress: Progress) -> list[str]:
+    """The splits of a task that models are evaluated on, and train if one is drawn from it."""
     # which part of train is drawn depends on the plan and seed of the evaluation
-    judged: list[str] = [split for split in ("dev", "test") if split in files.places]
-    if len(judged) == 2:
-        return judged
-    missing = "test" if judged == ["dev"] else "dev"
+    held_splits: list[str] = [split for split in ("dev", "test") if split in files.places]
+    if len(held_splits) == 2:
+        return held_splits
+    missing = "test" if held_splits == ["dev"] else "dev"
     progress.note(
         f"`{setting}` {files.name} has no {missing} split. An evaluation draws one from train, so "
-        f"all of train is held out too. To hold out only {judged[0]}, name its file, or "
+        f"all of train is held out too. To hold out only {held_splits[0]}, name its file, or "
         "hub:NAME@SPLIT."
     )
-    return ["train", *judged]
+    return ["train", *held_splits]
 
 
 def as_target(inputs: Sequence[str], field: str, machine: Machine) -> list[str]:
@@ -151,9 +151,9 @@ def training_splits(
             cure = "Write its training texts to a .jsonl file, and name that."
             raise bad_setting("`task`", "rows, such as .jsonl, with `then_task.on`", source, cure)
         train += files.places["train"]
-        judged: list[str] = [split for split in ("dev", "test") if split in files.places]
-        heldout += [each for split in judged for each in files.places[split]]
-        if len(judged) < 2:
+        held_splits: list[str] = [split for split in ("dev", "test") if split in files.places]
+        heldout += [each for split in held_splits for each in files.places[split]]
+        if len(held_splits) < 2:
             progress.warn(
                 f"`task={files.name}` does not have both a dev and a test split. An evaluation "
                 "draws the missing one from train, which `then_task.on` trains on. Make all three "

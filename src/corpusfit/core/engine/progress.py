@@ -85,7 +85,7 @@ class Progress:
         self.end()
 
     def warn(self, message: str) -> None:
-        """Show a warning, one sentence; a class of its own, derived of `str`, may tell its kind."""
+        """Show a warning, one sentence; a class of its own, a `str`, may tell its kind."""
 
     def note(self, message: str) -> None:
         """Show a message that needs no action, one sentence."""
