@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpusfit.core.errors import bad_setting
 from corpusfit.core.types import text_array
+from corpusfit.evaluation.significance import Difference, scored_difference
+from corpusfit.evaluation.task import Task
+from corpusfit.evaluation.tasks import load
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import number_words
 from corpusfit.kernels.skipgram import WIDTH, skipgram
@@ -21,6 +26,12 @@ from corpusfit.scoring.tokens import word_buffers
 
 STRENGTH = 0.1
 """Inverse strength of the classifier's L2 penalty, on features of variance 1."""
+KIND = "classification"
+"""The kind of task that has this score: one class of a text."""
+MOST_WORDS = 500_000
+"""Most words of a selection to learn from."""
+MOST_ROWS = 20_000
+"""Most training examples of a task to learn from."""
 _ITERATIONS = 1_000
 _BEGIN = 1  # numbers, as in `number_words`
 _END = 2
@@ -125,3 +136,59 @@ def answers(vectors: WordVectors, train: Words, labels: Sequence[Any], test: Wor
     model = LogisticRegression(C=STRENGTH, max_iter=_ITERATIONS)
     model.fit((x - x.mean(axis=0)) / spread, [number[label] for label in labels])
     return [names[i] for i in model.predict((z - x.mean(axis=0)) / spread)] if len(z) else []
+
+
+@dataclass(frozen=True)
+class VectorTask:
+    """A task of one class per text, to score word vectors by.
+
+    Attributes:
+        task: with at most `MOST_ROWS` training examples, drawn by chance.
+        metric: a metric of its kind, or empty for the kind's own.
+        train, test: the words of its texts.
+    """
+
+    task: Task
+    metric: str
+    train: Words
+    test: Words
+
+    @classmethod
+    def of(cls, task: Task, metric: str, seed: int) -> VectorTask:
+        """Read the words of a task.
+
+        Raises:
+            UsageError: it is of another kind.
+        """
+        if task.kind != KIND:
+            allowed = "a task of one class per text: word vectors of other kinds have no score"
+            raise bad_setting("`task`", allowed, f"{task.name}, which is {task.kind}")
+        if len(task.train) > MOST_ROWS:
+            task = task.first(MOST_ROWS, seed)
+        metric = metric or load(KIND).default_metric
+        return cls(task, metric, Words.of(task.train.texts()), Words.of(task.test.texts()))
+
+    def tally(self, words: Words, seed: int) -> NDArray[np.int64]:
+        """What is answered on test by vectors of some words: int64 [n, 3, k], as `TaskType.tally`.
+
+        Args:
+            words: of the selection.
+            seed: of the vectors.
+        """
+        labels = self.task.train.flat.tolist()
+        given = answers(WordVectors.learned(words, seed), self.train, labels, self.test)
+        examples = self.task.test
+        tally = load(KIND).tally(self.task.labels, examples, np.array(given, np.int32))
+        return np.asarray(tally, np.int64)
+
+    def score(self, tallies: Sequence[NDArray[np.int64]]) -> float:
+        """The mean score of replicates, from 0 to 1."""
+        summed = np.stack([tally.sum(0) for tally in tallies])
+        return float(load(KIND).score(self.metric, summed).mean())
+
+    def difference(
+        self, ours: Sequence[NDArray[np.int64]], base: Sequence[NDArray[np.int64]]
+    ) -> Difference:
+        """How much higher the first replicates score, over replicates and test examples."""
+        metric = partial(load(KIND).score, self.metric)
+        return scored_difference(ours, base, metric, seed=0)

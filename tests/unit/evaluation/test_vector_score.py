@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from corpusfit.evaluation.vector_score import Words, WordVectors, answers
+from corpusfit.core.errors import UsageError
+from corpusfit.evaluation import vector_score
+from corpusfit.evaluation.task import Examples, Task
+from corpusfit.evaluation.vector_score import VectorTask, Words, WordVectors, answers
 from corpusfit.kernels.skipgram import WIDTH
 
 
@@ -103,3 +106,44 @@ def test_case_and_form_do_not_matter(vectors):
     plain, other = (vectors.means(Words.of([text])) for text in ("fruit1", "ＦＲＵＩＴ１"))
 
     assert plain.tolist() == other.tolist()
+
+
+def _task(kind="classification", test=TEST * 3, labels=(0, 1, 0, 1)):
+    train = Examples([[text] for text in TRAIN], [[0], [0], [1], [1]])
+    held_out = Examples([[text] for text in test], [[label] for label in (*labels,) * 3])
+    return Task("things", kind, ("fruit", "car"), 2, train, held_out, held_out)
+
+
+def test_a_task_is_scored_by_its_metric(selection):
+    task = VectorTask.of(_task(), "accuracy", 0)
+    half_right = VectorTask.of(_task(labels=(0, 0, 1, 1)), "accuracy", 0)
+    words = Words.of(selection)
+
+    assert task.score([task.tally(words, seed) for seed in (0, 1)]) == 1
+    assert half_right.score([half_right.tally(words, 0)]) == 0.5
+
+
+def test_a_gain_over_text_that_teaches_nothing_is_shown_on_twelve_test_texts(selection):
+    task = VectorTask.of(_task(), "", 0)
+    ours = [task.tally(Words.of(selection), seed) for seed in range(3)]
+    empty = [task.tally(Words.of(["nothing of this"] * 9), seed) for seed in range(3)]
+
+    found = task.difference(ours, empty)
+
+    assert task.metric == "macro_f1"
+    assert found.mean == pytest.approx(task.score(ours) - task.score(empty))
+    assert found.shown == 1
+    assert task.difference(ours, ours).shown == 0
+
+
+def test_a_large_task_learns_from_a_part_of_its_training_examples(monkeypatch):
+    monkeypatch.setattr(vector_score, "MOST_ROWS", 3)
+    task = VectorTask.of(_task(), "", 1)
+
+    assert len(task.task.train) == 3
+    assert np.count_nonzero(task.train.numbers == 1) == 3
+
+
+def test_other_kinds_of_tasks_are_refused():
+    with pytest.raises(UsageError, match="tagging"):
+        VectorTask.of(_task(kind="tagging"), "", 0)
