@@ -11,7 +11,7 @@ from journeys import WORDS, chats, digests, prose, write_rows
 
 import corpusfit
 from corpusfit.core.errors import ChangedInputError, EmptyInputError
-from corpusfit.fitting import bar, fitting, schedule, work
+from corpusfit.fitting import bar, fitting, schedule, vectors, work
 from listening import Listening
 
 pytestmark = pytest.mark.slow
@@ -50,6 +50,7 @@ def short():
         patch.setattr(schedule, "ENOUGH_STEPS", 4)
         patch.setattr(schedule, "MOST_STEPS", 4)
         patch.setattr(schedule, "MOST", 3)
+        patch.setattr(vectors, "FEWEST_WORDS", 50)
         patch.setitem(work.BATCH, "cpu", (4, 32))
         yield
 
@@ -90,7 +91,8 @@ def drawn(fit, tmp_path):
     def drawn(out, **more):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(work.FitParts, "_train", lambda *_, **__: None)
-            patch.setattr(work.FitParts, "measures", stop)
+            patch.setattr(work.FitParts, "so_far", lambda *_: "")
+            patch.setattr(work.FitParts, "by_amount", stop)
             with pytest.raises(KeyboardInterrupt):
                 fit(out, **more)
         return tmp_path / out
@@ -111,7 +113,7 @@ def test_it_ends_with_a_verdict_on_all_measures(whole):
     """Loss, probe and fine-tuning of as many models, and the folder of the one to keep."""
     run = whole
     measures = {m["name"]: m for m in run.manifest["measures"]}
-    assert list(measures) == ["loss", "probe", "fine-tuned"]
+    assert list(measures) == ["loss", "general loss", "probe", "fine-tuned"]
     done = run.manifest["schedule"]
     assert measures["probe"]["replicates"] == done["replicates"] >= 3
     assert measures["fine-tuned"]["replicates"] == done["finetunings"] >= 3
@@ -119,11 +121,14 @@ def test_it_ends_with_a_verdict_on_all_measures(whole):
     models = {name: str(run.path / f"models/{name}-0") for name in ("selection", "random")}
     models["base"] = run.manifest["plan"]["model"]["name"]
     assert run.keep == models[run.manifest["kept"]]
+    gains = run.manifest["word_vectors"]["gains"]
+    assert [gain["words"] for gain in gains] == sorted({gain["words"] for gain in gains})
+    assert len(gains) >= 2
     rows = run.rows()
-    assert len(rows) == 6
+    assert len(rows) == 8 + len(gains)
     # models that give one answer to every text do not differ, and say nothing
     varied = [row for row in rows if row["over_replicates"] or row["over_examples"]]
-    assert len(varied) >= 5
+    assert len(varied) >= 7
     for row in varied:
         assert row["low"] <= row["mean"] <= row["high"] < row["mean"] + row["detectable"]
 
@@ -133,10 +138,11 @@ def test_the_figures_are_those_of_the_steps_own_folders(whole):
     replicate have equal steps and text.
     """
     run = whole
-    loss, probe, _ = run.manifest["measures"]
+    loss, general, probe, _ = run.manifest["measures"]
     models = [run.path / "models" / f"selection-{n}" for n in range(3)]
     after = [json.loads((m / "manifest.json").read_text())["losses"]["after"] for m in models]
     assert loss["selection"] == pytest.approx(sum(a["task"] for a in after) / 3)
+    assert general["selection"] == pytest.approx(sum(a["general"] for a in after) / 3)
     probed = corpusfit.open(run.path / "probe")
     scores = [o.scores["test"]["macro_f1"] for o in probed.outcomes()]
     assert probe["selection"] == pytest.approx(sum(scores) / 3)
@@ -151,7 +157,8 @@ def test_the_figures_are_those_of_the_steps_own_folders(whole):
         for name in ("selection", "random")
     ]
     assert facts[0]["training"] == facts[1]["training"]
-    assert facts[0]["losses"]["before"]["task"] == facts[1]["losses"]["before"]["task"]
+    for kind in ("task", "general"):
+        assert facts[0]["losses"]["before"][kind] == facts[1]["losses"]["before"][kind]
 
 
 def test_no_held_out_text_is_selected_by_or_trained_on(fit, tmp_path, labeled, pile, monkeypatch):
@@ -272,8 +279,8 @@ def test_the_share_is_the_time_that_has_passed_of_all_by_the_work_left(monkeypat
 
 def test_plain_texts_are_a_task_whose_loss_is_measured(fit, few, jsonl):
     run = fit(task=jsonl("plain.jsonl", prose("task", 60)))
-    (loss,) = run.manifest["measures"]
-    assert loss["name"] == "loss"
+    assert [measure["name"] for measure in run.manifest["measures"]] == ["loss", "general loss"]
+    assert run.manifest["word_vectors"] == {}
     target = (run.path / "task/target.jsonl").read_text().splitlines()
     held = (run.path / "task/heldout.jsonl").read_text().splitlines()
     assert (len(target), len(held)) == (48, 12)
@@ -345,7 +352,8 @@ def test_the_corpus_may_have_its_text_in_another_field_and_rows_that_are_not_use
         where="kept == true",
         model=str(tiny_gpt),
     )
-    assert [measure["name"] for measure in run.manifest["measures"]] == ["loss", "score"]
+    measured = [measure["name"] for measure in run.manifest["measures"]]
+    assert measured == ["loss", "general loss", "score"]
     for name in ("selection", "random/1"):
         counts = json.loads((run.path / name / "manifest.json").read_text())["counts"]
         assert (counts["rows"], counts["left_out"], counts["rejected"]) == (120, 60, 0)
@@ -410,6 +418,35 @@ def test_random_text_as_the_selection_is_other_text_than_the_one_it_is_compared_
     assert texts_of(other / "random/1") != texts_of(run / "random/1")
 
 
+@pytest.mark.slow
+def test_general_text_is_held_out_of_both_trainings(whole):
+    """Random text of the corpus, that no text of either training contains."""
+    held = (whole.path / "task/general.jsonl").read_text("utf-8").splitlines()
+    units = json.loads((whole.path / "selection/manifest.json").read_text())["counts"]["units"]
+    assert len(held) == max(8, units // 50)
+    texts = {json.loads(line)["text"] for line in held}
+    for name in ("selection-0", "random-1"):
+        manifest = json.loads((whole.path / f"models/{name}/manifest.json").read_text())
+        source = "selection" if name == "selection-0" else "random/1"
+        contain = [t for t in texts_of(whole.path / source) if any(h in t for h in texts)]
+        assert manifest["counts"]["guard"]["data"]["holders"] >= len(contain)
+        assert manifest["heldout"]["general"] == len(texts)
+        assert "replay" not in manifest["counts"]["guard"]
+
+
+@pytest.mark.slow
+def test_general_text_of_the_user_is_mixed_into_both_trainings(fit, few, jsonl):
+    run = fit(general=jsonl("general.jsonl", prose("market", 80, 7)), replay=0.25)
+    assert not (run.path / "task/general.jsonl").exists()
+    for name in ("selection-0", "random-1"):
+        manifest = json.loads((run.path / f"models/{name}/manifest.json").read_text())
+        assert manifest["plan"]["mix"]["replay_share"] == 0.25
+        assert manifest["counts"]["general"]["texts"] == 80
+    assert {"--general", "--replay"} < set(run.manifest["repeat"])
+    with pytest.raises(ChangedInputError, match="replay"):
+        fit(general=run.path.parent / "general.jsonl", replay=0.5)
+
+
 def test_a_run_may_be_moved(whole, tmp_path):
     moved = corpusfit.open(shutil.copytree(whole.path, tmp_path / "moved"))
     if moved.manifest["kept"] != "base":
@@ -470,7 +507,8 @@ def test_tasks_and_models_of_every_kind(fit, few, tmp_path, tiny_encoder, jsonl,
     """Words with tags are probed; of several labels or a number a text the loss is measured; of a
     sentence encoder no loss of the base counts.
     """
-    expected = {"conll": ["loss", "probe"], "encoder": ["loss", "probe"]}
+    probed = ["loss", "general loss", "probe"]
+    expected = {"conll": probed, "encoder": probed}
     texts = prose("task", 90, most=12)
     words = {}
     if form == "conll":
@@ -492,7 +530,7 @@ def test_tasks_and_models_of_every_kind(fit, few, tmp_path, tiny_encoder, jsonl,
         words["task"] = jsonl("several.jsonl", rows)
     run = fit(**words)
     measures = run.manifest["measures"]
-    assert [measure["name"] for measure in measures] == expected.get(form, ["loss"])
+    assert [measure["name"] for measure in measures] == expected.get(form, probed[:2])
     assert measures[0]["of_base"] is (form != "encoder")
 
 
@@ -506,6 +544,8 @@ def test_tasks_and_models_of_every_kind(fit, few, tmp_path, tiny_encoder, jsonl,
         ({"corpus": "-"}, "corpus"),
         ({"objective": "none_such"}, "objective"),
         ({"where": "score >"}, "where"),
+        ({"replay": 1.0}, "replay"),
+        ({"replay": 0.1, "train_with": "true {data} {out}"}, "replay"),
     ],
 )
 def test_what_cannot_be_done_is_refused_before_anything_is_trained(fit, given, named, tmp_path):

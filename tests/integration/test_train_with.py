@@ -138,9 +138,9 @@ def test_models_of_a_program_are_measured_as_those_of_adapt(
     assert done.calls()[:6] == [
         f"{name}-{seed} {seed}" for seed in range(3) for name in ("selection", "random")
     ]
-    loss, score = run.manifest["measures"]
-    assert (loss["name"], score["name"]) == ("loss", "score")
-    for measure in (loss, score):
+    loss, general, score = run.manifest["measures"]
+    assert [loss["name"], general["name"], score["name"]] == ["loss", "general loss", "score"]
+    for measure in (loss, general, score):
         assert measure["base"] == measure["random"] == measure["selection"]
         assert (measure["replicates"], measure["over_random"]["mean"]) == (3, 0)
     assert run.manifest["kept"] == "base"
@@ -152,13 +152,17 @@ def test_models_of_a_program_are_measured_as_those_of_adapt(
         model=str(tiny_gpt),
         objective="causal",
         task=run.path / "task/heldout.jsonl",
+        replay=run.path / "task/general.jsonl",
+        replay_share=0,
         max_steps=1,
         length=32,
         seed=1,
         machine=inline,
         settings=work.MEASURED["settings"],
     )
-    assert run.manifest["train_with"]["base"]["1"] == own.manifest["losses"]["before"]["task"]
+    measured = run.manifest["train_with"]["base"]["1"]
+    assert measured == {kind: own.manifest["losses"]["before"][kind] for kind in measured}
+    assert set(measured) == {"task", "general"}
     assert loss["examples"] == own.manifest["heldout"]["task"]
     # nothing is trained again
     shutil.copytree(run.path, tmp_path / "out")
@@ -267,7 +271,7 @@ def test_a_model_that_has_changed_is_refused_and_one_that_is_deleted_is_trained_
 
 def test_a_training_is_kept_where_its_measurement_is_stopped(fit, copying, calls, monkeypatch):
     """Unless its model cannot be opened: then another training may write a better one."""
-    measure = outside.OutsideParts._loss
+    measure = outside.OutsideParts._losses_of_model
 
     def stopped(error):
         def loss(self, model, seed):
@@ -278,11 +282,11 @@ def test_a_training_is_kept_where_its_measurement_is_stopped(fit, copying, calls
         return loss
 
     for error, trainings in ((KeyboardInterrupt(), 2), (ModelError("no head"), 2)):
-        monkeypatch.setattr(outside.OutsideParts, "_loss", stopped(error))
+        monkeypatch.setattr(outside.OutsideParts, "_losses_of_model", stopped(error))
         with pytest.raises(type(error)):
             fit(copying())
         assert len(calls()) == trainings
-    monkeypatch.setattr(outside.OutsideParts, "_loss", measure)
+    monkeypatch.setattr(outside.OutsideParts, "_losses_of_model", measure)
     fit(copying())
     assert len(calls()) == 7
 
@@ -315,7 +319,11 @@ def test_labeled_tasks_are_probed_and_with_six_seeds_fine_tuned(fit, copying, js
         ]
         folder = jsonl(f"labeled/{split}.jsonl", rows).parent
     run = fit(copying(), task=folder, model=str(tiny_lm))
-    assert [measure["name"] for measure in run.manifest["measures"]] == ["loss", "probe"]
+    assert [measure["name"] for measure in run.manifest["measures"]] == [
+        "loss",
+        "general loss",
+        "probe",
+    ]
     request = Request(run_plan(tiny_lm), str(folder), (), "random", "text", seeds=6)
     assert outside.schedule_of(resolve(request)).finetunings == 6
 

@@ -42,6 +42,10 @@ def fit(run: Fitted) -> None:
         --corpus-field NAME: Text field of the corpus (default: text)
         --where FILTER: Rows of the corpus to use, such as 'score > 0.8' (default: all)
         --objective NAME: Training objective, as for `corpusfit adapt` (default: that of the model)
+        --general FILE: General texts, whose loss is measured before and after, in the field of the
+            corpus (default: held-out random text of the corpus)
+        --replay SHARE: Share of general text to mix into both trainings, against forgetting, such
+            as 0.1 (default: none)
         --train-with COMMAND: Program that trains in place of `corpusfit adapt`, such as
             'python train.py {model} {data} {out}': from JSON lines to a model folder. It is run as
             it is, without a shell; --time is then when it is stopped (default: never)
@@ -86,6 +90,8 @@ def show_fitted(manifest: dict[str, Any]) -> None:
     title = f"{manifest['task']['name']}: means, and gains (95 % interval; gain that would be seen)"
     table(title, columns, rows)
     say_result(manifest["sentence"])
+    if vectors := manifest["word_vectors"]:
+        say(vectors["sentence"])
     say(manifest["selected"])
     say(f"Model: {manifest['keep']}")
     if "train_with" in manifest:

@@ -52,6 +52,8 @@ def _resolve(
     corpus_field: str = "text",
     where: str = "",
     objective: str = "",
+    general: Inputs = (),
+    replay: float | None = None,
     train_with: str = "",
     seeds: int | None = None,
     tokens: int | None = None,
@@ -86,6 +88,12 @@ def _resolve(
     if more:
         raise bad_setting("`task`", "one task", ", ".join([place, *more]))
     texts = inputs(corpus, "corpus", machine, corpus_field)
+    if replay is not None and not 0 < replay < 1:
+        allowed = "above 0 and below 1: the share of general text in both trainings"
+        raise bad_setting("`replay`", allowed, replay, "For example `replay=0.1`.")
+    if replay is not None and train_with:
+        cure = "The program mixes in what it wants."
+        raise bad_setting("`replay`", "left out with `train_with`", replay, cure)
     if "-" in (place, *texts):
         allowed = "files: they are read several times"
         cure = "Write it to a file first."
@@ -108,6 +116,8 @@ def _resolve(
         corpus_field,
         where,
         objective,
+        tuple(inputs(general, "general", machine, corpus_field)) if general else (),
+        replay or 0.0,
         program=Program.parsed(train_with) if train_with else None,
         seeds=FEWEST if seeds is None else seeds,
         tokens=tokens or 0,
@@ -133,6 +143,8 @@ def fit(
     corpus_field: str = "text",
     where: str = "",
     objective: str = "",
+    general: Inputs = (),
+    replay: float | None = None,
     train_with: str = "",
     seeds: int | None = None,
     tokens: int | None = None,
@@ -154,6 +166,10 @@ def fit(
         corpus_field: field of the corpus with the text.
         where: rows of the corpus to use, by their fields, as for `select` (default: all).
         objective: training objective, as for `adapt` (default: that of the model).
+        general: general texts, on which the loss is measured before and after, in the field of the
+            corpus (default: held-out random text of the corpus).
+        replay: share of general text to mix into both trainings, against forgetting, such as 0.1
+            (default: none).
         train_with: command of a program that trains in place of `adapt`, such as
             "python train.py {model} {data} {out}"; it is run without a shell.
         seeds: trainings of each with `train_with` (default: 3).
@@ -170,6 +186,8 @@ def fit(
         corpus_field=corpus_field,
         where=where,
         objective=objective,
+        general=general,
+        replay=replay,
         train_with=train_with,
         seeds=seeds,
         tokens=tokens,

@@ -24,10 +24,12 @@ from corpusfit.core.errors import InputError
 from corpusfit.core.manifest import Finished, locked, read_object, versions
 from corpusfit.core.plan import DEFAULT_METHOD
 from corpusfit.evaluation.plan import TaskPlan
+from corpusfit.evaluation.points import POINTS
 from corpusfit.fitting.folder import FitFolder
 from corpusfit.fitting.outside import OutsideParts, schedule_of
 from corpusfit.fitting.resolving import Request, resolve
 from corpusfit.fitting.schedule import FEWEST, Costs, Schedule
+from corpusfit.fitting.vectors import REPLICATES
 from corpusfit.fitting.verdict import Measure, conclude
 from corpusfit.fitting.work import FitParts
 from corpusfit.text.context import Machine, absolute, command_words, named_model
@@ -73,6 +75,16 @@ class Fitted(Finished):
             }
             for measure in self.manifest["measures"]
             for other in ("random", "base")
+        ] + [
+            {
+                "measure": f"word vectors of {gain['words']:,} words",
+                "unit": POINTS,
+                "replicates": REPLICATES,
+                **{name: gain[name] for name in ("random", "selection")},
+                "compared_with": "random",
+                **gain["over_random"],
+            }
+            for gain in self.manifest["word_vectors"].get("gains", ())
         ]
 
 
@@ -121,8 +133,11 @@ def fit(
             parts.select(schedule)
             selected = _selected_by(folder.selection)
             machine.progress.note(selected)
+            if early := parts.early():
+                machine.progress.note(early)
             at_most = seconds if fixed is None else math.inf
             schedule = _replicated(parts, schedule, at_most)
+            parts.by_amount()
             measures = parts.measures(schedule)
         facts = _facts(parts, schedule, measures)
         facts |= {"repeat": _repeated(request, seconds), "selected": selected}
@@ -138,6 +153,8 @@ def _replicated(parts: FitParts, schedule: Schedule, seconds: float) -> Schedule
     while number < schedule.replicates:
         was_there = parts.replicate(schedule, number)
         number += 1
+        if number in (1, FEWEST):
+            progress.note(parts.so_far(number))
         if math.isinf(seconds) or was_there:
             continue
         # the time that a replicate took shows how many fit
@@ -154,7 +171,8 @@ def _replicated(parts: FitParts, schedule: Schedule, seconds: float) -> Schedule
                 f"needs {FEWEST} replicates."
             )
         trained = parts.costs.replicate(schedule.max_steps) - 2 * parts.costs.probe
-        parts.fit_progress.plan(needed - parts.costs.select - number * trained)
+        early = parts.costs.select + parts.early_seconds
+        parts.fit_progress.plan(needed - early - number * trained)
     return schedule
 
 
@@ -181,6 +199,7 @@ def _facts(parts: FitParts, schedule: Schedule, measures: Sequence[Measure]) -> 
         "schedule": dataclasses.asdict(schedule),
         "learning_rate": parts.learning_rate,
         "costs": dataclasses.asdict(parts.costs),
+        "word_vectors": parts.vectors.facts() if parts.vectors is not None else {},
         "measures": [measure.as_dict() for measure in measures],
         "sentence": verdict.sentence,
         "sentences": verdict.sentences,
@@ -257,6 +276,7 @@ def _repeated(request: Request, seconds: float) -> list[str]:
         "corpus-field": request.corpus_field if request.corpus_field != "text" else "",
         "where": request.where,
         "objective": request.objective,
+        "replay": f"{request.replay:g}" if request.replay else "",
         "seed": plan.seed or "",
     }
     if request.program is not None:
@@ -266,4 +286,6 @@ def _repeated(request: Request, seconds: float) -> list[str]:
         if (value := getattr(plan.task, name)) != getattr(plain, name):
             options[name.replace("_", "-")] = value
     inputs = {"task": absolute([request.task]), "corpus": absolute(list(request.corpus))}
+    if request.general:
+        inputs["general"] = absolute(list(request.general))
     return command_words("fit", inputs, options, [])

@@ -16,6 +16,7 @@ class FitFolder(OutFolder):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.texts = path / "task"
+        self.general = self.texts / "general.jsonl"
         self.selection = path / "selection"
         self.random = path / "random"
         self.models = path / "models"
@@ -23,6 +24,7 @@ class FitFolder(OutFolder):
         self.score = path / "score"
         self.schedule = self.work / "schedule.json"
         self.clock = self.work / "seconds.json"
+        self.vectors = self.work / "vectors.json"
         self.data = path / "data"
         self.logs = path / "logs"
         self.trained = self.work / "trained.json"
@@ -44,7 +46,7 @@ class FitFolder(OutFolder):
     def _clear(self) -> None:
         super()._clear()
         remove(self.texts, self.selection, self.random, self.models, self.probe, self.score)
-        remove(self.schedule, self.clock, self.data, self.logs, self.trained)
+        remove(self.schedule, self.clock, self.vectors, self.data, self.logs, self.trained)
 
     def _cure(self, differing: list[str]) -> str:
         if any(each.startswith("train_with") for each in differing):

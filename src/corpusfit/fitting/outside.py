@@ -32,7 +32,15 @@ from corpusfit.fitting.program import TRAIN_WITH, Text, require_model
 from corpusfit.fitting.program import run as run_program
 from corpusfit.fitting.resolving import Resolved
 from corpusfit.fitting.schedule import FEWEST, Schedule
-from corpusfit.fitting.work import BATCH, BATCH_OF_CHATS, SEQUENCES, FitParts
+from corpusfit.fitting.work import (
+    BATCH,
+    BATCH_OF_CHATS,
+    GENERAL_SEQUENCES,
+    GENERAL_TEXT,
+    HELD_OUT,
+    SEQUENCES,
+    FitParts,
+)
 from corpusfit.labeled.heldout import held_out
 from corpusfit.selection.result import Selection
 from corpusfit.text.context import Machine
@@ -84,11 +92,11 @@ class _Stages(WarningCollector):
 
 
 class _MeasuredError(Exception):
-    """Ends a training before its first step, with the loss on the task's text."""
+    """Ends a training before its first step, with the losses on the task's and general text."""
 
-    def __init__(self, loss: float) -> None:
-        super().__init__(loss)
-        self.loss = loss
+    def __init__(self, losses: dict[str, float]) -> None:
+        super().__init__(losses)
+        self.losses = losses
 
 
 class OutsideParts(FitParts):
@@ -183,7 +191,7 @@ class OutsideParts(FitParts):
                 "the comparison is unequal. Select less with `tokens`, or take a larger corpus."
             )
         if str(seed) not in self._stored["base"]:
-            self._stored["base"][str(seed)] = self._loss(self.plan.model.name, seed)
+            self._stored["base"][str(seed)] = self._losses_of_model(self.plan.model.name, seed)
             self._keep()
         there = [self._trained(name, seed, schedule) for name in ("selection", "random")]
         return all(there)
@@ -250,12 +258,12 @@ class OutsideParts(FitParts):
         return False
 
     def _measure(self, out: Path, seed: int) -> None:
-        """Measure the loss of a model, once; one that cannot be opened is not trained."""
+        """Measure the losses of a model, once; one that cannot be opened is not trained."""
         model = self._stored["models"][out.name]
-        if "loss" in model:
+        if "losses" in model:
             return
         try:
-            model["loss"] = self._loss(str(out), seed)
+            model["losses"] = self._losses_of_model(str(out), seed)
         except ModelError:
             del self._stored["models"][out.name]
             raise
@@ -265,19 +273,20 @@ class OutsideParts(FitParts):
     def _keep(self) -> None:
         write_bytes(self.folder.trained, json.dumps(self._stored).encode())
 
-    def _loss(self, model: str, seed: int) -> float:
-        """The loss of a model on held-out text of the task, as a training measures it."""
+    def _losses_of_model(self, model: str, seed: int) -> dict[str, float]:
+        """The losses of a model on held-out text of the task and on general text."""
         from transformers import TrainerCallback
 
         class Measured(TrainerCallback):  # type: ignore[misc]
             def on_evaluate(self, *_: Any, metrics: Mapping[str, float], **__: Any) -> None:
-                raise _MeasuredError(metrics[f"eval_{TASK}_loss"])
+                kinds = (TASK, GENERAL_TEXT)
+                found = {kind: metrics.get(f"eval_{kind}_loss") for kind in kinds}
+                raise _MeasuredError({k: loss for k, loss in found.items() if loss is not None})
 
-        # other held-out losses would only cost time, and with an adapter, which changes nothing
-        # yet, no memory is needed to train all weights
-        settings = [f"mix.task_sequences={SEQUENCES}", "mix.heldout=1", "adapter.kind=lora"]
+        # with an adapter, which changes nothing yet, no memory is needed to train all weights
+        settings = [*HELD_OUT, "adapter.kind=lora"]
         settings.append(f"objective.loss_on={self.plan.task.loss_on or ALL}")
-        loss = math.nan
+        losses: dict[str, float] = {}
         with (
             self.machine.progress.showing("measure the loss", 0),
             self.machine.scratch() as scratch,
@@ -287,6 +296,8 @@ class OutsideParts(FitParts):
                     model=model,
                     data=[str(self.target)],
                     task=[str(self.heldout)],
+                    replay=self.general,
+                    replay_share=0.0 if self.general else None,
                     out=scratch / "measured",
                     objective=self.objective,
                     length=_length(self.plan),
@@ -297,16 +308,19 @@ class OutsideParts(FitParts):
                     machine=dataclasses.replace(self.machine, progress=Progress()),
                 )
             except _MeasuredError as measured:
-                loss = measured.loss
+                losses = measured.losses
         _free_gpu()
-        return loss
+        return losses
 
-    def _losses_of(self, name: str, number: int) -> tuple[float, float, int]:
+    def _losses_of(self, name: str, number: int, of: str) -> tuple[float, float, int]:
         seed = self.plan.seed + number
-        after = self._stored["models"][f"{name}-{seed}"]["loss"]
+        before = self._stored["base"][str(seed)][of]
+        after = self._stored["models"][f"{name}-{seed}"]["losses"][of]
         read = ReadPlan(text_field=self.request.corpus_field)
-        heldout_texts = held_out([str(self.heldout)], read, Progress(), setting="task")
+        measured = [str(self.heldout)] if of == TASK else self.general
+        most = SEQUENCES if of == TASK else GENERAL_SEQUENCES
+        heldout_texts = held_out(measured, read, Progress(), setting="task")
         different = len(
             {*text_keys([t for texts in heldout_texts.values() for t in texts]).tolist()}
         )
-        return self._stored["base"][str(seed)], after, min(SEQUENCES, different)
+        return before, after, min(most, different)

@@ -40,6 +40,8 @@ class Request:
     corpus_field: str
     where: str = ""  # the rows of the corpus to use; empty for all
     objective: str = ""  # of the training; empty for that of the model
+    general: tuple[str, ...] = ()  # general text; empty for random text of the corpus
+    replay: float = 0.0  # share of it in both trainings; with 0 the loss on it is measured
     program: Program | None = None  # of others, which trains in place of `adapt`
     seeds: int = FEWEST  # replicates by a program
     tokens: int = 0  # to select for a program; 0 for the usual share of the corpus
@@ -70,6 +72,8 @@ class Resolved:
             "corpus_field": request.corpus_field,
             "where": request.where,
             "objective": request.objective,
+            "general": dict.fromkeys(absolute(list(request.general)), ""),
+            "replay": request.replay,
             **({"train_with": "a program", "tokens": request.tokens} if request.program else {}),
             "versions": {"corpusfit": versions()["corpusfit"]},
         }

@@ -38,6 +38,12 @@ class Costs:
     around: float  # a training without its steps: opening, tokenising, measuring, writing
     probe: float  # the probe of one model, or its answers as it is; 0 where the task has neither
     finetune: float  # one fine-tuning; 0 where the task has none
+    vectors: float = 0.0  # scores of word vectors; 0 where the task has none
+
+    @property
+    def once(self) -> float:
+        """What does not grow with the replicates: selecting, word vectors, probing the base."""
+        return self.select + self.vectors + self.probe
 
     def replicate(self, steps: int) -> float:
         """Random text, a training on the selection, one on random text, and their probes."""
@@ -75,6 +81,8 @@ class Schedule:
                 trained * training,
             ),
         ]
+        if costs.vectors:
+            parts.append(("score word vectors of both", costs.vectors))
         if costs.probe:
             parts.append(("measure these and the base", self.measuring(costs)))
         if self.finetunings:
@@ -106,7 +114,7 @@ def first_schedule(
     costs: Costs, seconds: float, corpus_tokens: float, *, batch: int, length: int
 ) -> Schedule:
     """The schedule by costs measured beforehand; the shortest one if the time is too short."""
-    usable = SAFE_SHARE * seconds - costs.select - costs.probe
+    usable = SAFE_SHARE * seconds - costs.once
     available = max(1, int(_MOST_OF_CORPUS * corpus_tokens))
     limit = max(FEWEST_STEPS, min(MOST_STEPS, _PASSES * available // (batch * length)))
 
@@ -133,7 +141,7 @@ def with_replicates(
     """As many replicates and fine-tunings as a share of the time allows, and none fewer."""
     # Six replicates of the cheap measures come first, then fine-tuning of at least three of them,
     # then more of both.
-    usable = share * seconds - costs.select - costs.probe
+    usable = share * seconds - costs.once
     seconds_each = costs.replicate(schedule.max_steps)
     tuned = 3 * costs.finetune
     replicates = max(schedule.replicates, min(2 * FEWEST, MOST, int(usable / seconds_each)))

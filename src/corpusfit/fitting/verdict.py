@@ -17,6 +17,7 @@ from corpusfit.evaluation.task import Outcome, Task
 from corpusfit.fitting.schedule import FEWEST, LONG_STEPS, MOST, Costs, Schedule, with_replicates
 
 LOSS = "loss"
+GENERAL = "general loss"
 POWER = 2.8  # standard errors of a difference that is shown in 8 of 10 cases
 
 
@@ -28,7 +29,7 @@ class Measure:
     a positive one is always in favor of the first model.
     """
 
-    name: str  # loss, probe, fine-tuned, or score
+    name: str  # loss, general loss, probe, fine-tuned, or score
     unit: str
     replicates: int
     examples: int  # test examples, or held-out sequences of each replicate
@@ -49,16 +50,17 @@ class Measure:
         after: Mapping[str, Sequence[float]],
         examples: int,
         *,
+        name: str = LOSS,
         of_base: bool = True,
     ) -> Measure:
-        """The losses on held-out text of the task, by replicate."""
+        """The losses on held-out text of the task, or on general text, by replicate."""
         n = len(before)
 
         def fall(start: Sequence[float], end: Sequence[float]) -> Difference:
             return difference([a - b for a, b in zip(start, end, strict=True)])
 
         return cls(
-            LOSS,
+            name,
             "nats per token",
             n,
             examples,
@@ -137,7 +139,8 @@ class Verdict:
 def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: Costs) -> Verdict:
     """The verdict of all measures of a task."""
     loss = measures[0]
-    scores = list(measures[1:])
+    general = next((m for m in measures if m.name == GENERAL), None)
+    scores = [m for m in measures if m not in (loss, general)]
     # One score decides, and which one does not depend on its result: the one that could show the
     # smallest difference. A verdict by whichever score shows one would be wrong more often. Models
     # that all answer alike have no differences, and nothing to say.
@@ -182,6 +185,8 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
             f"The loss on the task's text {selection} nats per token on the selection and "
             f"{random} on random text."
         )
+    if general is not None and general.of_base:
+        sentences.append(_lost(general))
     failed = [f"{m.failed} of {3 * m.replicates} ({m.name})" for m in scores if m.failed]
     if failed:
         sentences.append(f"Models that give one answer to every test text: {', '.join(failed)}.")
@@ -211,6 +216,16 @@ _WHAT = {
     "fine-tuned": "the fine-tuned models",
     "score": "the models as they are",
 }
+
+
+def _lost(general: Measure) -> str:
+    """What the selection costs on general text, beside what random text does."""
+    found = general.over_base
+    ends = " to ".join(general.said(-end) for end in (found.high, found.low))
+    on_random = general.said(-general.random_over_base.mean)
+    change = f"{general.said(-found.mean)} nats per token on the selection, {ends}"
+    shown = {-1: "rises", 0: "is not shown to change", 1: "falls"}[found.shown]
+    return f"The loss on general text {shown} ({change}; {on_random} on random text)."
 
 
 def _answer(measure: Measure, difference: Difference, other: str) -> str:

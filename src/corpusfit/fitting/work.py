@@ -29,8 +29,9 @@ from corpusfit.evaluation.plan import EvaluatePlan, metric_of
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.resolving import BASE
 from corpusfit.evaluation.rows import row_of
-from corpusfit.evaluation.task import NOTABLE
+from corpusfit.evaluation.task import NOTABLE, nested_places
 from corpusfit.evaluation.tasks import load
+from corpusfit.evaluation.vector_score import KIND
 from corpusfit.fitting.bar import FitProgress, PartProgress
 from corpusfit.fitting.folder import FitFolder
 from corpusfit.fitting.resolving import PLAIN, Resolved
@@ -42,31 +43,40 @@ from corpusfit.fitting.schedule import (
     first_schedule,
     with_replicates,
 )
-from corpusfit.fitting.verdict import POWER, Measure
+from corpusfit.fitting.vectors import AMOUNTS, EARLY, REPLICATES, SHARES, VectorScore, best
+from corpusfit.fitting.verdict import GENERAL, LOSS, POWER, Measure
 from corpusfit.selection.api import estimate, select
+from corpusfit.selection.fit import Sample
+from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import Machine
 from corpusfit.text.same_text import text_keys
 from corpusfit.training.api import adapt, estimate_adaptation
 from corpusfit.training.objectives import load as load_objective
-from corpusfit.training.plan import ALL
+from corpusfit.training.plan import ALL, TASK
 
 _CHARACTERS_PER_TOKEN = 4.5
+_WORDS_PER_TOKEN = 0.8
 BATCH = {"cpu": (16, 128), "gpu": (64, 512)}
 """Sequences per step and tokens per sequence."""
 BATCH_OF_CHATS = {"cpu": (4, 512), "gpu": (16, 2048)}
 """The same, as a conversation is never divided among sequences."""
 SEQUENCES = 256
 """Most held-out sequences of the task."""
+GENERAL_SEQUENCES = 128
+"""Most held-out sequences of general text, and of the data."""
+HELD_OUT = [f"mix.heldout={GENERAL_SEQUENCES}", f"mix.task_sequences={SEQUENCES}"]
 MEASURED = {
-    "settings": [
-        *("mix.heldout=64", f"mix.task_sequences={SEQUENCES}", "train.evaluations=2"),
-        "train.keep=last",  # the control is what its training gives, even a worse model
-    ]
+    # the control is what its training gives, even a worse model
+    "settings": [*HELD_OUT, "train.evaluations=2", "train.keep=last"]
 }
+GENERAL_TEXT = "general"
+"""The name of general text among the held-out losses of a training."""
 _CHANGED = 0.1
 """Share of the test texts that two models answer differently, about, before it is known."""
 _HELD_OUT = 0.2
 """Share of plain texts that is held out where there is no test split."""
+_GENERAL = 512
+"""Most general texts that are held out; of a small corpus one in 50, and at least 8."""
 _LOWER = 1 / 3
 _TRIES = 3
 """Factor of the learning rate after a training whose loss rose, and most trainings until one
@@ -93,21 +103,37 @@ class FitParts:
         self.learning_rate: float | None = None
         self.costs = self._planned = Costs(0, 0, 0, 0, 0, 0)
         self.measuring = 0.0  # seconds in which the costs were measured
+        self.vectors: VectorScore | None = None
+        if fit.task.kind == KIND:
+            metric = metric_of(fit.plan.task, KIND)
+            self.vectors = VectorScore(fit.task, metric, fit.plan.seed, folder.vectors)
         self._said: set[str] = set()
         self._seconds = read_object(folder.clock) if folder.clock.exists() else {}
 
     @property
     def _training(self) -> dict[str, Any]:
+        general = self.general
+        share = self.request.replay
         return {
             "model": self.plan.model.name,
             "objective": self.objective,
             "task": self.heldout,
-            "guard": self.heldout,
+            # of general text that is mixed in, the training holds a part out
+            "guard": [str(self.heldout), *(general if not share else ())],
+            "replay": general,
+            "replay_share": share if general else None,
             "learning_rate": self.learning_rate,
             "text_field": self.request.corpus_field,
             "loss_on": self.plan.task.loss_on or ALL,
             **MEASURED,
         }
+
+    @property
+    def general(self) -> list[str]:
+        """General text: that of the user, or what `select` left of the corpus, if any."""
+        if self.request.general:
+            return list(self.request.general)
+        return [str(self.folder.general)] if self.folder.general.exists() else []
 
     @property
     def _reading(self) -> dict[str, Any]:
@@ -198,7 +224,15 @@ class FitParts:
         length = training["length"]
         self.measuring = time.perf_counter() - began
         left = max(1.0, seconds - self.measuring)
-        return first_schedule(self.costs, left, tokens, batch=batch, length=length)
+        schedule = first_schedule(self.costs, left, tokens, batch=batch, length=length)
+        if self.vectors is not None:
+            words = round(schedule.tokens * _WORDS_PER_TOKEN)
+            vectors = self.vectors.seconds(self.task.train.texts(), words)
+            self.costs = dataclasses.replace(self.costs, vectors=vectors)
+            self.measuring = time.perf_counter() - began
+            left = max(1.0, seconds - self.measuring)
+            schedule = first_schedule(self.costs, left, tokens, batch=batch, length=length)
+        return schedule
 
     def require_time(self, schedule: Schedule, seconds: float) -> None:
         """Raise an error if a schedule, then the shortest one, does not fit in the time."""
@@ -382,6 +416,62 @@ class FitParts:
                 schedule.tokens or None,
                 machine,
             )
+            if not (self.request.general or self.chats or self.folder.general.exists()):
+                self._write_general()
+
+    def _write_general(self) -> None:
+        """Write random text of the corpus: to be mixed in, or a part of it to be held out."""
+        folder = SelectionFolder(self.folder.selection)
+        sample = Sample(folder.fit, "background")
+        if not sample.texts.exists():
+            return  # of scores that the corpus came with
+        texts = sample.read_texts()
+        if not self.request.replay:
+            # what is held out is left out of both trainings, so of a small corpus it is little
+            units = read_object(folder.path / "manifest.json")["counts"]["units"]
+            most = min(_GENERAL, max(_GENERAL // 64, units // 50))
+            texts = [texts[i] for i in nested_places(len(texts), most, self.plan.seed)]
+        rows = (orjson.dumps({self.request.corpus_field: text}) for text in texts)
+        write_bytes(self.folder.general, b"".join(row + b"\n" for row in rows))
+
+    @property
+    def early_seconds(self) -> float:
+        """The planned seconds of the first score of word vectors."""
+        return self.costs.vectors / (1 + sum(SHARES))
+
+    def early(self) -> str:
+        """What word vectors show before any model is trained; empty if they cannot be asked."""
+        sample = Sample(SelectionFolder(self.folder.selection).fit, "background")
+        if self.vectors is None or not sample.texts.exists():
+            return ""
+        # random text that is there already, in the same cut, divided among the replicates
+        texts = sample.read_texts()
+        order = np.random.default_rng(self.plan.seed).permutation(len(texts)).tolist()
+        parts = [[texts[i] for i in order[n::REPLICATES]] for n in range(REPLICATES)]
+        with self._part("vectors-early", self.early_seconds) as machine:
+            self.vectors.measure(EARLY, best(self.folder.selection), parts, machine.progress)
+        return self.vectors.sentence(EARLY)
+
+    def by_amount(self) -> None:
+        """Score word vectors at several amounts, beside the random text of the trainings."""
+        if self.vectors is None:
+            return
+        folders = (self.folder.random / str(self.plan.seed + n) for n in range(REPLICATES))
+        with self._part("vectors-amounts", self.costs.vectors - self.early_seconds) as machine:
+            randoms = [best(folder) for folder in folders]
+            self.vectors.measure(AMOUNTS, best(self.folder.selection), randoms, machine.progress)
+
+    def so_far(self, replicates: int) -> str:
+        """What the first replicates say of the loss."""
+        falls = []
+        for name in ("selection", "random"):
+            pairs = [self._losses_of(name, number, TASK) for number in range(replicates)]
+            falls.append(np.mean([before - after for before, after, _ in pairs]))
+        n = f"{replicates} replicates" if replicates > 1 else "one replicate"
+        return (
+            f"After {n}, the loss on the task's text is {falls[0]:.3f} nats per token lower on the "
+            f"selection and {falls[1]:.3f} lower on random text."
+        )
 
     def _select_random(self, number: int, tokens: int) -> Path:
         """Draw the random text of a replicate; returns its folder."""
@@ -447,7 +537,9 @@ class FitParts:
 
     def measures(self, schedule: Schedule) -> list[Measure]:
         """Every measure, from the cheapest to the one that counts most."""
-        measures = [self._losses(schedule)]
+        measures = [self._losses(schedule, LOSS, TASK)]
+        if self.general:
+            measures.append(self._losses(schedule, GENERAL, GENERAL_TEXT))
         as_it_is = self._answers and not self._learned
         if self._probed or as_it_is:
             name = "score" if as_it_is else "probe"
@@ -466,27 +558,27 @@ class FitParts:
                 measures.append(self._scored("fine-tuned", run, tuned))
         return measures
 
-    def _losses(self, schedule: Schedule) -> Measure:
-        """The loss on held-out text of the task, before and after each training."""
+    def _losses(self, schedule: Schedule, measure: str, of: str) -> Measure:
+        """The loss on held-out text of the task, or on general text, by each training."""
         # the seed of a replicate chooses the sequences that it measures, for both of its trainings
         before: list[float] = []
         after: dict[str, list[float]] = {"selection": [], "random": []}
         measured = 0
         for name, values in after.items():
             for number in range(schedule.replicates):
-                first, last, measured = self._losses_of(name, number)
+                first, last, measured = self._losses_of(name, number, of)
                 values.append(last)
                 if name == "selection":
                     before.append(first)
         # the decoder of tsdae is new, so its loss falls whatever is read
         trained = not load_objective(self.objective).embeds
-        return Measure.of_losses(before, after, measured, of_base=trained)
+        return Measure.of_losses(before, after, measured, name=measure, of_base=trained)
 
-    def _losses_of(self, name: str, number: int) -> tuple[float, float, int]:
-        """The losses before and after a training, and the sequences they are measured on."""
+    def _losses_of(self, name: str, number: int, of: str) -> tuple[float, float, int]:
+        """The losses before and after a training on some text, and on how many sequences."""
         manifest = read_object(self.folder.model(name, self.plan.seed + number) / "manifest.json")
         losses = manifest["losses"]
-        return losses["before"]["task"], losses["after"]["task"], manifest["heldout"]["task"]
+        return losses["before"][of], losses["after"][of], manifest["heldout"][of]
 
     def _evaluated(
         self, out: Path, machine: Machine, base: str, seeds: int, *, frozen: bool = False

@@ -37,6 +37,14 @@ def verdict_part(path: Path, manifest: dict[str, Any]) -> Part:
             gains[f"over {named}"] = (mean, low, high)
         chart = gains_chart(gains, measure["name"], unit)
         charts[f"gain-{number}"] = (chart, _INTERVALS)
+    vectors = manifest["word_vectors"]
+    if vectors:
+        by_words = {
+            f"{gain['words']:,} words": tuple(100 * gain["over_random"][end] for end in _GAIN[:3])
+            for gain in vectors["gains"]
+        }
+        chart = gains_chart(by_words, "score of word vectors over random text", POINTS)
+        charts["words"] = (chart, _INTERVALS)
     curves = {name: _losses(path, manifest, name) for name in ("selection", "random")}
     if all(curves.values()):
         chart = losses_chart(curves, manifest["measures"][0]["unit"])
@@ -54,7 +62,9 @@ def verdict_part(path: Path, manifest: dict[str, Any]) -> Part:
     tokens = manifest["schedule"]["tokens"]
     equal = f"Selection and random text have the same amount: about {tokens:,} word pieces."
     keep = f"Model: {Fitted(path, manifest).keep}"
-    summary = [verdict, " ".join(reasons), equal, manifest["more"], manifest["selected"], keep]
+    of_words = vectors["sentence"] if vectors else ""
+    summary = [verdict, " ".join(reasons), equal, of_words]
+    summary += [manifest["more"], manifest["selected"], keep]
     title = f"Verdict: {path.name or path.resolve().name}"
     return Part(
         "verdict", title, [*filter(None, summary)], manifest, charts, {"measures": measures}

@@ -361,6 +361,7 @@ def prepare(
             plan.read,
             folder.guard,
             run,
+            replayed=plan.mix.replay_share > 0,
             then_task=plan.then_task.on,
             pairs=texts.form == PAIRS,
         )

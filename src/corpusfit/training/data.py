@@ -62,7 +62,7 @@ def training_text(
         dropped: uint64 [k], keys of texts that are not trained on.
     """
     # No copy of a held-out text is trained on. Without `--replay`, general text is the
-    # selection's sample of its corpus: texts of the sample that are trained on are left out,
+    # selection's sample of its corpus: texts of it that are trained on are left out,
     # but longer segments that contain one are not found. Both phases of `--then-task` measure
     # the same held-out texts.
     length = tokenising.longest
@@ -93,13 +93,14 @@ def training_text(
     reading = dataclasses.replace(tokenising, read=plan.read, chats=_plain(tokenising))
     general = _general_text(texts, reading, folder, figures)
     replay = None
-    if general is not None and texts.replay:
+    mixed = bool(texts.replay) and plan.mix.replay_share > 0
+    if general is not None and mixed:
         chunks = exclude_keys(chunks_of(general, length, store=1), general.keys, dropped)
         replay, measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed)
         replay = exclude_keys(replay, general.keys, _keys(heldout))
         heldout["general"] = general, measured
     train = exclude_keys(train, data.keys, _keys(heldout))
-    if general is not None and not texts.replay:
+    if general is not None and not mixed:
         # of texts that are not trained on, if any
         chunks = chunks_of(general, length)
         apart = exclude_keys(chunks, general.keys, data.keys[train.text])

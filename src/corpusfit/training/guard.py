@@ -27,6 +27,7 @@ def find_contaminated(
     cache_file: Path,
     context: Run,
     *,
+    replayed: bool = True,
     then_task: bool = False,
     pairs: bool = False,
 ) -> tuple[NDArray[np.uint64], dict[str, Any]]:
@@ -38,7 +39,9 @@ def find_contaminated(
     index = HeldoutIndex.of_texts(text for split in splits.values() for text in split)
     figures = {"texts": int(index.texts.max(initial=-1)) + 1}
     keys = np.empty(0, np.uint64)
-    roles = {"data": (texts.data or texts.task, texts.read), "replay": (texts.replay, read)}
+    roles = {"data": (texts.data or texts.task, texts.read)}
+    if replayed:
+        roles["replay"] = texts.replay, read
     if then_task:
         roles["task"] = texts.task, texts.task_read
     for role, (sources, how) in roles.items():

@@ -226,10 +226,11 @@ class MixPlan(Group, group="mix"):
     replay_share: Annotated[
         float,
         Option(
-            "Replay tokens as a fraction of all training tokens",
+            "Replay tokens as a fraction of all training tokens; with 0, the loss on the text of "
+            "`replay` is measured and nothing of it is mixed in",
             "replay_share",
             more="Only with `replay`",
-            above=0,
+            minimum=0,
             below=1,
         ),
     ] = 0.05

@@ -9,7 +9,7 @@ from corpusfit.core.engine.pace import format_duration
 from corpusfit.evaluation.points import POINTS
 from corpusfit.evaluation.significance import Difference, difference
 from corpusfit.fitting.schedule import MOST, Costs, Schedule, with_replicates
-from corpusfit.fitting.verdict import LOSS, Measure, conclude
+from corpusfit.fitting.verdict import GENERAL, LOSS, Measure, conclude
 
 SCHEDULE = Schedule(
     max_steps=100, batch=16, length=128, tokens=200_000, replicates=4, finetunings=0
@@ -47,6 +47,21 @@ ROSE = measure(LOSS, WORSE, WORSE, unit="nats per token")
 )
 def test_which_model_is_kept(loss, scores, kept):
     assert conclude("task", [loss, measure("probe", *scores)], SCHEDULE, COSTS).keep == kept
+
+
+@pytest.mark.parametrize(
+    ("over_base", "said"), [(WORSE, "rises"), (NOTHING, "not shown"), (BETTER, "falls")]
+)
+def test_what_was_lost_on_general_text_is_said_and_decides_nothing(over_base, said):
+    general = measure(GENERAL, WORSE, over_base, unit="nats per token")
+    probe = measure("probe", BETTER, BETTER)
+    found = conclude("task", [FELL, general, probe], SCHEDULE, COSTS)
+    (sentence,) = (s for s in found.sentences if "general text" in s)
+    assert said in sentence
+    without = conclude("task", [FELL, probe], SCHEDULE, COSTS)
+    assert found.keep == without.keep
+    assert [s for s in found.sentences if s != sentence] == list(without.sentences)
+    assert conclude("task", [FELL, general], SCHEDULE, COSTS).keep == "selection"
 
 
 def test_models_that_all_answer_alike_decide_nothing():

@@ -23,6 +23,10 @@ MANIFEST = {
             "over_base": GAIN,
         },
     ],
+    "word_vectors": {
+        "gains": [{"words": n, "over_random": GAIN} for n in (5_000, 10_000)],
+        "sentence": "Word vectors score more.",
+    },
     "plan": {"seed": 3},
     "schedule": {"replicates": 4, "tokens": 5000},
     "sentences": ["It beats random text.", "Keep it."],
@@ -52,9 +56,11 @@ def test_the_verdict_comes_first_and_each_gain_has_its_interval(fitted):
     rows = part.sheets["measures"].rows
     assert [row[2:4] for row in rows] == [(2.5, 2.0), (3.0, 2.0), (60.0, 75.0), (50.0, 75.0)]
     assert rows[2][4:] == (2.0, -1.0, 5.0, 3.0)
-    assert list(part.charts) == ["gain-1", "gain-2", "loss"]
+    assert list(part.charts) == ["gain-1", "gain-2", "words", "loss"]
+    assert "10,000 words" in part.charts["words"][0]
+    assert "Word vectors score more." in part.summary
     assert part.charts["loss"][0].count("<polyline") == 2
-    assert page("t", [part]).count("<svg") == 3
+    assert page("t", [part]).count("<svg") == 4
 
 
 def test_a_program_of_others_leaves_no_losses_by_step(fitted):
