@@ -6,6 +6,7 @@ test set says what the selection teaches. It is a score of word vectors, not of 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -134,7 +135,10 @@ def answers(vectors: WordVectors, train: Words, labels: Sequence[Any], test: Wor
     spread = x.std(axis=0)
     spread[spread == 0] = 1.0
     model = LogisticRegression(C=STRENGTH, max_iter=_ITERATIONS)
-    model.fit((x - x.mean(axis=0)) / spread, [number[label] for label in labels])
+    with warnings.catch_warnings():
+        # many classes with few rows are no mistake
+        warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+        model.fit((x - x.mean(axis=0)) / spread, [number[label] for label in labels])
     return [names[i] for i in model.predict((z - x.mean(axis=0)) / spread)] if len(z) else []
 
 

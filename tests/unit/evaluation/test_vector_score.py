@@ -42,6 +42,12 @@ def test_labels_may_be_numbers(vectors):
     assert given == [10, 2, 10, 2]
 
 
+def test_classes_may_have_one_row_each(vectors):
+    given = answers(vectors, Words.of(TRAIN), ["a", "b", "c", "d"], Words.of(TEST))
+
+    assert set(given) <= {"a", "b", "c", "d"}
+
+
 def test_a_text_is_the_mean_of_the_words_that_have_a_vector(vectors):
     words = Words.of(["fruit1 unknown car1 fruit1", "", "unknown"])
 
