@@ -447,6 +447,23 @@ def test_general_text_of_the_user_is_mixed_into_both_trainings(fit, few, jsonl):
         fit(general=run.path.parent / "general.jsonl", replay=0.5)
 
 
+def test_replay_needs_text_to_mix_in(fit, jsonl, tmp_path):
+    known = jsonl("wanted.jsonl", chats("task", 10))
+    words = {"kind": "language_modeling", "text_field": "messages", "loss_on": "assistant"}
+    with pytest.raises(corpusfit.CorpusfitError, match="general"):
+        fit(task=known, corpus=known, replay=0.1, **words)
+    assert not (tmp_path / "out").exists()
+
+
+def test_general_text_that_cannot_be_read_or_held_out(fit, few, jsonl):
+    other = jsonl("other.jsonl", [{"body": text} for text in prose("market", 10)])
+    with pytest.raises(EmptyInputError, match="corpus_field"):
+        fit(general=other)
+    one = jsonl("one.jsonl", [{"text": "One text of general things."}])
+    run = fit("one", general=one, replay=0.1)
+    assert [measure["name"] for measure in run.manifest["measures"]][:2] == ["loss", "probe"]
+
+
 def test_a_run_may_be_moved(whole, tmp_path):
     moved = corpusfit.open(shutil.copytree(whole.path, tmp_path / "moved"))
     if moved.manifest["kept"] != "base":

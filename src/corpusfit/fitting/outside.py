@@ -10,7 +10,7 @@ import math
 import shlex
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -310,6 +310,10 @@ class OutsideParts(FitParts):
             except _MeasuredError as measured:
                 losses = measured.losses
         _free_gpu()
+        return losses
+
+    def _measured_texts(self) -> Collection[str]:
+        losses: dict[str, float] = self._stored["base"][str(self.plan.seed)]
         return losses
 
     def _losses_of(self, name: str, number: int, of: str) -> tuple[float, float, int]:

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from corpusfit.core.engine import Progress
 from corpusfit.core.errors import bad_setting, require_one_process
 from corpusfit.core.manifest import read_object, versions
+from corpusfit.core.plan import ReadPlan
 from corpusfit.embed.folders import find, require_extra
 from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan
@@ -20,6 +22,7 @@ from corpusfit.fitting.folder import FitFolder
 from corpusfit.fitting.program import TRAIN_WITH, Program
 from corpusfit.fitting.schedule import FEWEST
 from corpusfit.labeled.formats.conll import read_tagged_text
+from corpusfit.labeled.heldout import held_out
 from corpusfit.labeled.splits import find_splits
 from corpusfit.text.context import absolute
 from corpusfit.text.contract import format_of
@@ -95,6 +98,13 @@ def resolve(request: Request, folder: FitFolder | None = None) -> Resolved:
         cure = "For example `task.kind=classification`."
         allowed = "a task that a model is fine-tuned for, or plain text"
         raise bad_setting("`task.kind`", allowed, task.kind, cure)
+    if request.replay and asked.loss_on and not request.general:
+        cure = "A sample of the corpus has no conversations to mix in."
+        raise bad_setting("`general`", "a file with `replay` and `loss_on`", "nothing", cure)
+    if request.general:  # the trainings, which come late, call it by another name
+        read = ReadPlan(text_field=request.corpus_field)
+        field = "`corpus_field`"
+        held_out(request.general, read, Progress(), setting="general", field=field)
     model = find(request.plan.model.name, setting=MODEL)
     objective = request.objective or objective_of(model)
     if request.program is not None and load_objective(objective).embeds:

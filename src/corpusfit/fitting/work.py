@@ -7,7 +7,7 @@ import dataclasses
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -422,10 +422,7 @@ class FitParts:
     def _write_general(self) -> None:
         """Write random text of the corpus: to be mixed in, or a part of it to be held out."""
         folder = SelectionFolder(self.folder.selection)
-        sample = Sample(folder.fit, "background")
-        if not sample.texts.exists():
-            return  # of scores that the corpus came with
-        texts = sample.read_texts()
+        texts = Sample(folder.fit, "background").read_texts()
         if not self.request.replay:
             # what is held out is left out of both trainings, so of a small corpus it is little
             units = read_object(folder.path / "manifest.json")["counts"]["units"]
@@ -441,11 +438,10 @@ class FitParts:
 
     def early(self) -> str:
         """What word vectors show before any model is trained; empty if they cannot be asked."""
-        sample = Sample(SelectionFolder(self.folder.selection).fit, "background")
-        if self.vectors is None or not sample.texts.exists():
+        if self.vectors is None:
             return ""
         # random text that is there already, in the same cut, divided among the replicates
-        texts = sample.read_texts()
+        texts = Sample(SelectionFolder(self.folder.selection).fit, "background").read_texts()
         order = np.random.default_rng(self.plan.seed).permutation(len(texts)).tolist()
         parts = [[texts[i] for i in order[n::REPLICATES]] for n in range(REPLICATES)]
         with self._part("vectors-early", self.early_seconds) as machine:
@@ -538,7 +534,7 @@ class FitParts:
     def measures(self, schedule: Schedule) -> list[Measure]:
         """Every measure, from the cheapest to the one that counts most."""
         measures = [self._losses(schedule, LOSS, TASK)]
-        if self.general:
+        if GENERAL_TEXT in self._measured_texts():
             measures.append(self._losses(schedule, GENERAL, GENERAL_TEXT))
         as_it_is = self._answers and not self._learned
         if self._probed or as_it_is:
@@ -573,6 +569,14 @@ class FitParts:
         # the decoder of tsdae is new, so its loss falls whatever is read
         trained = not load_objective(self.objective).embeds
         return Measure.of_losses(before, after, measured, name=measure, of_base=trained)
+
+    def _measured_texts(self) -> Collection[str]:
+        """The kinds of text whose losses are those of the same text for all models."""
+        if not self.general:
+            return (TASK,)
+        out = self.folder.model("selection", self.plan.seed)
+        kinds: dict[str, int] = read_object(out / "manifest.json")["heldout"]
+        return kinds
 
     def _losses_of(self, name: str, number: int, of: str) -> tuple[float, float, int]:
         """The losses before and after a training on some text, and on how many sequences."""

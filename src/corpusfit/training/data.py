@@ -98,7 +98,8 @@ def training_text(
         chunks = exclude_keys(chunks_of(general, length, store=1), general.keys, dropped)
         replay, measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed)
         replay = exclude_keys(replay, general.keys, _keys(heldout))
-        heldout["general"] = general, measured
+        if len(measured):
+            heldout["general"] = general, measured
     train = exclude_keys(train, data.keys, _keys(heldout))
     if general is not None and not mixed:
         # of texts that are not trained on, if any
@@ -106,7 +107,8 @@ def training_text(
         apart = exclude_keys(chunks, general.keys, data.keys[train.text])
         chunks = apart if len(apart) else chunks
         measured = split_heldout(chunks, general.keys, plan.mix.heldout, plan.seed, 1.0)[1]
-        heldout["general"] = general, measured
+        if len(measured):
+            heldout["general"] = general, measured
     others = () if general is None else (general,)
     then = None
     if plan.then_task.on and task is not None:
@@ -136,7 +138,7 @@ def _of_task(
     chats = tokenising.chats if trained else _plain(tokenising)
     reading = dataclasses.replace(tokenising, read=texts.task_read, chats=chats)
     task, figures[TASK] = reading.corpus(TASK, texts.task)
-    _require_text(task, figures[TASK])
+    _require_text(TASK, task, figures[TASK])
     chunks = chunks_of(task, tokenising.longest)
     if trained:
         chunks = exclude_keys(chunks, task.keys, dropped)
@@ -159,11 +161,11 @@ def _keys(heldout: dict[str, tuple[Tokens, Chunks]]) -> NDArray[np.uint64]:
     return np.concatenate([np.empty(0, np.uint64), *keys])
 
 
-def _require_text(tokens: Tokens, figures: dict[str, Any]) -> None:
+def _require_text(role: str, tokens: Tokens, figures: dict[str, Any]) -> None:
     if not tokens.lengths.any():
         reasons = ", ".join(figures["reasons"]) or "empty input"
         raise EmptyInputError(
-            f"`task` has no usable text ({reasons}). Set `read.text_field` to the field with the "
+            f"`{role}` has no usable text ({reasons}). Set `read.text_field` to the field with the "
             "text, or name another file."
         )
 
@@ -189,6 +191,7 @@ def _general_text(
     """General text: that of --replay, or the selection's sample of its corpus."""
     if texts.replay:
         general, figures["general"] = tokenising.corpus("general", texts.replay)
+        _require_text("replay", general, figures["general"])
         return general
     if texts.folder is None or tokenising.pairs:
         return None  # the sample has no translations
