@@ -12,8 +12,8 @@ from corpusfit.cli.show import percent, say, say_result, table, with_flags
 from corpusfit.core.plan import AMOUNTS, ChoosePlan, Plan
 
 if TYPE_CHECKING:
+    from corpusfit.ranking.ranking import Ranking
     from corpusfit.selection.explaining import Explanation
-    from corpusfit.selection.ranking import Ranking
     from corpusfit.selection.result import Selection
 
 

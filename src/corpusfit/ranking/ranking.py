@@ -29,8 +29,11 @@ from corpusfit.scoring.heldout_bits import (
 )
 from corpusfit.scoring.likeness import Likeness
 from corpusfit.scoring.names import names as method_names
+from corpusfit.selection.embedding import add_vectors
 from corpusfit.selection.fit import Sample, alike
-from corpusfit.text.context import Run
+from corpusfit.selection.resolving import resolve_ranking
+from corpusfit.selection.samples import background_texts, target_texts
+from corpusfit.text.context import HERE, Machine, Run
 
 BASELINE = "random"
 """Ranked beside every method."""
@@ -252,6 +255,30 @@ def amounts(held: HeldOut, asked: float) -> list[float]:
     enough = [share for share in sorted({asked, *CURVE}) if held.measurable(share)]
     first = next((share for share in enough if share >= asked), asked)
     return [first, *(share for share in enough if share != first)]
+
+
+def rank(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    names: Sequence[str],
+    *,
+    named: bool,
+    machine: Machine = HERE,
+) -> Ranking:
+    """Rank methods on a sample of the user's corpus.
+
+    If the user named them, one that cannot be used here is an error; else it is left out.
+    """
+    with machine.running() as run:
+        resolved = resolve_ranking(run, plan, target, corpus_inputs, names)
+        samples = (Sample(run.work, "target"), Sample(run.work, "background"))
+        target_texts(run, resolved, samples[0])
+        background_texts(run, resolved.plan, resolved.corpus, samples[1])
+        if resolved.encoder:
+            for sample in samples:
+                add_vectors(run, sample, resolved.embed)
+        return rank_methods(run, resolved.plan, names, *samples, named=named)
 
 
 def rank_methods(
