@@ -11,7 +11,7 @@ import corpusfit
 from corpusfit.core.errors import UsageError
 from corpusfit.ranking import ranking
 
-KINDS = {kind: [f"{kind}{i}" for i in range(150)] for kind in ("fruit", "car")}
+KINDS = {kind: [f"{kind}{i}" for i in range(250)] for kind in ("fruit", "car")}
 OTHER = [f"other{i}" for i in range(1_500)]
 
 
@@ -21,18 +21,20 @@ def texts(kind, n, length, seed):
     return [" ".join(chance.choices(KINDS.get(kind, OTHER), k=length)) for _ in range(n)]
 
 
-def examples(n, seed, labels=("fruit", "car")):
+def examples(n, seed, labels=("fruit", "car"), length=3):
     """n rows of each class; short ones, so that few of the words are in train."""
     by_label = zip(KINDS, labels, strict=True)
     return [
-        {"text": text, "label": label} for k, label in by_label for text in texts(k, n, 8, seed)
+        {"text": text, "label": label}
+        for k, label in by_label
+        for text in texts(k, n, length, seed)
     ]
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """A corpus of which a tenth is of the task."""
-    rows = [*texts("fruit", 100, 25, 0), *texts("car", 100, 25, 0), *texts("other", 1_800, 25, 0)]
+    """A corpus of which a twentieth is of the task; other text has none of its words."""
+    rows = [*texts("fruit", 120, 25, 0), *texts("car", 120, 25, 0), *texts("other", 4_600, 25, 0)]
     return write_rows(tmp_path_factory.mktemp("corpus") / "corpus.jsonl", rows)
 
 
@@ -51,13 +53,13 @@ def folder(tmp_path):
 @pytest.fixture
 def asked(corpus):
     """The arguments of most rankings."""
-    return {"corpus": corpus, "methods": ["moore_lewis"], "fraction": 0.1}
+    return {"corpus": corpus, "methods": ["moore_lewis"], "fraction": 0.05}
 
 
 @pytest.mark.slow
 def test_a_selection_that_helps_the_task_is_shown_to(cli, corpus, folder):
-    task = folder(examples(30, 1), examples(100, 2))
-    command = ("rank", "--task", task, "--corpus", corpus, "--fraction", 0.1)
+    task = folder(examples(150, 1), examples(100, 2))
+    command = ("rank", "--task", task, "--corpus", corpus, "--fraction", 0.05)
 
     done = cli(*command, "--metric", "accuracy", "--json")
     again = cli(*command, "--metric", "accuracy", "--json")
@@ -67,16 +69,16 @@ def test_a_selection_that_helps_the_task_is_shown_to(cli, corpus, folder):
     by_method = {each["method"]: each for each in found["ranking"]}
     assert {*by_method} == {"cynical", "moore_lewis", "dsir", "random"}
     assert (found["metric"], found["test_texts"]) == ("accuracy", 200)
-    assert found["words"] == 2_500  # a tenth of a half's
+    assert found["words"] == 3_025  # a twentieth of a half's
     for each in by_method.values():
         mean, low, high = each["score_than_random"]
         assert mean == pytest.approx(each["score"] - by_method["random"]["score"])
         assert (low > 0) == (each["method"] != "random")
         assert low <= mean <= high
-    assert by_method["dsir"]["score"] > 0.9
+    assert by_method["dsir"]["score"] > 0.75
     kept = [[each["score"], each["score_than_random"]] for each in found["ranking"]]
     assert kept == [[e["score"], e["score_than_random"]] for e in json.loads(again.out)["ranking"]]
-    assert "Warning: Word vectors are learned from only 2," in done.err  # fewer than 20,000
+    assert "Warning: Word vectors are learned from only 3,025" in done.err  # fewer than 20,000
     assert "fit.background" in done.err
     assert f"{100 * by_method['dsir']['score']:.1f} accuracy on 200 test texts" in said.out
     assert "points above random text" in said.out
@@ -152,7 +154,7 @@ def test_no_test_text_is_fitted_on_or_learned_from(asked, inline, tmp_path, monk
         raise StopIteration
 
     monkeypatch.setattr(ranking, "rank_methods", rank_methods)
-    rows = examples(50, 1)
+    rows = examples(50, 1, length=9)
     task = write_rows(tmp_path / "alone.jsonl", rows)
     lines = asked["corpus"].read_text().splitlines()
     held = [json.dumps({"text": f"see: {row['text']} (end)"}) for row in rows]

@@ -19,7 +19,7 @@ from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.core.plan import DEFAULT_FRACTION, DEFAULT_METHOD, MethodPlan, Plan
 from corpusfit.core.types import take_units, text_array
 from corpusfit.evaluation.vector_score import VectorTask
-from corpusfit.ranking.vectors import FEWEST_WORDS, SampleWords, leave_out
+from corpusfit.ranking.vectors import FEWEST_WORDS, SampleWords, leave_out, score_difference
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod, Family, Method
 from corpusfit.scoring.heldout_bits import (
@@ -207,8 +207,8 @@ class Ranked:
         curve: bits by share of the corpus that is selected; None if the sample has too few words.
         score: with a task, the score of word vectors of the selections, the mean over folds and
             halves.
-        score_than_random: how much higher than that of `random`, with the 95 % interval over folds,
-            halves and test texts.
+        score_than_random: how much higher than that of `random`, with the 95 % interval over
+            samples of the corpus, vectors and test texts.
     """
 
     method: str
@@ -400,8 +400,9 @@ def ranked_methods(
         if task:
             tallies = evaluation.tallies(name)
             score = task.score(tallies)
-            found = task.difference(tallies, evaluation.tallies(BASELINE))
-            higher = (found.mean, found.low, found.high)
+            higher = dataclasses.astuple(
+                score_difference(task, tallies, evaluation.tallies(BASELINE))
+            )
         ranked.append(
             Ranked(
                 name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.task import notable, split_overlaps
 from corpusfit.evaluation.vector_score import KIND, MOST_WORDS, VectorTask, Words
 from corpusfit.ranking.plan import RankPlan
-from corpusfit.scoring.heldout_bits import HeldOut
+from corpusfit.scoring.heldout_bits import HALVES, Difference, HeldOut, between_halves
 from corpusfit.selection.fit import Sample
 from corpusfit.text.context import Machine, Run
 from corpusfit.text.in_memory import inputs
@@ -83,6 +84,29 @@ def leave_out(run: Run, task: VectorTask, target: Sample, corpus: Sample) -> Non
             run.progress.note(
                 f"Test texts of `task` are in {name}: {found:,} of {len(texts):,} units left out."
             )
+
+
+def score_difference(
+    task: VectorTask, ours: Sequence[NDArray[np.int64]], base: Sequence[NDArray[np.int64]]
+) -> Difference:
+    """How much higher a method scores than another, with the 95 % interval.
+
+    Args:
+        task: what is answered.
+        ours: tallies of the first method, of each fold both halves.
+        base: those of the other.
+    """
+    # All selections are of one sample, so eight of them are not eight draws of a corpus. As of
+    # bits, the variance over samples is that of the halves; it includes that of the vectors.
+    found = task.difference(ours, base)
+    higher = [task.score([a]) - task.score([b]) for a, b in zip(ours, base, strict=True)]
+    by_fold = np.reshape(higher, (-1, HALVES))
+    of_examples = found.over_examples**2
+    return Difference.of_variances(
+        found.mean,
+        (between_halves(by_fold), len(by_fold)),
+        (of_examples, max(1, len(task.task.test) - 1)),
+    )
 
 
 @dataclass(frozen=True)

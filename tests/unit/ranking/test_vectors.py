@@ -5,13 +5,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from corpusfit.core.errors import InputError
 from corpusfit.evaluation.task import Examples, Task
 from corpusfit.evaluation.vector_score import VectorTask
 from corpusfit.ranking import vectors
 from corpusfit.ranking.ranking import Ranked, Ranking
-from corpusfit.ranking.vectors import SampleWords, leave_out
+from corpusfit.ranking.vectors import SampleWords, leave_out, score_difference
 from corpusfit.selection.fit import Sample
 
 TEXTS = ["one two three", "four, five", "six", "seven eight nine ten"]
@@ -117,6 +118,28 @@ def test_a_sample_of_test_texts_alone_is_refused(sample, notes, only):
 
     with pytest.raises(InputError, match=only):
         leave_out(notes[1], task(), *(sample(name, texts[name]) for name in ("target", "corpus")))
+
+
+@pytest.mark.parametrize(
+    ("halves", "error", "freedom"),
+    [([0.5, 0.3], 0.0, 4), ([0.3, 0.3], 0.1, 99), ([0.5, 0.3], 0.1, None)],
+)
+def test_the_interval_is_of_two_halves_and_of_test_texts(halves, error, freedom):
+    """Four parts of the same two halves are no eight samples: Student's t of four degrees."""
+    scored = SimpleNamespace(
+        task=SimpleNamespace(test=range(100)),
+        score=lambda tallies: tallies[0],
+        difference=lambda ours, base: SimpleNamespace(mean=np.mean(ours), over_examples=error),
+    )
+
+    found = score_difference(scored, halves * 4, [0.0] * 8)
+
+    of_halves = (halves[0] - halves[1]) ** 2 / 4
+    variance = of_halves + error**2
+    freedom = freedom or variance**2 / (of_halves**2 / 4 + error**4 / 99)
+    width = stats.t.ppf(0.975, freedom) * variance**0.5
+    assert found.mean == pytest.approx(np.mean(halves))
+    assert [found.low, found.high] == pytest.approx([found.mean - width, found.mean + width])
 
 
 @pytest.mark.parametrize(
