@@ -78,7 +78,7 @@ def test_a_selection_that_helps_the_task_is_shown_to(cli, corpus, folder):
     assert by_method["dsir"]["score"] > 0.75
     kept = [[each["score"], each["score_than_random"]] for each in found["ranking"]]
     assert kept == [[e["score"], e["score_than_random"]] for e in json.loads(again.out)["ranking"]]
-    assert "Warning: Word vectors are learned from only 3,025" in done.err  # fewer than 20,000
+    assert "Warning: Word vectors are learned from only 3,025" in done.err  # fewer than 5,000
     assert "fit.background" in done.err
     assert f"{100 * by_method['dsir']['score']:.1f} accuracy on 200 test texts" in said.out
     assert "points above random text" in said.out

@@ -364,9 +364,9 @@ def rank_methods(
     words = SampleWords.of(background).most(held, shares[0]) if task else 0
     if task and words < FEWEST_WORDS:
         run.warn(
-            f"Word vectors are learned from only {words:,} words of each selection. Below "
-            f"{FEWEST_WORDS:,} they know little, and methods hardly differ: raise "
-            "`fit.background` or `choose.fraction`, or add texts to the corpus."
+            f"Word vectors are learned from only {words:,} words of each selection. Of fewer than "
+            f"{FEWEST_WORDS:,} their scores vary much: raise `fit.background` or "
+            "`choose.fraction`, or add texts to the corpus."
         )
     job = dataclasses.replace(job, shares=tuple(shares), words=words)
     evaluation = evaluate(run, job, held, plans)

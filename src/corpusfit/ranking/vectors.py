@@ -24,8 +24,8 @@ from corpusfit.text.in_memory import inputs
 
 METHODS = ("cynical", "moore_lewis", "dsir")
 """The methods that are ranked by default with a task, beside `random`."""
-FEWEST_WORDS = 20_000
-"""Words below which vectors know so little that methods hardly differ."""
+FEWEST_WORDS = 5_000
+"""Words of a selection below which scores vary too much to be told apart."""
 
 
 def read(given: Inputs, plan: RankPlan, machine: Machine) -> VectorTask:
