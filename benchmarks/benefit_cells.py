@@ -26,7 +26,7 @@ from corpusfit.kernels.backoff import log_probabilities
 from corpusfit.kernels.characters import table as characters
 from corpusfit.kernels.kneser_ney import estimate, number_words
 from corpusfit.labeled.formats.conll import read_conll
-from corpusfit.selection.ranking import candidates
+from corpusfit.ranking.ranking import candidates
 from corpusfit.text import normalize
 from corpusfit.text.context import Machine
 from corpusfit.text.same_text import folded, form_of, text_keys

@@ -21,7 +21,7 @@ from corpusfit.scoring import registry
 from corpusfit.scoring.names import METHODS
 from corpusfit.training.plan import AdaptPlan
 
-ROOMS = ("selection", "training", "evaluation", "domains", "fitting")
+ROOMS = ("selection", "ranking", "training", "evaluation", "domains", "fitting")
 """The packages whose functions have options."""
 
 

@@ -16,8 +16,9 @@ from .evaluation.plan import EvaluatePlan, SplitPlan
 from .evaluation.splitting import Split
 from .fitting.api import fit
 from .fitting.fitting import Fitted
+from .ranking.api import rank
 from .reporting.api import open, report
-from .selection.api import choose, explain, rank, select
+from .selection.api import choose, explain, select
 from .selection.estimator import Scorer
 from .selection.explaining import Explanation
 from .selection.result import Selection

@@ -6,10 +6,10 @@ import math
 import pytest
 
 from corpusfit.core.errors import ModelError, UsageError
+from corpusfit.ranking.ranking import candidates
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import LabelMethod
 from corpusfit.scoring.names import names as method_names
-from corpusfit.selection.ranking import candidates
 
 NAMES = [n for n in method_names() if issubclass(registry.load(n), LabelMethod)]
 SETTINGS = {"oracle": {"domain": "bio_*"}}

@@ -15,9 +15,9 @@ from corpusfit.cli import demo, main
 from corpusfit.cli.app import JOURNEY, app
 from corpusfit.core.errors import InputError, UsageError
 from corpusfit.core.plan import DEFAULT_FRACTION
+from corpusfit.ranking import ranking
 from corpusfit.scoring.methods import dsir
 from corpusfit.scoring.names import names as method_names
-from corpusfit.selection import ranking
 
 
 def commands():

@@ -51,6 +51,8 @@ class RankOptions(MachineOptions, total=False):
     text_field: str | None
     where: str | None
     target_field: str | None
+    metric: str | None
+    label_field: str | None
     seed: int | None
 
 

@@ -252,6 +252,32 @@ class Difference:
     low: float
     high: float
 
+    @classmethod
+    def of_variances(cls, mean: float, *variances: tuple[float, int]) -> Difference:
+        """Student's t interval of a mean whose variance is a sum.
+
+        Args:
+            mean: of the difference.
+            variances: each with its degrees of freedom.
+
+        Reference: Satterthwaite (1946), degrees of freedom of a sum of variances.
+        """
+        from scipy import special
+
+        variance = sum(each for each, _ in variances)
+        squares = sum(each**2 / degrees for each, degrees in variances)
+        freedom = variance**2 / squares if squares else 1.0
+        width = float(special.stdtrit(freedom, (1 + LEVEL) / 2)) * variance**0.5
+        return cls(mean, mean - width, mean + width)
+
+
+def between_halves(differences: NDArray[np.float64]) -> float:
+    """The variance over samples of a mean difference, float64 [folds, 2] of folds and halves.
+
+    Reference: McCarthy (1969), repeated half-samples.
+    """
+    return float(np.mean(np.square(differences[:, 0] - differences[:, 1]))) / 4
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -279,8 +305,6 @@ class Comparison:
 
     def difference(self, method: str, other: str) -> Difference:
         """How many more bits a method needs than another."""
-        from scipy import special
-
         if method == other:
             return Difference(0.0, 0.0, 0.0)
         tokens = self.held.tokens.astype(np.float64)
@@ -291,13 +315,11 @@ class Comparison:
         residuals = np.bincount(documents, (more.mean(axis=0) - mean * tokens)[tokens > 0])
         n = len(residuals)
         of_documents = n / (n - 1) * float((residuals**2).sum() / tokens.sum() ** 2)
-        apart = [
-            float((more[0] - more[1])[folds == fold].sum() / tokens[folds == fold].sum())
-            for fold in np.unique(folds[tokens > 0])
-        ]
-        of_samples = float(np.mean(np.square(apart))) / 4
-        variance = of_documents + of_samples
-        squares = of_documents**2 / (n - 1) + of_samples**2 / len(apart)
-        freedom = variance**2 / squares if squares else 1.0
-        width = float(special.stdtrit(freedom, (1 + LEVEL) / 2)) * variance**0.5
-        return Difference(mean, mean - width, mean + width)
+        by_fold = np.array(
+            [
+                more[:, folds == fold].sum(axis=1) / tokens[folds == fold].sum()
+                for fold in np.unique(folds[tokens > 0])
+            ]
+        )
+        of_samples = between_halves(by_fold)
+        return Difference.of_variances(mean, (of_documents, n - 1), (of_samples, len(by_fold)))

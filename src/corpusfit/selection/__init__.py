@@ -1,5 +1,5 @@
-"""From scores to the selected segments: select, choose, rank, explain."""
+"""From scores to the selected segments: select, choose, explain."""
 
-from corpusfit.selection.api import choose, estimate, explain, rank, select
+from corpusfit.selection.api import choose, estimate, explain, select
 
-__all__ = ["choose", "estimate", "explain", "rank", "select"]
+__all__ = ["choose", "estimate", "explain", "select"]

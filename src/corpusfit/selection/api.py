@@ -1,4 +1,4 @@
-"""The functions `select`, `choose`, `explain` and `rank`."""
+"""The functions `select`, `choose` and `explain`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 from corpusfit.core.artifacts import folder_path
 from corpusfit.core.errors import InputError, bad_setting
 from corpusfit.core.keywords import Inputs, Keywords, dry_run, with_keywords
-from corpusfit.core.plan import AMOUNTS, DEFAULT_FRACTION, Plan
+from corpusfit.core.plan import AMOUNTS, Plan
 from corpusfit.scoring.names import require
 
 if TYPE_CHECKING:
     from corpusfit.core.typed_options import (
         ChooseOptions,
         MachineOptions,
-        RankOptions,
         SelectOptions,
     )
     from corpusfit.selection.explaining import Explanation
-    from corpusfit.selection.ranking import Ranking
     from corpusfit.selection.result import Selection
     from corpusfit.text.context import Machine
 
@@ -30,25 +28,6 @@ SELECT = Keywords(
     Plan,
     ("method", "embed", "choose", "cut", "read", "fit.target_field", "seed"),
     example="cut.gamma=5",
-)
-RANK = Keywords(
-    Plan,
-    (
-        "choose.fraction",
-        "embed",
-        "cut",
-        "read.text_field",
-        "read.where",
-        "fit.target_field",
-        "seed",
-    ),
-    differs={
-        "fraction": {
-            "help": "Share of the text that will be selected",
-            "default": str(DEFAULT_FRACTION),
-        }
-    },
-    example="fit.background=50000",
 )
 
 
@@ -64,7 +43,7 @@ def build_plan(
     return built
 
 
-def _with_names(
+def with_names(
     built: Plan,
     target: Inputs,
     corpus: Inputs,
@@ -114,7 +93,7 @@ def select(
     built = build_plan(SELECT, plan, settings, options)
     from corpusfit.selection import commands
 
-    machine, request = _with_names(built, target, corpus, machine, options)
+    machine, request = with_names(built, target, corpus, machine, options)
     return commands.select(
         *request, folder_path(out, "`out`"), machine=machine, overwrite=overwrite
     )
@@ -138,7 +117,7 @@ def estimate(
     built = build_plan(SELECT, plan, settings, options)
     from corpusfit.selection import dry_run as measured
 
-    machine, request = _with_names(built, target, corpus, machine, options)
+    machine, request = with_names(built, target, corpus, machine, options)
     return measured.estimate(*request, machine=machine)
 
 
@@ -226,37 +205,3 @@ def explain(
     if row is not None and not isinstance(row, str):
         row = f"{row['source']}:{row['row']}:{row['segment']}"
     return explaining.explain(folder_path(out, "DIR"), row=row, text=text, top=top, machine=machine)
-
-
-@with_keywords(RANK)
-def rank(
-    target: Inputs,
-    corpus: Inputs,
-    *,
-    methods: Sequence[str] = (),
-    plan: Plan | Path | str | None = None,
-    settings: Sequence[str] = (),
-    machine: Machine | None = None,
-    **options: Unpack[RankOptions],
-) -> Ranking:
-    """Rank methods on this target and corpus.
-
-    Args:
-        target: as in `select`.
-        corpus: as in `select`.
-        methods: names of methods (default: all that score a unit by itself, except PyOD's and
-            those that train a network).
-
-    Returns:
-        The bits of each method and its seconds on the sample, in order: the default first if it is
-        not shown worse than the best, then by bits; `findings()` says what they show.
-    """
-    built = RANK.build(plan, settings, options)
-    if len(methods) == 1:  # its own settings are known
-        built = built.with_value("method.name", methods[0])
-    built = build_plan(RANK, built, (), {})
-    from corpusfit.selection import commands, ranking
-
-    machine, request = _with_names(built, target, corpus, machine, options)
-    names = list(methods) or ranking.candidates()
-    return commands.rank(*request, names, named=bool(methods), machine=machine)

@@ -1,4 +1,4 @@
-"""The steps of `select`, `choose` and `rank`, in order."""
+"""The steps of `select` and `choose`, in order."""
 
 from __future__ import annotations
 
@@ -20,15 +20,11 @@ from corpusfit.core.plan import ChoosePlan, Plan
 from corpusfit.kernels.characters import VERSION as TOKENS
 from corpusfit.selection.copies import copies_of
 from corpusfit.selection.counting import count_rows
-from corpusfit.selection.embedding import add_vectors
-from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.selection.publishing import write_selection_card
-from corpusfit.selection.ranking import Ranking, rank_methods
 from corpusfit.selection.resolved import Resolved
-from corpusfit.selection.resolving import resolve, resolve_again, resolve_ranking
+from corpusfit.selection.resolving import resolve, resolve_again
 from corpusfit.selection.result import Selection
-from corpusfit.selection.samples import background_texts, target_texts
 from corpusfit.selection.scoring import Scored, require_strict, score_corpus
 from corpusfit.selection.writing import (
     choose_segments,
@@ -116,30 +112,6 @@ def choose(
         folder.amend(resolved.identity())
         run.warnings_file = folder.warnings
         return _finish(run, resolved, folder, manifest)
-
-
-def rank(
-    plan: Plan,
-    target: Sequence[str],
-    corpus_inputs: Sequence[str],
-    names: Sequence[str],
-    *,
-    named: bool,
-    machine: Machine = HERE,
-) -> Ranking:
-    """Rank methods on a sample of the user's corpus.
-
-    If the user named them, one that cannot be used here is an error; else it is left out.
-    """
-    with machine.running() as run:
-        resolved = resolve_ranking(run, plan, target, corpus_inputs, names)
-        samples = (Sample(run.work, "target"), Sample(run.work, "background"))
-        target_texts(run, resolved, samples[0])
-        background_texts(run, resolved.plan, resolved.corpus, samples[1])
-        if resolved.encoder:
-            for sample in samples:
-                add_vectors(run, sample, resolved.embed)
-        return rank_methods(run, resolved.plan, names, *samples, named=named)
 
 
 @no_collection()

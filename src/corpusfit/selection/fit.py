@@ -60,6 +60,19 @@ class Sample:
         texts: list[str] = orjson.loads(read_bytes(self.texts))["texts"]
         return texts
 
+    def keep(self, places: NDArray[np.int64]) -> None:
+        """Leave out all but some texts, int64 [k]; before the sample has vectors."""
+        stored = orjson.loads(read_bytes(self.texts))
+        documents = self.documents()
+        self.write_texts(
+            [stored["texts"][i] for i in places.tolist()],
+            None if documents is None else documents[places],
+            {
+                field: [values[i] for i in places.tolist()]
+                for field, values in stored.get("numbers", {}).items()
+            },
+        )
+
     def documents(self) -> NDArray[np.int64] | None:
         """The document of each text, int64 [n]; None if each is one, or if it was not stored."""
         stored = orjson.loads(read_bytes(self.texts)).get("documents")

@@ -42,6 +42,10 @@ SHOWN = {
         * 2,
         0.2,
     ],
+    "select.show_scores": [
+        [{"method": "domain_moore_lewis", "score": 1.0, "score_than_random": (0.123, -0.987, 0.9)}],
+        "weighted_precision",
+    ],
     "adapt.show_adapted": [
         {
             "losses": {"before": {PATH: 12345.678}, "after": {PATH: 1.234}},

@@ -18,19 +18,25 @@ from corpusfit.core.engine import Job
 from corpusfit.core.errors import InputError, MissingDependencyError, UsageError
 from corpusfit.core.plan import DEFAULT_FRACTION, DEFAULT_METHOD, MethodPlan, Plan
 from corpusfit.core.types import take_units, text_array
+from corpusfit.evaluation.vector_score import VectorTask
+from corpusfit.ranking.vectors import FEWEST_WORDS, SampleWords, leave_out, score_difference
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import CorpusMethod, Family, Method
 from corpusfit.scoring.heldout_bits import (
     HALVES,
     Comparison,
     HeldOut,
+    best_first,
     fit_to_sample,
     held_out,
 )
 from corpusfit.scoring.likeness import Likeness
 from corpusfit.scoring.names import names as method_names
+from corpusfit.selection.embedding import add_vectors
 from corpusfit.selection.fit import Sample, alike
-from corpusfit.text.context import Run
+from corpusfit.selection.resolving import resolve_ranking
+from corpusfit.selection.samples import background_texts, target_texts
+from corpusfit.text.context import HERE, Machine, Run
 
 BASELINE = "random"
 """Ranked beside every method."""
@@ -58,6 +64,8 @@ class FoldBits:
     # texts that are not evaluated on
     bits: NDArray[np.float64]
     seconds: float  # to fit it on a half, and to score both
+    # with a task, what vectors of its selection from each half answer, as from `VectorTask.tally`
+    tallies: Sequence[NDArray[np.uint8]] = ()
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,8 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
     seed: int
     normalized: bool  # whether the target's texts are normalized; else they are to evaluate
     named: bool  # whether the user named the methods; then a method that cannot be used is an error
+    task: VectorTask | None = None  # to score word vectors of the selections by
+    words: int = 0  # of each selection to learn word vectors from
 
     def held(self) -> HeldOut:
         """The folds."""
@@ -86,13 +96,20 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
 
     def start(self) -> Callable[[tuple[MethodPlan, int]], FoldBits | Unfit]:
         held = self.held()
+        words = SampleWords.of(self.background) if self.task else None
         batch = functools.cache(Sample.batch)  # all methods read the same texts
-        return lambda piece: self._work(held, batch, *piece)
+        return lambda piece: self._work(held, words, batch, *piece)
 
     def _work(
-        self, held: HeldOut, batch: Callable[..., Any], plan: MethodPlan, fold: int
+        self,
+        held: HeldOut,
+        words: SampleWords | None,
+        batch: Callable[..., Any],
+        plan: MethodPlan,
+        fold: int,
     ) -> FoldBits | Unfit:
         halves = []
+        tallies = []
         seconds = 0.0
         try:
             method = registry.build(plan.name, plan.options)
@@ -106,13 +123,17 @@ class EvaluateBits(Job[tuple[MethodPlan, int], FoldBits | Unfit]):
                 scores = score()
                 seconds += (ready - started) / HALVES + time.perf_counter() - ready
                 halves.append(held.bits(scores, fold, self.shares, units))
+                if self.task and words:
+                    selected = words.first(units[best_first(scores)], self.words)
+                    tally = self.task.tally(selected, self.seed + HALVES * fold + number)
+                    tallies.append(tally.astype(np.uint8))  # each is 0 or 1
         except InputError as e:
             return Unfit(plan.name, str(e))
         except (UsageError, MissingDependencyError) as e:
             if self.named:
                 raise
             return Unfit(plan.name, str(e))
-        return FoldBits(plan.name, np.stack(halves, axis=1), seconds)
+        return FoldBits(plan.name, np.stack(halves, axis=1), seconds, tallies)
 
 
 @dataclass(frozen=True)
@@ -130,6 +151,10 @@ class Evaluation:
             for method, results in self.folds.items()
         }
         return Comparison(self.held, bits)
+
+    def tallies(self, method: str) -> list[NDArray[np.int64]]:
+        """What vectors of a method's selections answer, one for each fold and half."""
+        return [tally.astype(np.int64) for fold in self.folds[method] for tally in fold.tallies]
 
 
 def require_comparable(run: Run, held: HeldOut) -> None:
@@ -180,6 +205,10 @@ class Ranked:
         than_random: how many more than `random`, with the interval; negative is better.
         equal: whether the method is not shown worse than the best: its interval includes 0.
         curve: bits by share of the corpus that is selected; None if the sample has too few words.
+        score: with a task, the score of word vectors of the selections, the mean over folds and
+            halves.
+        score_than_random: how much higher than that of `random`, with the 95 % interval over
+            samples of the corpus, vectors and test texts.
     """
 
     method: str
@@ -190,6 +219,8 @@ class Ranked:
     than_random: tuple[float, float, float]
     equal: bool
     curve: tuple[tuple[float, float | None], ...]
+    score: float | None = None
+    score_than_random: tuple[float, float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -200,11 +231,17 @@ class Ranking(Sequence[Ranked]):
         methods: their bits and costs.
         fraction: share of the corpus by which they are ordered.
         likeness: what the corpus has of the target; None for a tiny target.
+        metric: of the scores; empty without a task.
+        words: of each selection that word vectors are learned from.
+        test_texts: number of test texts that they are scored on.
     """
 
     methods: tuple[Ranked, ...]
     fraction: float
     likeness: Likeness | None = None
+    metric: str = ""
+    words: int = 0
+    test_texts: int = 0
 
     def __len__(self) -> int:
         """The number of methods."""
@@ -236,7 +273,24 @@ class Ranking(Sequence[Ranked]):
             sentences.append(NONE_BETTER)
         elif any(each.method == DEFAULT_METHOD and not each.equal for each in self.methods):
             sentences.append(f"{best.method} is shown better than the default, {DEFAULT_METHOD}.")
-        return sentences
+        return sentences + self._score_of(equal[0])
+
+    def _score_of(self, name: str) -> list[str]:
+        """What the score of a method's selections shows, in a sentence; nothing without a task."""
+        (method,) = (each for each in self.methods if each.method == name)
+        if method.score is None or method.score_than_random is None:
+            return []
+        mean, low, high = (100 * value for value in method.score_than_random)
+        interval = f"95 % interval {low:+.1f} to {high:+.1f}"
+        shown = f"no difference from random text is shown ({mean:+.1f} points, {interval})"
+        if low > 0 or high < 0:
+            side = "above" if mean > 0 else "below"
+            shown = f"{abs(mean):.1f} points {side} random text ({interval})"
+        return [
+            f"By word vectors of {self.words:,} selected words, {name} scores "
+            f"{100 * method.score:.1f} {self.metric} on {self.test_texts:,} test texts: {shown}. "
+            "It is a score of word vectors, not of your model."
+        ]
 
 
 def candidates() -> list[str]:
@@ -254,6 +308,34 @@ def amounts(held: HeldOut, asked: float) -> list[float]:
     return [first, *(share for share in enough if share != first)]
 
 
+def rank(
+    plan: Plan,
+    target: Sequence[str],
+    corpus_inputs: Sequence[str],
+    names: Sequence[str],
+    *,
+    named: bool,
+    task: VectorTask | None = None,
+    machine: Machine = HERE,
+) -> Ranking:
+    """Rank methods on a sample of the user's corpus.
+
+    If the user named them, one that cannot be used here is an error; else it is left out. With a
+    task, word vectors of their selections are scored.
+    """
+    with machine.running() as run:
+        resolved = resolve_ranking(run, plan, target, corpus_inputs, names)
+        samples = (Sample(run.work, "target"), Sample(run.work, "background"))
+        target_texts(run, resolved, samples[0])
+        background_texts(run, resolved.plan, resolved.corpus, samples[1])
+        if task:
+            leave_out(run, task, *samples)
+        if resolved.encoder:
+            for sample in samples:
+                add_vectors(run, sample, resolved.embed)
+        return rank_methods(run, resolved.plan, names, *samples, named=named, task=task)
+
+
 def rank_methods(
     run: Run,
     plan: Plan,
@@ -262,6 +344,7 @@ def rank_methods(
     background: Sample,
     *,
     named: bool,
+    task: VectorTask | None = None,
 ) -> Ranking:
     """Rank methods by held-out bits."""
     # A method that cannot be fitted on some fold of the target is left out, with a warning; so is
@@ -274,22 +357,35 @@ def rank_methods(
         for n in all_names
     ]
     asked = DEFAULT_FRACTION if plan.choose.fraction is None else plan.choose.fraction
-    job = EvaluateBits(target, background, (asked,), plan.seed, plan.fit.normalize, named)
+    job = EvaluateBits(target, background, (asked,), plan.seed, plan.fit.normalize, named, task)
     held = job.held()
     require_comparable(run, held)
     shares = amounts(held, asked)
-    evaluation = evaluate(run, dataclasses.replace(job, shares=tuple(shares)), held, plans)
+    words = SampleWords.of(background).most(held, shares[0]) if task else 0
+    if task and words < FEWEST_WORDS:
+        run.warn(
+            f"Word vectors are learned from only {words:,} words of each selection. Of fewer than "
+            f"{FEWEST_WORDS:,} their scores vary much: raise `fit.background` or "
+            "`choose.fraction`, or add texts to the corpus."
+        )
+    job = dataclasses.replace(job, shares=tuple(shares), words=words)
+    evaluation = evaluate(run, job, held, plans)
     for method, why in evaluation.unfit.items():
         if {*evaluation.unfit} >= {*names}:
             raise InputError(why)
         run.warn(f"{method} is left out of the ranking: {why}")
-    ranked = ranked_methods(evaluation, shares, sorted({asked, *CURVE}))
+    ranked = ranked_methods(evaluation, shares, sorted({asked, *CURVE}), task)
     measured = run.one(partial(alike, background, plan.seed), target)
-    return Ranking(tuple(ranked), shares[0], measured)
+    if task is None:
+        return Ranking(tuple(ranked), shares[0], measured)
+    return Ranking(tuple(ranked), shares[0], measured, task.metric, words, len(task.task.test))
 
 
 def ranked_methods(
-    evaluation: Evaluation, shares: Sequence[float], curve: Sequence[float]
+    evaluation: Evaluation,
+    shares: Sequence[float],
+    curve: Sequence[float],
+    task: VectorTask | None = None,
 ) -> list[Ranked]:
     """The methods in the order of the ranking, which the first of the measured shares decides."""
     by_share = {share: evaluation.comparison(i) for i, share in enumerate(shares)}
@@ -299,6 +395,14 @@ def ranked_methods(
     ranked = []
     for name in names:
         behind = comparison.difference(name, best)
+        score = None
+        higher = None
+        if task:
+            tallies = evaluation.tallies(name)
+            score = task.score(tallies)
+            higher = dataclasses.astuple(
+                score_difference(task, tallies, evaluation.tallies(BASELINE))
+            )
         ranked.append(
             Ranked(
                 name,
@@ -312,6 +416,8 @@ def ranked_methods(
                     (share, by_share[share].bits(name) if share in by_share else None)
                     for share in curve
                 ),
+                score=score,
+                score_than_random=higher,
             )
         )
     # of those that are not shown worse than the best, the default comes first

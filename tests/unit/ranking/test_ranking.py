@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from corpusfit.core.types import text_array
-from corpusfit.scoring.heldout_bits import FOLDS, HALVES, HeldOut
-from corpusfit.scoring.likeness import Likeness
-from corpusfit.selection.ranking import (
+from corpusfit.ranking.ranking import (
     NONE_BETTER,
     Evaluation,
     FoldBits,
@@ -16,6 +14,8 @@ from corpusfit.selection.ranking import (
     amounts,
     ranked_methods,
 )
+from corpusfit.scoring.heldout_bits import FOLDS, HALVES, HeldOut
+from corpusfit.scoring.likeness import Likeness
 
 N = 40
 WORDS = 10
