@@ -68,8 +68,8 @@ def table1(cells: Cells) -> str:
             for means in (f1, auroc)
         )
         said.append(
-            f"Against {corpus or 'the corpus'}, {first(f1, 'mean F1')}; {standing(f1, FOREST)}, of the paper's six "
-            f"detectors {of_f1}, and by AUROC, which has no threshold, {of_auroc}."
+            f"Against {corpus or 'the corpus'}, {first(f1, 'mean F1')}; {standing(f1, FOREST)}, of "
+            f"the paper's six detectors {of_f1}, and by AUROC, which has no threshold, {of_auroc}."
         )
     ours = {row.split(", ")[0] for row, _ in cells}
     theirs = {

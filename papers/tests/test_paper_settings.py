@@ -170,8 +170,14 @@ TASKS = {
 }
 """The rows of the papers' tables."""
 EXAMPLES = {
-    **{"hyperpartisan": 516, "acl_arc": 1_688, "scierc": 3_219, "chemprot": 4_169},
-    **{"imdb": 20_000, "sst2": 67_349, "ag_news": 115_000, "helpfulness": 115_251},
+    "hyperpartisan": 516,
+    "acl_arc": 1_688,
+    "scierc": 3_219,
+    "chemprot": 4_169,
+    "imdb": 20_000,
+    "sst2": 67_349,
+    "ag_news": 115_000,
+    "helpfulness": 115_251,
     "rct20k": 180_040,
 }
 """TADPOLE, Table 2: training examples."""
