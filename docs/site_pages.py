@@ -17,12 +17,15 @@ import corpusfit
 from corpusfit.cli.app import COMMANDS, app
 
 ROOT = Path(__file__).parents[1]
+PAPERS = ("tadpole", "domain-clusters", "mdapt", "textgram")
+"""The pages of papers/docs that are about a paper."""
 INCLUDED = {
     "ARCHITECTURE.md": "architecture.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "SECURITY.md": "security.md",
     "papers/README.md": "corpusfit-papers.md",
+    **{f"papers/docs/{name}.md": f"{name}.md" for name in ("papers", *PAPERS)},
 }
 """Files beside docs/, and the pages that show them."""
 
@@ -163,10 +166,7 @@ def _keywords(function: Any) -> list[str]:
 def references() -> str:
     """The page of sources: each paragraph of a docstring that begins with "Reference:"."""
     lines = ["# All references", "", "What the docstrings of the code name as their sources."]
-    lines += [
-        f" The papers and their formulas: [the papers]({REPOSITORY}papers/docs/papers.md).",
-        "",
-    ]
+    lines += [" The papers and their formulas: [the papers](papers.md).", ""]
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
     sources = [ROOT / "src" / "corpusfit", ROOT / "papers" / "src" / "corpusfit_papers"]
     for source, file in ((top, file) for top in sources for file in sorted(top.rglob("*.py"))):

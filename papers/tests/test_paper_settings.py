@@ -2,6 +2,7 @@
 
 import re
 import sys
+import tomllib
 from operator import attrgetter
 from pathlib import Path
 
@@ -18,7 +19,7 @@ BERT = {
     "select.cut.pieces": 256,
     "select.cut.gamma": 15,
 }
-"""TADPOLE, sections 3.1 and 3.2."""
+"""TADPOLE, sections 3.1 and 3.2, appendix D; the pooling is ours."""
 ADAPTED = {
     "adapt.objective.name": "mlm+nsp",
     "adapt.train.max_steps": 50_000,
@@ -168,6 +169,20 @@ TASKS = {
     "domain_clusters_table6": "medical law koran it subtitles",
 }
 """The rows of the papers' tables."""
+EXAMPLES = {
+    "hyperpartisan": 516,
+    "acl_arc": 1_688,
+    "scierc": 3_219,
+    "chemprot": 4_169,
+    "imdb": 20_000,
+    "sst2": 67_349,
+    "ag_news": 115_000,
+    "helpfulness": 115_251,
+    "rct20k": 180_040,
+}
+"""TADPOLE, Table 2: training examples."""
+NAMED_SOURCES = ("tadpole_figure3", "tadpole_figure5")
+"""Figures of TADPOLE that tell the sources of a corpus apart; the others take Wikipedia alone."""
 
 
 @pytest.fixture
@@ -224,6 +239,30 @@ def test_a_paper_recipe_runs_the_papers_system(recipe, name):
     assert {setting: attrgetter(setting)(read) for setting in whole} == whole
     if name in TASKS:
         assert sorted(task.name for task in read.tasks) == sorted(TASKS[name].split())
+
+
+@pytest.mark.parametrize("name", [n for n in SYSTEMS if re.match("tadpole|dana", n)])
+def test_the_forest_adds_a_tenth_of_every_target(recipe, name):
+    """TADPOLE, Algorithm 1: t / 10 sentences of the corpus, of which none lacks."""
+    read = recipe(name)
+    most = max(read.train_sizes, default=EXAMPLES["rct20k"])
+    largest = max(min(EXAMPLES[task.name], most) for task in read.tasks)
+    forests = [s for s in read.selectors if s.select.method.name == "isolation_forest"]
+    assert len(forests) == {"tadpole_figure3": 0, "dana_continuous": 3}.get(name, 1)
+    shares = [of_column(forest, "method.background") for forest in forests]
+    assert shares == [0.1] * len(forests)
+    assert all(forest.select.fit.max_target == 0 for forest in forests)
+    assert all(forest.select.fit.background >= largest / 10 for forest in forests)
+
+
+def test_tadpole_selects_from_wikipedia():
+    """Section 4: 8 GB of Wikipedia's articles."""
+    files = [*PAPERS.glob("tadpole_*_paper.toml"), *PAPERS.glob("dana_*_paper.toml")]
+    assert len(files) == 10
+    for path in files:
+        named = path.stem.removesuffix("_paper") in NAMED_SOURCES
+        corpus = tomllib.loads(path.read_text("utf-8"))["corpus"]
+        assert corpus == [f"${{CORPUSFIT_DATA}}/{'pile' if named else 'wiki'}"], path.stem
 
 
 def test_the_control_is_the_best_composition_of_the_other_domain(recipe):

@@ -147,6 +147,7 @@ def data(tmp_path_factory, word_pieces, inline):
         "wiki_en",
     ):
         rows(folder / "pile" / f"{name}.jsonl", {"text": texts(name)})
+    rows(folder / "wiki" / "articles.jsonl", {"text": texts("wiki")})
     news = folder / "pile" / "news_allsides.jsonl"
     news.with_name("news_allsides.jsonl.zst").write_bytes(zstandard.compress(news.read_bytes()))
     others = ["fr", "es", "de", "it", "pt", "ru", "ro", "zh", "da", "nl", "ja", "no", "sv", "tr"]
@@ -156,7 +157,7 @@ def data(tmp_path_factory, word_pieces, inline):
         path = folder / f"{name}.jsonl.zst"
         path.write_bytes(zstandard.compress((folder / f"{name}.jsonl").read_bytes()))
     for name in ("biomedical", "financial", "wikipedia"):
-        fields = {"text": texts(name), "language": languages, "title": texts("titles")}
+        fields = {"text": texts(name), "language": languages, "wikidata": texts("items")}
         rows(folder / "mdapt" / name / "all.jsonl", fields)
     for recipe in FILES:
         for task in tomllib.loads(recipe.read_text("utf-8"))["tasks"]:

@@ -259,8 +259,8 @@ class EmbedPlan(Group, group="embed"):
     pooling: Annotated[
         str,
         Option(
-            "Embedding of a unit: `mean` of the last hidden state (TADPOLE, section 3.1) or `cls`. "
-            "If it is set, a folder's own pooling, prompt and limit of tokens do not count",
+            "Embedding of a unit: `mean` of the last hidden states or `cls`. If it is set, a "
+            "folder's own pooling, prompt and limit of tokens do not count",
             default="as sentence-transformers reads the model's folder, else mean",
             allowed=("mean", "cls"),
         ),

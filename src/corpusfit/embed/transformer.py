@@ -58,7 +58,7 @@ class TransformerEncoder(Encoder):
     # The model can be an encoder, a decoder (GPT-2) or the encoder half of an encoder-decoder (T5),
     # in eager PyTorch with its library code. In bf16 the last bits of an embedding depend on the
     # texts in its batch; repeating a call gives the same bits.
-    # Reference: TADPOLE, section 3.1; Aharoni & Goldberg, Unsupervised Domain Clusters, section 2.
+    # Reference: Aharoni & Goldberg, Unsupervised Domain Clusters, section 2.2, for the mean.
     name: str
     dim: int
     fingerprint: str

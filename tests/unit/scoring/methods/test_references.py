@@ -1,9 +1,26 @@
 """Every detector against the library that others use for it: scikit-learn or PyOD."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from sklearn.ensemble import _iforest
 
 from corpusfit.scoring import registry
+
+
+def average_path(n):
+    """c(n) = 2 H(n - 1) - 2 (n - 1) / n of n samples, by exact harmonic numbers."""
+    harmonic = {k: sum(Fraction(1, i) for i in range(1, k)) for k in {*n}}
+    return np.array([float(2 * harmonic[k] - Fraction(2 * k - 2, k)) for k in n])
+
+
+@pytest.fixture
+def by_harmonic_numbers(monkeypatch):
+    """scikit-learn's forest with c(n) as in TADPOLE, appendix C, in place of its estimate."""
+    monkeypatch.setattr(
+        _iforest, "_average_path_length", lambda n: average_path(np.ravel(n).tolist())
+    )
 
 
 @pytest.fixture(scope="module", params=[24, 384])
@@ -23,6 +40,7 @@ def ours(name, data, seed=3, **settings):
     return registry.build(name, settings).fit(target, background, seed=seed).score(new)
 
 
+@pytest.mark.usefixtures("by_harmonic_numbers")
 @pytest.mark.parametrize("subsample", [2, 64, 256])
 def test_isolation_forest_is_scikit_learns(data, subsample):
     from sklearn.ensemble import IsolationForest
@@ -40,6 +58,7 @@ def test_isolation_forest_is_scikit_learns(data, subsample):
     np.testing.assert_allclose(scorer.score(both), peer.score_samples(both), atol=1e-6, rtol=0)
 
 
+@pytest.mark.usefixtures("by_harmonic_numbers")
 def test_isolation_forest_of_the_target_alone(data):
     """TADPOLE, section 3.1: no text of the corpus, for any of which the scores are the same."""
     from sklearn.ensemble import IsolationForest

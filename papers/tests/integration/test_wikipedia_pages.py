@@ -1,0 +1,149 @@
+"""mDAPT's compositions: no page of Wikipedia in two languages, and Russian in its own letters."""
+
+import gzip
+import io
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+import zstandard
+
+pytest.importorskip("sentencex", reason="the extra languages is not installed")
+
+import corpusfit_papers
+from corpusfit_papers.mixing.plan import read_recipe
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+LANGUAGES = ("fr", "es", "de", "it", "pt", "ru", "ro", "en")
+PAGES = 8
+LATIN, RUSSIAN = "Vyi͡avlenie novykh raĭonov", "Выявление новых районов"
+PROPS = """-- MySQL dump 10.19  Distrib 10.3.38-MariaDB
+CREATE TABLE `page_props` (
+  `pp_page` int(8) unsigned NOT NULL DEFAULT 0,
+  `pp_propname` varbinary(60) NOT NULL DEFAULT '',
+) ENGINE=InnoDB;
+INSERT INTO `page_props` VALUES ({page},'defaultsort','Q99, ({page})',NULL),{rows};
+"""
+
+
+def pages_of(language):
+    """Rows of one Wikipedia, whose ids and titles no other language has."""
+    first = 100 * (1 + LANGUAGES.index(language))
+    return [
+        {
+            "id": str(first + i),
+            "url": f"https://{language}.wikipedia.org/wiki?curid={first + i}",
+            "title": f"{language} {i}",
+            "text": f"Page {i} of the {language} encyclopedia",
+        }
+        for i in range(PAGES)
+    ]
+
+
+def write_props(path, language, first=1000):
+    """The dump in its published layout: page i of every language is item Q{first + i}."""
+    ids = [page["id"] for page in pages_of(language)]
+    rows = ",".join(
+        f"({page},'page_image_free','{page}.jpg',NULL),({page},'wikibase_item','Q{first + i}',NULL)"
+        for i, page in enumerate(ids)
+    )
+    path.write_bytes(gzip.compress(PROPS.format(page=ids[0], rows=rows).encode()))
+
+
+@pytest.fixture
+def identify(monkeypatch, capfdbinary):
+    """The script in this process; returns what it writes."""
+
+    def identify(*words):
+        monkeypatch.setattr(sys, "argv", ["mdapt_wikipedia.py", *map(str, words)])
+        runpy.run_path(str(RECIPES / "mdapt_wikipedia.py"))
+        sys.stdout.flush()
+        return capfdbinary.readouterr().out
+
+    return identify
+
+
+@pytest.fixture
+def compose(tmp_path, monkeypatch, inline):
+    """A composition of the papers from the data in `tmp_path`, with another budget."""
+    monkeypatch.setenv("CORPUSFIT_DATA", str(tmp_path))
+    texts = {language: f"Specific {language}" for language in LANGUAGES} | {"ru": LATIN}
+    rows = [json.dumps({"text": text, "language": code}) for code, text in texts.items()]
+    (tmp_path / "mdapt/biomedical").mkdir(parents=True)
+    (tmp_path / "mdapt/biomedical/all.jsonl").write_text("\n".join(rows) + "\n", "utf-8")
+
+    def compose(name, budget):
+        text = (RECIPES / f"compositions/biomedical_{name}.toml").read_text("utf-8")
+        recipe = tmp_path / f"{name}.toml"
+        recipe.write_text(text.replace("10_000_000", str(budget)), "utf-8")
+        return corpusfit_papers.compose(recipe, out=tmp_path / name, machine=inline)
+
+    return compose
+
+
+def composed(done):
+    rows = []
+    for part in sorted((done.path / "composed").iterdir()):
+        with part.open("rb") as file:
+            reader = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file))
+            rows += map(orjson.loads, reader)
+    return rows
+
+
+def test_a_page_is_not_taken_in_two_languages(compose, identify, tmp_path):
+    """Of 8 pages in 8 languages, all with other titles, 56 are left out."""
+    folder = tmp_path / "mdapt/wikipedia"
+    folder.mkdir(parents=True)
+    for language in LANGUAGES:
+        rows = pages_of(language)
+        (tmp_path / f"{language}.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+        write_props(tmp_path / f"{language}.sql.gz", language)
+        written = identify(
+            language, tmp_path / f"{language}.jsonl", tmp_path / f"{language}.sql.gz"
+        )
+        (folder / f"{language}.jsonl").write_bytes(written)
+    assert len({page["title"] for code in LANGUAGES for page in pages_of(code)}) == 64
+
+    done = compose("md_mwiki", len(LANGUAGES) + PAGES)
+
+    assert done.manifest["copies"] == {"same_language": 0, "other_language": 56}
+    general = [row["text"] for row in composed(done) if row["kind"] == "general"]
+    assert sorted(text[:6] for text in general) == [f"Page {i}" for i in range(PAGES)]
+
+
+def test_a_page_without_wikidata_id_is_of_one_language(identify, tmp_path):
+    (tmp_path / "de.jsonl").write_text(
+        "\n".join(map(json.dumps, [*pages_of("de"), {"id": "7", "text": "Neu"}, {"text": "Ohne"}]))
+    )
+    write_props(tmp_path / "de.sql.gz", "de")
+    rows = [
+        orjson.loads(line)
+        for line in identify("de", tmp_path / "de.jsonl", tmp_path / "de.sql.gz").splitlines()
+    ]
+    assert [row.get("wikidata") for row in rows] == [f"Q{1000 + i}" for i in range(8)] + [None] * 2
+    assert {row["language"] for row in rows} == {"de"}
+    write_props(tmp_path / "fr.sql.gz", "fr")
+    with pytest.raises(SystemExit, match=r"fr\.sql\.gz"):
+        identify("de", tmp_path / "de.jsonl", tmp_path / "fr.sql.gz")
+
+
+@pytest.mark.parametrize("name", ["md_ed", "md_mwiki"])
+def test_russian_titles_of_pubmed_are_in_cyrillic(compose, tmp_path, name):
+    """mDAPT, appendix B: they are in Latin letters there."""
+    (tmp_path / "mdapt/wikipedia").mkdir()
+    (tmp_path / "mdapt/wikipedia/en.jsonl").write_text(
+        json.dumps({"text": "General text", "language": "en", "wikidata": "Q1"})
+    )
+    done = compose(name, len(LANGUAGES))
+    russian = [row["text"] for row in composed(done) if row["language"] == "ru"]
+    assert russian == [RUSSIAN]
+
+
+@pytest.mark.parametrize("domain", ["biomedical", "financial"])
+def test_pages_are_told_apart_by_wikidata(domain, monkeypatch):
+    monkeypatch.setenv("CORPUSFIT_DATA", "/somewhere")
+    plan = read_recipe(RECIPES / f"compositions/{domain}_md_mwiki.toml")
+    assert [source.page for source in plan.sources] == ["", "wikidata"]
