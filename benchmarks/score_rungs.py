@@ -34,12 +34,10 @@ from those.
 from __future__ import annotations
 
 import argparse
-import base64
 import itertools
 import tempfile
 import time
 import traceback
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -60,7 +58,7 @@ from corpusfit.scoring.tokens import word_buffers
 from corpusfit.text.context import Machine
 from harness import machine
 from score_cells import Cells, Record, digest, features, masked_loss
-from score_study import APART, STATED, STATED_AMOUNT, Study, packed
+from score_study import APART, STATED, STATED_AMOUNT, Study, packed, unpacked
 
 HERE = Path(__file__).parent
 LARGE = ("ag_news", "imdb", "sst2")
@@ -226,12 +224,6 @@ def decisions(cells: Cells, cheap: str, dear: str, without_random: bool) -> dict
         if counts[2]:
             found[task] = counts
     return found
-
-
-def unpacked(right: str) -> np.ndarray:
-    """Answers, right (1) or wrong, as `score_study.packed` stored them; zeros at the end."""
-    found = zlib.decompress(base64.b85decode(right))
-    return np.unpackbits(np.frombuffer(found, np.uint8)).astype(np.int8)
 
 
 def share(counts: np.ndarray) -> tuple[float, float, float]:
