@@ -150,8 +150,8 @@ def picture(cells: Cells) -> str:
         middle = top + line * (number + 0.5)
         weight = "normal" if number else "bold"
         drawing.text(name, left - 8, middle + 4, text_anchor="end", font_weight=weight)
-        if number < 2:
-            drawing.line(8, top + line * (number + 1), 704, top + line * (number + 1))
+        below = top + line * (number + 1)
+        drawing.line(8, below, 704, below, stroke_opacity=0.2 if number else 1.0)
         for place, (arm, (mean, low, high)) in enumerate(of.items()):
             y = middle + 5 * (place - 1)
             drawing.line(x.at(low), y, x.at(high), y, stroke=COLORS[arm], stroke_width=1.5)
@@ -286,6 +286,10 @@ def not_shown(cells: Cells) -> list[str]:
     return said
 
 
+ANSWER = """
+Word vectors that are learned from the default selection classify the texts of {n} tasks, in the
+mean, by {summary}.
+"""
 QUESTION = """
 From a corpus of {sources}, a method selects the 2 % that are most like a few hundred training texts
 of a task: {words:,} words. Word vectors (skip-grams) are learned from nothing but this text. A
@@ -360,7 +364,7 @@ def page(cells: Cells, made: Record) -> str:
     hours = made["core_hours"]
     parts = [
         "# Does the selected text raise a score?",
-        f"In the mean of {found[0][1]} tasks, the default selection is {summary(cells)}.",
+        flowed(ANSWER, n=found[0][1], summary=summary(cells)),
         "![Points of accuracy over random text, by task, with intervals](../images/score.svg)",
         "## What was asked",
         flowed(QUESTION, sources=SOURCES, words=made["words"]),
