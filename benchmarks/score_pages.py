@@ -238,7 +238,7 @@ def own_text(cells: Cells) -> str:
 def decisions_table(cells: Cells) -> list[str]:
     """Decision accuracies, over all pairs and over those without random text."""
     lines = [
-        "| cheaper | dearer | right, all pairs | pairs | right, without random | pairs | tasks |",
+        "| cheaper | costlier | right, all pairs | pairs | right, without random | pairs | tasks |",
         "|---|---|---|---|---|---|---|",
     ]
     for cheap, dear in COMPARED:
@@ -258,6 +258,19 @@ def decisions_table(cells: Cells) -> list[str]:
         if tasks:
             lines.append(f"| {RUNGS[cheap]} | {RUNGS[dear]} | {' | '.join(said)} | {tasks} |")
     return lines
+
+
+def bits_decide(cells: Cells) -> str:
+    """How often bits decide as the score of word vectors, in the words of the docs."""
+    said = []
+    for without in (False, True):
+        counts = np.array(list(decisions(cells, "bits", "0", without).values()))
+        mean, low, high = (round(100 * x) for x in share(counts))
+        said.append(f"{mean} % ({low} to {high})")
+    return (
+        f"of two selections whose word vectors score differently on one of {len(counts)} tasks, bits "
+        f"prefer the better one in {said[0]} of the pairs, in {said[1]} of those without random text"
+    )
 
 
 def not_shown(cells: Cells) -> list[str]:
@@ -292,7 +305,7 @@ mean, by {summary}.
 """
 QUESTION = """
 From a corpus of {sources}, a method selects the 2 % that are most like a few hundred training texts
-of a task: {words:,} words. Word vectors (skip-grams) are learned from nothing but this text. A
+of a task: {words:,} words. Word vectors (skip-grams) are learned from this text and no other. A
 linear classifier learns the task from all its training texts, each the mean of its words' vectors,
 and answers the whole test set. The score is its accuracy; a point is one per cent of the test
 texts. All that the classifier knows of words comes from the selection, so the score says what the
@@ -310,10 +323,10 @@ The unit is the task; tasks and draws are crossed random effects. Everything bel
 no test was stated, and no interval is corrected.
 """
 DECISIONS = """
-Of all pairs of selections of a task (arms and draws, 2 %) that the dearer measure can tell apart
-(McNemar's exact test on the test texts, p < .05), the share for which the cheaper one prefers the
-same. Intervals are over tasks. For whole corpora, a ranking at one small scale is right for about
-80 % ([DataDecide](https://arxiv.org/abs/2504.11393)).
+Of all pairs of selections of a task (arms and draws, 2 %) that the costlier measure can
+distinguish (McNemar's exact test on the test texts, p < .05), the share for which the cheaper one
+prefers the same. Intervals are over tasks. For whole corpora, a ranking at one small scale is right
+for about 80 % ([DataDecide](https://arxiv.org/abs/2504.11393)).
 """
 MEASURED = """
 Bits are those of [`rank`](../ranking.md). The small BERT (`bert-mini`, {steps} steps) continues on
@@ -383,7 +396,7 @@ def page(cells: Cells, made: Record) -> str:
     if own:
         parts.append(own)
     parts += [
-        "## Does a cheap measure prefer what a dear one prefers?",
+        "## Does a cheap measure prefer what a costly one prefers?",
         flowed(DECISIONS),
         "\n".join(decisions_table(cells)),
         flowed(MEASURED, steps=STEPS, words=WORDS),
