@@ -268,8 +268,9 @@ def bits_decide(cells: Cells) -> str:
         mean, low, high = (round(100 * x) for x in share(counts))
         said.append(f"{mean} % ({low} to {high})")
     return (
-        f"of two selections whose word vectors score differently on one of {len(counts)} tasks, bits "
-        f"prefer the better one in {said[0]} of the pairs, in {said[1]} of those without random text"
+        f"of two selections whose word vectors score differently on one of {len(counts)} tasks, "
+        f"bits prefer the better one in {said[0]} of the pairs, in {said[1]} of those without "
+        "random text"
     )
 
 
