@@ -62,6 +62,17 @@ RUNGS = {
     "loss": "loss of a small BERT",
     "probe": "probe of a small BERT",
 }
+PAIRS = (
+    ("default", "default_256"),
+    ("default_256", "random_256"),
+    ("bm25", "random"),
+    ("default", "bm25"),
+    ("fasttext", "random"),
+    ("default", "fasttext"),
+    ("before", "random_15x256"),
+    ("default", "before"),
+)
+"""Compared beside the stated tests, at 2 % on all rows."""
 RESAMPLES = 400
 Test = tuple[str, int, int, float, float, float, float, str]
 """Other arm, tasks, draws, mean, low, high, p by Holm, answer."""
@@ -165,12 +176,17 @@ def picture(cells: Cells) -> str:
     return drawing.svg() + "\n"
 
 
+def tasks_of(cells: Cells) -> int:
+    """The number of tasks of the stated tests."""
+    return len({r["task"] for r in cells.records.values() if is_stated(r)})
+
+
 def over(
     cells: Cells, amount: float, rows: int, arm: str, other: str, what: str = "accuracy"
 ) -> tuple[str, str]:
-    """Points of an arm over another with the interval, and tasks x draws; empty without cells."""
+    """Points of an arm over another with the interval, and tasks x draws; empty until all tasks."""
     table = gains(cells, amount, rows, arm, other, what)[1]
-    if len(table) < 3:
+    if len(table) < tasks_of(cells):
         return "", ""
     mean, low, high, _ = tested(table)
     draws = int((~np.isnan(table)).any(0).sum())
@@ -194,18 +210,8 @@ def amounts_table(cells: Cells) -> list[str]:
 
 def arms_table(cells: Cells) -> list[str]:
     """The arms beside the four, at 2 % on all rows; the heading alone without cells."""
-    compared = (
-        ("default", "default_256"),
-        ("default_256", "random_256"),
-        ("bm25", "random"),
-        ("default", "bm25"),
-        ("fasttext", "random"),
-        ("default", "fasttext"),
-        ("before", "random_15x256"),
-        ("default", "before"),
-    )
     lines = ["| arm | over | points | tasks x draws |", "|---|---|---|---|"]
-    for arm, other in compared:
+    for arm, other in PAIRS:
         said, count = over(cells, STATED_AMOUNT, 0, arm, other)
         if said:
             lines.append(f"| {NAMES[arm]} | {NAMES[other]} | {said} | {count} |")
@@ -213,7 +219,7 @@ def arms_table(cells: Cells) -> list[str]:
 
 
 def own_text(cells: Cells) -> str:
-    """What the task's own training text gives against the default's 2 %; empty without cells."""
+    """What the task's own training text gives against the default's 2 %; empty until all tasks."""
     own = {
         (r["task"], r["seed"]): r["result"]["accuracy"]
         for r in cells.records.values()
@@ -224,7 +230,7 @@ def own_text(cells: Cells) -> str:
         key = (r["task"], r["seed"])
         if is_stated(r) and r["column"] == "default" and key in own:
             pairs.setdefault(r["task"], []).append(100 * (r["result"]["accuracy"] - own[key]))
-    if len(pairs) < 3:
+    if len(pairs) < tasks_of(cells):
         return ""
     means = np.array([np.mean(of) for of in pairs.values()])
     half = student.ppf(0.975, len(means) - 1) * means.std(ddof=1) / len(means) ** 0.5
@@ -296,13 +302,26 @@ def not_shown(cells: Cells) -> list[str]:
         f"- A gain on every task: the intervals of {sum(single)} of {len(single)} single tasks are "
         f"above zero, of {len(below)} below{': ' + ', '.join(below) if below else ''}."
     )
+    missing = [
+        f"{100 * amount:g} %"
+        for amount in AMOUNTS
+        if not over(cells, amount, 0, "default", "random")[0]
+    ]
+    arms = dict.fromkeys(arm for pair in PAIRS for arm in pair if arm not in STATED)
+    missing += [
+        NAMES[arm]
+        for arm in arms
+        if not any(over(cells, STATED_AMOUNT, 0, *pair)[0] for pair in PAIRS if arm in pair)
+    ]
+    if missing:
+        said.append(f"- What is not yet computed for all tasks: {', '.join(missing)}.")
     said.append("- Anything about other languages, other kinds of task, or large language models.")
     return said
 
 
 ANSWER = """
-Word vectors that are learned from the default selection classify the texts of {n} tasks, in the
-mean, by {summary}.
+Accuracy of word vectors that are learned from the default selection, in the mean of {n} tasks:
+{summary}.
 """
 QUESTION = """
 From a corpus of {sources}, a method selects the 2 % that are most like a few hundred training texts
