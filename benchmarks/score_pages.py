@@ -266,6 +266,11 @@ def decisions_table(cells: Cells) -> list[str]:
     return lines
 
 
+def has_models(cells: Cells) -> bool:
+    """Whether models were trained on selections."""
+    return any(r["rung"] == "probe" for r in cells.records.values())
+
+
 def bits_decide(cells: Cells) -> str:
     """How often bits decide as the score of word vectors, in the words of the docs."""
     said = []
@@ -313,6 +318,8 @@ def not_shown(cells: Cells) -> list[str]:
         for arm in arms
         if not any(over(cells, STATED_AMOUNT, 0, *pair)[0] for pair in PAIRS if arm in pair)
     ]
+    if not has_models(cells):
+        missing.append("models that continue on a selection")
     if missing:
         said.append(f"- What is not yet computed for all tasks: {', '.join(missing)}.")
     said.append("- Anything about other languages, other kinds of task, or large language models.")
@@ -349,10 +356,12 @@ prefers the same. Intervals are over tasks. For whole corpora, a ranking at one 
 for about 80 % ([DataDecide](https://arxiv.org/abs/2504.11393)).
 """
 MEASURED = """
-Bits are those of [`rank`](../ranking.md). The small BERT (`bert-mini`, {steps} steps) continues on
-{words:,} words of each selection; its probe is the same linear classifier on its frozen states.
-Pairs without random text are the harder ones: nearly every selection is closer to the task than
-random text.
+Bits are those of [`rank`](../ranking.md). Pairs without random text are the harder ones: nearly
+every selection is closer to the task than random text.
+"""
+CONTINUED = """
+The small BERT (`bert-mini`, {steps} steps) continues on {words:,} words of each selection; its
+probe is the same linear classifier on its frozen states.
 """
 OTHERS = """
 Each task, macro F1 and tasks in other languages are on [a page of their own](score_tasks.md), BLEU
@@ -419,7 +428,7 @@ def page(cells: Cells, made: Record) -> str:
         "## Does a cheap measure prefer what a costly one prefers?",
         flowed(DECISIONS),
         "\n".join(decisions_table(cells)),
-        flowed(MEASURED, steps=STEPS, words=WORDS),
+        flowed(MEASURED + CONTINUED * has_models(cells), steps=STEPS, words=WORDS),
         "## What is not shown",
         "\n".join(not_shown(cells)),
         flowed(OTHERS),
