@@ -305,7 +305,7 @@ def not_shown(cells: Cells) -> list[str]:
     below = [task for task, (_, _, high) in points.items() if high < 0]
     said.append(
         f"- A gain on every task: the intervals of {sum(single)} of {len(single)} single tasks are "
-        f"above zero, of {len(below)} below{': ' + ', '.join(below) if below else ''}."
+        f"above zero, of {len(below) or 'none'} below{': ' * bool(below)}{', '.join(below)}."
     )
     missing = [
         f"{100 * amount:g} %"
@@ -356,8 +356,9 @@ prefers the same. Intervals are over tasks. For whole corpora, a ranking at one 
 for about 80 % ([DataDecide](https://arxiv.org/abs/2504.11393)).
 """
 MEASURED = """
-Bits are those of [`rank`](../ranking.md). Pairs without random text are the harder ones: nearly
-every selection is closer to the task than random text.
+Bits are per word of the task's test texts, by the trigram model of [`rank`](../ranking.md), which
+uses held-out texts of the target. Pairs without random text are the harder ones: nearly every
+selection is closer to the task than random text.
 """
 CONTINUED = """
 The small BERT (`bert-mini`, {steps} steps) continues on {words:,} words of each selection; its
