@@ -466,18 +466,18 @@ def tasks_page(cells: Cells) -> str:
     for task in sorted(points["default"], key=lambda task: -points["default"][task][0]):
         said = ("{:+.1f} ({:+.1f} to {:+.1f})".format(*points[arm][task]) for arm in METHODS)
         single.append(f"| {task} | {' | '.join(said)} | {np.mean(accuracy[task]):.1f} |")
-    apart: dict[str, dict[str, list[float]]] = {}
+    apart: dict[str, dict[int, dict[str, float]]] = {}
     for r in cells.records.values():
         if r["task"] in APART and (r["setting"], r["rung"]) == (str(STATED_AMOUNT), "0"):
-            apart.setdefault(r["task"], {}).setdefault(r["column"], []).append(
-                r["result"]["accuracy"]
-            )
+            of_draw = apart.setdefault(r["task"], {}).setdefault(r["seed"], {})
+            of_draw[r["column"]] = 100 * r["result"]["accuracy"]
     lines = [*heading]
     for task, of in sorted(apart.items()):
-        if {*STATED} <= of.keys():
-            base = 100 * float(np.mean(of["random"]))
-            said = (f"{100 * float(np.mean(of[arm])) - base:+.1f}" for arm in METHODS)
-            lines.append(f"| {task} | {' | '.join(said)} | {base:.1f} |")
+        whole = [draw for draw in of.values() if {*STATED} <= draw.keys()]
+        if whole:
+            means = {arm: float(np.mean([draw[arm] for draw in whole])) for arm in STATED}
+            said = (f"{means[arm] - means['random']:+.1f}" for arm in METHODS)
+            lines.append(f"| {task} | {' | '.join(said)} | {means['random']:.1f} |")
     macro = ["| selected | training rows | arm | over | macro F1, points | tasks x draws |"]
     macro.append("|---|---|---|---|---|---|")
     for amount, n_rows in itertools.product(AMOUNTS, (0, ROWS)):
