@@ -2,15 +2,15 @@
 
 For each setting, task, column (a method) and seed (a third of the corpus, the target's texts and
 the training): equally many words are selected, a model is adapted, and measured on a ladder from
-cheap to costly: bits of the selection, losses, and a score. Every finished rung is stored at once,
+cheap to costly: bits of the selection and a score. Every finished rung is stored at once,
 so the command resumes after any stop, and a later run, on any machine, adds what is missing. The
 order is such that what is finished is a balanced table: all columns of a task before the next task,
 all tasks before the next seed.
 
 Run: .venv/bin/python benchmarks/score.py DATA MODELS WORK [--cells FOLDER] [--settings …]
      [--tasks …] [--columns random,cynical,…] [--seeds 3] [--rungs …] [--again COLUMN,…]
-or benchmarks/score.py --table [--cells FOLDER] [--out FOLDER], which writes score.md and score.json
-from the cells.
+or benchmarks/score.py --table [--cells FOLDER] [--out FOLDER], which writes score_bleu.md from the
+cells. What word vectors know of a selection is benchmarks/score_study.py.
 DATA has pile/, tasks/, ner/ and parallel/; MODELS has bert-mini-wiki; WORK keeps corpora,
 selections and models. A column is a method's name, with settings after @ and the share of general
 text after +, such as cynical@method.rounds=80+0.25. --again selects again what other commits
@@ -44,7 +44,7 @@ HERE = Path(__file__).parent
 COLUMNS = f"{BASE},{RANDOM},cynical,cynical+0.25,moore_lewis,dsir,bm25,consensus".split(",")
 EARLIER = "auto"
 """The default method of before: the tables have its cells, and no more are made."""
-RUNGS = ("select", "adapt", "loss", "probe", "bytes", "bleu")
+RUNGS = ("select", "adapt", "probe", "bleu")
 
 
 def main() -> None:

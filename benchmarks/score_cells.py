@@ -1,10 +1,9 @@
 """One cell of benchmarks/score.py: a task, a column and a seed, from the corpus to the score.
 
-A cell is a ladder of measures, each cheaper than the next: the selection and its bits, the losses
-after adapting, and a score, which is a probe of the frozen model, bits per byte or BLEU. Each
-finished rung is a line of the task's file of cells, named by a digest of everything that decides
-it. A rung above the selection depends on the selected text, not on how it came to be, so a method
-that selects the same text as before keeps its cells.
+A cell is a ladder: the selection and its bits, the adapted model, and a score, which is a probe of
+the frozen model or BLEU. Each finished rung is a line of the task's file of cells, named by a
+digest of everything that decides it. A rung above the selection depends on the selected text, not
+on how it came to be, so a method that selects the same text as before keeps its cells.
 """
 
 from __future__ import annotations
@@ -58,7 +57,6 @@ SPLITS = ("train", "dev", "test")
 SIDES = ("de", "en")
 DOMAINS = ("it", "law", "medical", "captions", "news", "koran")
 KEPT = ("accuracy", "micro_f1", "macro_f1")
-PER_BYTE = "neg_bits_per_byte"
 STRENGTHS = tuple(10.0 ** (e / 2) for e in range(-9, 3))
 """Inverse strengths of the probe's L2 penalty, on features of variance 1."""
 ITERATIONS = 5_000
@@ -67,8 +65,7 @@ LENGTH = 128
 DRAWS = 4
 """Draws of masks of each text, for the loss."""
 GENERAL = 400
-"""Of so many documents of the corpus one is kept for the loss on general text."""
-WORDS_OF_GENERAL = 100
+"""Of so many documents one is in no corpus: an earlier measure was of such text."""
 WORDS = 900_000
 """Of each selection, separated by white space; of pairs a share of them."""
 RESAMPLES = 400
@@ -82,7 +79,8 @@ class StudyTask:
     """A task of the study.
 
     Attributes:
-        kind: `classification`, `tagging`, `text` (bits per byte) or `translation` (BLEU).
+        kind: `classification`, `tagging`, `translation` (BLEU), or `text`, which no setting
+            measures: its texts are held out of the corpus.
         metric: what is compared, of the kind's metrics.
         domain: prefix of the sources of the corpus that are of the task's domain.
     """
@@ -101,9 +99,9 @@ TASKS = {
     "bc5cdr": StudyTask("tagging", "micro_f1", "bio_"),
     "ag_news": StudyTask("classification", "accuracy", "news_"),
     "acl_arc": StudyTask("classification", "macro_f1", "cs_"),
-    "text_it": StudyTask("text", PER_BYTE, "it_"),
-    "text_law": StudyTask("text", PER_BYTE, "legal_"),
-    "text_medical": StudyTask("text", PER_BYTE, "bio_"),
+    "text_it": StudyTask("text", "", "it_"),
+    "text_law": StudyTask("text", "", "legal_"),
+    "text_medical": StudyTask("text", "", "bio_"),
     "bleu_it": StudyTask("translation", "bleu", "it"),
     "bleu_law": StudyTask("translation", "bleu", "law"),
     "bleu_medical": StudyTask("translation", "bleu", "medical"),
@@ -161,20 +159,7 @@ SETTINGS = {
         LABELED,
         "bert-mini-wiki",
         {"objective": "mlm", "max_steps": 600, "learning_rate": 3e-4, **BATCH},
-        ("loss", "probe"),
-    ),
-    "sentence": Setting(
-        ("classification",),
-        "minilm",
-        {"objective": "tsdae", "max_steps": 600, "learning_rate": 3e-5, **BATCH},
         ("probe",),
-    ),
-    "decoder": Setting(
-        ("text", "classification"),
-        "",
-        {"objective": "causal", "init": "mini", "max_steps": 600, "learning_rate": 3e-3, **BATCH},
-        ("bytes",),
-        ("mix.heldout=32", "model.vocabulary=4096"),
     ),
     "translation": Setting(
         ("translation",),
@@ -365,16 +350,6 @@ class Pile(Work):
                     found += [orjson.loads(row)["text"] for row in rows]
         return found
 
-    def general(self) -> list[str]:
-        """The beginnings of the documents kept for the loss on general text."""
-        found = []
-        for path in sorted((self.data / "pile").glob("*.jsonl.zst")):
-            for i, row in enumerate(lines(path)):
-                if i % GENERAL == 0:
-                    words = orjson.loads(row)["text"].split()
-                    found.append(" ".join(words[:WORDS_OF_GENERAL]))
-        return found
-
 
 @dataclass(frozen=True)
 class Pairs(Pile):
@@ -534,9 +509,6 @@ class Study:
                 return {"adapt": 1, **asked}
             model = digest({"adapt": 1, **asked})
         measured = {rung: 1, "model": model, "task": _task_digest(work.place(piece.task))}
-        if rung == "loss":
-            dev = file_digest(work.target(piece.task, 0).dev)
-            return {**measured, "task": dev, "draws": DRAWS, "length": LENGTH}
         if rung == "probe":
             return {**measured, "examples": 0, "length": LENGTH}
         return measured
@@ -682,34 +654,10 @@ class Study:
             self._adapt(adapting)
         return out
 
-    def _loss(self, piece: Piece) -> Record:
-        """Masked-LM loss on unseen text of the task and on general text."""
-        folder = self._model(piece)
-        dev = texts_of(self.pile.target(piece.task, 0).dev)
-        return {"task": masked_loss(folder, dev), "general": masked_loss(folder, self._general)}
-
-    @cached_property
-    def _general(self) -> list[str]:
-        return self.pile.general()
-
     def _probe(self, piece: Piece) -> Record:
         """Logistic regression on the frozen model's states."""
         task = _read(self.pile.place(piece.task), TASKS[piece.task].kind)
         return probe(self._model(piece), task, TASKS[piece.task].metric)
-
-    def _bytes(self, piece: Piece) -> Record:
-        """Bits per byte of the texts of test."""
-        run = self._evaluated(piece, kind="language_modeling", seeds=1)
-        (outcome,) = run.outcomes()
-        task = _read(self.pile.place(piece.task), "language_modeling")
-        eighths = np.round(np.asarray(outcome.predicted["test"]) * 8)
-        return {
-            "test": {PER_BYTE: outcome.scores["test"][PER_BYTE]},
-            "eighths": packed(np.minimum(eighths, 2**16 - 1).astype(np.uint16)),
-            "resampled": resampled(
-                PER_BYTE, load(task.kind), load(task.kind).sums_of(task, outcome)
-            ),
-        }
 
     def _bleu(self, piece: Piece) -> Record:
         """BLEU of test."""
@@ -741,8 +689,7 @@ def probe(folder: Path, task: Task, metric: str) -> Record:
     lowest log loss on dev, which varies less than a score. Nothing is drawn.
 
     Returns:
-        metrics of dev and test, the penalty, and for each test piece the answer, for each test
-        example the surprisal of its labels in sixteenths of a bit.
+        metrics of dev and test, the penalty, and the metric of resampled test sets.
     """
     from sklearn.linear_model import LogisticRegression
 
@@ -782,15 +729,11 @@ def probe(folder: Path, task: Task, metric: str) -> Record:
         for split, own in answers.items()
     }
     tallies = task_type.tally(task.labels, task.test, answers["test"])
-    starts = np.cumsum([0, *task.test.lengths[:-1]])
-    surprisal = np.add.reduceat(best["test"], starts)
     return {
         **{split: {name: round(of[name], 6) for name in KEPT} for split, of in scores.items()},
         "bits": round(float(best["test"].mean()), 6),
         "c": best["c"],
         "unconverged": unconverged,
-        "answers": packed(answers["test"].astype(np.uint8)),
-        "surprisal": packed(np.minimum(np.round(surprisal * 16), 2**16 - 1).astype(np.uint16)),
         "resampled": resampled(metric, task_type, tallies),
     }
 

@@ -37,9 +37,10 @@ random, which says nothing about a deviation) and the third one. Their cells sta
 they are what it computes anyway; nothing above was changed after them.
 
 Run: nice -n 19 python benchmarks/score_study.py DATA WORK [--blocks stated,…] [--tasks ag_news,…]
-[--draws 0,1] [--before PYTHON] [--cells FOLDER], or benchmarks/score_study.py --table, which prints
-the tables of the cells. Each cell is stored when it is finished; the command goes on from those.
-PYTHON is that of an environment with version 0.2 at commit bf372587.
+[--draws 0,1] [--before PYTHON] [--cells FOLDER]. Each cell is stored when it is finished; the
+command goes on from those. PYTHON is that of an environment with version 0.2 at commit bf372587.
+Or benchmarks/score_study.py --store FOLDER,FOLDER, which keeps what benchmarks/score_pages.py needs
+of the cells of such folders.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ import subprocess
 import time
 import traceback
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -69,7 +71,6 @@ from benefit_cells import lines, some, store
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.types import text_array
 from corpusfit.decontamination.finder import ContaminationFinder, HeldoutIndex
-from corpusfit.evaluation.significance import holm
 from corpusfit.evaluation.vector_score import Words, WordVectors, answers
 from corpusfit.text.context import Machine
 from harness import machine
@@ -358,6 +359,12 @@ def packed(right: np.ndarray) -> str:
     return base64.b85encode(zlib.compress(np.packbits(right).tobytes(), 9)).decode()
 
 
+def unpacked(text: str) -> np.ndarray:
+    """Answers, right (1) or wrong (0), as `packed` stored them; int8, zeros at the end."""
+    found = zlib.decompress(base64.b85decode(text))
+    return np.unpackbits(np.frombuffer(found, np.uint8)).astype(np.int8)
+
+
 def compute(study: Study, cells: Cells, asked: argparse.Namespace) -> None:
     """Compute the cells that are missing, and store each; one that fails is told and left out."""
     made = {key: machine()[key] for key in ("commit", "cpu")}
@@ -422,57 +429,72 @@ def tested(table: np.ndarray) -> tuple[float, float, float, float]:
     return mean, low, high, float(2 * student.sf(abs(mean) / error, len(table) - 1))
 
 
-def tables(cells: Cells) -> str:
-    """The three tests, and what is descriptive, in Markdown."""
-    said = ["## The three stated tests", ""]
-    said += ["| default over | points (95 %) | half | p | by Holm | tasks x draws | answer |"]
-    said += ["|---|---|---|---|---|---|---|"]
-    rows = []
-    for other in ("random", "moore_lewis", "dsir"):
-        table = gains(cells, STATED_AMOUNT, 0, "default", other)[1]
-        if len(table) > 2:
-            rows.append((other, table.shape, *tested(table)))
-    for row, p in zip(rows, holm([row[-1] for row in rows]), strict=True):
-        other, (n, draws), mean, low, high, single = row
-        answer = "not shown"
-        if p is not None and p < 0.05:
-            answer = "shown higher" if mean > 0 else "shown lower"
-        said.append(
-            f"| {other} | {mean:+.2f} ({low:+.2f} to {high:+.2f}) | {(high - low) / 2:.2f} "
-            f"| {single:.2g} | {p:.2g} | {n} x {draws} | {answer} |"
+def keep(folders: Sequence[Path], out: Path) -> None:
+    """Store what the pages need of the cells of some folders, and what they cost beside it.
+
+    A draw that is not complete for the stated tests is left out. Answers to single test texts stay
+    where a test or a decision needs them.
+    """
+    records = [r for folder in folders for r in Cells(folder).records.values()]
+    stated = [r for r in records if is_stated(r)]
+    tasks = {r["task"] for r in stated}
+    counted = Counter(r["seed"] for r in stated)
+    whole = {draw for draw, count in counted.items() if count == len(tasks) * len(STATED)}
+    seconds: dict[tuple[str, ...], float] = {}
+    files: dict[str, list[Record]] = {}
+    for r in records:
+        if r["seed"] not in whole:
+            continue
+        result = dict(r["result"])
+        inside = r["rung"] in ("0", str(ROWS))
+        of_test = r["column"] in STATED and r["task"] not in APART
+        at_amount = of_test and r["setting"] == str(STATED_AMOUNT)
+        # a selection serves all amounts, and vectors serve both numbers of training rows
+        selection = (r["task"], str(r["seed"]), r["column"])
+        costs = (
+            ("select_s", of_test, selection),
+            ("vectors_s", at_amount, (*selection, r["setting"])),
+            ("classify_s", is_stated(r), (*selection, r["setting"], r["rung"])),
         )
-    said += ["", "## Descriptive: points over another arm, no correction", ""]
-    said += ["| amount | rows | of | arm | over | points (95 %) | higher, lower | tasks x draws |"]
-    said += ["|---|---|---|---|---|---|---|---|"]
-    compared = [("default", "moore_lewis"), ("default", "dsir"), ("default", "default_256")]
-    compared += [("default", "before"), ("default_256", "random_256"), ("before", "random_15x256")]
-    compared = [*((arm, "random") for arm in ARMS if arm != "random"), *compared]
-    for amount, n_rows, what in itertools.product(AMOUNTS, (0, ROWS), ("accuracy", "macro_f1")):
-        for arm, other in compared:
-            table = gains(cells, amount, n_rows, arm, other, what)[1]
-            if len(table) > 2:
-                mean, low, high, _ = tested(table)
-                means = np.nanmean(table, 1)
-                said.append(
-                    f"| {amount:.1%} | {n_rows or 'all'} | {what} | {arm} | {other} "
-                    f"| {mean:+.2f} ({low:+.2f} to {high:+.2f}) | {(means > 0).sum()}, "
-                    f"{(means < 0).sum()} | {len(table)} x {table.shape[1]} |"
-                )
-    said += ["", "## Descriptive: each task, 2 %, all rows, points over random", ""]
-    said += ["| task | default | moore_lewis | dsir |", "|---|---|---|---|"]
-    single: dict[str, dict[str, float]] = {}
-    for arm in STATED[1:]:
-        names, table = gains(cells, STATED_AMOUNT, 0, arm, "random")
-        for task, mean in zip(names, np.nanmean(table, 1) if names else (), strict=True):
-            single.setdefault(task, {})[arm] = mean
-    for task, found in sorted(single.items(), key=lambda each: -each[1].get("default", 0)):
-        shown = (f"{found[arm]:+.1f}" if arm in found else "" for arm in STATED[1:])
-        said.append(f"| {task} | {' | '.join(shown)} |")
-    return "\n".join(said)
+        for what, stated_cost, key in costs:
+            if what in result:
+                block = "stated" if stated_cost else "descriptive"
+                seconds[block, what, *key] = result.pop(what)
+        if "cpu_s" in result:
+            seconds["rungs", "cpu_s", *selection, r["rung"]] = result.pop("cpu_s")
+        if inside and not is_stated(r):
+            result.pop("right", None)
+        for what in ("words", "types", "tokens"):
+            result.pop(what, None)
+        kept = {name: r[name] for name in ("digest", "task", "column", "setting", "seed", "rung")}
+        files.setdefault(r["task"], []).append(kept | {"result": result})
+    hours: dict[str, float] = {}
+    for key, spent in seconds.items():
+        hours[key[0]] = hours.get(key[0], 0.0) + spent / 3600
+    for task, found in files.items():
+        order = sorted(found, key=lambda r: (r["setting"], r["column"], r["seed"], r["rung"]))
+        write_bytes(out / f"{task}.jsonl", b"".join(orjson.dumps(r) + b"\n" for r in order))
+    facts = {
+        "commits": sorted({r["made"]["commit"][:9] for r in records}),
+        "cpus": sorted({r["made"]["cpu"] for r in records}),
+        "core_hours": {block: round(spent, 2) for block, spent in sorted(hours.items())},
+        "words": max(r["result"]["words"] for r in stated if r["seed"] in whole),
+        "draws": len(whole),
+    }
+    write_bytes(out / "made.json", orjson.dumps(facts, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def is_stated(record: Record) -> bool:
+    """Whether a cell belongs to the stated tests."""
+    return (
+        record["column"] in STATED
+        and record["task"] not in APART
+        and (record["setting"], record["rung"]) == (str(STATED_AMOUNT), "0")
+    )
 
 
 def main() -> None:
-    """Compute what is missing, or print the tables."""
+    """Compute what is missing, or store what the pages need."""
     names = [name for name, _ in blocks(["subj", "trec"], [0])]
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     for name in ("data", "work"):
@@ -484,15 +506,14 @@ def main() -> None:
         "--draws", type=lambda given: [*map(int, given.split(","))], default=[*range(DRAWS)]
     )
     parser.add_argument("--before", type=Path)
-    parser.add_argument("--table", action="store_true")
+    parser.add_argument("--store", type=lambda given: [*map(Path, given.split(","))])
     asked = parser.parse_args()
-    cells = Cells(asked.cells)
-    if asked.table:
-        print(tables(cells))
+    if asked.store:
+        keep(asked.store, asked.cells)
     elif asked.work is None:
-        parser.error("DATA and WORK are required without --table")
+        parser.error("DATA and WORK are required without --store")
     else:
-        compute(Study(asked.data, asked.work, asked.before), cells, asked)
+        compute(Study(asked.data, asked.work, asked.before), Cells(asked.cells), asked)
 
 
 if __name__ == "__main__":

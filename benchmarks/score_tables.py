@@ -1,4 +1,4 @@
-"""The tables of benchmarks/score.py: gains over random text, intervals, power, what predicts what.
+"""The tables of benchmarks/score.py: gains over random text and their intervals.
 
 Gains are differences to the random selection of the same seed, so that what the third of the
 corpus and the test set have in common cancels.
@@ -16,22 +16,19 @@ Reference: Searle, Casella and McCulloch (1992), Variance Components, chapter 4 
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import t as student
 
-from benefit_tables import chosen, counted, regret, shown, within_targets
-from benefit_tables import interval as over_targets
+from benefit_tables import counted
 from corpusfit.core.artifacts import write_bytes
 from score_cells import (
     BASE,
-    PER_BYTE,
     RANDOM,
     SETTINGS,
     TASKS,
@@ -43,10 +40,10 @@ from score_cells import (
 )
 
 ROUNDS = 2_000
-SHOWN = 1.96 + 0.84
-"""Standard errors of the smallest difference that is shown: two-sided 5 %, power of 80 %."""
 Key = tuple[str, str, str, int]
 """Setting, task, column, seed."""
+Gain = dict[str, tuple[float, float, float, int]]
+"""By column, the mean gain, its interval, and adaptations or tasks."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +52,14 @@ class Measure:
 
     Attributes:
         rung: where it is.
-        value: from a result and the task's metric.
         unit: what it is in.
         digits: decimals to show.
-        examples: whether resampled test sets are stored.
         ratio: whether `number` is 100 times a logarithm, and a difference is shown in percent.
     """
 
     rung: str
-    value: Callable[[Record, str], float]
     unit: str
     digits: int
-    examples: bool = False
     ratio: bool = False
 
     def shown_as(self, *found: float) -> list[float]:
@@ -74,29 +67,11 @@ class Measure:
         return [100 * math.expm1(x / 100) if self.ratio else x for x in found]
 
 
-def _loss(kind: str) -> Callable[[Record, str], float]:
-    def value(result: Record, _: str) -> float:
-        return -float(result[kind]["nats"])
-
-    return value
-
-
 MEASURES = {
-    "bits": Measure("select", lambda r, _: -r["bits"], "fewer bits per word, unseen task text", 2),
-    "loss": Measure("loss", _loss("task"), "fewer nats, task text", 3),
-    "general loss": Measure("loss", _loss("general"), "fewer nats, general text", 3),
-    "probe bits": Measure("probe", lambda r, _: -r["bits"], "fewer bits per label", 3),
-    "probe": Measure("probe", lambda r, m: 100 * r["test"][m], "points", 1, examples=True),
-    "bits per byte": Measure(
-        "bytes", lambda r, _: r["test"][PER_BYTE], "fewer bits per byte", 3, examples=True
-    ),
-    "bleu": Measure("bleu", lambda r, m: 100 * r["test"][m], "points", 2, examples=True),
-    "bleu ratio": Measure(
-        "bleu", lambda r, m: 100 * r["test"][m], "percent", 1, examples=True, ratio=True
-    ),
+    "probe": Measure("probe", "points", 1),
+    "bleu": Measure("bleu", "points", 2),
+    "bleu ratio": Measure("bleu", "percent", 1, ratio=True),
 }
-"""From cheap to costly."""
-SCORES = ("probe", "bits per byte", "bleu", "bleu ratio")
 
 
 @dataclass(frozen=True)
@@ -106,12 +81,10 @@ class Value:
     Attributes:
         number: higher is better.
         resampled: of each resampled test set, the difference to `number`; none is [0].
-        dev: the score on dev, of a probe.
     """
 
     number: float
     resampled: np.ndarray
-    dev: float = math.nan
 
 
 def consistent(records: Iterable[Record]) -> dict[tuple[Key, str], Record]:
@@ -157,17 +130,12 @@ def values_of(found: dict[tuple[Key, str], Record], name: str) -> dict[Key, Valu
         if rung != measure.rung:
             continue
         result = record["result"]
-        metric = TASKS[key[1]].metric
-        number = measure.value(result, metric)
-        draws = np.zeros(1)
-        if measure.examples:
-            scale = UNIT if measure.rung == "bytes" else 100 * UNIT
-            draws = unpacked(result["resampled"], np.int16) * scale
+        number = 100 * float(result["test"][TASKS[key[1]].metric])
+        draws = unpacked(result["resampled"], np.int16) * (100 * UNIT)
         if measure.ratio:
             draws = 100 * np.log(np.maximum(number + draws, 1e-6) / number)
             number = 100 * math.log(number)
-        dev = result["dev"][metric] if name == "probe" else math.nan
-        values[key] = Value(number, draws, dev)
+        values[key] = Value(number, draws)
     return values
 
 
@@ -255,26 +223,18 @@ def mean_interval(gain: np.ndarray) -> tuple[float, float]:
 
 
 def write(cells: Cells, out: Path, wanted: Sequence[Piece]) -> None:
-    """score.md, score_tasks.md with the tables of tasks, and score.json with their numbers."""
-    found = consistent(cells.records.values())
-    facts: Record = {"gains": {}}
-    for name, page in tables(found, list(cells.records.values()), wanted, facts).items():
-        write_bytes(out / f"{name}.md", ("\n\n".join(page) + "\n").encode())
-    lines = (f"{json.dumps(key)}: {json.dumps(of)}" for key, of in facts["gains"].items())
-    write_bytes(out / "score.json", ("{\n" + ",\n".join(lines) + "\n}\n").encode())
+    """score_bleu.md: what is shown, means, and the tables of tasks."""
+    parts = tables(list(cells.records.values()), wanted)
+    write_bytes(out / "score_bleu.md", ("\n\n".join(parts) + "\n").encode())
 
 
-def tables(
-    found: dict[tuple[Key, str], Record],
-    records: list[Record],
-    wanted: Sequence[Piece],
-    facts: Record,
-) -> dict[str, list[str]]:
-    """The paragraphs of score.md, which says what follows, and of score_tasks.md."""
-    asked = [p for p in wanted if p.rung != "adapt"]
+def tables(records: list[Record], wanted: Sequence[Piece]) -> list[str]:
+    """The paragraphs of the page."""
+    found = consistent(records)
+    asked = [p for p in wanted if p.rung not in ("select", "adapt")]
     done = sum(((p.setting, p.task, p.column, p.seed), p.rung) in found for p in asked)
+    gains: dict[str, Gain] = {}
     sections: list[str] = []
-    with_bits: set[str] = set()
     for setting in SETTINGS:
         columns = [
             c
@@ -286,38 +246,23 @@ def tables(
         sections += [f"## {TITLES[setting]}", explained(setting)]
         for name, measure in MEASURES.items():
             values = values_of(found, name)
-            tasks = {task for own, task, *_ in values if own == setting}
-            if name == "bits":  # a selection's, whatever is trained on it
-                if tasks <= with_bits:
-                    continue
-                with_bits |= tasks
-            if made := gains_table(values, setting, columns, name, facts["gains"]):
+            if made := gains_table(values, setting, columns, name, gains):
                 sections += [f"### {name}: {measure.unit}, against `{RANDOM}`", made]
-    rows, conclusion = means(facts["gains"])
-    return {
-        "score": [
-            "# Which selections raise the score?",
-            conclusion,
-            f"The study is not finished: it has {done:,} of {len(asked):,} measurements. Tables of "
-            "single tasks are on [a page of their own](score_tasks.md). Bits per byte are a loss, "
-            "not a score, but all that a small decoder can be asked for.",
-            INTRODUCTION,
-            "## Means over tasks",
-            rows,
-            *replays(found),
-            *predictions(found),
-            *choices(found),
-            made_by(records),
-        ],
-        "score_tasks": [
-            "# Scores after selections, by task",
-            f"[The page of means](score.md) says how they are made. {HOW_TO_READ}",
-            *sections,
-        ],
-    }
+    rows, conclusion = means(gains)
+    return [
+        "# BLEU and a probe after selections",
+        conclusion,
+        f"An older study than [that of word vectors](score.md), and not finished: {done:,} of "
+        f"{len(asked):,} scores are in. {INTRODUCTION}",
+        "## Means over tasks",
+        rows,
+        HOW_TO_READ,
+        *sections,
+        made_by(records),
+    ]
 
 
-def means(gains: Record) -> tuple[str, str]:
+def means(gains: dict[str, Gain]) -> tuple[str, str]:
     """Every column's mean score, and a list of those that are shown to differ from random."""
     lines = [
         f"| setting | score | column | mean over tasks, against `{RANDOM}` | shown higher "
@@ -326,7 +271,7 @@ def means(gains: Record) -> tuple[str, str]:
     ]
     higher: dict[tuple[str, str], list[str]] = {}
     lower = []
-    for setting, name in itertools.product(SETTINGS, SCORES):
+    for setting, name in itertools.product(SETTINGS, MEASURES):
         measure = MEASURES[name]
         unit = "%" if measure.ratio else measure.unit
         by_task = [gains.get(f"{setting}/{name}/{task}", {}) for task in TASKS]
@@ -341,8 +286,7 @@ def means(gains: Record) -> tuple[str, str]:
                 continue
             mean, low, high, _ = means_of[column]
             d = measure.digits
-            sign = "" if unit.startswith("fewer") else "+"
-            said = f"{mean:{sign}.{d}f} {unit} ({low:{sign}.{d}f} to {high:{sign}.{d}f})"
+            said = f"{mean:+.{d}f} {unit} ({low:+.{d}f} to {high:+.{d}f})"
             lines.append(
                 f"| {setting} | {name} | `{column}` | {said} | {above} | {below} | {len(of)} |"
             )
@@ -370,30 +314,24 @@ UNASKED = {("translation", "bleu ratio")}
 """Seen after the question stated in advance, in points, was answered."""
 TITLES = {
     "continued": "Continued pre-training",
-    "sentence": "A sentence encoder, frozen",
-    "decoder": "A decoder from scratch",
     "translation": "A translation model, continued",
     "into_german": "A translation model into German, continued",
 }
 INTRODUCTION = (
-    "A column is a method; each selects 900,000 words of a third of the corpus (5 %), "
-    "segments by falling score with default units and segments, from the train texts of a "
-    "task (at most 2,000). The corpus is free of the dev and test texts of all tasks: "
-    "documents that contain one are left out before any method sees them. A model is adapted "
-    "on the selection, and measured on a ladder from cheap to costly: bits per word of unseen "
-    "task text under a trigram model of the selection; masked-LM loss on unseen task text and "
-    "on general text; a probe, which is a logistic regression on the frozen model's states "
-    "(mean of a text, first token of a word; features of variance 1; the L2 penalty with the "
-    "lowest log loss on dev; all training examples; nothing is drawn), bits per byte or BLEU. "
-    "Test sets are whole. A seed decides the third of the "
-    "corpus, the texts to select by and the training; `random` is one model for all tasks of "
-    "a seed."
+    "A column is a method; each selects 900,000 words of a third of the corpus (5 %), segments by "
+    "falling score with the default units and segments of version 0.2, from the train texts of a "
+    "task (at most 2,000). The corpus is free of the dev and test texts of all tasks. A model is "
+    "adapted on the selection and scored on whole test sets: by a probe, which is a logistic "
+    "regression on the frozen model's states (mean of a text, first token of a word; features of "
+    "variance 1; the L2 penalty with the lowest log loss on dev; all training examples; nothing is "
+    "drawn), or by BLEU. A seed decides the third of the corpus, the texts to select by and the "
+    "training; `random` is one model for all tasks of a seed."
     "\n\n"
     "The interval of a mean is that of a crossed random-effects model, for other tasks and other "
     "thirds of the corpus; *shown higher* and *shown lower* count the tasks whose own 95 % "
     "interval is on one side of zero. No interval is corrected for the number of comparisons. "
-    "Settings are on the page of tasks; which questions were stated before they ran, and their "
-    "answers, in the [log](../../benchmarks/log.md)."
+    "Which questions were stated before they ran, and their answers, is in the "
+    "[log](../../benchmarks/log.md)."
 )
 HOW_TO_READ = (
     "Tables have differences to `random`, in its last column as it is; positive is better. A "
@@ -417,18 +355,17 @@ def explained(setting: str) -> str:
             "is of the sets of Koehn and Knowles (2017), and of captions and news of pairs that "
             f"are kept out of all training. The question stated in advance {stated}"
         )
-    model = f"`{own.base}`" if own.base else f"`--init {train['init']}`"
     words = 900_000
     seen = train["max_steps"] * train["batch"] * train["length"] / (1.35 * words)
     return (
-        f"{model}, `{train['objective']}`, {train['max_steps']:,} steps of {train['batch']} x "
+        f"`{own.base}`, `{train['objective']}`, {train['max_steps']:,} steps of {train['batch']} x "
         f"{train['length']} tokens, rate {train['learning_rate']:g}: a selection is seen about "
         f"{max(1, round(seen))} time{'s' if round(seen) > 1 else ''}."
     )
 
 
 def gains_table(
-    values: dict[Key, Value], setting: str, columns: list[str], name: str, facts: Record
+    values: dict[Key, Value], setting: str, columns: list[str], name: str, found: dict[str, Gain]
 ) -> str:
     """Tasks by columns; empty without cells."""
     measure = MEASURES[name]
@@ -454,19 +391,15 @@ def gains_table(
             own = gains.gain[at][~np.isnan(gains.gain[at])]
             (gain,) = shown_as(float(own.mean()))
             text = f"{gain:+.{digits}f}"
-            if measure.examples or len(own) > 1:
-                low, high = shown_as(*task_interval(own, gains.resampled[at]))
-                mark = "¹" if len(own) == 1 else ""
-                text += f" ({low:+.{digits}f} to {high:+.{digits}f}){mark}"
-                facts.setdefault(f"{setting}/{name}/{task}", {})[column] = [
-                    round(x, 6) for x in (gain, low, high, len(own))
-                ]
+            low, high = shown_as(*task_interval(own, gains.resampled[at]))
+            mark = "¹" if len(own) == 1 else ""
+            text += f" ({low:+.{digits}f} to {high:+.{digits}f}){mark}"
+            of_task = found.setdefault(f"{setting}/{name}/{task}", {})
+            of_task[column] = (gain, low, high, len(own))
             cells.append(text)
         random = [v.number for k, v in values.items() if k[:3] == (setting, task, RANDOM)]
         level = statistics.fmean(random)
-        if measure.unit.startswith("fewer"):
-            level = -level
-        elif measure.ratio:
+        if measure.ratio:
             level = math.exp(level / 100)
         lines.append(f"| {task} | {' | '.join(cells)} | {level:.{digits}f} |")
     cells = []
@@ -476,139 +409,12 @@ def gains_table(
         said = f"{mean:+.{digits}f}"
         if math.isfinite(bounds[0]):
             said += f" ({low:+.{digits}f} to {high:+.{digits}f})"
-            facts.setdefault(f"{setting}/{name}/mean", {})[column] = [
-                round(x, 6) for x in (mean, low, high, len(gains.tasks))
-            ]
+            of_mean = found.setdefault(f"{setting}/{name}/mean", {})
+            of_mean[column] = (mean, low, high, len(gains.tasks))
         fewer = len(gains.tasks) < len(tasks)
         cells.append(f"{said}, {counted(len(gains.tasks), 'task')}" if fewer else said)
     lines.append(f"| **mean** | {' | '.join(cells)} | |")
     return "\n".join(lines)
-
-
-def replays(found: dict[tuple[Key, str], Record]) -> list[str]:
-    """What a share of general text in the selection does to its scores."""
-    lines = []
-    for setting, name in itertools.product(SETTINGS, SCORES):
-        values = values_of(found, name)
-        measure = MEASURES[name]
-        for column in sorted({c for own, _, c, _ in values if own == setting and "+" in c}):
-            plain = column.partition("+")[0]
-            gains = Gains.of(values, setting, column, plain)
-            if len(gains.tasks) < 3:
-                continue
-            mean, low, high = measure.shown_as(gains.means().mean(), *mean_interval(gains.gain))
-            unit = "%" if measure.ratio else measure.unit
-            d = measure.digits
-            lines.append(
-                f"| {setting} | {name} | `{column}` against `{plain}` | {mean:+.{d}f} {unit} "
-                f"({low:+.{d}f} to {high:+.{d}f}) | {len(gains.tasks)} |"
-            )
-    if not lines:
-        return []
-    return [
-        "## General text in the selection",
-        "`+0.25`: a quarter of the words is random text.",
-        "| setting | score | columns | mean over tasks | tasks |\n|---|---|---|---|---|\n"
-        + "\n".join(lines),
-    ]
-
-
-def matrix(
-    found: dict[tuple[Key, str], Record], setting: str, name: str, dev: bool = False
-) -> dict[tuple[str, str], float]:
-    """By task and column, the mean over seeds of a measure, without the base."""
-    of: dict[tuple[str, str], list[float]] = {}
-    for (own, task, column, _), value in values_of(found, name).items():
-        if own == setting and column != BASE:
-            number = value.dev if dev else value.number
-            of.setdefault((task, column), []).append(number)
-    return {key: statistics.fmean(numbers) for key, numbers in of.items()}
-
-
-def predictions(found: dict[tuple[Key, str], Record]) -> list[str]:
-    """Which rung predicts which: Spearman's correlation over columns within tasks."""
-    lines = []
-    for setting in SETTINGS:
-        of = {name: matrix(found, setting, name) for name in MEASURES}
-        for lower, upper in itertools.combinations(MEASURES, 2):
-            if upper not in SCORES or lower == "general loss" or MEASURES[upper].ratio:
-                continue  # a ratio has the ranks of its score
-            common = sorted(of[lower].keys() & of[upper].keys())
-            tasks = sorted({task for task, _ in common})
-            # the text that `auto`, the default of before, chose is that of another column
-            columns = sorted({column for _, column in common} - {"auto"})
-            common = [cell for cell in common if cell[1] in columns]
-            if len(columns) < 4 or not tasks:
-                continue
-            known, score = np.full((2, len(tasks), len(columns)), np.nan)
-            for task, column in common:
-                at = tasks.index(task), columns.index(column)
-                known[at] = of[lower][task, column]
-                score[at] = of[upper][task, column]
-            lines.append(
-                f"| {setting} | {lower} | {upper} | {shown(within_targets(known, score))} "
-                f"| {counted(len(tasks), 'task')} |"
-            )
-    if not lines:
-        return []
-    return [
-        "## What predicts what",
-        "Spearman's correlation within tasks over the columns except `auto`, with `random` "
-        "(positive: the better by the lower rung is the better by the higher); p of permutations "
-        "within tasks.",
-        "| setting | rung | predicts | correlation | over |\n|---|---|---|---|---|\n"
-        + "\n".join(lines),
-    ]
-
-
-def choices(found: dict[tuple[Key, str], Record]) -> list[str]:
-    """Regret in score of each way to choose a column."""
-    lines = []
-    for setting, score in itertools.product(SETTINGS, SCORES):
-        if score == "bleu":  # its ratio: in points, the task with the highest scores decides
-            continue
-        outcome = matrix(found, setting, score)
-        columns = sorted({column for _, column in outcome})
-        tasks = [t for t in TASKS if all((t, c) in outcome for c in columns)]
-        if len(tasks) < 3 or len(columns) < 3:  # as of means, two tasks say little of others
-            continue
-
-        def full(
-            of: dict[tuple[str, str], float],
-            tasks: list[str] = tasks,
-            columns: list[str] = columns,
-        ) -> np.ndarray | None:
-            if not all((t, c) in of for t in tasks for c in columns):
-                return None
-            return np.array([[of[t, c] for c in columns] for t in tasks])
-
-        got = full(outcome)
-        ways = {f"always `{c}`": np.full(len(tasks), m) for m, c in enumerate(columns)}
-        known = {
-            "bits": full(matrix(found, setting, "bits")),
-            "loss": full(matrix(found, setting, "loss")),
-            "the probe on dev": full(matrix(found, setting, "probe", dev=True)),
-        }
-        ways |= {f"by {name}": chosen(by) for name, by in known.items() if by is not None}
-        lost = {name: regret(got, picked) for name, picked in ways.items()}
-        for name, of in sorted(lost.items(), key=lambda item: float(item[1].mean())):
-            measure = MEASURES[score]
-            mean, low, high, most = measure.shown_as(of.mean(), *over_targets(of), of.max())
-            d = measure.digits
-            lines.append(
-                f"| {setting} | {score} | {name} | {mean:.{d}f} ({low:.{d}f} to {high:.{d}f}) "
-                f"| {most:.{d}f} | {counted(len(tasks), 'task')} |"
-            )
-    if not lines:
-        return []
-    return [
-        "## Regret of each way to choose",
-        "How much higher the best column of a task scores than the chosen one, mean over tasks "
-        "with a 95 % interval over tasks. The best is best on the same test set, so part of every "
-        "regret is noise.",
-        "| setting | score | column chosen | regret | largest | over |\n|---|---|---|---|---|---|\n"
-        + "\n".join(lines),
-    ]
 
 
 def made_by(records: list[Record]) -> str:

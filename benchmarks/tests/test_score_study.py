@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -175,10 +176,10 @@ def test_cells_are_one_line_for_each_digest_in_order(tmp_path):
 def test_every_column_of_a_task_comes_before_the_next():
     asked = SimpleNamespace(
         seeds=2,
-        settings=["continued", "decoder"],
-        tasks=["chemprot", "sst2", "text_it"],
+        settings=["continued", "into_german", "translation"],
+        tasks=["chemprot", "sst2", "text_it", "bleu_it"],
         columns=["base", "random", "cynical"],
-        rungs=["select", "adapt", "probe", "bytes"],
+        rungs=["select", "adapt", "probe", "bleu"],
     )
 
     found = list(score.pieces(asked))
@@ -186,20 +187,50 @@ def test_every_column_of_a_task_comes_before_the_next():
     blocks = list(dict.fromkeys((p.seed, p.setting, p.task) for p in found))
     assert blocks == sorted(blocks)
     assert [p for p in found if p.column == "base" and (p.seed or p.rung == "select")] == []
-    assert sum(p.rung == "bytes" for p in found) == 12
+    assert sum(p.rung == "probe" for p in found) == 10
+    assert sum(p.rung == "bleu" for p in found) == 10
+    assert "text_it" not in {p.task for p in found}
     assert len(found) == len(set(found))
 
 
 def test_a_training_is_found_under_the_digest_that_it_was_stored_with(tmp_path, monkeypatch):
-    """A decoder from scratch, which has no base; else every cell would be computed again."""
+    """Else every cell would be computed again."""
     kept = score_cells.Cells(score.HERE / "results" / "score").records
-    adapted = [r for r in kept.values() if (r["setting"], r["rung"]) == ("decoder", "adapt")]
+    adapted = [r for r in kept.values() if (r["setting"], r["rung"]) == ("continued", "adapt")]
     pile = score_cells.Pile(tmp_path, tmp_path, tmp_path, 0)
     study = score_cells.Study(pile, pile, tmp_path, None)
+    of_model = "3c252cf68a95e76d"  # `file_digest` of the weights of bert-mini-wiki
+    monkeypatch.setattr(score_cells.Study, "base_identity", lambda *_: of_model)
 
     for r in adapted:
         selected = {"result": {"text": r["text"]}}
         monkeypatch.setattr(score_cells.Study, "found", lambda *_, found=selected: found)
         piece = score_cells.Piece(*(r[k] for k in ("setting", "task", "column", "seed", "rung")))
         assert score_cells.digest(study.decides(piece)) == r["digest"]
-    assert len(adapted) == 22
+    assert len(adapted) == 68
+
+
+def test_the_page_is_what_the_code_makes_of_the_stored_cells():
+    asked = SimpleNamespace(
+        seeds=3,
+        settings=list(score_cells.SETTINGS),
+        tasks=list(score_cells.TASKS),
+        columns=[*score.COLUMNS[:2], score.EARLIER, *score.COLUMNS[2:]],
+        rungs=list(score.RUNGS),
+    )
+    records = list(score_cells.Cells(score.HERE / "results" / "score").records.values())
+
+    made = score_tables.tables(records, list(score.pieces(asked)))
+
+    page = score.HERE.parent / "docs/results/score_bleu.md"
+    assert page.read_text("utf-8") == "\n\n".join(made) + "\n"
+
+
+def test_the_readme_has_the_measured_bleu():
+    docs = score.HERE.parent
+    page = (docs / "docs/results/score_bleu.md").read_text("utf-8")
+    row = re.search(r"into_german \| bleu ratio \| `cynical` \| (.+?) \|", page)[1]
+    found = [f"{float(number):.0f}" for number in re.findall(r"\d+\.\d", row)]
+    readme = " ".join((docs / "README.md").read_text("utf-8").split())
+    said = re.search(r"(\d+) % higher BLEU \(95 % interval (\d+) to (\d+) %;", readme)
+    assert list(said.groups()) == found

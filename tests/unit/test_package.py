@@ -30,7 +30,7 @@ def test_the_links_of_the_published_readme_lead_to_files(monkeypatch):
         if link.startswith(url):
             kind, _, path = link.removeprefix(f"{url}/").partition("/main/")
             assert (ROOT / path).exists()
-            assert (kind == "raw") == path.endswith(".png")  # a picture is shown, not its page
+            assert (kind == "raw") == path.endswith((".png", ".svg"))  # a picture, not its page
 
 
 def test_ci_runs_the_command_that_the_readme_names_for_the_tests():
