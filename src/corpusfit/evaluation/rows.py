@@ -40,6 +40,11 @@ from corpusfit.text.rejects import (
 from corpusfit.training.chats import conversation_in, counted_messages
 from corpusfit.training.plan import ASSISTANT, COMPLETION
 
+WITHHELD = (
+    "If its labels are withheld, as those of GLUE's test are, remove it and rename dev to test; "
+    "dev is then drawn from train."
+)
+"""What to do about a test split without labels."""
 _WHOLE = re.compile(r"-?[0-9]+")
 
 
@@ -117,9 +122,11 @@ class Rows:
                 begin += f" Row 0: {lacking}."
         if not labels:
             return f"{begin} Set the field with `task.text_field` (now {read.text_field!r})."
+        has_texts = any(isinstance(row, Document) for row in self.rows)
+        withheld = f" {WITHHELD}" if has_texts and self.split == "test" else ""
         return (
             f"{begin} Set the fields with `task.text_field` (now {read.text_field!r}) and "
-            f"`task.label_field` (now {read.id_field!r})."
+            f"`task.label_field` (now {read.id_field!r}).{withheld}"
         )
 
 
