@@ -117,6 +117,10 @@ def _read(files: TaskFiles, plan: TaskPlan) -> tuple[TaskType, Splits, Sequence[
         kind = detect(files.form, []) if plan.kind == "auto" else plan.kind
         return load(kind), splits, given_names(plan)
     rows = {split: read_rows(places, plan, split) for split, places in files.places.items()}
+    for name, why in rows["train"].absent.items():
+        if all(name in of_split.absent for of_split in rows.values()):
+            allowed = "a template whose fields some row has"
+            raise bad_setting("`task.text_field`", allowed, plan.text_field, f"Row 0: {why}.")
     if plan.kind == "auto" and rows["train"].holds_words():
         return _read(replace(files, form="tokens"), plan)
     kind = detect(files.form, rows["train"].values()) if plan.kind == "auto" else plan.kind

@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,7 @@ class Rows:
     rows: list[Row]  # the rows in reading order, without empty lines
     cure: str = ""  # advice on a file that is not in UTF-8; empty if all are
     notes: tuple[str, ...] = ()  # on its files
+    absent: Mapping[str, str] = field(default_factory=dict)  # `_absent`
 
     def values(self) -> list[object]:
         """The values of the label field that are neither missing nor blank."""
@@ -159,7 +160,25 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
                 cure = cures.of_encoding(Path(source.url).name, source.url, alone=True)
             if row.reason != EMPTY_LINE:
                 rows.append(row)
-    return Rows(split, sources, read, rows, cure, tuple(notes))
+    absent = _absent(sources, read)
+    notes += [
+        f"No row of {split} has the field {name!r} of `task.text_field`; it is empty in the texts."
+        for name in absent
+    ]
+    return Rows(split, sources, read, rows, cure, tuple(notes), absent)
+
+
+def _absent(sources: Sequence[Source], read: ReadPlan) -> dict[str, str]:
+    """The fields of a template that no row has, and what row 0 has in their place."""
+    names = fields_in(read.text_field)
+    absent = {}
+    for name in names if len(names) > 1 else ():
+        own = replace(read, text_field=name)
+        lacking = _fields(sources, own)
+        rows = (row for shard in corpus.shards(sources, own) for row in corpus.rows(shard, own))
+        if lacking and all(isinstance(row, Reject) and lacks_field(row.reason) for row in rows):
+            absent[name] = str(lacking)
+    return absent
 
 
 def fields_like_labels(places: Sequence[str], plan: TaskPlan) -> list[str]:
