@@ -117,8 +117,8 @@ class Rows:
         begin += f": {first}."
         if self.cure:
             return f"{begin} {self.cure}"
-        for field in (read.text_field, read.id_field)[: 1 + labels]:
-            lacking = _fields(self.sources, replace(read, text_field=field))
+        for name in (read.text_field, read.id_field)[: 1 + labels]:
+            lacking = _fields(self.sources, replace(read, text_field=name))
             if lacking:
                 begin += f" Row 0: {lacking}."
         if not labels:
