@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -112,7 +113,9 @@ def as_target(inputs: Sequence[str], field: str, machine: Machine) -> list[str]:
     target: list[str] = []
     for source in inputs:
         path = user_path(source)
-        splits = split_entries(path)[1] if path.is_dir() else {}
+        splits: dict[str, list[Path]] = {}
+        with contextlib.suppress(OSError):  # the reader of the target names what it cannot read
+            splits = split_entries(path)[1] if path.is_dir() else {}
         of_words = path.is_file() and _may_hold_words(path.name)
         if not of_words and len(splits) < 2:
             target.append(source)

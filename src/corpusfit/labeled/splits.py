@@ -30,6 +30,7 @@ _CONLL = (".conll", ".bio", ".iob", ".iob2")
 _OTHERS = (*_CONLL, ".conllu", ".json")
 _PART = re.compile(r"(.+?)-\d+-of-\d+")
 _WORDS = re.compile(r"[a-z]+")
+_LOOKED_AT = 20  # files in folders of a split that may be columns
 _LEVELS = 2  # folders below a task's that may have its splits, as an archive unpacks to
 _PAIR = {".txt", ".ann"}
 _SHEET = ".xlsx"
@@ -197,7 +198,9 @@ class _Search:
         flat = all(path.parent.parent == top for path in inner)
         only_words = "conll" in self.forms and "classes" not in self.forms
         if plain and inner and flat and not only_words:
-            form = "conll" if read_tagged_text([str(inner[0])], "") else "classes"
+            looked_at = inner[:: -(-len(inner) // _LOOKED_AT)]
+            tagged = any(read_tagged_text([str(path)], "") for path in looked_at)
+            form = "conll" if tagged else "classes"
         return form
 
 

@@ -323,6 +323,9 @@ def test_folders_of_columns_are_no_classes(write):
         for name in ("EMEA", "MEDLINE"):
             folder = write(f"{split}/{name}/a.txt", f"{name}\tB-X\nword\tO\n")
     assert tagged(read(folder)) == ["EMEA/B-X word", "MEDLINE/B-X word"]
+    write("train/EMEA/README.txt", "Texts of an agency.\n")
+    with pytest.raises(InputError, match=r"README\.txt, line 1"):
+        read(folder)
 
 
 @pytest.mark.parametrize("half", ["train", "test"])
