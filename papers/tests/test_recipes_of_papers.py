@@ -3,6 +3,9 @@
 import re
 from pathlib import Path
 
+import pytest
+
+from corpusfit.contracts import UsageError
 from corpusfit_papers.experiments.loader import read_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -24,3 +27,40 @@ def test_paper_recipes_are_valid_and_listed(monkeypatch):
     assert {name for name in named if f"`{name}`" in tables} == named
     assert len({recipe.name for recipe in recipes.values()}) == len(recipes)
     assert recipes["tadpole_table3_paper"].seeds == 8
+
+
+OF_0_2 = """
+name = "a table"
+model = "bert-base-uncased"
+selectors = ["base"]
+[evaluate.finetune]
+rate = 3e-5
+warmup = 0.1
+[evaluate.augment]
+mt = "opus-mt"
+[adapt.train]
+steps = 10
+[[tasks]]
+name = "imdb"
+path = "imdb"
+"""
+
+
+def test_a_recipe_of_the_edition_before_says_what_to_write(tmp_path):
+    """Each setting that 0.2.0 called otherwise, until the recipe is read."""
+    path = tmp_path / "recipe.toml"
+    text = OF_0_2
+    for old, new, says in (
+        ("evaluate.augment]", "augmentation]", "`?evaluate.augment`? .*augmentation"),
+        ("\nrate", "\nlearning_rate", "finetune.rate.*finetune.learning_rate"),
+        ("\nwarmup", "\nwarmup_steps", "finetune.warmup.*finetune.warmup_steps"),
+        ("\nsteps", "\nmax_steps", "train.steps.*train.max_steps"),
+    ):
+        path.write_text(text, "utf-8")
+        with pytest.raises(UsageError, match=says):
+            read_recipe(path)
+        text = text.replace(old, new)
+    path.write_text(text, "utf-8")
+    recipe = read_recipe(path)
+    assert recipe.evaluate.finetune.learning_rate == 3e-5
+    assert recipe.augmentation == {"mt": "opus-mt"}

@@ -7,13 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from corpusfit.core.errors import InputError, bad_setting
+from corpusfit.core.errors import EmptyInputError, InputError, bad_setting
 from corpusfit.evaluation.answered import AnsweredTaskType
 from corpusfit.evaluation.contract import Splits, TaskType, in_order
 from corpusfit.evaluation.learned import LearnedTaskType
 from corpusfit.evaluation.metrics import BINARY
 from corpusfit.evaluation.plan import TaskPlan, metric_of
 from corpusfit.evaluation.rows import (
+    WITHHELD,
     class_names,
     given_names,
     read_rows,
@@ -66,6 +67,10 @@ def read_task(location: str, plan: TaskPlan, *, seed: int) -> Task:
     splits, converted = task_type.prepare(splits, names)
     notes = [*left_out, *converted]
     if isinstance(task_type, LearnedTaskType):
+        if empty := [split for split, labeled in splits.items() if not len(labeled)]:
+            cure = WITHHELD if "test" in empty else ""
+            why = f"The {empty[0]} split of `task` must hold texts with labels; it has none."
+            raise EmptyInputError(" ".join(filter(None, [why, *left_out, *converted, cure])))
         # missing splits are sampled after labels are in one form, so that notes count what is used
         splits, drawn_notes = _with_all(splits, plan, seed)
         notes += drawn_notes
@@ -112,6 +117,10 @@ def _read(files: TaskFiles, plan: TaskPlan) -> tuple[TaskType, Splits, Sequence[
         kind = detect(files.form, []) if plan.kind == "auto" else plan.kind
         return load(kind), splits, given_names(plan)
     rows = {split: read_rows(places, plan, split) for split, places in files.places.items()}
+    for name, why in rows["train"].absent.items():
+        if all(name in of_split.absent for of_split in rows.values()):
+            allowed = "a template whose fields some row has"
+            raise bad_setting("`task.text_field`", allowed, plan.text_field, f"Row 0: {why}.")
     if plan.kind == "auto" and rows["train"].holds_words():
         return _read(replace(files, form="tokens"), plan)
     kind = detect(files.form, rows["train"].values()) if plan.kind == "auto" else plan.kind
@@ -183,9 +192,10 @@ def _unlearned(splits: Splits, others: set[str]) -> Iterator[str]:
             n = sum(not others.isdisjoint(labels) for labels in labeled.labels)
             few = ", ".join(map(repr, in_order(unknown)[:8]))
             if all(labels and others.issuperset(labels) for labels in labeled.labels):
+                withheld = f" {WITHHELD}" if split == "test" and unknown == {"-1"} else ""
                 raise InputError(
                     f"`task` must have labels in {split} that are in train too; {split} has only "
-                    f"{few}. Spell the labels alike in all splits."
+                    f"{few}. Spell the labels alike in all splits.{withheld}"
                 )
             few += ", …" if len(unknown) > 8 else ""
             subject = "a label" if len(unknown) == 1 else f"{len(unknown):,} labels"

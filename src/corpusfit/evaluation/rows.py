@@ -6,7 +6,7 @@ import contextlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,11 @@ from corpusfit.text.rejects import (
 from corpusfit.training.chats import conversation_in, counted_messages
 from corpusfit.training.plan import ASSISTANT, COMPLETION
 
+WITHHELD = (
+    "If its labels are withheld, as those of GLUE's test are, remove it and rename dev to test; "
+    "dev is then drawn from train."
+)
+"""What to do about a test split without labels."""
 _WHOLE = re.compile(r"-?[0-9]+")
 
 
@@ -53,6 +58,7 @@ class Rows:
     rows: list[Row]  # the rows in reading order, without empty lines
     cure: str = ""  # advice on a file that is not in UTF-8; empty if all are
     notes: tuple[str, ...] = ()  # on its files
+    absent: Mapping[str, str] = field(default_factory=dict)  # `_absent`
 
     def values(self) -> list[object]:
         """The values of the label field that are neither missing nor blank."""
@@ -111,15 +117,17 @@ class Rows:
         begin += f": {first}."
         if self.cure:
             return f"{begin} {self.cure}"
-        for field in (read.text_field, read.id_field)[: 1 + labels]:
-            lacking = _fields(self.sources, replace(read, text_field=field))
+        for name in (read.text_field, read.id_field)[: 1 + labels]:
+            lacking = _fields(self.sources, replace(read, text_field=name))
             if lacking:
                 begin += f" Row 0: {lacking}."
         if not labels:
             return f"{begin} Set the field with `task.text_field` (now {read.text_field!r})."
+        has_texts = any(isinstance(row, Document) for row in self.rows)
+        withheld = f" {WITHHELD}" if has_texts and self.split == "test" else ""
         return (
             f"{begin} Set the fields with `task.text_field` (now {read.text_field!r}) and "
-            f"`task.label_field` (now {read.id_field!r})."
+            f"`task.label_field` (now {read.id_field!r}).{withheld}"
         )
 
 
@@ -152,7 +160,25 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
                 cure = cures.of_encoding(Path(source.url).name, source.url, alone=True)
             if row.reason != EMPTY_LINE:
                 rows.append(row)
-    return Rows(split, sources, read, rows, cure, tuple(notes))
+    absent = _absent(sources, read)
+    notes += [
+        f"No row of {split} has the field {name!r} of `task.text_field`; it is empty in the texts."
+        for name in absent
+    ]
+    return Rows(split, sources, read, rows, cure, tuple(notes), absent)
+
+
+def _absent(sources: Sequence[Source], read: ReadPlan) -> dict[str, str]:
+    """The fields of a template that no row has, and what row 0 has in their place."""
+    names = fields_in(read.text_field)
+    absent = {}
+    for name in names if len(names) > 1 else ():
+        own = replace(read, text_field=name)
+        lacking = _fields(sources, own)
+        rows = (row for shard in corpus.shards(sources, own) for row in corpus.rows(shard, own))
+        if lacking and all(isinstance(row, Reject) and lacks_field(row.reason) for row in rows):
+            absent[name] = str(lacking)
+    return absent
 
 
 def fields_like_labels(places: Sequence[str], plan: TaskPlan) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from corpusfit.core.plan import PAIR, ReadPlan
 from corpusfit.core.types import Reject, Source
 from corpusfit.labeled.formats.conll import read_tagged_text
 from corpusfit.labeled.formats.words import Fields
-from corpusfit.labeled.splits import READERS, TaskFiles, find_splits, form_of_name, split_of
+from corpusfit.labeled.splits import READERS, TaskFiles, find_splits, form_of_name, split_entries
 from corpusfit.text import in_memory
 from corpusfit.text.context import Machine
 from corpusfit.text.contract import format_of
@@ -112,9 +113,11 @@ def as_target(inputs: Sequence[str], field: str, machine: Machine) -> list[str]:
     target: list[str] = []
     for source in inputs:
         path = user_path(source)
-        splits = set(map(split_of, path.iterdir())) if path.is_dir() else set()
+        splits: dict[str, list[Path]] = {}
+        with contextlib.suppress(OSError):  # the reader of the target names what it cannot read
+            splits = split_entries(path)[1] if path.is_dir() else {}
         of_words = path.is_file() and _may_hold_words(path.name)
-        if not of_words and not ("train" in splits and len(splits - {""}) > 1):
+        if not of_words and len(splits) < 2:
             target.append(source)
             continue
         files = find_splits(source, "`target`")

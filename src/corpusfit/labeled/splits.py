@@ -11,7 +11,8 @@ from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import InputError, bad_setting, near_name, raise_machine_fault
 from corpusfit.labeled.formats import Labeled
 from corpusfit.labeled.formats.brat import read_brat
-from corpusfit.labeled.formats.conll import read_conll, read_conllu
+from corpusfit.labeled.formats.classes import read_classes
+from corpusfit.labeled.formats.conll import read_conll, read_conllu, read_tagged_text
 from corpusfit.labeled.formats.words import SUFFIXES, Fields, read_tokens
 from corpusfit.text.contract import format_of, suffixes
 from corpusfit.text.files import is_data, unpacked_name
@@ -19,7 +20,7 @@ from corpusfit.text.formats import hub
 
 SPLITS = ("train", "dev", "test")
 # The formats of a task.
-FORMS = ("rows", "conll", "conllu", "brat", "tokens", "texts")
+FORMS = ("rows", "conll", "conllu", "brat", "classes", "tokens", "texts")
 _NAMES = {
     "train": "train",
     **dict.fromkeys(("dev", "devel", "valid", "validation", "val"), "dev"),
@@ -28,15 +29,19 @@ _NAMES = {
 _CONLL = (".conll", ".bio", ".iob", ".iob2")
 _OTHERS = (*_CONLL, ".conllu", ".json")
 _PART = re.compile(r"(.+?)-\d+-of-\d+")
+_WORDS = re.compile(r"[a-z]+")
+_LOOKED_AT = 20  # files in folders of a split that may be columns
+_LEVELS = 2  # folders below a task's that may have its splits, as an archive unpacks to
 _PAIR = {".txt", ".ann"}
 _SHEET = ".xlsx"
 READERS: dict[str, Callable[[Sequence[str], str, Fields], Labeled]] = {
     "conll": lambda places, split, _: read_conll(places, split),
     "conllu": lambda places, split, fields: read_conllu(places, split, fields.label),
     "brat": lambda places, split, _: read_brat(places, split),
+    "classes": lambda places, split, _: read_classes(places, split),
     "tokens": read_tokens,
 }
-"""The readers of formats of words with labels, by format."""
+"""The readers of formats that are not rows, by format."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ class _Search:
                 files = [path]
                 if path.suffix in _PAIR:
                     files = [p for p in map(path.with_suffix, sorted(_PAIR)) if p.is_file()]
-                form = self.form(path, files)
+                form = self.form(files, path)
                 return TaskFiles(_stem(path.absolute()), form, {self.needed: list(map(str, files))})
         except OSError as e:
             raise_machine_fault(e)
@@ -110,13 +115,17 @@ class _Search:
 
     def folder(self, folder: Path) -> TaskFiles:
         """The splits of a folder by the names of its files and folders."""
-        entries: dict[str, list[Path]] = {}
-        for entry in sorted(folder.iterdir()):
-            split = split_of(entry)
-            known = form_of_name(entry.name, self.forms) or entry.suffix == _SHEET
-            if split and (entry.is_dir() or known):
-                entries.setdefault(split, []).append(entry)
+        name = folder.absolute().resolve().name
+        folder, entries = split_entries(folder, self.forms, self.needed)
         if not entries and any(p.suffix == ".ann" for p in _visible(folder)):
+            parts = [p for p in folder.rglob("*") if p.is_dir() and split_of(p)]
+            if parts:  # all of them at once would be training examples
+                few = ", ".join(str(p.relative_to(folder)) for p in sorted(parts)[:6])
+                raise InputError(
+                    f"{self.setting} {folder} must hold folders named {self.wanted}; it has them "
+                    f"in several folders: {few}. Name one of these folders, or move the folders of "
+                    "a split into one."
+                )
             entries["train"] = [folder]  # a brat collection without splits
         if self.needed not in entries:
             names_of_entries = ", ".join(sorted(p.name for p in folder.iterdir())[:8]) or "nothing"
@@ -125,17 +134,14 @@ class _Search:
                 f"holds {names_of_entries}. Supported: {_suffixes(*_OTHERS)}, and .txt with .ann."
             )
         files = {split: self.files(split, entries[split]) for split in SPLITS if split in entries}
-        forms = {
-            split: {self.form(f, of_split) for f in of_split} for split, of_split in files.items()
-        }
-        if len(set.union(*forms.values())) > 1:
-            few = "; ".join(f"{split}: {', '.join(sorted(form))}" for split, form in forms.items())
+        forms = {split: self.form(each, entries[split][0]) for split, each in files.items()}
+        if len({*forms.values()}) > 1:
+            few = "; ".join(f"{split}: {form}" for split, form in forms.items())
             raise InputError(
                 f"{self.setting} {folder} must hold all splits in one format; it has {few}. "
                 "Convert or remove some."
             )
-        form = next(iter(forms[self.needed]))
-        name = folder.absolute().resolve().name
+        form = forms[self.needed]
         return TaskFiles(name, form, {s: list(map(str, of_split)) for s, of_split in files.items()})
 
     def files(self, split: str, entries: list[Path]) -> list[Path]:
@@ -160,19 +166,41 @@ class _Search:
             return others  # plain text next to them may be a README
         return supported
 
-    def form(self, path: Path, siblings: list[Path]) -> str:
-        """The format of a file; a `.txt` is brat if the split has an `.ann`."""
-        form = form_of_name(path.name, self.forms)
-        if path.suffix in _PAIR and any(other.suffix == ".ann" for other in siblings):
-            return "brat"
-        if not form:
-            cure = "Rename it by its format."
-            if path.suffix == _SHEET:
-                cure = "Save its sheet as tab-separated text whose name ends in .conll."
+    def form(self, files: list[Path], top: Path) -> str:
+        """The format of the files of a split, in the folder or file `top`.
+
+        A `.txt` is brat if the split has an `.ann`.
+        """
+        brat = {path.parent for path in files if path.suffix == ".ann"}
+        forms = set[str]()
+        for path in files:
+            form = form_of_name(path.name, self.forms)
+            if not form:
+                cure = "Rename it by its format."
+                if path.suffix == _SHEET:
+                    cure = "Save its sheet as tab-separated text whose name ends in .conll."
+                raise InputError(
+                    f"{self.setting} must be a file whose name ends in {_suffixes(*_OTHERS)}, or "
+                    f".txt with .ann; got {path.name}. {cure}"
+                )
+            # files of another form beside a collection, in folders of their own, are reported
+            is_brat = brat and (path.suffix in _PAIR or path.parent not in brat)
+            forms.add("brat" if is_brat else form)
+        if len(forms) > 1:
             raise InputError(
-                f"{self.setting} must be a file whose name ends in {_suffixes(*_OTHERS)}, or "
-                f".txt with .ann; got {path.name}. {cure}"
+                f"{self.setting} {files[0].parent} must hold all files in one format; it has "
+                f"{', '.join(sorted(forms))}. Convert or remove some."
             )
+        (form,) = forms
+        # texts in folders of a split, each a class; CoNLL columns may lie so too
+        inner = [path for path in files if top.is_dir() and path.parent != top]
+        plain = form == "conll" and all(path.suffix == ".txt" for path in files)
+        flat = all(path.parent.parent == top for path in inner)
+        only_words = "conll" in self.forms and "classes" not in self.forms
+        if plain and inner and flat and not only_words:
+            looked_at = inner[:: -(-len(inner) // _LOOKED_AT)]
+            tagged = any(read_tagged_text([str(path)], "") for path in looked_at)
+            form = "conll" if tagged else "classes"
         return form
 
 
@@ -196,6 +224,42 @@ def split_of(entry: Path) -> str:
     return _NAMES.get(_stem(entry).lower().rpartition("-ud-")[2], "")
 
 
+def _split_within(entry: Path) -> str:
+    """The one split that a word of a name names, as in `train-set_1.1`; empty if none."""
+    words = _WORDS.findall(_stem(entry).lower())
+    splits = {_NAMES[word] for word in words if word in _NAMES}
+    return splits.pop() if len(splits) == 1 else ""
+
+
+def split_entries(
+    folder: Path, forms: Collection[str] = FORMS, needed: str = "train", levels: int = _LEVELS
+) -> tuple[Path, dict[str, list[Path]]]:
+    """The files and folders of each split, and the folder that has them.
+
+    Names that hold that of a split, as `train-set_1.1`, count where none is the `needed` split's
+    own. Of a folder without splits and data, that below it counts which alone has splits.
+    """
+    known = [
+        entry
+        for entry in sorted(folder.iterdir())
+        if entry.is_dir() or form_of_name(entry.name, forms) or entry.suffix == _SHEET
+    ]
+    for name_split in (split_of, _split_within):
+        entries: dict[str, list[Path]] = {}
+        for entry in known:
+            if split := name_split(entry):
+                entries.setdefault(split, []).append(entry)
+        if needed in entries:
+            return folder, entries
+    folders = [entry for entry in known if entry.is_dir() and is_data(entry.name)]
+    if levels and all(entry.is_dir() or entry.suffix == ".txt" for entry in known):
+        below = [split_entries(entry, forms, needed, levels - 1) for entry in folders]
+        having = [(inner, entries) for inner, entries in below if entries]
+        if len(having) == 1:
+            return having[0]
+    return folder, {}
+
+
 def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
     """The format of a file by its suffix; empty if unsupported. `.txt` is CoNLL here."""
     plain, _ = unpacked_name(name.lower())
@@ -217,6 +281,7 @@ def in_words(form: str) -> str:
         "conll": f"CoNLL columns ({', '.join(_CONLL)})",
         "conllu": "CoNLL-U (.conllu)",
         "brat": "brat (.txt with .ann)",
+        "classes": "a folder of .txt files for each class",
         "tokens": f"rows of words and tags ({', '.join(SUFFIXES)} or {hub.PREFIX}NAME)",
         "texts": f"rows or plain text ({_suffixes('.txt')} or {hub.PREFIX}NAME)",
     }

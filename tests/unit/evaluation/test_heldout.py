@@ -7,7 +7,7 @@ import pytest
 from corpusfit.core.engine import Progress
 from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.core.plan import ReadPlan
-from corpusfit.labeled.heldout import held_out
+from corpusfit.labeled.heldout import as_target, held_out
 from translating import write_pairs
 
 
@@ -177,3 +177,39 @@ def test_both_texts_of_pairs_are_held_out(tmp_path):
     (found,) = held_out([pairs], ReadPlan(), Progress(), setting="guard").values()
     sides = [(folder / f"test.{side}").read_text().splitlines() for side in ("de", "en")]
     assert found == [*sides[0], *sides[1]]
+
+
+def test_texts_of_folders_of_classes_and_of_longer_names(held, messages, tmp_path):
+    """The held-out texts of archives; without dev, which is drawn from train, all of train too."""
+    for split in ("train", "test"):
+        for name in ("neg", "pos"):
+            path = tmp_path / "reviews" / split / name / "0_1.txt"
+            path.parent.mkdir(parents=True)
+            path.write_text(f"{split} {name} review.")
+    for split in ("train", "dev", "test"):
+        path = tmp_path / "tagged" / "data" / f"{split}-set_1.1.conll"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{split}\tO\nword\tB-X\n")
+    assert held(tmp_path / "reviews") == {
+        split: [f"{split} neg review.", f"{split} pos review."] for split in ("train", "test")
+    }
+    assert held(tmp_path / "tagged") == {"dev": ["dev word"], "test": ["test word"]}
+
+
+@pytest.mark.parametrize("place", ["", "archive"])
+@pytest.mark.parametrize("name", ["{}.jsonl", "ag_{}_v1.jsonl"])
+def test_the_target_of_a_task_is_its_train_split(inline, rows, place, name):
+    """Also where it lies a folder deeper, or longer names hold those of the splits."""
+    for split in ("train", "test"):
+        folder = rows(f"task/{split}.x", [])
+        (folder / place).mkdir(exist_ok=True)
+        (folder / place / name.format(split)).write_text(json.dumps({"text": split}))
+    assert as_target([str(folder)], "text", inline) == [str(folder / place / name.format("train"))]
+
+
+def test_a_folder_that_holds_more_than_a_task_is_a_target_itself(inline, rows):
+    rows("task/texts.jsonl", ["a"])
+    for split in ("train", "test"):
+        (rows("task/x", []) / "old").mkdir(exist_ok=True)
+        folder = rows(f"task/old/{split}.jsonl", ["b"]).parent
+    assert as_target([str(folder)], "text", inline) == [str(folder)]

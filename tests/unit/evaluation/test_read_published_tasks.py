@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from corpusfit.core.errors import EmptyInputError, InputError
+from corpusfit.core.errors import EmptyInputError, InputError, UsageError
 from corpusfit.evaluation.plan import TaskPlan
 from corpusfit.evaluation.reading import read_task
 
@@ -286,3 +286,173 @@ def test_rows_of_helpfulness(write):
     task = read(folder)
     assert labelled(task) == [(row["label"], row["text"]) for row in rows]
     assert task.labels == ("helpful", "unhelpful")
+
+
+def imdb(write, *splits, classes=("neg", "pos")):
+    """The Large Movie Review Dataset: a folder for each class, and lists beside them."""
+    for split in splits:
+        for name in (*classes, "unsup") if split == "train" else classes:
+            for i in range(4):
+                write(f"aclImdb/{split}/{name}/{i}_7.txt", f"{split} {name} {i}<br /><br />And.\n")
+            write(f"aclImdb/{split}/urls_{name}.txt", "title/tt0064354/usercomments\n")
+        write(f"aclImdb/{split}/labeledBow.feat", "9 0:9 1:1\n")
+    write("aclImdb/imdb.vocab", "the\nand\n")
+    return write("aclImdb/README", "Large Movie Review Dataset v1.0\n") / "aclImdb"
+
+
+def test_folders_of_classes_of_imdb(write):
+    """The folder names the class; reviews without a label and lists of addresses are none."""
+    folder = imdb(write, "train", "test")
+    write("aclImdb/train/pos/9_10.txt", " \n")
+    task = read(folder, dev_share=0.25)
+    assert task.kind == "classification"
+    assert [len(getattr(task, split)) for split in CHUNK] == [6, 2, 8]
+    assert labelled(task, "test") == [
+        (name, f"test {name} {i}<br /><br />And.") for name in ("neg", "pos") for i in range(4)
+    ]
+    counts = ["4 .txt files of train", "3 .txt files of train", "1 .txt files of train"]
+    assert [note.split(" were")[0] for note in task.notes[:4]] == [*counts, "2 .txt files of test"]
+    assert labelled(read(folder.parent, dev_share=0.25), "test") == labelled(task, "test")
+    assert labelled(read(folder, kind="classification"), "test") == labelled(task, "test")
+    with pytest.raises(UsageError, match=r"kind.*classification for"):
+        read(folder, kind="regression")
+
+
+def test_folders_of_columns_are_no_classes(write):
+    for split in CHUNK:
+        for name in ("EMEA", "MEDLINE"):
+            folder = write(f"{split}/{name}/a.txt", f"{name}\tB-X\nword\tO\n")
+    assert tagged(read(folder)) == ["EMEA/B-X word", "MEDLINE/B-X word"]
+    write("train/EMEA/README.txt", "Texts of an agency.\n")
+    with pytest.raises(InputError, match=r"README\.txt, line 1"):
+        read(folder)
+
+
+@pytest.mark.parametrize("half", ["train", "test"])
+def test_a_half_of_folders_of_classes(write, half):
+    """One class alone is of an archive that was unpacked in part."""
+    folder = imdb(write, *({"train", "test"} - {half}))
+    imdb(write, half, classes=("neg",))
+    with pytest.raises(InputError, match=f"{half} split.*'neg' alone"):
+        read(folder)
+
+
+def test_a_split_of_folders_of_classes_that_is_empty(write):
+    folder = imdb(write, "train", "test")
+    for path in (*folder.glob("test/neg/*"), *folder.glob("test/pos/*")):
+        path.write_text("")
+    with pytest.raises(EmptyInputError, match="test split"):
+        read(folder)
+
+
+def test_a_class_in_another_encoding(write):
+    folder = imdb(write, "train", "test")
+    write("aclImdb/test/pos/3_7.txt", "Ein schöner Film".encode("latin-1"))
+    with pytest.raises(InputError, match=r"pos/3_7\.txt, line 1.*iconv"):
+        read(folder)
+
+
+def pharmaconer(write, *splits, root="pharmaconer"):
+    """Its archive: offsets of entities in subtrack1, codes of the texts in subtrack2."""
+    for split in splits:
+        inner = f"{root}/{split}-set_1.1/{split}"
+        write(f"{inner}/subtrack1/S0004.txt", f"Con atenolol {split}.\n")
+        write(f"{inner}/subtrack1/S0004.ann", "T1\tNORMALIZABLES 4 12\tatenolol\n")
+        folder = write(f"{inner}/subtrack2/S0004.tsv", "S0004\t387506000\n")
+    return folder
+
+
+def test_the_archive_of_pharmaconer(write):
+    """Names that hold a split's, a folder around them, and codes of another subtrack."""
+    folder = pharmaconer(write, *CHUNK)
+    for place in (folder, folder / "pharmaconer"):
+        task = read(place)
+        assert [tagged(task, split) for split in CHUNK] == [
+            [f"Con atenolol/B-NORMALIZABLES {split} ."] for split in CHUNK
+        ]
+        assert [note.split(" were")[0] for note in task.notes] == [
+            f"1 files of {split}" for split in CHUNK
+        ]
+
+
+def test_the_files_of_pharmaconer_on_the_hub(write):
+    for split in CHUNK:
+        lines = (
+            f"Con\tS0004\t0_3\tO\natenolol\tS0004\t4_12\tB-NORMALIZABLES\n{split}\tS0004\t1_2\tO\n"
+        )
+        folder = write(f"{split}-set_1.1.conll", lines)
+    write("pharmaconer.py", "import datasets\n")
+    assert tagged(read(folder), "test") == ["Con atenolol/B-NORMALIZABLES test"]
+
+
+def test_a_folder_too_many(write):
+    """The background set of PharmaCoNER has no entities, and is no test."""
+    pharmaconer(write, *CHUNK)
+    folder = write("pharmaconer/test-background-set/S1.txt", "Un texto.\n")
+    with pytest.raises(InputError, match=r"test-background-set, test-set_1\.1"):
+        read(folder)
+
+
+def test_a_split_of_its_own_name_comes_first(write):
+    """Longer names count where none is just that of the split."""
+    for split in CHUNK:
+        write(f"{split}.csv", "text,label\n" + "".join(f"{split} {i},{i % 2}\n" for i in range(4)))
+        folder = write(f"{split}_old.csv", "text,label\nold,7\n")
+    assert [len(getattr(read(folder), split)) for split in CHUNK] == [4, 4, 4]
+
+
+def test_quaero_from_a_folder_higher(write):
+    for split in CHUNK:
+        for source in ("EMEA", "MEDLINE"):
+            write(f"QUAERO_FrenchMed/corpus/{split}/{source}/1.txt", f"insuline {split}\n")
+            write(f"QUAERO_FrenchMed/corpus/{split}/{source}/1.ann", "T1\tCHEM 0 8\tinsuline\n")
+    folder = write("QUAERO_FrenchMed/README.txt", "The corpus\n")
+    for place in (folder, folder / "QUAERO_FrenchMed", folder / "QUAERO_FrenchMed" / "corpus"):
+        assert tagged(read(place), "test") == ["insuline/B-CHEM test"] * 2
+
+
+def test_splits_in_several_folders(write):
+    """Entities of all splits at once would be training examples."""
+    for source in ("EMEA", "MEDLINE"):
+        for split in CHUNK:
+            write(f"{source}/{split}/1.txt", "insuline\n")
+            folder = write(f"{source}/{split}/1.ann", "T1\tCHEM 0 8\tinsuline\n")
+    with pytest.raises(InputError, match="EMEA/dev, EMEA/test, EMEA/train, MEDLINE/dev"):
+        read(folder)
+
+
+def test_csv_of_ag_news(write):
+    """Class, title and description in quotes without a header, and a list of the classes."""
+    for split, n in (("train", 24), ("test", 4)):
+        rows = (f'"{i % 4 + 1}","Title {i}","He said ""{split}""\\ now"\n' for i in range(n))
+        write(f"{split}.csv", "".join(rows))
+    folder = write("classes.txt", "World\nSports\nBusiness\nSci/Tech\n")
+    settings = {"columns": "label,title,description", "text_field": "{title} {description}"}
+    task = read(folder, dev_share=1 / 6, **settings)
+    assert [len(getattr(task, split)) for split in CHUNK] == [20, 4, 4]
+    assert labelled(task, "test")[1] == ("2", 'Title 1 He said "test"\\ now')
+
+
+def test_the_test_of_glue_has_no_labels(write):
+    """It is refused with what to do; with dev in its place dev is drawn from train."""
+    for split in ("train", "dev"):
+        rows = "".join(f"a {split} film {i} \t{i % 2}\n" for i in range(10))
+        write(f"{split}.tsv", f"sentence\tlabel\n{rows}")
+    folder = write("test.tsv", "index\tsentence\n0\ta film \n1\tno film\n")
+    with pytest.raises(EmptyInputError, match=r"test split.*missing field 'label'.*rename dev"):
+        read(folder, text_field="sentence")
+    (folder / "dev.tsv").replace(folder / "test.tsv")
+    task = read(folder, text_field="sentence")
+    assert [len(getattr(task, split)) for split in CHUNK] == [9, 1, 10]
+
+
+@pytest.mark.parametrize("names", ["", "negative,positive"])
+def test_a_test_whose_labels_are_those_of_no_class(write, names):
+    """As the hub has GLUE's, and no test at all is evaluated on nothing."""
+    for split in CHUNK:
+        rows = (
+            {"text": f"{split} {i}", "label": -1 if split == "test" else i % 2} for i in range(4)
+        )
+        folder = write(f"{split}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(InputError, match=r"test .*-1.*rename dev"):
+        read(folder, label_names=names)

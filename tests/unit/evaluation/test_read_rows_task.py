@@ -517,3 +517,27 @@ def test_a_plain_text_task_of_lines_has_an_example_per_line(tmp_path):
     task = read_task(str(tmp_path / "lines.txt"), TaskPlan(kind="language_modeling"), seed=0)
     assert [pieces[0] for pieces in task.test.pieces] == texts
     assert len(task.notes) == 1
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_a_field_of_a_template_that_no_row_has(write, suffix):
+    """It is refused if no split has it, and noted of a split; of single rows it may be missing."""
+    rows = [{"title": f"title {i}", "text": f"text {i}", "label": "ab"[i % 2]} for i in range(4)]
+
+    def write_split(split, rows):
+        if suffix == "jsonl":
+            return write(f"{split}.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+        lines = [",".join(rows[-1]), *(",".join(row.values()) for row in rows)]
+        return write(f"{split}.csv", "\n".join(lines))
+
+    for split in ("train", "dev", "test"):
+        folder = write_split(split, rows)
+    with pytest.raises(UsageError, match=r"task\.text_field.*\{headline\} \{text\}.*'headline'"):
+        read(folder, text_field="{headline} {text}")
+    without = [{k: v for k, v in row.items() if k != "title"} for row in rows]
+    write_split("test", without)
+    task = read(folder, text_field="{title} {text}")
+    assert [note for note in task.notes if "'title'" in note and "of test" in note]
+    if suffix == "jsonl":
+        write_split("test", [*without, rows[0]])
+        assert not read(folder, text_field="{title} {text}").notes

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corpusfit import Machine, Plan
+from corpusfit import CorpusfitError, Machine, Plan
 from corpusfit import text as corpus
 from corpusfit.contracts import EmbedPlan, LearnedTaskType, bad_setting, write_bytes
 from corpusfit.core.engine import Progress
@@ -199,7 +199,11 @@ def _stored(
 ) -> Iterator[StoredTask]:
     """A task in each size that it reaches, with its texts as the target (TADPOLE, section 4.2)."""
     plan = task_plan(recipe, entry)
-    whole = read_task(entry.path, plan.task, seed=recipe.seed)
+    try:
+        whole = read_task(entry.path, plan.task, seed=recipe.seed)
+    except CorpusfitError as e:
+        e.within.append(f"the task {entry.name} of the recipe")
+        raise
     common = split_overlaps(whole)
     for note in (*whole.notes, *notable(common)):
         progress.warn(f"{entry.name}: {note}")

@@ -53,6 +53,7 @@ _ELSEWHERE: dict[str, dict[str, str]] = {
         "model.adapter": "adapters",
         "model.rank": "adapt.adapter.rank",
         "task.metric": "tasks.metric",
+        "augment": "augmentation",
         "seed": "seed",
     },
 }

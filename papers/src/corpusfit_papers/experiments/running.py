@@ -35,6 +35,7 @@ from corpusfit_papers.experiments.scoring import ScoredCells, score_cells
 from corpusfit_papers.experiments.steps import (
     Adapt,
     Augment,
+    Compose,
     Report,
     Step,
     Tune,
@@ -42,6 +43,7 @@ from corpusfit_papers.experiments.steps import (
     run_step,
 )
 from corpusfit_papers.experiments.tables import all_cells, tables_of, write_tables
+from corpusfit_papers.mixing.composing import estimate_composition
 
 _STAGES = {"adaptations": "adapt", "fine-tunings": "fine-tune"}  # what runs in parallel
 
@@ -124,7 +126,10 @@ def missing(
     machine: Machine,
     overwrite: bool = False,
 ) -> Missing:
-    """A dry run of `run_recipe`; it writes nothing but encoders to the cache."""
+    """A dry run of `run_recipe`; it writes nothing but encoders to the cache.
+
+    It reads the texts of all compositions that are missing.
+    """
     recipe, folder = _checked(recipe, out, only, machine)
     if folder.differs(recipe.identity, overwrite=overwrite):
         folder = RecipeFolder(folder.path / "anew")  # an empty folder
@@ -134,6 +139,13 @@ def missing(
     pending = graph.pending(folder, cells)
     for fault in _faults_of(inputs, graph, pending, machine.progress.warn):
         machine.progress.warn(f"The run would stop before its first step: {fault}")
+    # whether the texts of a composition fill its budget is known when all are read
+    for step in pending["selections"]:
+        if isinstance(step, Compose):
+            try:
+                estimate_composition(step.plan, machine=machine)
+            except CorpusfitError as e:
+                machine.progress.warn(f"{step.kind} {step.label} would fail: {e}")
     left = {step.name for step in pending["fine-tunings"]}
     table = [
         {**dataclasses.asdict(cell), "missing": sum(t.name in left for t in tunings)}

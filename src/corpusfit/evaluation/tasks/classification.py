@@ -28,6 +28,7 @@ class Classification(LearnedTaskType):
     Reference: TADPOLE, section 4.
     """
 
+    forms = ("rows", "classes")
     usual = True
     metrics = (*METRICS, *BINARY)
     default_metric = "macro_f1"

@@ -1,4 +1,4 @@
-"""Formats of labeled tasks: rows, CoNLL, brat, aligned pairs; each makes a `Labeled`."""
+"""Formats of labeled tasks: CoNLL, brat, folders of classes, rows; each makes a `Labeled`."""
 
 from __future__ import annotations
 

@@ -34,6 +34,7 @@ _NOTES = {
     "moved": "annotations of {} have another text than what stands where they point",
     "no_text": ".ann files of {} were left out: there is no .txt of the same name",
     "no_marks": ".txt files of {} were left out: there is no .ann of the same name",
+    "others": "files of {} were left out: they are neither .txt nor .ann",
 }
 
 
@@ -51,7 +52,9 @@ def read_brat(places: Sequence[str], split: str) -> Labeled:
     tags: list[list[str]] = []
     for path in sorted(paths):
         other = path.with_suffix(".txt" if path.suffix == ".ann" else ".ann")
-        if other not in paths:
+        if path.suffix not in (".txt", ".ann"):
+            events.note("others", path.name)
+        elif other not in paths:
             # half of a pair, which is reported but not read
             events.note("no_text" if path.suffix == ".ann" else "no_marks", path.name)
         elif path.suffix == ".ann":
