@@ -39,7 +39,7 @@ corpusfit.split(data="t", out="o", dev=10, near=True)
 
 
 ROOMS = ("selection", "training", "evaluation", "domains")
-ROOMS += ("fitting", "reporting", "text")
+ROOMS += ("fitting", "ranking", "reporting", "text")
 MODULES = {room: importlib.import_module(f"corpusfit.{room}.api") for room in ROOMS}
 KEYWORDS = {
     name: keywords
