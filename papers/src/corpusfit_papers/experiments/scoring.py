@@ -323,8 +323,8 @@ def average_gain(
     ours: Sequence[Sequence[float]], base: Sequence[Sequence[float]]
 ) -> tuple[float, float | None]:
     """Mean gain over several tasks, and its standard deviation over seeds."""
-    # Gains are averaged over tasks first, so the deviation is over seeds and not over tasks, as in
-    # the last row of TADPOLE's Table 3.
+    # Gains are averaged over tasks first, so the deviation is over seeds and not over tasks.
+    # TADPOLE's Table 3 has another, the deviation "in the estimate of the average gain".
     seeds = min(len(scores) for scores in (*ours, *base))
     gains = [np.subtract(a[:seeds], b[:seeds]) for a, b in zip(ours, base, strict=True)]
     return spread(np.mean(gains, axis=0).tolist())
