@@ -161,27 +161,28 @@ def joined(first: Paired, second: Paired) -> Paired:
     return Paired(text_array(texts), np.concatenate([first.vectors, second.vectors]))
 
 
-def vectors(texts: list[str], embedder: str) -> Vectors:
+def vectors(texts: list[str], embedder: str | EmbedPlan) -> Vectors:
     """Embeddings, float32 [n, d], encoded once and then found in the cache."""
-    kept = vectors_file(texts, embedder)
+    plan = EmbedPlan(embedder=embedder) if isinstance(embedder, str) else embedder
+    kept = vectors_file(texts, plan)
     if not kept.exists():
-        encoded = _encoder(embedder).encode(texts)
-        write_arrays(kept, {"vectors": encoded}, {"embedder": embedder})
+        encoded = _encoder(plan).encode(texts)
+        write_arrays(kept, {"vectors": encoded}, {"embedder": plan.embedder})
     found: Vectors = read_arrays(kept)[0]["vectors"]
     return found
 
 
-def vectors_file(texts: list[str], embedder: str) -> Path:
+def vectors_file(texts: list[str], plan: EmbedPlan) -> Path:
     """Path of the cached vectors, named by the encoder's fingerprint and the texts."""
-    content = hashlib.sha256(orjson.dumps([_fingerprint(embedder), texts])).hexdigest()
+    content = hashlib.sha256(orjson.dumps([_fingerprint(plan), texts])).hexdigest()
     return default_cache() / "papers" / f"{content}.safetensors"
 
 
 @functools.cache
-def _fingerprint(embedder: str) -> str:
-    return prepare(EmbedPlan(embedder=embedder))
+def _fingerprint(plan: EmbedPlan) -> str:
+    return prepare(plan)
 
 
 @functools.cache
-def _encoder(embedder: str) -> Any:
-    return load(EmbedPlan(embedder=embedder))
+def _encoder(plan: EmbedPlan) -> Any:
+    return load(plan)

@@ -292,7 +292,7 @@ def main() -> None:
         else:
             corpusfit_papers.run(recipe, out=work, cells=CELLS, only=asked.only)
             add_predictors(recipe, work)
-        write(asked.out, name, recipe.name, work, asked.only)
+        write(asked.out, name, asked.scale, work, asked.only)
 
 
 def add_predictors(recipe: Path, run: Path) -> None:
@@ -306,15 +306,16 @@ def add_predictors(recipe: Path, run: Path) -> None:
     table.write_text(json.dumps(content, indent=1, ensure_ascii=False), "utf-8")
 
 
-def write(out: Path, name: str, recipe: str, path: Path, only: list[str]) -> None:
+def write(out: Path, name: str, scale: str, path: Path, only: list[str]) -> None:
     """A result's Markdown and JSON, from a finished recipe."""
     table, here = json.loads((path / "table.json").read_text("utf-8")), machine()
+    recipe = f"{name}_{scale}.toml"
     if name in SEPARATIONS:
         cells = [(of["cell"], of["measured"]) for of in table["measurements"]]
         measured = {(cell["task"], cell["selector"]): seeds for cell, seeds in cells}
         said, kept = SEPARATIONS[name](measured), ("results", "measurements")
     else:
-        said = cross_domain(table) if name == CROSS else gains(name, table)
+        said = cross_domain(table, scale) if name == CROSS else gains(name, table)
         kept = ("results", "pairs", "gains", "forecasts", "costs")
     made = (
         f"Made by [{recipe}](../recipes/{recipe}), which has every setting"

@@ -71,7 +71,7 @@ def test_negatives_come_from_the_bottom_two_thirds_by_domain_cosine(tiny_encoder
     """Against `domain_cosine` over the vectors that the same encoder gives a run."""
     target, background = texts
     tiny(tiny_encoder).fit(target, background, seed=1)
-    encoder = load(EmbedPlan(embedder=str(tiny_encoder)))
+    encoder = load(EmbedPlan(embedder=str(tiny_encoder), unit_length=False))
     inside, outside = (encoder.encode(t.to_pylist()) for t in texts)
     plain = registry.build("domain_cosine", {"centered": False})
     cosine = plain.fit(inside, outside, seed=0).score(outside)
@@ -81,6 +81,27 @@ def test_negatives_come_from_the_bottom_two_thirds_by_domain_cosine(tiny_encoder
     assert len(negatives) == 60
     assert weight == 1.0
     assert set(negatives) <= bottom
+
+
+def test_negatives_are_ranked_by_the_mean_of_vectors_of_any_length(
+    tiny_encoder, drawn, monkeypatch
+):
+    """Section 4.1: the target's mean is of vectors as they are, (2, 0.75) here, and neither the
+    mean of their directions, (0.25, 0.75), nor the length of a text's own vector counts."""
+    vectors = {"long": (8, 0), "short": (0, 1), "first": (1, 0), "second": (0, 50), "no": (-1, -1)}
+
+    class Encoder:
+        def __init__(self, folder, plan, name):
+            self.unit_length = plan.unit_length
+
+        def encode(self, texts):
+            rows = np.array([vectors[str(text)] for text in texts], np.float32)
+            return rows / np.linalg.norm(rows, axis=1)[:, None] if self.unit_length else rows
+
+    monkeypatch.setattr(domain_finetune, "load_transformer", Encoder)
+    target = text_array(["long", "short", "short", "short"])
+    tiny(tiny_encoder).fit(target, text_array(["first", "second", "no"]), seed=0)
+    assert sorted(drawn[0][2]) == ["no", "second"]
 
 
 def test_the_ablation_draws_from_everywhere_by_seed(tiny_encoder, texts, drawn):

@@ -1,5 +1,6 @@
 """Plans of the papers against the figures in the papers."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -44,13 +45,20 @@ def test_mdapt():
 
 
 def test_mdapt_with_an_adapter():
-    """Section 3.3: "We train each adapter for 1.5M steps", of the kind in appendix D."""
+    """Section 3.3: "We train each adapter for 1.5M steps", of the kind in appendix D; the batch and
+    the rate are those of the recipe of Table 4."""
     plan = plan_of("mdapt_adapter")
     assert (plan.adapter.kind, plan.train.max_steps, plan.train.length) == (
         "pfeiffer",
         1_500_000,
         128,
     )
+    recipe = tomllib.loads((PLANS.parent / "recipes/mdapt_table4_paper.toml").read_text("utf-8"))
+    assert {
+        "max_steps": plan.train.max_steps,
+        "batch": plan.train.batch,
+        "learning_rate": plan.train.learning_rate,
+    } == recipe["selector"]["E_D-adapter"]["adapt"]["train"]
 
 
 def test_domain_clusters_trains_as_its_figure_5():

@@ -562,6 +562,7 @@ def test_tasks_and_models_of_every_kind(fit, few, tmp_path, tiny_encoder, jsonl,
         ({"objective": "none_such"}, "objective"),
         ({"where": "score >"}, "where"),
         ({"replay": 1.0}, "replay"),
+        ({"replay": "general.jsonl"}, "general"),
         ({"replay": 0.1, "train_with": "true {data} {out}"}, "replay"),
     ],
 )

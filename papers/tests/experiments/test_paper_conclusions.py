@@ -6,6 +6,7 @@ import importlib
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from corpusfit_papers.experiments.loader import read_recipe
@@ -64,6 +65,38 @@ def test_every_recipe_gets_a_conclusion(script):
         assert "of 1 row: `knn` +1.5. Of 1 comparisons 0 show a difference" in said
         assert found in said
         assert said.endswith(f"{script.DIFFERS[name.partition('_')[0]]}.")
+
+
+def test_figure_4_is_by_bert_as_it_is_at_the_scale_of_the_paper(monkeypatch, tmp_path):
+    """Section 3.2; on two processor cores by MiniLM."""
+    cross = importlib.import_module("cross_domain")
+    seen = []
+
+    def vectors(texts, plan):
+        seen.append((plan.embedder, plan.pooling, plan.unit_length))
+        return np.array([[1.0, float(texts[0])]])
+
+    monkeypatch.setattr(cross, "vectors", vectors)
+    domains = ["0", "1", "2"]
+    for domain in domains:
+        (tmp_path / domain).mkdir()
+        (tmp_path / domain / "dev.en").write_text(f"{domain}\n", "utf-8")
+    score = {(m, t): 0.5 - 0.1 * abs(int(m) - int(t)) for m in domains for t in domains}
+    score |= {(name, task): 0.3 for name in ("general", "base") for task in domains}
+    table = {
+        "recipe": {"tasks": [{"name": d, "path": str(tmp_path / d)} for d in domains]},
+        "results": [
+            {"cell": {"task": task, "selector": model}, "metrics": {"bleu": of, "chrf": of}}
+            for (model, task), of in score.items()
+        ],
+    }
+    for scale, expected in (
+        ("paper", ("bert-base-uncased", "mean", False)),
+        ("cpu", ("minilm", "", True)),
+    ):
+        seen.clear()
+        assert "3 of 3 tests" in cross.cross_domain(table, scale)
+        assert seen == [expected] * 3
 
 
 def test_the_papers_f1_are_of_its_seven_tasks(script):

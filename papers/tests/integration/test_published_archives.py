@@ -27,6 +27,12 @@ SPLITS = ("train", "dev", "test")
 DOCS = (ROOT / "papers" / "docs" / "paper-data.md").read_text("utf-8")
 SECTIONS = dict(re.findall(r"^### (.+?)\n(.*?)(?=^##|\Z)", DOCS, re.DOTALL | re.MULTILINE))
 
+NORMALIZING = re.search(
+    r"```bash\n([^`]+sacremoses [^`]+)```",
+    (ROOT / "papers" / "recipes" / "README.md").read_text("utf-8"),
+)[1]
+"""What papers/recipes/README.md does to the pairs of the `paper` recipes."""
+
 
 @pytest.fixture
 def put(tmp_path):
@@ -324,14 +330,29 @@ def test_subtitles_of_opus(put, typed, tmp_path):
     assert {*taken} < {*pairs}
 
 
-def test_the_split_of_domain_clusters(put, typed, tmp_path):
-    domains = ("it", "koran", "law", "medical", "subtitles")
+def test_the_split_of_domain_clusters(put, typed, tmp_path, monkeypatch):
+    """Then punctuation is normalized in all files, and long pairs are left out of train."""
+    domains = ["it", "koran", "law", "medical", "subtitles"]
     for domain in domains:
         for split in SPLITS:
             for language in ("de", "en"):
                 put(f"{domain}/{split}.{language}", f"{domain} {split} {language}\n")
+    put("koran/train.de", f"„kurz“\n{'lang ' * 101}\n„auch“\n")
+    put("koran/train.en", f"short\nlong\n{'too ' * 101}\n")
+    put("bin/sacremoses", "#!/bin/bash\nsed 's/[„“]/\"/g'\n")
+    (tmp_path / "bin/sacremoses").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    put("it/dev.de", "„Text“\n")
+
     done = typed("The paper's split")
     assert not done.returncode, done.stderr
+    done = typed("The paper's split", lambda _: NORMALIZING)
+    assert not done.returncode, done.stderr
+
+    assert (tmp_path / "it/dev.de").read_text() == '"Text"\n'
+    assert (tmp_path / "train/koran.de").read_text() == '"kurz"\n'
+    assert (tmp_path / "train/koran.en").read_text() == "short\n"
+    domains.remove("koran")
     for domain in domains:
         assert (tmp_path / f"train/{domain}.en").read_text() == f"{domain} train en\n"
         assert not (tmp_path / domain / "train.en").exists()

@@ -142,8 +142,29 @@ def test_russian_titles_of_pubmed_are_in_cyrillic(compose, tmp_path, name):
     assert russian == [RUSSIAN]
 
 
-@pytest.mark.parametrize("domain", ["biomedical", "financial"])
-def test_pages_are_told_apart_by_wikidata(domain, monkeypatch):
+@pytest.mark.parametrize("name", ["md_ed", "md_mwiki"])
+def test_no_abstract_of_pubmed_is_taken_with_its_translation(compose, tmp_path, name):
+    """mDAPT, section 3.1: rows of one pmid are of one language, the one with less text."""
+    (tmp_path / "mdapt/wikipedia").mkdir()
+    (tmp_path / "mdapt/wikipedia/en.jsonl").write_text(
+        json.dumps({"text": "General text", "language": "en", "wikidata": "Q1"})
+    )
+    pairs = [
+        {"text": f"{word} {i} of a study", "language": code, "pmid": 100 + i}
+        for i in range(3)
+        for code, word in (("de", "Befund"), ("en", "Finding"), ("en", "Abstract"))
+    ]
+    (tmp_path / "mdapt/biomedical/pairs.jsonl").write_text("\n".join(map(json.dumps, pairs)))
+    done = compose(name, len(LANGUAGES) + 3)
+    assert done.manifest["copies"] == {"same_language": 0, "other_language": 6}
+    taken = [row["text"].split()[0] for row in composed(done) if "study" in row["text"]]
+    assert taken == ["Befund"] * 3
+
+
+@pytest.mark.parametrize(
+    ("domain", "pages"), [("biomedical", ["pmid", "wikidata"]), ("financial", ["", "wikidata"])]
+)
+def test_pages_are_told_apart_by_wikidata(domain, pages, monkeypatch):
     monkeypatch.setenv("CORPUSFIT_DATA", "/somewhere")
     plan = read_recipe(RECIPES / f"compositions/{domain}_md_mwiki.toml")
-    assert [source.page for source in plan.sources] == ["", "wikidata"]
+    assert [source.page for source in plan.sources] == pages

@@ -88,9 +88,10 @@ def _resolve(
     if more:
         raise bad_setting("`task`", "one task", ", ".join([place, *more]))
     texts = inputs(corpus, "corpus", machine, corpus_field)
-    if replay is not None and not 0 < replay < 1:
+    if replay is not None and (isinstance(replay, str) or not 0 < replay < 1):
         allowed = "above 0 and below 1: the share of general text in both trainings"
-        raise bad_setting("`replay`", allowed, replay, "For example `replay=0.1`.")
+        cure = "For example `replay=0.1`. A file of general text is named by `general`."
+        raise bad_setting("`replay`", allowed, replay, cure)
     if replay is not None and train_with:
         cure = "The program mixes in what it wants."
         raise bad_setting("`replay`", "left out with `train_with`", replay, cure)

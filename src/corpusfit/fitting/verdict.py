@@ -225,7 +225,13 @@ def _lost(general: Measure) -> str:
     on_random = general.said(-general.random_over_base.mean)
     change = f"{general.said(-found.mean)} nats per token on the selection, {ends}"
     shown = {-1: "rises", 0: "is not shown to change", 1: "falls"}[found.shown]
-    return f"The loss on general text {shown} ({change}; {on_random} on random text)."
+    said = f"The loss on general text {shown} ({change}; {on_random} on random text)"
+    over = general.over_random
+    if over.shown:
+        ends = " to ".join(general.said(-end) for end in (over.high, over.low))
+        than = "higher" if over.shown < 0 else "lower"
+        said += f", and is {than} than after random text ({general.said(-over.mean)}, {ends})"
+    return f"{said}."
 
 
 def _answer(measure: Measure, difference: Difference, other: str) -> str:

@@ -58,6 +58,7 @@ def test_what_was_lost_on_general_text_is_said_and_decides_nothing(over_base, sa
     found = conclude("task", [FELL, general, probe], SCHEDULE, COSTS)
     (sentence,) = (s for s in found.sentences if "general text" in s)
     assert said in sentence
+    assert "than after random text" in sentence
     without = conclude("task", [FELL, probe], SCHEDULE, COSTS)
     assert found.keep == without.keep
     assert [s for s in found.sentences if s != sentence] == list(without.sentences)

@@ -6,12 +6,12 @@ Why: the strongest selector of Unsupervised Domain Clusters: it found at least 9
 domain (Table 7), and the threshold 0 (`--threshold 0`) replaces the choice of an amount.
 Trade-off: training takes minutes to hours on a CPU, and every text of the corpus needs a pass
 through the network. The background also holds texts of the domain, so negatives come from its
-bottom two thirds by Domain-Cosine (Table 5: higher F1 in all five domains); `preranked = false` is
-the ablation. The paper does not state its number of negatives; one per target unit makes 0 the
-natural threshold. More training narrows the classifier from the domain to the target's style (500
-ChemProt texts, MiniLM: average precision of biomedical text 0.98 after 20 steps, which the defaults
-give for so few texts, and 0.87 after 64). It uses a GPU if there is one and bf16 if the hardware
-supports it, whatever `embed.device` and `embed.precision` say.
+bottom two thirds by Domain-Cosine, not centered and over vectors of any length (Table 5: higher F1
+in all five domains); `preranked = false` is the ablation. The paper does not state its number of
+negatives; one per target unit makes 0 the natural threshold. More training narrows the classifier
+from the domain to the target's style (500 ChemProt texts, MiniLM: average precision of biomedical
+text 0.98 after 20 steps, which the defaults give for so few texts, and 0.87 after 64). It uses a
+GPU if there is one and bf16 if the hardware supports it, whatever the settings of `embed` say.
 `Selection.scorer().save_pretrained(folder)` writes the encoder for `AutoModel.from_pretrained` and
 `--embedder`.
 Reference: Aharoni and Goldberg (2020), Unsupervised Domain Clusters, sections 4.1 and A.4.
@@ -34,6 +34,7 @@ from corpusfit.contracts import (
     Texts,
     TransformerEncoder,
     as_texts,
+    lengths,
     load_transformer,
     model_files,
     plain_rows,
@@ -128,11 +129,13 @@ class DomainFinetune(Method[Texts]):
         folder = encoder_folder(self.embedder)
         places = np.arange(len(background))
         if self.preranked:
-            encoder = load_transformer(folder, EmbedPlan(embedder=self.embedder), self.embedder)
+            plan = EmbedPlan(embedder=self.embedder, unit_length=False)
+            encoder = load_transformer(folder, plan, self.embedder)
             inside, outside = (encoder.encode(t) for t in (target, background))
-            # the two thirds that are least like the target's mean (the paper, section 4.1)
+            # the two thirds of the lowest cosine to the mean of the target's vectors, which keep
+            # their lengths as in the paper's Domain-Cosine (section 4.1)
             mean = plain_rows(inside.mean(axis=0, keepdims=True, dtype=np.float64))
-            order = np.argsort(products(outside, mean)[:, 0], kind="stable")
+            order = np.argsort((products(outside, mean) / lengths(outside))[:, 0], kind="stable")
             places = order[: -(-2 * len(order) // 3)]
         count = max(1, round(self.negatives * len(target)))
         rng = np.random.default_rng(seed)
