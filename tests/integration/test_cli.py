@@ -529,7 +529,7 @@ def test_demo(cli, tmp_path, monkeypatch):
     assert found["recall"] == hits / segments
     assert 0 < found["chance"] < 0.5 < found["precision"]
     assert "100 docstrings" in done.err
-    loss, score = found["measures"]
+    loss, _general, score = found["measures"]
     assert (loss["name"], loss["replicates"], score["name"]) == ("loss", 2, "score")
     manifest = json.loads((tmp_path / "demo/fit/models/selection-4/manifest.json").read_text())
     assert [Path(s["name"]).name for s in manifest["task"]] == ["heldout.jsonl"]

@@ -53,7 +53,7 @@ def _resolve(
     where: str = "",
     objective: str = "",
     general: Inputs = (),
-    replay: float | None = None,
+    replay: float | str | None = None,
     train_with: str = "",
     seeds: int | None = None,
     tokens: int | None = None,
