@@ -92,7 +92,7 @@ def show_fitted(manifest: dict[str, Any]) -> None:
     title = f"{manifest['task']['name']}: means, and gains (95 % interval; gain that would be seen)"
     table(title, columns, rows)
     say_result(manifest["sentence"])
-    if vectors := manifest["word_vectors"]:
+    if vectors := manifest.get("word_vectors"):
         say(vectors["sentence"])
     say(manifest["selected"])
     say(f"Model: {manifest['keep']}")

@@ -84,7 +84,7 @@ class Fitted(Finished):
                 "compared_with": "random",
                 **gain["over_random"],
             }
-            for gain in self.manifest["word_vectors"].get("gains", ())
+            for gain in self.manifest.get("word_vectors", {}).get("gains", ())
         ]
 
 

@@ -70,6 +70,10 @@ class VectorScore:
     def _stored(self) -> dict[str, Any]:
         return read_object(self._path) if self._path.exists() else {}
 
+    def known(self, name: str) -> bool:
+        """Whether it was measured: then nothing is read again."""
+        return name in self._stored
+
     def measure(
         self,
         name: str,
@@ -85,7 +89,7 @@ class VectorScore:
             randoms: the random texts of each replicate.
             progress: shows the vectors that are learned.
         """
-        if name in self._stored:
+        if self.known(name):
             return
         ours = self._words(selected)
         others = [self._words(texts) for texts in randoms]

@@ -440,6 +440,8 @@ class FitParts:
         """What word vectors show before any model is trained; empty if they cannot be asked."""
         if self.vectors is None:
             return ""
+        if self.vectors.known(EARLY):
+            return self.vectors.sentence(EARLY)
         # random text that is there already, in the same cut, divided among the replicates
         texts = Sample(SelectionFolder(self.folder.selection).fit, "background").read_texts()
         order = np.random.default_rng(self.plan.seed).permutation(len(texts)).tolist()
@@ -450,7 +452,7 @@ class FitParts:
 
     def by_amount(self) -> None:
         """Score word vectors at several amounts, beside the random text of the trainings."""
-        if self.vectors is None:
+        if self.vectors is None or self.vectors.known(AMOUNTS):
             return
         folders = (self.folder.random / str(self.plan.seed + n) for n in range(REPLICATES))
         with self._part("vectors-amounts", self.costs.vectors - self.early_seconds) as machine:

@@ -37,7 +37,7 @@ def verdict_part(path: Path, manifest: dict[str, Any]) -> Part:
             gains[f"over {named}"] = (mean, low, high)
         chart = gains_chart(gains, measure["name"], unit)
         charts[f"gain-{number}"] = (chart, _INTERVALS)
-    vectors = manifest["word_vectors"]
+    vectors = manifest.get("word_vectors")  # not of an earlier version
     if vectors:
         by_words = {
             f"{gain['words']:,} words": tuple(100 * gain["over_random"][end] for end in _GAIN[:3])
