@@ -336,7 +336,8 @@ def not_shown(cells: Cells) -> list[str]:
 
 
 ANSWER = """
-Accuracy of word vectors that are learned from the default selection, in the mean of {n} tasks:
+Accuracy of word vectors that are learned from what `cynical`, the default, selects, in the mean of
+{n} tasks:
 {summary}.
 """
 QUESTION = """
@@ -349,10 +350,11 @@ selected text teaches. It is a score of word vectors, not of a language model, a
 [`fit`](../fit.md) measures that.
 """
 STATEMENT = """
-Questions, tests and the order of computing were [stated before any cell was
-computed](../../benchmarks/score_study.py). Every arm has equally many words, in pieces of the same
-length. A draw is half of the corpus, at most 500 target texts and the seed of the vectors. Corpus
-documents that contain a dev or test text of any task are left out.
+Questions, tests and the order of computing were [stated before anything was
+computed](../../benchmarks/score_study.py). All selections have equally many words, in pieces of the
+same length. Everything is repeated by draws: a draw is half of the corpus, at most 500 target texts
+and the seed of the vectors. Corpus documents that contain a dev or test text of any task are left
+out.
 """
 UNIT = """
 The unit is the task; tasks and draws are crossed random effects. Everything below is descriptive:
@@ -360,10 +362,10 @@ no test was stated, and no interval is corrected. A few tasks gain much: the med
 differences are {medians}.
 """
 DECISIONS = """
-Of all pairs of selections of a task (arms and draws, 2 %) that the costlier measure can
-distinguish (McNemar's exact test on the test texts, p < .05), the share for which the cheaper one
-prefers the same. Intervals are over tasks. For whole corpora, a ranking at one small scale is right
-for about 80 % ([DataDecide](https://arxiv.org/abs/2504.11393)).
+Of all pairs of selections of a task (by any two methods and draws, 2 %) that the costlier measure
+can distinguish (McNemar's exact test on the test texts, p < .05), the share for which the cheaper
+one prefers the same. Intervals are over tasks. For whole corpora, a ranking at one small scale is
+right for about 80 % ([DataDecide](https://arxiv.org/abs/2504.11393)).
 """
 MEASURED = """
 Bits are per word of the task's test texts, by the trigram model of [`rank`](../ranking.md), which
@@ -380,8 +382,8 @@ of translation models and the answer of an older probe on [another](score_bleu.m
 """
 MADE = """
 Made by `benchmarks/score_study.py DATA WORK`, `score_rungs.py DATA MODEL WORK` and
-`score_pages.py`, from cells in `benchmarks/results/score_study`; {sum:.1f} core-hours ({hours});
-commits {commits}, on {cpus}.
+`score_pages.py`, from the results in `benchmarks/results/score_study`; {sum:.1f} core-hours
+({hours}); commits {commits}, on {cpus}.
 """
 SINGLE = """
 [The page of means](score.md) says how they are made. Accuracy in points over random text, 2 % of
@@ -411,7 +413,8 @@ def page(cells: Cells, made: Record) -> str:
         f"| {p:.2g} | {n} x {draws} | {answer} |"
         for other, n, draws, mean, low, high, p, answer in found
     ]
-    heading = "| the default over | points (95 %) | half | p by Holm | tasks x draws | answer |"
+    columns = ("points (95 %)", "half-width", "p by Holm", "tasks x draws", "answer")
+    heading = f"| the default over | {' | '.join(columns)} |"
     arms = arms_table(cells)
     own = own_text(cells)
     hours = made["core_hours"]
@@ -430,7 +433,7 @@ def page(cells: Cells, made: Record) -> str:
         "\n".join(amounts_table(cells)),
     ]
     if len(arms) > 2 or own:
-        parts.append("## Other arms")
+        parts.append("## Other selections")
     if len(arms) > 2:
         parts.append("\n".join(arms))
     if own:

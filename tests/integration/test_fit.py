@@ -126,6 +126,11 @@ def test_it_ends_with_a_verdict_on_all_measures(whole):
     assert len(gains) >= 2
     rows = run.rows()
     assert len(rows) == 8 + len(gains)
+    for row in rows:
+        if row["measure"] in measures:  # a score in points, a loss as it is
+            measure = measures[row["measure"]]
+            scale = 100 if measure["unit"] == "points" else 1
+            assert row["selection"] == pytest.approx(scale * measure["selection"])
     # models that give one answer to every text do not differ, and say nothing
     varied = [row for row in rows if row["over_replicates"] or row["over_examples"]]
     assert len(varied) >= 7

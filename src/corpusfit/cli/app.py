@@ -284,5 +284,5 @@ def run() -> None:
         sys.exit(UsageError.exit_code)
     except SystemExit as e:
         if e.code in (STOPPED, TERMINATED):
-            say("Stopped. Run the same command to resume: finished work is kept.")
+            say("Stopped. A command that writes to a folder resumes when it is run again.")
         raise

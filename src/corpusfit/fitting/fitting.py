@@ -63,8 +63,8 @@ class Fitted(Finished):
         return str(FitFolder(self.path).models / Path(keep).name)  # the folder may have been moved
 
     def rows(self) -> list[dict[str, Any]]:
-        """One flat row for each measure and comparison."""
-        return [
+        """One flat row for each measure and comparison; scores are in points."""
+        rows = [
             {
                 "measure": measure["name"],
                 "unit": measure["unit"],
@@ -85,6 +85,13 @@ class Fitted(Finished):
                 **gain["over_random"],
             }
             for gain in self.manifest.get("word_vectors", {}).get("gains", ())
+        ]
+        return [
+            {
+                name: 100 * value if row["unit"] == POINTS and isinstance(value, float) else value
+                for name, value in row.items()
+            }
+            for row in rows
         ]
 
 

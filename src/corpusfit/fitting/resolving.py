@@ -103,8 +103,8 @@ def resolve(request: Request, folder: FitFolder | None = None) -> Resolved:
         raise bad_setting("`general`", "a file with `replay` and `loss_on`", "nothing", cure)
     if request.general:  # the trainings, which come late, call it by another name
         read = ReadPlan(text_field=request.corpus_field)
-        field = "`corpus_field`"
-        held_out(request.general, read, Progress(), setting="general", field=field)
+        cure = f"Name the field of their texts {request.corpus_field!r}, as it is in the corpus"
+        held_out(request.general, read, Progress(), setting="general", cure=cure)
     model = find(request.plan.model.name, setting=MODEL)
     objective = request.objective or objective_of(model)
     if request.program is not None and load_objective(objective).embeds:

@@ -461,15 +461,13 @@ class FitParts:
 
     def so_far(self, replicates: int) -> str:
         """What the first replicates say of the loss."""
-        falls = []
-        for name in ("selection", "random"):
+        said = []
+        for name, text in (("selection", "the selection"), ("random", "random text")):
             pairs = [self._losses_of(name, number, TASK) for number in range(replicates)]
-            falls.append(np.mean([before - after for before, after, _ in pairs]))
+            change = np.mean([after - before for before, after, _ in pairs])
+            said.append(f"{change:+.3f} nats per token after {text}")
         n = f"{replicates} replicates" if replicates > 1 else "one replicate"
-        return (
-            f"After {n}, the loss on the task's text is {falls[0]:.3f} nats per token lower on the "
-            f"selection and {falls[1]:.3f} lower on random text."
-        )
+        return f"The loss on the task's text after {n}: {said[0]}, {said[1]}."
 
     def _select_random(self, number: int, tokens: int) -> Path:
         """Draw the random text of a replicate; returns its folder."""

@@ -32,7 +32,7 @@ def held_out(
     progress: Progress,
     *,
     setting: str,
-    field: str = "",
+    cure: str = "",
 ) -> dict[str, list[str]]:
     """The held-out texts, by split.
 
@@ -72,8 +72,8 @@ def held_out(
             splits.setdefault(name, []).extend(texts)
     if inputs and not any(splits.values()):
         raise EmptyInputError(
-            f"`{setting}` has no usable row ({reasons}). Set {field or f'`{setting}_field`'} to "
-            "the field with the text, or name other files."
+            f"`{setting}` has no usable row ({reasons}). "
+            f"{cure or f'Set `{setting}_field` to the field with the text'}, or name other files."
         )
     del reasons.counts[EMPTY_LINE]
     if reasons.counts:
@@ -171,7 +171,8 @@ def held_out_of_task(
     """The dev and test texts that `training_splits` found, by file; raises as `held_out`."""
     if places:
         progress.note(f"Also in `guard`: the dev and test texts of `task` ({', '.join(places)}).")
-    texts_by_split = held_out(places, read, progress, setting="guard", field="`read.text_field`")
+    cure = "Set `read.text_field` to the field with the text"
+    texts_by_split = held_out(places, read, progress, setting="guard", cure=cure)
     # the keys are part of the identity of stored runs
     return {f"--task {name}": texts for name, texts in texts_by_split.items()}
 

@@ -251,6 +251,23 @@ class Ranking(Sequence[Ranked]):
         """A method, or some of them."""
         return self.methods[index]
 
+    def rows(self) -> list[dict[str, Any]]:
+        """One flat row for each method, as for `pandas.DataFrame(rows)`; scores are in points."""
+        rows = []
+        for each in self.methods:
+            row = {name: getattr(each, name) for name in ("method", "family", "seconds", "bits")}
+            spreads: dict[str, Sequence[float]] = {
+                "than_best": each.behind,
+                "than_random": each.than_random,
+            }
+            if each.score is not None and each.score_than_random is not None:
+                row["score"] = 100 * each.score
+                spreads["score_than_random"] = [100 * value for value in each.score_than_random]
+            for name, (mean, low, high) in spreads.items():
+                row |= {name: mean, f"{name}_low": low, f"{name}_high": high}
+            rows.append(row | {"equal": each.equal})
+        return rows
+
     def findings(self) -> list[str]:
         """What the ranking shows, in sentences."""
         sentences = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from corpusfit.core.errors import UsageError
 from corpusfit.evaluation import vector_score
 from corpusfit.evaluation.task import Examples, Task
 from corpusfit.evaluation.vector_score import VectorTask, Words, WordVectors, answers
@@ -148,8 +147,3 @@ def test_a_large_task_learns_from_a_part_of_its_training_examples(monkeypatch):
 
     assert len(task.task.train) == 3
     assert np.count_nonzero(task.train.numbers == 1) == 3
-
-
-def test_other_kinds_of_tasks_are_refused():
-    with pytest.raises(UsageError, match="tagging"):
-        VectorTask.of(_task(kind="tagging"), "", 0)

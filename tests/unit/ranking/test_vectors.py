@@ -12,7 +12,7 @@ from corpusfit.evaluation.task import Examples, Task
 from corpusfit.evaluation.vector_score import VectorTask
 from corpusfit.ranking import vectors
 from corpusfit.ranking.ranking import Ranked, Ranking
-from corpusfit.ranking.vectors import SampleWords, leave_out, score_difference
+from corpusfit.ranking.vectors import SampleWords, leave_out, rare_classes, score_difference
 from corpusfit.selection.fit import Sample
 
 TEXTS = ["one two three", "four, five", "six", "seven eight nine ten"]
@@ -86,6 +86,19 @@ def test_the_words_of_a_selection_are_a_share_of_the_smallest_half(
     )
 
     assert SampleWords.of(sample("corpus", TEXTS)).most(held, share) == expected
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "named"), [([9, 9], [9, 9], []), ([9, 4], [9, 9], ["b (4 and 9)"])]
+)
+def test_classes_that_are_too_rare_to_be_scored_are_named(train, test, named):
+    splits = [Examples([["x"]] * sum(n), np.repeat([0, 1], n)[:, None]) for n in (train, test)]
+
+    said = rare_classes(Task("t", "classification", ("a", "b"), 2, splits[0], splits[0], splits[1]))
+
+    assert [name in sentence for name, sentence in zip(named, said, strict=True)] == [True] * len(
+        named
+    )
 
 
 def test_units_with_a_test_text_are_left_out_and_counted(sample, notes):
@@ -163,3 +176,17 @@ def test_the_score_is_said_with_its_interval_and_of_what_it_is(difference, said)
     assert "42,000" in sentence
     assert "not of your model" in sentence
     assert Ranking((method,), 0.2).findings() == []
+
+
+def test_rows_are_flat_with_scores_in_points_where_a_task_is_scored():
+    none = (0.0, -0.1, 0.1)
+    plain = Ranked("dsir", "lexical", 1.0, 8.0, none, (-1.0, -2.0, -0.5), True, ())
+    scored = dataclasses.replace(plain, score=0.812, score_than_random=(0.03, -0.01, 0.07))
+
+    (without,) = Ranking((plain,), 0.2).rows()
+    (row,) = Ranking((scored,), 0.2).rows()
+
+    assert [without[f"than_random{end}"] for end in ("", "_low", "_high")] == [-1.0, -2.0, -0.5]
+    assert without.keys() == {n for n in row if not n.startswith("score")}
+    ours = [row[n] for n in ("score", "score_than_random", "score_than_random_low")]
+    assert ours == pytest.approx([81.2, 3.0, -1.0])
