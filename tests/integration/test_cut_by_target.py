@@ -131,6 +131,16 @@ def test_the_end_of_a_document_is_no_scrap(select, tmp_path):
     assert sum(text["segments"] for text in first) == 2
 
 
+def test_short_pairs_are_as_others(select, tmp_path):
+    near = [text.split()[0] for text in prose("task", 20, 1)]
+    lines = "\n".join([*prose("market", 60), *near]) + "\n"
+    pair = [tmp_path / name for name in ("corpus.en", "corpus.de")]
+    for side in pair:
+        side.write_text(lines, "utf-8")
+    run = select(prose("task", 30), corpus=f"pair:{pair[0]},{pair[1]}", segments=20, dedup="none")
+    assert sorted(text["text"] for text in run) == sorted(near)
+
+
 @pytest.mark.parametrize(
     ("target", "words"),
     [

@@ -118,7 +118,9 @@ def choose_segments(
     method = resolved.method
     by = balance(run, resolved, folder, copies)
     chosen = Chosen(quota=None if by is None else np.round(by.quota, 6).tolist())
-    if plan.policy == "top" and not method.ignores_target:
+    # one of aligned pairs is a sentence, however short
+    pairs = corpus.is_parallel(resolved.corpus.sources)
+    if plan.policy == "top" and not method.ignores_target and not pairs:
         chosen.least = least_pieces(Sample(folder.fit, "target"))
     if by is not None:
         chosen.by_cluster = [_nothing() for _ in by.quota]
