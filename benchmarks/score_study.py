@@ -435,7 +435,9 @@ def keep(folders: Sequence[Path], out: Path) -> None:
     A draw that is not complete for the stated tests is left out. Answers to single test texts stay
     where a test or a decision needs them.
     """
-    records = [r for folder in folders for r in Cells(folder).records.values()]
+    # a cell that is in several folders counts once
+    once = {key: r for folder in folders for key, r in Cells(folder).records.items()}
+    records = list(once.values())
     stated = [r for r in records if is_stated(r)]
     tasks = {r["task"] for r in stated}
     counted = Counter(r["seed"] for r in stated)

@@ -62,7 +62,9 @@ def test_cells_are_stored_with_their_costs_counted_once(tmp_path):
     bits = cell("a", 0, "default", "bits", bits=7.5, cpu_s=7200.0)
     filled(tmp_path / "two", [*stated([1])[:-1], of_rows, bits])
 
-    study.keep([tmp_path / "one", tmp_path / "two"], tmp_path / "kept")
+    filled(tmp_path / "three", stated([0])[:2])  # the same cells again
+
+    study.keep([tmp_path / name for name in ("one", "two", "three")], tmp_path / "kept")
 
     kept = Cells(tmp_path / "kept").records.values()
     assert {r["seed"] for r in kept} == {0}  # a cell of the second draw is missing
