@@ -102,7 +102,7 @@ def of_skipped(paths: Iterable[str]) -> str:
     no_data = [path for path in named if not is_data(PurePosixPath(path).name)]
     links = [path for path in named if os.path.islink(path)]  # noqa: PTH114 (of URLs too)
     files = [path for path in named if path not in links and path not in no_data]
-    return f"{_of_files(files)} {_of_links(links)} {_of_names(no_data)}".strip()
+    return " ".join(filter(None, (_of_files(files), _of_links(links), _of_names(no_data))))
 
 
 def _of_names(no_data: Sequence[str]) -> str:
