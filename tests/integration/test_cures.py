@@ -125,6 +125,24 @@ def test_what_makes_text_of_a_document_is_named(name, tool, cli, task, tmp_path)
     assert re.search(rf"{tool} .*{name}.*a\.txt$", done.err, re.M)
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("enwiki pages-articles.xml.bz2", bz2.compress(b'<mediawiki xmlns="u">\n</mediawiki>\n')),
+        ("enwiki.xml", b'<mediawiki xmlns="u">\n</mediawiki>\n'),
+        ("AA/wiki_00", b'<doc id="1" url="u" title="A">\nA\n\nText.\n</doc>\n'),
+    ],
+)
+def test_what_makes_rows_of_a_dump_is_named(name, content, cli, task, tmp_path):
+    file = tmp_path / "wiki" / name
+    file.parent.mkdir(parents=True)
+    file.write_bytes(content)
+    words = ("--corpus", tmp_path / "wiki", "--out", tmp_path / "out")
+    done = cli("select", "--target", task, *words)
+    assert done.code == 1
+    assert re.search(r"wikiextractor .+ --json .*> \S.*\.jsonl'?$", done.err, re.M), done.err
+
+
 def test_a_target_in_the_corpus_is_warned_of(cli, task, tmp_path):
     words = ("--method", "random", "--fraction", "0.5", "--out", tmp_path / "out", "--json")
     done = cli("select", "--target", task, "--corpus", task, *words)

@@ -15,9 +15,13 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from corpusfit import text as corpora
 from corpusfit.core.errors import InputError
+from corpusfit.core.plan import ReadPlan
 from corpusfit.evaluation.reading import read_task
 from corpusfit_papers.experiments.grid import task_plan
 from corpusfit_papers.experiments.loader import read_recipe
@@ -148,29 +152,98 @@ def articles(put, ids, labeled):
         )
         + "</articles>\n",
     )
-    put("hp-splits.json", json.dumps({"train": [3, 0, 1, 6], "dev": [2, 5], "test": [4, 7]}))
+    put("hp-splits.json", json.dumps({"train": [3, 4, 1, 6], "dev": [2, 7], "test": [4, 7]}))
 
 
 def test_hyperpartisan(put, read):
-    """Texts and labels in two files of another order, joined by id, in the listed split."""
-    articles(put, range(9), range(8, -1, -1))
+    """Texts and labels joined by id; as published, train and dev list articles of test, too."""
+    articles(put, range(8), range(7, -1, -1))
     task = read("Hyperpartisan", "tadpole_table3", "hyperpartisan")
-    assert rows(task, "train") == [
-        (str(i % 2 == 1).lower(), f"On page {i} & so.\nEnd.") for i in (3, 0, 1, 6)
-    ]
-    assert sizes(task) == [4, 2, 2]
+    for split, ids in (("train", (3, 5, 1, 6)), ("dev", (2, 0)), ("test", (4, 7))):
+        assert rows(task, split) == [
+            (str(i % 2 == 1).lower(), f"On page {i} & so.\nEnd.") for i in ids
+        ]
+
+
+ARTICLES = "articles-training-byarticle-20181122.xml"
+LABELS = "ground-truth-training-byarticle-20181122.xml"
+
+
+def cut(path):
+    path.write_text(path.read_text()[:300])
+
+
+def in_another_encoding(path):
+    path.write_bytes(path.read_text().replace("T 1", "T \u00e9").encode("latin-1"))
+
+
+def twice(path):
+    path.write_text(path.read_text().replace('id="0000003"', 'id="0000002"'))
 
 
 @pytest.mark.parametrize(
-    ("ids", "labeled", "says"),
-    [(range(7), range(8), "articles: 1 ids"), (range(8), range(3), "labels: 5 ids")],
+    ("ids", "labeled", "name", "change", "says"),
+    [
+        (range(7), range(8), "", None, "lacks 1 of"),
+        (range(8), range(3), "", None, "lacks 4 of"),
+        (range(99), range(99), "", None, "99 articles where the split has 8"),
+        (range(8), range(8), ARTICLES, cut, "unpack its .zip again"),
+        (range(8), range(8), ARTICLES, in_another_encoding, "unpack its .zip again"),
+        (range(8), range(8), ARTICLES, twice, "unpack its .zip again"),
+        (range(8), range(8), LABELS, lambda path: path.unlink(), "is not a file"),
+        (range(8), range(8), LABELS, lambda path: path.write_text("PK"), "unpack its .zip"),
+        (range(8), range(8), LABELS, lambda p: shutil.copy(p.with_name(ARTICLES), p), "no labels"),
+        (range(8), range(8), "hp-splits.json", lambda p: p.write_text("<html>"), "the raw file"),
+    ],
 )
-def test_hyperpartisan_of_which_a_part_is_missing(put, typed, tmp_path, ids, labeled, says):
+def test_hyperpartisan_that_is_not_whole(put, typed, tmp_path, ids, labeled, name, change, says):
     articles(put, ids, labeled)
+    if change:
+        change(tmp_path / name)
     done = typed("Hyperpartisan")
     assert done.returncode
     assert says in done.stderr
     assert not (tmp_path / "data/tasks/hyperpartisan").exists()
+
+
+SCIBERT = {
+    "chemprot": "chemprot",
+    "acl_arc": "citation_intent",
+    "scierc": "sciie-relation-extraction",
+}
+
+
+@pytest.mark.parametrize("name", SCIBERT)
+def test_scibert(put, read, name):
+    for folder in (*SCIBERT.values(), "sci-cite"):
+        for split in SPLITS:
+            lines = (
+                json.dumps({"text": f"{folder} [[ {i} ]]", "label": "AB"[i % 2], "metadata": []})
+                for i in range(4)
+            )
+            put(f"data/text_classification/{folder}/{split}.txt", "\n".join(lines) + "\n")
+    task = read("ChemProt, ACL-ARC, SciERC", "tadpole_table3", name)
+    assert rows(task, "test")[:2] == [
+        ("A", f"{SCIBERT[name]} [[ 0 ]]"),
+        ("B", f"{SCIBERT[name]} [[ 1 ]]"),
+    ]
+    assert sizes(task) == [4, 4, 4]
+
+
+def test_wikipedia_of_the_hub(put, typed, tmp_path):
+    """Four of ten files, from all parts, are what the recipe reads."""
+    for i in range(10):
+        path = tmp_path / f"20231101.en/train-0000{i}-of-00010.parquet"
+        path.parent.mkdir(exist_ok=True)
+        row = {"id": [str(i)], "url": ["u"], "title": ["T"], "text": [f"Article {i}."]}
+        pq.write_table(pa.table(row), path)
+    done = typed("Wikipedia")
+    assert not done.returncode, done.stderr
+    recipe = read_recipe(ROOT / "papers" / "recipes" / "tadpole_table3_paper.toml")
+    plan = ReadPlan()
+    found = corpora.find(recipe.corpus, plan, role="corpus")
+    texts = [row.text for shard in corpora.shards(found, plan) for row in corpora.rows(shard, plan)]
+    assert texts == [f"Article {i}." for i in (0, 2, 5, 7)]
 
 
 def test_ag_news(put, read):

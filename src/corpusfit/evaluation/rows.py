@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -32,6 +33,7 @@ from corpusfit.text.formats import hub
 from corpusfit.text.rejects import (
     EMPTY_LINE,
     INVALID_UTF8,
+    MALFORMED_JSON,
     NO_CONVERSATION,
     RefusedError,
     hides_rows,
@@ -115,8 +117,9 @@ class Rows:
             return f"The {split} must hold texts{' with labels' * labels}; it is empty."
         begin = f"No row of the {split} has {'both a text and a label' if labels else 'a text'}"
         begin += f": {first}."
-        if self.cure:
-            return f"{begin} {self.cure}"
+        reasons = Counter(row.reason for row in self.rows if isinstance(row, Reject))
+        if cure := self.cure or cures.of_content(self.sources, read, reasons, ""):
+            return f"{begin} {cure}"
         for name in (read.text_field, read.id_field)[: 1 + labels]:
             lacking = _fields(self.sources, replace(read, text_field=name))
             if lacking:
@@ -145,8 +148,10 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
     sources = corpus.find(places, read, role="task", note=notes.append)
     rows: list[Row] = []
     cure = ""
+    last: dict[int, Row] = {}
     for shard in corpus.shards(sources, read):
         for row in corpus.rows(shard, read):
+            last[shard.source] = row
             if not isinstance(row, Reject):
                 rows.append(row)
                 continue
@@ -160,12 +165,22 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
                 cure = cures.of_encoding(Path(source.url).name, source.url, alone=True)
             if row.reason != EMPTY_LINE:
                 rows.append(row)
+    for source in (sources[n] for n, row in last.items() if _is_malformed(row)):
+        whole = source.compression or Path(source.url).read_bytes().endswith(b"\n")
+        if not whole and any(isinstance(row, Document) for row in rows):
+            raise InputError(
+                f"{source.url} ends within a row. Fetch it again, or remove its last row."
+            )
     absent = _absent(sources, read)
     notes += [
         f"No row of {split} has the field {name!r} of `task.text_field`; it is empty in the texts."
         for name in absent
     ]
     return Rows(split, sources, read, rows, cure, tuple(notes), absent)
+
+
+def _is_malformed(row: Row) -> bool:
+    return isinstance(row, Reject) and row.reason == MALFORMED_JSON
 
 
 def _absent(sources: Sequence[Source], read: ReadPlan) -> dict[str, str]:

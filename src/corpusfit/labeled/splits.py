@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from corpusfit.labeled.formats.classes import read_classes
 from corpusfit.labeled.formats.conll import read_conll, read_conllu, read_tagged_text
 from corpusfit.labeled.formats.words import SUFFIXES, Fields, read_tokens
 from corpusfit.text.contract import format_of, suffixes
+from corpusfit.text.cures import holds_json_lines
 from corpusfit.text.files import is_data, unpacked_name
 from corpusfit.text.formats import hub
 
@@ -196,6 +198,12 @@ class _Search:
         inner = [path for path in files if top.is_dir() and path.parent != top]
         plain = form == "conll" and all(path.suffix == ".txt" for path in files)
         flat = all(path.parent.parent == top for path in inner)
+        if plain and not inner and holds_json_lines(str(files[0])):
+            moved = shlex.join(["mv", str(files[0]), str(files[0].with_suffix(".jsonl"))])
+            raise InputError(
+                f"{self.setting} must have rows in files that end in .jsonl; {files[0].name} has "
+                f"rows of JSON. Rename each split: {moved}"
+            )
         only_words = "conll" in self.forms and "classes" not in self.forms
         if plain and inner and flat and not only_words:
             looked_at = inner[:: -(-len(inner) // _LOOKED_AT)]

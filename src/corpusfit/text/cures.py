@@ -35,6 +35,11 @@ _CONTENTS = {
     b"SQLite format 3\0": ("an SQLite database", ".sqlite"),
     b"PK\3\4": ("a zip archive or an office document", ""),
     b"%PDF": ("a PDF", ""),
+    b"version https://git-lfs": ("a pointer of Git LFS, whose file `git lfs pull` fetches", ""),
+    **dict.fromkeys(
+        (b"<?xml", b"<!DOCTYPE", b"<!doctype", b"<html"),
+        ("XML or a page of the web; if it should be neither, fetch it again", ""),
+    ),
 }
 # by suffix: first step, its command, and the suffix of its result
 _COMMANDS = {
@@ -97,7 +102,7 @@ def of_skipped(paths: Iterable[str]) -> str:
     no_data = [path for path in named if not is_data(PurePosixPath(path).name)]
     links = [path for path in named if os.path.islink(path)]  # noqa: PTH114 (of URLs too)
     files = [path for path in named if path not in links and path not in no_data]
-    return f"{_of_files(files)} {_of_links(links)} {_of_names(no_data)}".strip()
+    return " ".join(filter(None, (_of_files(files), _of_links(links), _of_names(no_data))))
 
 
 def _of_names(no_data: Sequence[str]) -> str:
@@ -105,8 +110,8 @@ def _of_names(no_data: Sequence[str]) -> str:
     if not no_data:
         return ""
     return (
-        "Names that begin with _ or . are left out, and so are checksums; to read one, name it "
-        f"itself: {shlex.quote(no_data[0].rstrip('/'))}"
+        "Names that begin with _ or . are left out, and so are checksums and indexes of dumps; to "
+        f"read one, name it itself: {shlex.quote(no_data[0].rstrip('/'))}"
     )
 
 
@@ -256,6 +261,14 @@ def of_name(path: str) -> str:
     if suffix == ".json":
         lines = _as_lines(path, _start(path, archive))
         return lines or "If each line is a row, rename it to end in .jsonl."
+    start = _start(path, archive)
+    if start.startswith((b"<mediawiki", b"<doc id=")):  # the latter is wikiextractor's own form
+        dump = "DUMP" if start.startswith(b"<doc") else shlex.quote(path)
+        rows = shlex.quote(str(PurePosixPath(inner).with_suffix(".jsonl")))
+        return (
+            "Write Wikipedia's articles as rows: pip install wikiextractor && "
+            f"wikiextractor {dump} --json --discard_empty -o - > {rows}"
+        )
     start = _start(path)
     if not suffix and not archive and _is_json(start.removeprefix(BOM).strip().partition(b"\n")[0]):
         return f"If each line is a row, rename it: {_moved(path, path + '.jsonl')}"

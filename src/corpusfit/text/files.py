@@ -73,9 +73,11 @@ COMPRESSIONS = tuple(_OPENERS)
 """Suffixes of readable compressed files, without the dot."""
 MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst", b"BZh": "bz2", b"\xfd7zXZ\0": "xz"}
 """The first bytes of compressed files, with their suffixes."""
-# hidden files, files that a job has not finished or that log its work, and checksums
+# hidden files, files that a job has not finished or that log its work, checksums, and lists of
+# titles beside Wikipedia's dumps
 _NO_DATA = re.compile(
-    r"^[._]|(?:^|[-._])(?:(?:md5|sha1|sha\d{3})(?:sums?)?|checksums?)(?:\.\w+){0,2}$",
+    r"^[._]|(?:^|[-._])(?:(?:md5|sha1|sha\d{3})(?:sums?)?|checksums?)(?:\.\w+){0,2}$"
+    r"|-multistream-index\.txt",
     re.IGNORECASE,
 )
 Infos = dict[str, dict[str, Any]]
@@ -314,7 +316,7 @@ def is_data(name: str) -> bool:
     """Whether a file or a folder inside a folder holds data, by its name.
 
     Names that begin with `.` or `_` do not, as in Spark, Hive and Arrow, unless they give the value
-    of a column, such as `_year=2024`; nor do checksums.
+    of a column, such as `_year=2024`; nor do checksums and indexes of Wikipedia's dumps.
     """
     return not _NO_DATA.search(name) or (name[0] == "_" and "=" in name)
 

@@ -498,6 +498,40 @@ def test_a_task_that_is_not_in_utf8_gets_a_cure_that_works(tmp_path, suffix, enc
     )
 
 
+@pytest.mark.parametrize("rows", [3, 1])
+def test_a_file_that_ends_within_a_row_is_refused(write, rows):
+    data = jsonl([*ROWS[:rows], ("cut off", "a")])
+    folder = write("train.jsonl", data[: -len('label": "a"}')])
+    write("test.jsonl", jsonl(ROWS))
+    with pytest.raises(InputError, match=r"train\.jsonl ends within a row"):
+        read(folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9\n", "git lfs pull"),
+        ('<?xml version="1.0"?>\n<Error><Code>AccessDenied</Code></Error>', "fetch it again"),
+        ("<!DOCTYPE html>\n<html></html>\n", "fetch it again"),
+    ],
+)
+def test_what_came_in_place_of_a_file_is_named(write, content, says):
+    folder = three(write)
+    write("test.jsonl", content)
+    with pytest.raises(InputError, match=rf"test\.jsonl is .*{says}"):
+        read(folder)
+
+
+def test_rows_of_json_in_text_files_are_refused_with_a_cure_that_works(write):
+    folder = three(write, suffix="txt")
+    for _ in range(3):
+        with pytest.raises(InputError) as caught:
+            read(folder)
+        command = re.search(r"mv \S+\.txt \S+\.jsonl", str(caught.value))[0]
+        subprocess.run(["sh", "-c", command], check=True)
+    assert pairs(read(folder), "test") == ROWS[8:]
+
+
 def test_columns_that_are_not_in_utf8_get_the_same_cure(tmp_path):
     (tmp_path / "train.conll").write_bytes("caf\u00e9\tO\n".encode("latin-1"))
     with pytest.raises(InputError, match=r"iconv -f WINDOWS-1252 .*train\.conll\.old"):

@@ -68,6 +68,7 @@ UNFINISHED = {
     "spark": ["_temporary/0/attempt_1/part-0.jsonl", "_SUCCESS", ".part-0.jsonl.crc"],
     "magic": ["__magic/job/a.jsonl", "_d.jsonl", "_spark_metadata/0.txt", "_delta_x.csv"],
     "sums": ["SHA256SUMS.txt", "checksums.csv", "manifest-md5.txt", "a.jsonl.sha1", "md5sum.tsv"],
+    "wikipedia": ["enwiki-20200501-pages-articles-multistream-index.txt.bz2"],
 }
 
 
@@ -81,7 +82,7 @@ def test_names_that_are_no_data_are_left_out_and_counted(write, tmp_path, memory
     place = given.format(tmp_path / "in")
     found = find_sources([place], ReadPlan(), role="corpus", note=said.append)
     assert names(found) == kept
-    counted = {"spark": 1, "magic": 4, "sums": 4}[kind]  # without what no reader would read
+    counted = {"magic": 4, "sums": 4}.get(kind, 1)  # without what no reader would read
     assert re.search(rf" {counted} (file|folder)", said[0])
 
 

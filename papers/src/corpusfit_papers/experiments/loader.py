@@ -53,7 +53,7 @@ _ELSEWHERE: dict[str, dict[str, str]] = {
         "model.adapter": "adapters",
         "model.rank": "adapt.adapter.rank",
         "task.metric": "tasks.metric",
-        "augment": "augmentation",
+        "augment": "the table [augmentation]",
         "seed": "seed",
     },
 }

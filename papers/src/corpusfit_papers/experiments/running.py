@@ -137,7 +137,7 @@ def missing(
     inputs = with_found(dataclasses.replace(inputs, only=tuple(only)))
     graph = build_graph(inputs)
     pending = graph.pending(folder, cells)
-    for fault in _faults_of(inputs, graph, pending, machine.progress.warn):
+    for fault in dict.fromkeys(map(str, _faults_of(inputs, graph, pending, machine.progress.warn))):
         machine.progress.warn(f"The run would stop before its first step: {fault}")
     # whether the texts of a composition fill its budget is known when all are read
     for step in pending["selections"]:
