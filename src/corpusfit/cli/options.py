@@ -293,6 +293,8 @@ class Command:
                 self.dry_run(facts)
             else:
                 as_json(facts if isinstance(facts, dict) else dataclasses.asdict(facts))
+            if isinstance(facts, dict) and not facts.get("enough", True):
+                raise typer.Exit(CorpusfitError.exit_code)
             return
         places = [user_path(values[name]) for name in ("out", "folder") if name in values]
         reports = [report for place in places if (report := place / "report.html").exists()]

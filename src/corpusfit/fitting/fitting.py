@@ -232,7 +232,8 @@ def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[
         schedule = parts.measured(seconds)
         words = parts.described(schedule)
     needed = schedule.needed(parts.costs, parts.measuring)
-    if not schedule.fits(parts.costs, seconds - parts.measuring):
+    enough = schedule.fits(parts.costs, seconds - parts.measuring)
+    if not enough:
         words += f"\nThis is the least; it needs a time of {format_duration(needed)}."
     return {
         **dataclasses.asdict(schedule),
@@ -240,6 +241,7 @@ def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[
         "costs": dataclasses.asdict(parts.costs),
         "seconds": round(parts.measuring + schedule.seconds(parts.costs)),
         "needed_s": needed,
+        "enough": enough,
     }
 
 
