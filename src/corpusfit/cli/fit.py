@@ -91,12 +91,15 @@ def show_fitted(manifest: dict[str, Any]) -> None:
     ]
     title = f"{manifest['task']['name']}: means, and gains (95 % interval; gain that would be seen)"
     table(title, columns, rows)
-    say_result(manifest["sentence"])
+    say(manifest["measured"])
+    say(manifest["selected"])
     if vectors := manifest.get("word_vectors"):
         say(vectors["sentence"])
-    say(manifest["selected"])
-    say(f"Model: {manifest['keep']}")
     if "train_with" in manifest:
         say(f"Trained with: {manifest['train_with']['command']}")
-    if manifest["more"]:
-        say(manifest["more"])
+    # what is asked for comes last, where a terminal ends
+    say_result(manifest["shown"])
+    if manifest["not_shown"]:
+        say_result(" ".join(filter(None, (manifest["not_shown"], manifest["more"]))))
+    say_result(manifest["why"])
+    say(f"Model: {manifest['keep']}")

@@ -51,8 +51,9 @@ class Fitted(Finished):
 
     @property
     def sentence(self) -> str:
-        """The verdict in words."""
-        return str(self.manifest["sentence"])
+        """The verdict in words: what is shown, what is not, and which model to keep."""
+        parts = (self.manifest[name] for name in ("shown", "not_shown", "why", "measured"))
+        return " ".join(filter(None, parts))
 
     @property
     def keep(self) -> str:
@@ -208,9 +209,11 @@ def _facts(parts: FitParts, schedule: Schedule, measures: Sequence[Measure]) -> 
         "costs": dataclasses.asdict(parts.costs),
         "word_vectors": parts.vectors.facts() if parts.vectors is not None else {},
         "measures": [measure.as_dict() for measure in measures],
-        "sentence": verdict.sentence,
-        "sentences": verdict.sentences,
+        "shown": verdict.shown,
+        "not_shown": verdict.not_shown,
         "more": verdict.more,
+        "why": verdict.why,
+        "measured": verdict.measured,
         "kept": verdict.keep,
         "keep": kept,
         "seconds": round(parts.spent(), 1),

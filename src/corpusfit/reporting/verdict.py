@@ -58,13 +58,13 @@ def verdict_part(path: Path, manifest: dict[str, Any]) -> Part:
         ],
         rows,
     )
-    *reasons, verdict = manifest["sentences"]
     tokens = manifest["schedule"]["tokens"]
     equal = f"Selection and random text have the same amount: about {tokens:,} word pieces."
     keep = f"Model: {Fitted(path, manifest).keep}"
     of_words = vectors["sentence"] if vectors else ""
-    summary = [verdict, " ".join(reasons), equal, of_words]
-    summary += [manifest["more"], manifest["selected"], keep]
+    not_shown = " ".join(filter(None, (manifest["not_shown"], manifest["more"])))
+    summary = [manifest["shown"], not_shown, f"{manifest['why']} {keep}"]
+    summary += [f"{manifest['measured']} {equal}", of_words, manifest["selected"]]
     title = f"Verdict: {path.name or path.resolve().name}"
     return Part(
         "verdict", title, [*filter(None, summary)], manifest, charts, {"measures": measures}
