@@ -255,12 +255,12 @@ def test_warnings_and_errors_leave_standard_output_to_json(cli, pile, jsonl, tmp
     done = cli(*arguments, "--target", few, "--json")
     assert only_json(done)["warnings"]
     assert done.err.startswith("Warning: The target has only 3 different texts")
-    quiet = cli(*arguments, "--target", few, "--quiet", "--seed", 1, "--overwrite")
-    assert quiet.err.startswith("Warning: The target has only 3 different texts")
-    assert "cut.pieces" not in quiet.err  # a note
     failed = cli(*arguments, "--target", few, "--seed", 3, "--json")
     assert (failed.code, failed.out) == (1, "")
     assert "seed was 0, is 3" in failed.err
+    quiet = cli(*arguments, "--target", few, "--quiet", "--seed", 1, "--overwrite")
+    assert quiet.err.startswith("Warning: The target has only 3 different texts")
+    assert "cut.pieces" not in quiet.err  # a note
 
 
 @pytest.mark.parametrize(
