@@ -25,6 +25,7 @@ class ChooseOptions(MachineOptions, total=False):
     threshold: float | None
     balance: str | None
     clusters: str | Path | None
+    quota: str | None
     dedup: Literal["exact", "near", "none"] | None
     keep: str | Sequence[str] | None
 
