@@ -205,7 +205,7 @@ class _Commands(TyperGroup):
                 raise
 
 
-_OTHER_NAME = {"--task": "--target", "--target": "--task"} | {
+_OTHER_NAME = {"--task": "--target", "--target": "--task", "--weights": "--policy"} | {
     f"--{old}": f"--{new.replace('_', '-')}" for old, new in RENAMED.items()
 }
 """Options that other commands name differently, or that have a new name."""

@@ -357,7 +357,7 @@ class ChoosePlan(Group, group="choose"):
             "Selection policy: `top` (highest scores), `continuous` (every segment, weighted by "
             "lambda, its relevance from 0 to 1) or `resample` (segments drawn in proportion to "
             "lambda)",
-            "weights",
+            "policy",
             metavar="POLICY",
             allowed=POLICIES,
         ),

@@ -17,7 +17,7 @@ class MachineOptions(TypedDict, total=False):
 class ChooseOptions(MachineOptions, total=False):
     """Keywords of `choose`."""
 
-    weights: Literal["top", "continuous", "resample"] | None
+    policy: Literal["top", "continuous", "resample"] | None
     fraction: float | None
     fraction_of: Literal["words", "segments"] | None
     segments: int | None
