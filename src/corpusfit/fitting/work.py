@@ -345,7 +345,7 @@ class FitParts:
             least = POWER * math.sqrt(_CHANGED / examples)
             lines.append(
                 f"With {len(task.test):,} test texts a gain in {metric.replace('_', ' ')} below "
-                f"about {100 * least:.1f} points mostly remains unseen (if one answer in ten "
+                f"about {100 * least:.1f} points is rarely shown (if one answer in ten "
                 "changes)."
             )
         known = set(text_keys(task.train.texts()).tolist())
