@@ -417,7 +417,13 @@ class FitParts:
         write_bytes(self.folder.clock, json.dumps(self._seconds).encode())
 
     def _select(
-        self, out: Path, method: str, seed: int, tokens: int | None, machine: Machine
+        self,
+        out: Path,
+        method: str,
+        seed: int,
+        tokens: int | None,
+        machine: Machine,
+        keep: str = "",
     ) -> None:
         select(
             str(self.target),
@@ -426,6 +432,7 @@ class FitParts:
             method=method,
             tokens=tokens,
             seed=seed,
+            keep=keep or None,
             machine=machine,
             **self._reading,
         )
@@ -439,6 +446,7 @@ class FitParts:
                 self.plan.seed,
                 schedule.tokens or None,
                 machine,
+                self.request.keep,
             )
             if not (self.request.general or self.chats or self.folder.general.exists()):
                 self._write_general()
