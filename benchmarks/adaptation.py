@@ -91,7 +91,7 @@ def selected(asked: argparse.Namespace) -> dict[str, Path]:
     for name, settings in (("pile", ()), ("sharp", SHARP)):
         if not (out[name] / "manifest.json").exists():
             shutil.copytree(out["top"], out[name], dirs_exist_ok=True)
-            corpusfit.choose(out[name], weights="continuous", settings=settings)
+            corpusfit.choose(out[name], policy="continuous", settings=settings)
     return out
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -224,13 +223,3 @@ def test_the_page_is_what_the_code_makes_of_the_stored_cells():
 
     page = score.HERE.parent / "docs/results/score_bleu.md"
     assert page.read_text("utf-8") == "\n\n".join(made) + "\n"
-
-
-def test_the_readme_has_the_measured_bleu():
-    docs = score.HERE.parent
-    page = (docs / "docs/results/score_bleu.md").read_text("utf-8")
-    row = re.search(r"into_german \| bleu ratio \| `cynical` \| (.+?) \|", page)[1]
-    found = [f"{float(number):.0f}" for number in re.findall(r"\d+\.\d", row)]
-    readme = " ".join((docs / "README.md").read_text("utf-8").split())
-    said = re.search(r"(\d+) % higher BLEU \(95 % interval (\d+) to (\d+) %;", readme)
-    assert list(said.groups()) == found

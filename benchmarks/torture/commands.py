@@ -119,7 +119,7 @@ COMMANDS = {
         ("outcomes",),
     ),
     "choose": Command(
-        "choose {w}/whole/dsir --weights resample --fraction 0.3 --out {out} --no-report",
+        "choose {w}/whole/dsir --policy resample --fraction 0.3 --out {out} --no-report",
         _SCORED,
         before=("dsir",),
     ),

@@ -230,7 +230,7 @@ def _command_line(box: Box, text: str) -> None:
         ("select", text), ("select", f"--{text}"), (text,), ("report", text), ("explain", text),
         ("select", *given, "--out", box.out / "a", "--method", text),
         ("select", *given, "--out", box.out / "a", "--set", text),
-        ("select", *given, "--out", box.out / "a", "--weights", text),
+        ("select", *given, "--out", box.out / "a", "--policy", text),
         ("select", *given[2:], "--target", f"./no {text}", "--out", box.out / "b"),
         ("select", *given[2:], "--target", f"hub:x{text}", "--out", box.out / "b"),
         ("select", *given[2:], "--target", f"x{text}://y", "--out", box.out / "b"),

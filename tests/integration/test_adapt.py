@@ -67,7 +67,7 @@ def selections(tmp_path_factory, inline):
     for topic in ("task", "market", "kitchen"):
         write_rows(folder / f"pile/{topic}.jsonl", prose(topic, 90, seed=1))
     target = write_rows(folder / "target.jsonl", prose("task", 40))
-    for name, words in (("top", {"segments": 81}), ("continuous", {"weights": "continuous"})):
+    for name, words in (("top", {"segments": 81}), ("continuous", {"policy": "continuous"})):
         corpusfit.select(
             target=target,
             corpus=folder / "pile",
@@ -650,7 +650,7 @@ def test_another_lambda_is_another_training(adapt, selections, inline, tmp_path)
     corpusfit.choose(sharp, fraction=0.3, settings=["choose.c=7"], machine=inline)
     with pytest.raises(ChangedInputError, match="lambda"):
         adapt(data=sharp, weights="mask+lambda")
-    corpusfit.choose(sharp, fraction=0.3, weights="resample", machine=inline)
+    corpusfit.choose(sharp, fraction=0.3, policy="resample", machine=inline)
     with pytest.raises(UsageError, match=r"`weights\.policy.*mask\+lambda"):
         adapt("drawn", data=sharp, weights="mask+lambda")
 

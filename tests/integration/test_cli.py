@@ -48,6 +48,7 @@ def only_json(done):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example_of_the_command_itself(cli, command):
     done = cli(command, "--help")
+    assert done == cli(command, "-h")
     assert (done.code, done.err) == (0, "")
     assert "Example:" in done.out
     example = done.out.split("Example:\n\n")[1].split("\n\n")[0]
@@ -122,7 +123,7 @@ UNUSABLE = {
     "fit": (["--time", "soon"], "--time", "soon"),
     "clusters": (["--k", "5;10"], "--k", "5;10"),
     "select": (["--fraction", "1.5"], "--fraction", "1.5"),
-    "choose": (["--weights", "best"], "--weights", "best"),
+    "choose": (["--policy", "best"], "--policy", "best"),
     "explain": (["--top", "few"], "--top", "few"),
     "rank": (["--fraction", "1.5"], "--fraction", "1.5"),
     "methods": (["knm"], "method", "knm"),
@@ -183,7 +184,7 @@ def test_the_former_name_of_a_setting_is_refused_with_the_new_one(cli, command, 
     [
         (["--seed", "-1"], "(--seed) must be"),
         (["--set", "foo=3"], "or seed; got 'foo'. docs/settings.md"),
-        (["--weights", "lambda"], "here use continuous"),
+        (["--policy", "lambda"], "here use continuous"),
         (["--set", "method.k=3"], "`method.name` (--method)"),
         (["--method", "knn", "--set", "method.kk=3"], "kk"),
         (["--method", "knn", "--set", "method.k=0"], "method.k"),
@@ -191,7 +192,7 @@ def test_the_former_name_of_a_setting_is_refused_with_the_new_one(cli, command, 
         (["--engine", "spark"], "(--engine) must be one of local, inline, ray; got 'spark'"),
         (["--workers", "0"], "(--workers) must be 1 or more"),
         (["--plan", "nowhere.toml"], "(--plan) must be a readable TOML file; nowhere.toml"),
-        (["--weights", "resample", "--threshold", "1"], "(--threshold) must be left out"),
+        (["--policy", "resample", "--threshold", "1"], "(--threshold) must be left out"),
     ],
 )
 def test_wrong_settings_leave_no_folder(cli, inputs, tmp_path, arguments, says):
@@ -257,6 +258,9 @@ def test_warnings_and_errors_leave_standard_output_to_json(cli, pile, jsonl, tmp
     failed = cli(*arguments, "--target", few, "--seed", 3, "--json")
     assert (failed.code, failed.out) == (1, "")
     assert "seed was 0, is 3" in failed.err
+    quiet = cli(*arguments, "--target", few, "--quiet", "--seed", 1, "--overwrite")
+    assert quiet.err.startswith("Warning: The target has only 3 different texts")
+    assert "cut.pieces" not in quiet.err  # a note
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_the_guard_holds_for_the_task_s_own_text_replay_and_weights(
         corpus=pile,
         out=tmp_path / "run",
         method="dsir",
-        weights="continuous",
+        policy="continuous",
         settings=["cut.pieces=256"],
         machine=inline,
     )

@@ -108,6 +108,27 @@ def test_the_separator_in_the_message_is_that_of_the_file(separator, cli, task, 
     assert cli("select", "--target", task, *words, "--fraction", "0.5", *again).code == 0
 
 
+def test_the_header_in_the_message_makes_a_file_without_one_readable(cli, task, tmp_path):
+    table = tmp_path / "a.csv"
+    rows = "".join(f"The train number {i} to Denver is late.,delay\n" for i in range(30))
+    table.write_text(rows)
+    words = (
+        "--corpus",
+        table,
+        "--method",
+        "random",
+        "--out",
+        tmp_path / "out",
+        "--fraction",
+        "0.5",
+    )
+    failed = cli("select", "--target", task, *words)
+    (header,) = re.findall(r"such as '(.+)'", failed.err)
+    table.write_text(f"{header}\n{rows}")
+    done = cli("select", "--target", task, *words, "--json")
+    assert json.loads(done.out)["counts"]["documents"] == 30
+
+
 def test_other_fields_in_target_and_corpus(cli, task, tmp_path):
     (tmp_path / "a.jsonl").write_text(ROWS.replace('"text"', '"body"'))
     words = ("--corpus", tmp_path / "a.jsonl", "--method", "random", "--out", tmp_path / "out")

@@ -146,7 +146,7 @@ def test_short_pairs_are_as_others(select, tmp_path):
     [
         (SCRAPS, {"method": "dsir"}),  # such texts are wanted
         (prose("task", 30), {"method": "random"}),  # nothing of the score is likeness
-        (prose("task", 30), {"method": "dsir", "weights": "continuous"}),
+        (prose("task", 30), {"method": "dsir", "policy": "continuous"}),
     ],
 )
 def test_short_texts_are_as_others_where_they_may_be_wanted(select, tmp_path, target, words):

@@ -1,5 +1,6 @@
 """`fit` from end to end: the verdict, what it leaves, how it resumes and goes on."""
 
+import dataclasses
 import json
 import math
 import shutil
@@ -10,7 +11,7 @@ import zstandard
 from journeys import WORDS, chats, digests, prose, write_rows
 
 import corpusfit
-from corpusfit.core.errors import ChangedInputError, EmptyInputError
+from corpusfit.core.errors import ChangedInputError, EmptyInputError, UsageError
 from corpusfit.fitting import bar, fitting, schedule, vectors, work
 from listening import Listening
 
@@ -80,8 +81,9 @@ def whole(tmp_path_factory, words):
 
 @pytest.fixture
 def few(monkeypatch):
-    """No fine-tuning."""
+    """No fine-tuning, of which no stored costs know."""
     monkeypatch.setattr(work.FitParts, "_answers", False)
+    monkeypatch.setattr(work, "read_kept", lambda *_: None)
 
 
 @pytest.fixture
@@ -619,6 +621,45 @@ def test_a_dry_run_tells_of_test_texts_that_are_trained_on_and_writes_nothing(
 
 
 @pytest.mark.slow
+def test_costs_are_measured_once_until_the_corpus_the_load_or_the_user_says_otherwise(
+    fit, words, pile, tmp_path, inline, monkeypatch
+):
+    measured = []
+    measure = work.FitParts._measure
+
+    def counting(self, *, busy):
+        measured.append(busy)
+        return measure(self, busy=busy)
+
+    load = [""]
+    monkeypatch.setattr(work.FitParts, "_measure", counting)
+    monkeypatch.setattr(work, "_load", lambda: load[0])
+    corpus = tmp_path / "corpus"
+    shutil.copytree(pile, corpus)
+    heard = Listening()
+    machine = dataclasses.replace(inline, cache=tmp_path / "cache", progress=heard)
+
+    def refused(machine=machine):
+        with pytest.raises(UsageError, match="at least"):
+            fit(corpus=corpus, time="1s", machine=machine)
+        return list(measured)
+
+    assert refused() == [False]
+    assert not corpusfit.fit.dry_run(
+        **words | {"corpus": corpus, "time": "1s", "machine": machine}
+    )["enough"]
+    assert refused() == [False]
+    assert not (tmp_path / "out").exists()
+    load[0] = "load 9 on 2 cores"  # costs of a quiet machine stay, and it is said
+    assert refused() == [False]
+    assert [load[0] in warning for warning in heard.warnings] == [True]
+    write_rows(corpus / "more.jsonl", prose("task", 20, seed=5))
+    assert refused() == [False, True]
+    load[0] = ""  # those of a busy one do not
+    assert refused() == [False, True, False]
+    assert refused(dataclasses.replace(machine, verify=True)) == [False, True, False, False]
+
+
 def test_a_dry_run_of_too_short_a_time_shows_the_least_that_can_be_done(fit, words):
     facts = corpusfit.fit.dry_run(**{**words, "time": "1s"})
     assert facts["needed_s"] > 1

@@ -77,7 +77,7 @@ def test_a_whole_row_comes_back_and_with_it_its_text(select, rows):
 
 
 def test_segments_with_weights_of_their_own_are_not_joined(select):
-    run = select(weights="continuous")
+    run = select(policy="continuous")
     stored = [row for row in scores(run) if row["selected"]]
     assert [(t["row"], t["segment"], np.float32(t["weight"])) for t in run] == [
         (row["row"], row["segment"], row["weight"]) for row in stored

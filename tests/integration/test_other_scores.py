@@ -412,6 +412,45 @@ def test_quotas_by_a_field_and_by_source(files, tmp_path):
     assert shares == pytest.approx(words.manifest["selected"]["quota"], abs=0.1)
 
 
+def test_quotas_by_shares_of_named_groups(files, tmp_path):
+    """The others divide the rest as in the corpus; `choose` goes on with the same shares."""
+    options = {"method": "field:edu", "balance": "field:topic", "fraction_of": "segments"}
+    run = select(files, tmp_path / "a", quota="Law=50%, News=0.2", segments=20, **options)
+    assert [n["selected"] for n in run.manifest["selected"]["by_cluster"]] == [6, 10, 4]
+    fewer = corpusfit.choose(run, segments=10, engine="inline")
+    assert [n["selected"] for n in fewer.manifest["selected"]["by_cluster"]] == [3, 5, 2]
+    alone = corpusfit.choose(run, segments=10, quota="Law=100%", engine="inline")
+    assert [n["selected"] for n in alone.manifest["selected"]["by_cluster"]] == [0, 10, 0]
+
+    law = run.manifest["selected"]["by_cluster"][1]["segments"]
+    more = corpusfit.choose(run, segments=2 * law, quota="Law=90%", engine="inline")
+    taken = [n["selected"] for n in more.manifest["selected"]["by_cluster"]]
+    assert taken[1] == law
+    assert sum(taken) == 2 * law
+    assert any("50.0 %" in warning and "90 %" in warning for warning in more.manifest["warnings"])
+    with pytest.raises(UsageError, match=r"choose\.quota=target"):
+        corpusfit.choose(run, balance="", engine="inline")
+    assert corpusfit.choose(run, balance="", quota="target", engine="inline")
+
+
+@pytest.mark.parametrize(
+    ("quota", "balance", "named"),
+    [
+        ("Law=80%,News=30%", "field:topic", "110%"),
+        ("Law=80%,Law=10%", "field:topic", "once"),
+        ("Law=-1", "field:topic", "from 0"),
+        ("Law=much", "field:topic", "from 0"),
+        ("Sport=10%", "field:topic", "Health, Law, News"),
+        ("Law=10%,News=10%,Health=10%", "field:topic", "100%"),
+        ("Law=10%", "", "balance"),
+        ("most", "field:topic", "even"),
+    ],
+)
+def test_shares_that_cannot_be_are_refused(files, tmp_path, quota, balance, named):
+    with pytest.raises(UsageError, match=named):
+        select(files, tmp_path / "a", method="field:edu", balance=balance, quota=quota, segments=9)
+
+
 @pytest.mark.parametrize(("tokens", "warned"), [(1_500, True), (5_000, False)])
 def test_a_budget_that_the_next_text_does_not_fit_is_said(tmp_path, tokens, warned):
     rows = [{"text": f"text {i} " + "word " * n, "q": 9 - i} for i, n in enumerate((40, 3_000, 40))]

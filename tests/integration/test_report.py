@@ -13,6 +13,7 @@ from journeys import digests
 
 import corpusfit
 from corpusfit.core.artifacts import folder_path
+from corpusfit.reporting.selected import selected_part
 
 
 @pytest.fixture
@@ -194,3 +195,19 @@ def test_nothing_to_show(cli, tmp_path):
     assert done.code != 0
     assert done.err.startswith("Error: ")
     assert "Traceback" not in done.err
+
+
+def test_the_selection_is_counted_by_the_columns_that_it_keeps(tmp_path, inline):
+    """A URL counts by its host; a column with more values than can be read is no table."""
+    rows = [
+        {"text": f"the train number {i} is late", "url": f"https://{'ab'[i % 2]}.org/{i}", "number": i}
+        for i in range(1_200)
+    ]
+    run = corpusfit.select(
+        ["a late train"], rows, out=tmp_path / "out", method="random", fraction=1.0,
+        keep=["url", "number"], machine=inline,
+    )  # fmt: skip
+    sheets = selected_part(run.path, run.manifest).sheets
+    assert [name for name in sheets if name.startswith("column")] == ["column url"]
+    counted = {value: texts for value, texts, *_ in sheets["column url"].rows}
+    assert counted == {"a.org": 600, "b.org": 600}

@@ -55,7 +55,7 @@ def samples(done):
 
 def test_segments_are_taken_whole_in_the_order_of_memory(run):
     """`score_corpus` on the segments' texts is the reference."""
-    done = run(weights="continuous", fraction=1.0)  # a text for each segment
+    done = run(policy="continuous", fraction=1.0)  # a text for each segment
     found = [
         (row["score"], segment["text"]) for row, segment in zip(scores(done), done, strict=True)
     ]
@@ -70,7 +70,7 @@ def test_segments_are_taken_whole_in_the_order_of_memory(run):
 def test_the_scorer_places_texts_as_the_rounds_did(run, inline, rounds):
     """Also those of small first rounds, whose counts are far below 1."""
     settings = (*SETTINGS, f"method.rounds={rounds}")
-    done = run(weights="continuous", fraction=1.0, settings=settings)  # a text for each segment
+    done = run(policy="continuous", fraction=1.0, settings=settings)  # a text for each segment
     texts = text_array([segment["text"] for segment in done])
     scorer = done.scorer()
     apart = abs(scorer.score(texts) - [row["score"] for row in scores(done)]) > 1e-4
@@ -212,7 +212,7 @@ def rounds_in_numpy(method, features, counted, sampled, share):
 def test_a_large_corpus_is_scored_by_the_rounds_of_a_sample(run, pile):
     """Each text, sampled or not, as in numpy."""
     settings = (*SAMPLE, "method.rounds=30")
-    done = run(weights="continuous", fraction=1.0, settings=settings)  # a text for each segment
+    done = run(policy="continuous", fraction=1.0, settings=settings)  # a text for each segment
     share = done.manifest["rounds"]["share"]
     characters = sum(len(segment["text"]) for segment in done)
     assert done.manifest["rounds"] == {"of": "sample", "share": pytest.approx(4e4 / characters)}

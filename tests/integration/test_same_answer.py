@@ -232,9 +232,9 @@ def test_choose_equals_a_fresh_select(run, inline):
         {"segments": 33},
         {"tokens": 2000},
         {"threshold": 0.75},
-        {"weights": "continuous", "segments": 50, "settings": ["choose.alpha=-1", "choose.c=2"]},
-        {"weights": "resample", "fraction": 0.3, "settings": ["choose.alpha=0", "choose.c=1"]},
-        {"weights": "top", "fraction": 0.1},
+        {"policy": "continuous", "segments": 50, "settings": ["choose.alpha=-1", "choose.c=2"]},
+        {"policy": "resample", "fraction": 0.3, "settings": ["choose.alpha=0", "choose.c=1"]},
+        {"policy": "top", "fraction": 0.1},
     ]
     before = digests(first.path)
     for i, words in enumerate(amounts):

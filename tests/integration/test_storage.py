@@ -54,7 +54,7 @@ def test_a_store_gets_the_same_bytes(select, store, tmp_path, inline):
     embeddings = "cache/embeddings"
     assert digests(folder_path(store, ""), embeddings) == digests(tmp_path, embeddings)
     chosen = [
-        corpusfit.choose(run.path, machine=inline, weights="resample", segments=7)
+        corpusfit.choose(run.path, machine=inline, policy="resample", segments=7)
         for run in (here, there)
     ]
     assert digests(chosen[0].path) == digests(chosen[1].path)

@@ -35,7 +35,7 @@ def selection(tmp_path_factory, inline):
         corpus=texts,
         out=folder / "out",
         method="dsir",
-        weights="continuous",
+        policy="continuous",
         settings=["choose.c=3"],
         machine=inline,
     )

@@ -26,7 +26,7 @@ from corpusfit.cli import (
     select,
     show,
 )
-from corpusfit.cli.bar import Bar
+from corpusfit.cli.bar import Bar, Warnings
 from corpusfit.cli.options import COMMANDS, RUN
 from corpusfit.cli.show import say
 from corpusfit.core.credentials import public_text
@@ -65,8 +65,9 @@ SETTINGS: dict[str, Any] = {
     "add_completion": False,  # the application completes the words of all commands
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"]},
 }
-"""Typer settings of every command: no Rich markup, plain tracebacks."""
+"""Typer settings of every command: no Rich markup, plain tracebacks, short and long help."""
 
 
 class _Command(TyperCommand):
@@ -103,7 +104,7 @@ class _Command(TyperCommand):
         show.FLAGS.clear()
         show.FLAGS.update(flags)
         show.FLAGS.update({path: flags[word] for path, word in flags_of.items() if word in flags})
-        token = SHOWN_BY.set(Bar)
+        token = SHOWN_BY.set(Warnings if ctx.params.get("quiet") else Bar)
         try:
             return super().invoke(ctx)
         finally:
@@ -129,7 +130,10 @@ def _built(name: str) -> Any:
     # click keeps the lines of a paragraph that begins with \b
     about = COMMANDS[name].help.replace("Example:\n", "Example:\n\n\b\n")
     single = typer.Typer(**SETTINGS)
-    single.command(name, cls=_Command, help=about)(COMMANDS[name].callback())
+    settings = SETTINGS["context_settings"]
+    single.command(name, cls=_Command, help=about, context_settings=settings)(
+        COMMANDS[name].callback()
+    )
     return typer.main.get_command(single)
 
 
@@ -201,7 +205,7 @@ class _Commands(TyperGroup):
                 raise
 
 
-_OTHER_NAME = {"--task": "--target", "--target": "--task"} | {
+_OTHER_NAME = {"--task": "--target", "--target": "--task", "--weights": "--policy"} | {
     f"--{old}": f"--{new.replace('_', '-')}" for old, new in RENAMED.items()
 }
 """Options that other commands name differently, or that have a new name."""

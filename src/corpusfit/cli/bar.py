@@ -53,7 +53,15 @@ class _Column(ProgressColumn):
         return Text(self._text())
 
 
-class Bar(Progress):
+class Warnings(Progress):
+    """Warnings alone, on standard error."""
+
+    def warn(self, message: str) -> None:
+        """Print a warning, above the bar if there is one."""
+        show.say(f"Warning: {message}")
+
+
+class Bar(Warnings):
     """Progress on standard error: a bar on a terminal, plain lines elsewhere; warnings always.
 
     Plain lines announce a stage that takes seconds, its progress every 30 seconds, and its end.
@@ -136,10 +144,6 @@ class Bar(Progress):
             self._over, took = None, self._clock() - self._began
             if self._told or took >= SOON:
                 show.say(f"{self._name}: {how} after {clock_time(took)}.")
-
-    def warn(self, message: str) -> None:
-        """Print a warning above the bar."""
-        show.say(f"Warning: {message}")
 
     def note(self, message: str) -> None:
         """Print a sentence above the bar."""

@@ -43,6 +43,8 @@ def fit(run: Fitted) -> None:
         --method NAME: Scoring method for the selection (default: cynical)
         --corpus-field NAME: Text field of the corpus (default: text)
         --where FILTER: Rows of the corpus to use, such as 'score > 0.8' (default: all)
+        --keep NAMES: Columns of the corpus to carry into the selection, by which the report counts
+            it, separated by commas, such as language,url (default: none)
         --objective NAME: Training objective, as for `corpusfit adapt` (default: that of the model)
         --general FILE: General texts, whose loss is measured before and after, in the field of the
             corpus (default: held-out random text of the corpus)
@@ -91,12 +93,15 @@ def show_fitted(manifest: dict[str, Any]) -> None:
     ]
     title = f"{manifest['task']['name']}: means, and gains (95 % interval; gain that would be seen)"
     table(title, columns, rows)
-    say_result(manifest["sentence"])
+    say(manifest["measured"])
+    say(manifest["selected"])
     if vectors := manifest.get("word_vectors"):
         say(vectors["sentence"])
-    say(manifest["selected"])
-    say(f"Model: {manifest['keep']}")
     if "train_with" in manifest:
         say(f"Trained with: {manifest['train_with']['command']}")
-    if manifest["more"]:
-        say(manifest["more"])
+    # what is asked for comes last, where a terminal ends
+    say_result(manifest["shown"])
+    if manifest["not_shown"]:
+        say_result(" ".join(filter(None, (manifest["not_shown"], manifest["more"]))))
+    say_result(manifest["why"])
+    say(f"Model: {manifest['keep']}")

@@ -77,6 +77,7 @@ _RUN_OPTIONS = """
     --dry-run: Print what would be read and how much time and space it would take; write nothing
     --no-report: Do not write report.html; `corpusfit report` can write one later
     --json: Print one JSON object on standard output
+    --quiet: Show no progress and no notes, only warnings and the result
 """
 """Options of how commands run, in their order in `--help`."""
 
@@ -258,7 +259,7 @@ class Command:
         if self.dry_run and "dry_run" not in described:
             kinds["dry_run"] = bool
         kinds |= {"no_report": bool} if self.report else {}
-        kinds["json"] = bool
+        kinds |= {"json": bool, "quiet": bool}
         for word, entry in run.items():
             if word in kinds:
                 name = "settings" if word == "set" else word
@@ -280,6 +281,7 @@ class Command:
     def _run(self, function: Callable[..., Any], values: dict[str, Any]) -> None:
         # the function has its own defaults
         values = {name: value for name, value in values.items() if value is not None}
+        quiet = values.pop("quiet")
         if self.plain:
             self.show(**values)
             return
@@ -293,6 +295,8 @@ class Command:
                 self.dry_run(facts)
             else:
                 as_json(facts if isinstance(facts, dict) else dataclasses.asdict(facts))
+            if isinstance(facts, dict) and not facts.get("enough", True):
+                raise typer.Exit(CorpusfitError.exit_code)
             return
         places = [user_path(values[name]) for name in ("out", "folder") if name in values]
         reports = [report for place in places if (report := place / "report.html").exists()]
@@ -310,8 +314,8 @@ class Command:
         else:
             as_json(dataclasses.asdict(result))
         if self.report and not no_report:
-            write_report(result.path, quiet=json)
-        elif self.report and not json and not all(report.exists() for report in reports):
+            write_report(result.path, quiet=json or quiet)
+        elif self.report and not (json or quiet) and not all(report.exists() for report in reports):
             say(f"The earlier report showed another result and is removed: {reports[0]}")
         if self.after:
             self.after(result)

@@ -113,7 +113,7 @@ SETTINGS = {
     **dict.fromkeys(
         ("weights.c", "weights.alpha"),
         "Set `choose.c` and `choose.alpha` where the weights are given: for instance `corpusfit "
-        "choose OUT --weights continuous --set choose.c=5 --out SHARP`, and train on SHARP.",
+        "choose OUT --policy continuous --set choose.c=5 --out SHARP`, and train on SHARP.",
     ),
     "preset": "Pass the file of the paper's settings, such as `--plan papers/plans/tadpole.toml`; "
     "`--data task` alone sets those of TAPT.",

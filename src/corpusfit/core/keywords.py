@@ -178,8 +178,7 @@ def _with_signature(
     function: _F, parameters: Sequence[inspect.Parameter], keywords: Keywords[Any] | None
 ) -> _F:
     """The function with its keywords in its signature and docstring; it refuses others."""
-    if keywords is None:  # else `Keywords.build` refuses others
-        function = _refusing(function)
+    function = _refusing(function, unknown=keywords is None)  # else `Keywords.build` refuses others
     settings = keywords.settings if keywords else {}
     types = {word: keyword_type(setting) for word, setting in settings.items()}
     types |= {word: kind for word, (kind, _) in MACHINE.items()}
@@ -197,14 +196,25 @@ def _with_signature(
     return function
 
 
-def _refusing(function: _F) -> _F:
-    """The function, which refuses keywords that its signature does not list."""
+def _refusing(function: _F, *, unknown: bool) -> _F:
+    """The function, which refuses a call without a required argument, and unknown keywords."""
+    own = inspect.signature(function).parameters
+    required = [
+        name for name, p in own.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD
+    ]
+    first = [name for name, p in own.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
 
     @functools.wraps(function)
     def refusing(*arguments: Any, **keywords: Any) -> Any:
         known = inspect.signature(refusing).parameters
-        for word in keywords.keys() - known.keys():
+        for word in (keywords.keys() - known.keys()) if unknown else ():
             raise _unknown_keyword(word, known)
+        given = {*first[: len(arguments)], *keywords}
+        for name in required:
+            if name not in given:
+                about = re.search(rf"^ *{name}: (.+)$", refusing.__doc__ or "", re.MULTILINE)
+                what = f": {about[1].rstrip('.')}" if about else ""
+                raise UsageError(f"`{name}` must be given{what}.")
         return function(*arguments, **keywords)
 
     return cast("_F", refusing)

@@ -165,26 +165,29 @@ def _settings_of(group: type) -> Mapping[str, Setting]:
     return settings
 
 
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?) ?([kmb])", re.IGNORECASE)
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(?: ?([kmb])|e\+?(\d\d?))", re.IGNORECASE)
 _FACTORS = {"k": 10**3, "m": 10**6, "b": 10**9}
 
 
 def amount(text: str) -> int:
-    """A whole number; 20k, 1.5M and 2b are thousands, millions and billions.
+    """A whole number; 20k, 1.5M and 2b are thousands, millions and billions, 1e6 is a million.
 
     Raises:
         ValueError: it is none.
     """
     if match := _AMOUNT.fullmatch(text.strip()):
-        number = Decimal(match[1]) * _FACTORS[match[2].lower()]
+        factor = _FACTORS[match[2].lower()] if match[2] else 10 ** int(match[3])
+        number = Decimal(match[1]) * factor
         if number == int(number):
             return int(number)
     return int(text)
 
 
 def typed(setting: str, annotation: str, value: Any, cure: str = "") -> Any:
-    """The value as the annotated type; an int becomes a float, and a text such as 1M an int."""
+    """The value as the annotated type; an int becomes a float, a text such as 1M or 1e6 an int."""
     names = annotation.replace(" ", "").split("|")
+    if isinstance(value, float) and "int" in names and "float" not in names and value.is_integer():
+        value = int(value)
     if isinstance(value, str) and "int" in names and "str" not in names:
         with contextlib.suppress(ValueError):
             value = amount(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
@@ -356,7 +357,7 @@ class ChoosePlan(Group, group="choose"):
             "Selection policy: `top` (highest scores), `continuous` (every segment, weighted by "
             "lambda, its relevance from 0 to 1) or `resample` (segments drawn in proportion to "
             "lambda)",
-            "weights",
+            "policy",
             metavar="POLICY",
             allowed=POLICIES,
         ),
@@ -429,9 +430,15 @@ class ChoosePlan(Group, group="choose"):
         str,
         Option(
             "Quota of a group: `target` (its share of the target's texts; only clusters have "
-            "one, so other groups use `corpus`), `even` (equal for all groups) or `corpus` (its "
-            "share of the corpus). What a small group cannot fill goes to the others",
+            "one, so other groups use `corpus`), `even` (equal for all groups), `corpus` (its "
+            "share of the corpus), or the shares of sources or values themselves, such as "
+            "wiki.jsonl=30%,news.jsonl=20%; the others divide the rest by their shares of the "
+            "corpus. What a small group cannot fill goes to the others",
+            "quota",
+            metavar="SHARES",
             allowed=QUOTAS,
+            pattern=r".*=.*",
+            cure="For example `choose.quota=wiki.jsonl=30%,news.jsonl=20%`.",
         ),
     ] = "target"
     dedup: Annotated[
@@ -484,6 +491,26 @@ class ChoosePlan(Group, group="choose"):
         """The fields of `keep`."""
         return tuple(dict.fromkeys(filter(None, map(str.strip, self.keep.split(",")))))
 
+    def quota_shares(self) -> dict[str, float]:
+        """The shares of `quota` by group, each from 0 to 1; empty where it is a word."""
+        if self.quota in QUOTAS:
+            return {}
+        shares: dict[str, float] = {}
+        for part in self.quota.split(","):
+            name, _, number = (word.strip() for word in part.rpartition("="))
+            try:
+                share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
+            except ValueError:
+                share = -1.0
+            if not name or name in shares or not 0 <= share <= 1:
+                allowed = "a share of each group once, from 0 to 100%, separated by commas"
+                raise bad_setting("`choose.quota`", allowed, part.strip())
+            shares[name] = share
+        if (total := math.fsum(shares.values())) > 1 + 1e-9:
+            allowed = "shares of at most 100% together"
+            raise bad_setting("`choose.quota`", allowed, f"{100 * total:g}%")
+        return shares
+
     @property
     def counts_segments(self) -> bool:
         """Whether the amount is a number of segments, not of word pieces."""
@@ -503,6 +530,10 @@ class ChoosePlan(Group, group="choose"):
             other = "`choose.balance`" if self.balance else "`choose.policy=resample`"
             cure = "Set the amount by `choose.fraction`, `choose.segments` or `choose.tokens`."
             raise bad_setting("`choose.threshold`", f"left out with {other}", self.threshold, cure)
+        if self.quota_shares() and self.balance in ("", "cluster"):
+            allowed = f"one of {', '.join(QUOTAS)} with clusters, and left out without a balance"
+            cure = "Add `choose.balance=source` or a field, or pass `choose.quota=target`."
+            raise bad_setting("`choose.quota`", allowed, self.quota, cure)
         by_clusters = self.balance == "cluster"
         if by_clusters and not self.clusters:
             allowed = "the folder of a `corpusfit clusters` run with `choose.balance=cluster`"

@@ -17,7 +17,7 @@ class MachineOptions(TypedDict, total=False):
 class ChooseOptions(MachineOptions, total=False):
     """Keywords of `choose`."""
 
-    weights: Literal["top", "continuous", "resample"] | None
+    policy: Literal["top", "continuous", "resample"] | None
     fraction: float | None
     fraction_of: Literal["words", "segments"] | None
     segments: int | None
@@ -25,6 +25,7 @@ class ChooseOptions(MachineOptions, total=False):
     threshold: float | None
     balance: str | None
     clusters: str | Path | None
+    quota: str | None
     dedup: Literal["exact", "near", "none"] | None
     keep: str | Sequence[str] | None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -51,6 +52,7 @@ def _resolve(
     method: str = DEFAULT_METHOD,
     corpus_field: str = "text",
     where: str = "",
+    keep: str | Sequence[str] = "",
     objective: str = "",
     general: Inputs = (),
     replay: float | str | None = None,
@@ -116,6 +118,7 @@ def _resolve(
         method,
         corpus_field,
         where,
+        keep if isinstance(keep, str) else ",".join(keep),
         objective,
         tuple(inputs(general, "general", machine, corpus_field)) if general else (),
         replay or 0.0,
@@ -143,6 +146,7 @@ def fit(
     method: str = DEFAULT_METHOD,
     corpus_field: str = "text",
     where: str = "",
+    keep: str | Sequence[str] = "",
     objective: str = "",
     general: Inputs = (),
     replay: float | None = None,
@@ -166,6 +170,8 @@ def fit(
         method: how the selection scores the corpus, as for `select`.
         corpus_field: field of the corpus with the text.
         where: rows of the corpus to use, by their fields, as for `select` (default: all).
+        keep: columns of the corpus to carry into the selection, by which the report counts it, such
+            as "language,url" (default: none).
         objective: training objective, as for `adapt` (default: that of the model).
         general: general texts, on which the loss is measured before and after, in the field of the
             corpus (default: held-out random text of the corpus).
@@ -186,6 +192,7 @@ def fit(
         method=method,
         corpus_field=corpus_field,
         where=where,
+        keep=keep,
         objective=objective,
         general=general,
         replay=replay,

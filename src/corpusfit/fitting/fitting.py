@@ -51,8 +51,9 @@ class Fitted(Finished):
 
     @property
     def sentence(self) -> str:
-        """The verdict in words."""
-        return str(self.manifest["sentence"])
+        """The verdict in words: what is shown, what is not, and which model to keep."""
+        parts = (self.manifest[name] for name in ("shown", "not_shown", "why", "measured"))
+        return " ".join(filter(None, parts))
 
     @property
     def keep(self) -> str:
@@ -208,9 +209,11 @@ def _facts(parts: FitParts, schedule: Schedule, measures: Sequence[Measure]) -> 
         "costs": dataclasses.asdict(parts.costs),
         "word_vectors": parts.vectors.facts() if parts.vectors is not None else {},
         "measures": [measure.as_dict() for measure in measures],
-        "sentence": verdict.sentence,
-        "sentences": verdict.sentences,
+        "shown": verdict.shown,
+        "not_shown": verdict.not_shown,
         "more": verdict.more,
+        "why": verdict.why,
+        "measured": verdict.measured,
         "kept": verdict.keep,
         "keep": kept,
         "seconds": round(parts.spent(), 1),
@@ -232,7 +235,8 @@ def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[
         schedule = parts.measured(seconds)
         words = parts.described(schedule)
     needed = schedule.needed(parts.costs, parts.measuring)
-    if not schedule.fits(parts.costs, seconds - parts.measuring):
+    enough = schedule.fits(parts.costs, seconds - parts.measuring)
+    if not enough:
         words += f"\nThis is the least; it needs a time of {format_duration(needed)}."
     return {
         **dataclasses.asdict(schedule),
@@ -240,6 +244,7 @@ def estimate_fit(request: Request, seconds: float, *, machine: Machine) -> dict[
         "costs": dataclasses.asdict(parts.costs),
         "seconds": round(parts.measuring + schedule.seconds(parts.costs)),
         "needed_s": needed,
+        "enough": enough,
     }
 
 
@@ -282,6 +287,7 @@ def _repeated(request: Request, seconds: float) -> list[str]:
         "method": request.method if request.method != DEFAULT_METHOD else "",
         "corpus-field": request.corpus_field if request.corpus_field != "text" else "",
         "where": request.where,
+        "keep": request.keep,
         "objective": request.objective,
         "replay": f"{request.replay:g}" if request.replay else "",
         "seed": plan.seed or "",

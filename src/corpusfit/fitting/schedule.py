@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 
 from corpusfit.core.engine.pace import SAFE_SHARE
+from corpusfit.evaluation.vector_score import MOST_WORDS
 
 FEWEST = 3
 """Fewest replicates: with two, an interval over trainings is too wide to be of use."""
@@ -26,6 +28,7 @@ _RESERVE = 1.05
 """Factor of a time that is asked for."""
 _MOST_OF_CORPUS = 0.25
 """Most of the corpus that is selected: most of it all is no selection."""
+_WORDS_PER_TOKEN = 0.8
 
 
 @dataclass(frozen=True)
@@ -108,6 +111,36 @@ class Schedule:
         # not below what is shown of it, in tenths of a minute or of an hour
         unit = 360 if seconds >= 3600 else 6
         return unit * math.ceil(seconds / unit)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured before a fit, from which every schedule follows.
+
+    Attributes:
+        costs: of its parts, without word vectors.
+        corpus_tokens: word pieces of the corpus.
+        batch: sequences per step.
+        length: tokens per sequence.
+        vectors: seconds for word vectors whatever their words, and seconds for each word.
+        busy: whether other programs used the machine.
+    """
+
+    costs: Costs
+    corpus_tokens: float
+    batch: int
+    length: int
+    vectors: tuple[float, float]
+    busy: bool
+
+    def schedule(self, seconds: float) -> tuple[Schedule, Costs]:
+        """The schedule for a time, and its costs with word vectors."""
+        sizes = {"batch": self.batch, "length": self.length}
+        schedule = first_schedule(self.costs, seconds, self.corpus_tokens, **sizes)
+        around, each = self.vectors
+        words = min(MOST_WORDS, round(schedule.tokens * _WORDS_PER_TOKEN))
+        costs = dataclasses.replace(self.costs, vectors=around + words * each)
+        return first_schedule(costs, seconds, self.corpus_tokens, **sizes), costs
 
 
 def first_schedule(

@@ -141,8 +141,8 @@ class VectorScore:
         said = self.sentence(AMOUNTS)
         return {"metric": self._asked.metric, "gains": gains, "sentence": said}
 
-    def seconds(self, texts: Sequence[str], words: int) -> float:
-        """Seconds for all that is measured of so many words, by some texts of the task."""
+    def seconds(self, texts: Sequence[str]) -> tuple[float, float]:
+        """Seconds for all that is measured, whatever its words, and for each word; of texts."""
         some = self._words(texts).first(_TIMED)
         self._asked.tally(some.first(100), 0)  # compiles
         # what is learned grows with the words, what is answered does not
@@ -153,5 +153,5 @@ class VectorScore:
         learning = learned - began
         answering = max(0.0, time.perf_counter() - learned - learning)
         each = 2 * REPLICATES
-        share = min(MOST_WORDS, words) / max(1, len(some))
-        return each * ((1 + len(SHARES)) * answering + (1 + sum(SHARES)) * share * learning)
+        around = each * (1 + len(SHARES)) * answering
+        return around, each * (1 + sum(SHARES)) * learning / max(1, len(some))

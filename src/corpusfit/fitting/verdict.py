@@ -124,16 +124,23 @@ class Measure:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What to keep, and why."""
+    """What to keep, and why.
 
-    keep: str  # selection, random or base
-    sentences: tuple[str, ...]  # the last says what to keep, and what is undecided
-    more: str  # what more time would buy
+    Attributes:
+        keep: selection, random or base.
+        shown: what the measures show, won and lost, in a sentence.
+        not_shown: what they do not show; empty if nothing is open.
+        more: what more time would show of it.
+        why: which model to keep, and why.
+        measured: on how much.
+    """
 
-    @property
-    def sentence(self) -> str:
-        """All of it."""
-        return " ".join(self.sentences)
+    keep: str
+    shown: str
+    not_shown: str
+    more: str
+    why: str
+    measured: str
 
 
 def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: Costs) -> Verdict:
@@ -148,104 +155,114 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
     best = min(speaking, key=lambda m: m.over_random.detectable, default=loss)
 
     # a task with labels has no score yet where nothing was fine-tuned
-    unscored = best is loss and (scores or costs.finetune)
-    undecided = "Undecided: no score compares the models." if unscored else ""
+    undecided = bool(best is loss and (scores or costs.finetune))
+    by = f"by {_measure(best)}"
     if best.over_base.shown > 0 and best.of_base and best.over_random.shown >= 0:
         keep = "selection"
+        why = f"{by} it is better than the base, and not worse than random text"
     elif best.random_over_base.shown > 0 and best.of_base:
         keep = "random"
+        other = "than the selection" if best.over_random.shown < 0 else "the selection is not"
+        why = f"{by} it is better than the base, and {other}"
     elif best is loss or best.over_base.shown < 0 or best.over_random.shown < 0:
         keep = "base"
+        why = f"nothing is shown better than it {by}"
     else:  # no score shows which is best: the loss on the task's text decides
         fell = loss.of_base and loss.over_base.shown > 0 and loss.over_random.shown >= 0
         keep = "selection" if fell else "base"
-        gain = " to ".join(map(best.said, (best.over_base.low, best.over_base.high)))
-        undecided = (
-            f"Undecided: no gain in {best.metric or 'score'} over the base is shown "
-            f"({best.said(best.over_base.mean)} {best.unit}, {gain})."
-        )
-
-    begin = "" if best.over_random.shown else "undecided, as "
-    sentences = [f"{task}: {begin}{_answer(best, best.over_random, 'random text')}."]
-    if best.of_base:
-        answer = _answer(best, best.over_base, "the base")
-        sentences.append(f"{answer[0].upper()}{answer[1:]}.")
-    texts = "sequences" if best is loss else "test texts"
-    measured_by = f"{best.metric} of {_WHAT[best.name]}" if best.metric else _WHAT[best.name]
-    sentences.append(
-        f"Measured by {measured_by} on {best.examples:,} held-out {texts}, with {best.replicates} "
-        "trainings of each."
-    )
-    if best is not loss and loss.of_base:
-        selection, random = (
-            f"{'falls' if fall >= 0 else 'rises'} by {abs(fall):.2f}"
-            for fall in (loss.base - loss.selection, loss.base - loss.random)
-        )
-        sentences.append(
-            f"The loss on the task's text {selection} nats per token on the selection and "
-            f"{random} on random text."
-        )
-    if general is not None and general.of_base:
-        sentences.append(_lost(general))
-    failed = [f"{m.failed} of {3 * m.replicates} ({m.name})" for m in scores if m.failed]
-    if failed:
-        sentences.append(f"Models that give one answer to every test text: {', '.join(failed)}.")
-    if keep != "base":
-        sentences.append(
-            f"The model that is named is the first of its {schedule.replicates} trainings: none is "
-            "chosen by its own result."
-        )
+        undecided = True
+    if undecided:
+        alone = "which is a weaker reason, " + ("prefers it" if keep != "base" else "prefers none")
+        said = f"the loss, {alone}" if loss.of_base else "its loss cannot be compared"
+        why = f"no score decides, and {said}"
     kept = {
         "selection": "the model adapted on the selection",
         "random": "the model adapted on random text",
         "base": "the base",
     }[keep]
-    conclusion = f"Keep {kept}."
-    if undecided:
-        alone = "By the loss alone, keep" if loss.of_base else "No loss compares it either: keep"
-        longer = "a longer time or " if schedule.max_steps else "more seeds or "
-        more = longer if schedule.replicates < MOST else ""
-        conclusion = f"{undecided} {alone} {kept}. To decide, give {more}more test texts."
-    sentences.append(conclusion)
-    return Verdict(keep, tuple(sentences), _more(best, schedule, costs))
+    named = (
+        f" It is the first of its {schedule.replicates} trainings: none is chosen by its own "
+        "result."
+    )
+    failed = [f"{m.failed} of {3 * m.replicates} ({m.name})" for m in scores if m.failed]
+    alike = f" Models that give one answer to every test text: {', '.join(failed)}."
+    texts = "sequences" if best is loss else "test texts"
+    compared = [best] if best is loss else [best, loss]
+    missing = _open(compared, general)
+    if undecided and best is loss:
+        missing.insert(0, "any score of the models")
+    return Verdict(
+        keep,
+        f"{task}: {'; '.join(_shown(compared, general)) or 'no difference is shown'}.",
+        f"Not shown: {'; '.join(missing)}." if missing else "",
+        _more(best, schedule, costs) if missing else "",
+        f"Keep {kept}: {why}.{named * (keep != 'base')}",
+        f"Measured on {best.examples:,} held-out {texts}, with {best.replicates} trainings of "
+        f"each.{alike * bool(failed)}",
+    )
 
 
-_WHAT = {
-    LOSS: "the loss",
-    "probe": "a probe of the frozen models",
-    "fine-tuned": "the fine-tuned models",
-    "score": "the models as they are",
-}
+def _measure(measure: Measure) -> str:
+    """A measure in words."""
+    if measure.name == LOSS:
+        return "the loss on the task's text"
+    of = {
+        "probe": "a probe of the frozen models",
+        "fine-tuned": "the fine-tuned models",
+        "score": "the models as they are",
+    }[measure.name]
+    return f"{measure.metric or 'the score'} of {of}"
 
 
-def _lost(general: Measure) -> str:
-    """What the selection costs on general text, beside what random text does."""
-    found = general.over_base
-    ends = " to ".join(general.said(-end) for end in (found.high, found.low))
-    on_random = general.said(-general.random_over_base.mean)
-    change = f"{general.said(-found.mean)} nats per token on the selection, {ends}"
-    shown = {-1: "rises", 0: "is not shown to change", 1: "falls"}[found.shown]
-    said = f"The loss on general text {shown} ({change}; {on_random} on random text)"
-    over = general.over_random
-    if over.shown:
-        ends = " to ".join(general.said(-end) for end in (over.high, over.low))
-        than = "higher" if over.shown < 0 else "lower"
-        said += f", and is {than} than after random text ({general.said(-over.mean)}, {ends})"
-    return f"{said}."
+def _compared(measure: Measure) -> list[tuple[str, Difference]]:
+    """What the selection is compared with, and the differences."""
+    of_base = [("the base", measure.over_base)] if measure.of_base else []
+    return [("random text", measure.over_random), *of_base]
 
 
-def _answer(measure: Measure, difference: Difference, other: str) -> str:
-    """Whether the selection is better than something, with the interval."""
-    ends = f"95 % interval {measure.said(difference.low)} to {measure.said(difference.high)}"
-    if not difference.shown:
-        return (
-            f"no difference between the selection and {other} is shown "
-            f"({measure.said(difference.mean)} {measure.unit}, {ends}; "
-            f"{measure.said(difference.detectable, sign=False)} would have been seen)"
+def _shown(measures: Sequence[Measure], general: Measure | None) -> list[str]:
+    """What is shown, by each measure in a clause."""
+    clauses = []
+    for measure in measures:
+        said = []
+        for other, found in _compared(measure):
+            if found.shown:
+                than = "better" if found.shown > 0 else "worse"
+                size = f"{measure.said(abs(found.mean), sign=False)} {measure.unit}"
+                ends = f"{measure.said(found.low)} to {measure.said(found.high)}"
+                said.append(f"{than} than {other} by {size} (95 % interval {ends})")
+        if said:
+            clauses.append(f"by {_measure(measure)}, the selection is {' and '.join(said)}")
+    if general is not None and general.of_base and general.over_base.shown:
+        found = general.over_base
+        verb = "rises" if found.shown < 0 else "falls"
+        ends = " to ".join(general.said(-end) for end in (found.high, found.low))
+        clauses.append(
+            f"the loss on general text {verb} by {general.said(abs(found.mean), sign=False)} "
+            f"{general.unit} ({ends}; after random text "
+            f"{general.said(-general.random_over_base.mean)})"
         )
-    verb = "beats" if difference.shown > 0 else "is worse than"
-    size = f"{measure.said(abs(difference.mean), sign=False)} {measure.unit}"
-    return f"the selection {verb} {other} by {size} ({ends})"
+    return clauses
+
+
+def _open(measures: Sequence[Measure], general: Measure | None) -> list[str]:
+    """What is not shown, by each measure in a clause."""
+    clauses = []
+    for measure in measures:
+        said = [
+            f"from {other} ({measure.said(found.mean)} {measure.unit}, {measure.said(found.low)} "
+            f"to {measure.said(found.high)}; {measure.said(found.detectable, sign=False)} would "
+            "have been seen)"
+            for other, found in _compared(measure)
+            if not found.shown
+        ]
+        if said:
+            clauses.append(f"by {_measure(measure)}, a difference {' or '.join(said)}")
+    if general is not None and general.of_base and not general.over_base.shown:
+        found = general.over_base
+        ends = " to ".join(general.said(-end) for end in (found.high, found.low))
+        clauses.append(f"a change of the loss on general text ({ends} {general.unit})")
+    return clauses
 
 
 def _more(measure: Measure, schedule: Schedule, costs: Costs) -> str:
@@ -270,20 +287,19 @@ def _more(measure: Measure, schedule: Schedule, costs: Costs) -> str:
         sentences.append(
             f"No model was fine-tuned; with a time of {format_duration(needed)} some are."
         )
-    elif schedule.replicates >= MOST:
+    if schedule.replicates >= MOST:
         sentences.append("More test examples would show smaller differences; more time would not.")
-    if schedule.replicates < MOST:
-        # without fine-tuning if that many are then planned, else with that of all of them
-        longer = dataclasses.replace(schedule, replicates=MOST)
-        if with_replicates(schedule, costs, longer.needed(costs)).replicates < MOST:
-            longer = dataclasses.replace(longer, finetunings=MOST)
-        sentences.append(
-            f"The same command with a time of {format_duration(longer.needed(costs))} makes "
-            f"{MOST} trainings of each, and {seen}."
-        )
+        return " ".join(sentences)
+    # without fine-tuning if that many are then planned, else with that of all of them
+    longer = dataclasses.replace(schedule, replicates=MOST)
+    if with_replicates(schedule, costs, longer.needed(costs)).replicates < MOST:
+        longer = dataclasses.replace(longer, finetunings=MOST)
+    sentences.append(
+        f"The same command with a time of {format_duration(longer.needed(costs))} makes {MOST} "
+        f"trainings of each, and {seen}."
+    )
     if schedule.max_steps < LONG_STEPS:
         sentences.append(
-            f"Its trainings stay at {schedule.max_steps:,} steps; for longer ones take another "
-            "`out`."
+            f"Its trainings keep their {schedule.max_steps:,} steps: longer ones need a new folder."
         )
     return " ".join(sentences)

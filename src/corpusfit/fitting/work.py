@@ -6,6 +6,8 @@ import contextlib
 import dataclasses
 import json
 import math
+import os
+import platform
 import time
 from collections.abc import Collection, Iterator
 from functools import partial
@@ -19,8 +21,8 @@ from corpusfit.core.artifacts import read_bytes, remove, write_bytes
 from corpusfit.core.engine import Progress
 from corpusfit.core.engine.pace import format_duration
 from corpusfit.core.errors import InputError, bad_setting
-from corpusfit.core.manifest import digest, read_object
-from corpusfit.core.plan import size_for
+from corpusfit.core.manifest import digest, read_kept, read_object, versions
+from corpusfit.core.plan import ReadPlan, size_for
 from corpusfit.embed.hardware import resolve_device
 from corpusfit.evaluation.api import estimate_evaluation, evaluate
 from corpusfit.evaluation.evaluating import Evaluated
@@ -39,8 +41,8 @@ from corpusfit.fitting.schedule import (
     FEWEST,
     LATEST,
     Costs,
+    Measured,
     Schedule,
-    first_schedule,
     with_replicates,
 )
 from corpusfit.fitting.vectors import AMOUNTS, EARLY, REPLICATES, SHARES, VectorScore, best
@@ -48,14 +50,13 @@ from corpusfit.fitting.verdict import GENERAL, LOSS, POWER, Measure
 from corpusfit.selection.api import estimate, select
 from corpusfit.selection.fit import Sample
 from corpusfit.selection.folder import SelectionFolder
-from corpusfit.text.context import Machine
+from corpusfit.text.context import Machine, local_cache
 from corpusfit.text.same_text import text_keys
 from corpusfit.training.api import adapt, estimate_adaptation
 from corpusfit.training.objectives import load as load_objective
 from corpusfit.training.plan import ALL, TASK
 
 _CHARACTERS_PER_TOKEN = 4.5
-_WORDS_PER_TOKEN = 0.8
 BATCH = {"cpu": (16, 128), "gpu": (64, 512)}
 """Sequences per step and tokens per sequence."""
 BATCH_OF_CHATS = {"cpu": (4, 512), "gpu": (16, 2048)}
@@ -77,6 +78,8 @@ _HELD_OUT = 0.2
 """Share of plain texts that is held out where there is no test split."""
 _GENERAL = 512
 """Most general texts that are held out; of a small corpus one in 50, and at least 8."""
+_BUSY = 1.5
+"""Load of each core, over the last minute, above which a machine is busy; a fit's own is 1."""
 _LOWER = 1 / 3
 _TRIES = 3
 """Factor of the learning rate after a training whose loss rose, and most trainings until one
@@ -177,8 +180,38 @@ class FitParts:
         return self.revised(schedule, seconds) if more else schedule
 
     def measured(self, seconds: float) -> Schedule:
-        """A schedule by measured costs."""
+        """A schedule by measured costs, which the cache keeps for the next time."""
         began = time.perf_counter()
+        load = _load()
+        path = local_cache(self.machine.cache_folder()) / "costs" / f"{self._costs_key()}.json"
+        kept = (
+            None if self.machine.verify else read_kept(path, lambda found: bool(_measured(found)))
+        )
+        found = _measured(kept) if kept else None
+        # those of a busy machine say nothing of a quiet one
+        if found is None or (found.busy and not load):
+            found = self._measure(busy=bool(load))
+            write_bytes(path, json.dumps(dataclasses.asdict(found)).encode())
+        if load:
+            self.machine.progress.warn(
+                f"Other programs use this machine ({load}), so all takes longer than alone."
+            )
+        self.measuring = time.perf_counter() - began
+        schedule, self.costs = found.schedule(max(1.0, seconds - self.measuring))
+        return schedule
+
+    def _costs_key(self) -> str:
+        """Equal for fits on this machine that cost the same, whatever their time."""
+        with dataclasses.replace(self.machine, progress=Progress()).running() as run:
+            read = ReadPlan(text_field=self.request.corpus_field, where=self.request.where)
+            sources = run.find(self.request.corpus, read, "corpus")
+            corpus = [source.fingerprint for source in sources]
+        device = resolve_device("auto", "train")
+        where = [platform.node(), device, os.cpu_count(), self.machine.engine, self.machine.workers]
+        return digest([self.fit.identity(), versions(), corpus, where])
+
+    def _measure(self, *, busy: bool) -> Measured:
+        """Measure the costs, on a few texts and steps."""
         sizes = BATCH_OF_CHATS if self.chats else BATCH
         batch, length = size_for(resolve_device("auto", "train"), sizes)
         progress = self.machine.progress
@@ -210,29 +243,20 @@ class FitParts:
                 finetune = self._evaluation_seconds(quiet)
             elif self._answers:
                 probe = self._evaluation_seconds(quiet)
+            vectors = (0.0, 0.0)
+            if self.vectors is not None:
+                vectors = self.vectors.seconds(self.task.train.texts())
             progress.advance(1)
-        step = training["step_s"]
-        self.costs = Costs(
+        costs = Costs(
             select=projected["seconds"],
             random=projected["seconds"] / 3,
-            step=step,
+            step=training["step_s"],
             around=training["around_s"],
             probe=probe,
             finetune=finetune,
         )
         tokens = 1e6 * projected["text_mb"] / _CHARACTERS_PER_TOKEN
-        length = training["length"]
-        self.measuring = time.perf_counter() - began
-        left = max(1.0, seconds - self.measuring)
-        schedule = first_schedule(self.costs, left, tokens, batch=batch, length=length)
-        if self.vectors is not None:
-            words = round(schedule.tokens * _WORDS_PER_TOKEN)
-            vectors = self.vectors.seconds(self.task.train.texts(), words)
-            self.costs = dataclasses.replace(self.costs, vectors=vectors)
-            self.measuring = time.perf_counter() - began
-            left = max(1.0, seconds - self.measuring)
-            schedule = first_schedule(self.costs, left, tokens, batch=batch, length=length)
-        return schedule
+        return Measured(costs, tokens, batch, training["length"], vectors, busy)
 
     def require_time(self, schedule: Schedule, seconds: float) -> None:
         """Raise an error if a schedule, then the shortest one, does not fit in the time."""
@@ -246,7 +270,7 @@ class FitParts:
                 "`time`",
                 f"at least {format_duration(needed)} for this task, corpus and model: {listed}",
                 format_duration(seconds),
-                f"Or name {less}. Times are measured: beside other programs they are longer.",
+                f"Or name {less}. These times are kept; `verify` measures them again.",
             )
 
     def _evaluation_seconds(self, machine: Machine, **options: Any) -> float:
@@ -321,7 +345,7 @@ class FitParts:
             least = POWER * math.sqrt(_CHANGED / examples)
             lines.append(
                 f"With {len(task.test):,} test texts a gain in {metric.replace('_', ' ')} below "
-                f"about {100 * least:.1f} points mostly remains unseen (if one answer in ten "
+                f"about {100 * least:.1f} points is rarely shown (if one answer in ten "
                 "changes)."
             )
         known = set(text_keys(task.train.texts()).tolist())
@@ -393,7 +417,13 @@ class FitParts:
         write_bytes(self.folder.clock, json.dumps(self._seconds).encode())
 
     def _select(
-        self, out: Path, method: str, seed: int, tokens: int | None, machine: Machine
+        self,
+        out: Path,
+        method: str,
+        seed: int,
+        tokens: int | None,
+        machine: Machine,
+        keep: str = "",
     ) -> None:
         select(
             str(self.target),
@@ -402,6 +432,7 @@ class FitParts:
             method=method,
             tokens=tokens,
             seed=seed,
+            keep=keep or None,
             machine=machine,
             **self._reading,
         )
@@ -415,6 +446,7 @@ class FitParts:
                 self.plan.seed,
                 schedule.tokens or None,
                 machine,
+                self.request.keep,
             )
             if not (self.request.general or self.chats or self.folder.general.exists()):
                 self._write_general()
@@ -636,3 +668,16 @@ def _write_texts(fit: Resolved, folder: Path) -> tuple[Path, Path]:
         rows = [row_of(text, fit.plan.task, fit.request.corpus_field) for text in texts]
         write_bytes(path, b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return paths
+
+
+def _measured(found: Any) -> Measured:
+    """What was measured, as the cache keeps it."""
+    costs = Costs(**found["costs"])
+    return Measured(**found | {"costs": costs, "vectors": tuple(found["vectors"])})
+
+
+def _load() -> str:
+    """How busy other programs keep the machine; empty if they do not, or nobody says."""
+    cores = os.cpu_count() or 1
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    return f"load {load:.1f} on {cores} cores" if load > _BUSY * cores else ""

@@ -13,7 +13,7 @@ from corpusfit.core.escaping import harmless
 COLORS = {"selection": "#0072b2", "random": "#8a8a8a"}
 """From the palette of Okabe and Ito, safe for color-blind readers."""
 
-_WIDTH = 720
+_WIDTH = 480
 _LEFT = 70.0
 _RIGHT = 20.0
 _TOP = 30.0

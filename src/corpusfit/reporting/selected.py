@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pyarrow.parquet as pq
 
+from corpusfit.core.plan import Plan
 from corpusfit.reporting.charts import scores_chart, shares_chart
 from corpusfit.reporting.part import Example, Part, Sheet
 from corpusfit.scoring import registry
 from corpusfit.scoring.table import columns_of
 from corpusfit.selection.copies import copies_in_words
 from corpusfit.selection.folder import SelectionFolder
+from corpusfit.selection.result import Selection
 from corpusfit.selection.spread import read_spread
 
 _SHOWN = 3
@@ -22,6 +26,8 @@ _SHOWN = 3
 _SOURCES = 12
 """Most sources of a chart; the table below it has 30, and its file all."""
 
+_MOST_VALUES = 1_000
+"""Most values of a column that are counted; one with more, such as an id, tells nothing."""
 _OF_SHARES = f"Gray: the corpus; blue: the selection. At most its {_SOURCES} largest sources."
 _OF_SCORES = (
     "in full color at or above the threshold, which is dashed. The outermost bars also count all "
@@ -40,7 +46,7 @@ def selected_part(path: Path, manifest: dict[str, Any]) -> Part:
     by_score = choose["policy"] == "top" and not choose.get("balance")
     # a drawn or balanced selection has no single threshold to show
     threshold = manifest["selected"]["threshold"] if by_score else None
-    sheets = _counts(manifest)
+    sheets = _counts(manifest) | _by_column(path, manifest)
     charts = {"shares": (shares_chart(_shares(manifest["selected"])), _OF_SHARES)}
     if spread is not None and spread.heights.any():
         higher = registry.higher(manifest["method"]["name"])
@@ -57,6 +63,31 @@ def selected_part(path: Path, manifest: dict[str, Any]) -> Part:
         _texts(examples, threshold),
         _steps(path, manifest),
     )
+
+
+def _by_column(path: Path, manifest: dict[str, Any]) -> dict[str, Sheet]:
+    """What was selected, by the values of each column that it keeps; a URL counts by its host."""
+    names = Plan.from_dict({"choose": manifest["plan"]["choose"]}).choose.kept_fields()
+    texts = {name: Counter[str]() for name in names}
+    sizes = {name: Counter[str]() for name in names}
+    for text in Selection(path, manifest) if names else ():
+        for name in names:
+            value = str(text.get(name))
+            value = urlsplit(value).hostname or value if "://" in value else value
+            texts[name][value] += 1
+            sizes[name][value] += len(text["text"])
+    return {
+        f"column {name}": Sheet(
+            f"By {name}",
+            [name, "texts", "characters", "share of characters"],
+            [
+                (value, texts[name][value], size, round(size / max(1, of_all.total()), 4))
+                for value, size in sorted(of_all.items(), key=lambda item: (-item[1], item[0]))
+            ],
+        )
+        for name, of_all in sizes.items()
+        if len(of_all) <= _MOST_VALUES
+    }
 
 
 def _examples(path: Path) -> Rows:

@@ -36,15 +36,15 @@ def verdict_part(path: Path, manifest: dict[str, Any]) -> Part:
             mean, low, high = (scale * gain[end] for end in ("mean", "low", "high"))
             gains[f"over {named}"] = (mean, low, high)
         chart = gains_chart(gains, measure["name"], unit)
-        charts[f"gain-{number}"] = (chart, _INTERVALS)
+        charts[f"gain-{number}"] = (chart, "" if charts else _INTERVALS)
     vectors = manifest.get("word_vectors")  # not of an earlier version
     if vectors:
         by_words = {
             f"{gain['words']:,} words": tuple(100 * gain["over_random"][end] for end in _GAIN[:3])
             for gain in vectors["gains"]
         }
-        chart = gains_chart(by_words, "score of word vectors over random text", POINTS)
-        charts["words"] = (chart, _INTERVALS)
+        chart = gains_chart(by_words, "word vectors over random text", POINTS)
+        charts["words"] = (chart, "")
     curves = {name: _losses(path, manifest, name) for name in ("selection", "random")}
     if all(curves.values()):
         chart = losses_chart(curves, manifest["measures"][0]["unit"])
@@ -58,13 +58,13 @@ def verdict_part(path: Path, manifest: dict[str, Any]) -> Part:
         ],
         rows,
     )
-    *reasons, verdict = manifest["sentences"]
     tokens = manifest["schedule"]["tokens"]
     equal = f"Selection and random text have the same amount: about {tokens:,} word pieces."
     keep = f"Model: {Fitted(path, manifest).keep}"
     of_words = vectors["sentence"] if vectors else ""
-    summary = [verdict, " ".join(reasons), equal, of_words]
-    summary += [manifest["more"], manifest["selected"], keep]
+    not_shown = " ".join(filter(None, (manifest["not_shown"], manifest["more"])))
+    summary = [manifest["shown"], not_shown, f"{manifest['why']} {keep}"]
+    summary += [f"{manifest['measured']} {equal}", of_words, manifest["selected"]]
     title = f"Verdict: {path.name or path.resolve().name}"
     return Part(
         "verdict", title, [*filter(None, summary)], manifest, charts, {"measures": measures}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -135,7 +136,30 @@ def _by_labels(run: Run, resolved: Resolved, folder: SelectionFolder, copies: Co
     # the target has no such groups, so their share is that of the corpus where none is asked for
     amount = np.array([amounts[name] for name in names], np.float64)
     quota = np.ones(len(names)) if choose.quota == "even" else amount
+    if shares := choose.quota_shares():
+        quota = _named_shares(shares, dict(zip(names, amount.tolist(), strict=True)))
     return Groups(quota / quota.sum(), out, tuple(names))
+
+
+def _named_shares(shares: dict[str, float], amounts: dict[str, float]) -> NDArray[np.float64]:
+    """Quotas of all groups [k], where some have theirs by name and the others the rest."""
+    unknown = [name for name in shares if name not in amounts]
+    listed = ", ".join(list(amounts)[:10]) + ", …" * (len(amounts) > 10)
+    if unknown:
+        raise bad_setting(
+            "`choose.quota`", f"of groups that there are ({listed})", ", ".join(unknown)
+        )
+    rest = 1 - math.fsum(shares.values())
+    others = math.fsum(n for name, n in amounts.items() if name not in shares)
+    if rest > 1e-9 and not others:
+        allowed = "100% together, as no other group has text"
+        raise bad_setting("`choose.quota`", allowed, f"{100 * (1 - rest):g}%")
+    return np.array(
+        [
+            shares[name] if name in shares else max(0.0, rest) * n / max(others, 1.0)
+            for name, n in amounts.items()
+        ]
+    )
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,22 @@ def choose_segments(
             run.progress.advance(1)
     for number in range(len(runs)):
         chosen.add(written[number])
+    _warn_of_quotas(run, plan, chosen)
     return chosen
+
+
+def _warn_of_quotas(run: Run, plan: ChoosePlan, chosen: Chosen) -> None:
+    """Say which groups have less text than the share that was asked of them by name."""
+    for name, share in plan.quota_shares().items():
+        found = chosen.by_cluster[(chosen.groups or []).index(name)]
+        of = "selected" if plan.counts_segments else "tokens"
+        has = "segments" if plan.counts_segments else "of_tokens"
+        total = chosen.segments if plan.counts_segments else chosen.tokens
+        if found[of] == found[has] and found[of] < share * total:
+            run.warn(
+                f"All of {name} is selected, which is {100 * found[of] / total:.1f} % of the "
+                f"selection, not the {100 * share:g} % that were asked: it has no more text."
+            )
 
 
 @dataclass(frozen=True)

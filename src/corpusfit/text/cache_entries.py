@@ -21,6 +21,7 @@ _FOLDERS = {
     "tokens": "token ids",
     "data": "data in memory",
     "surveys": "surveys of files",
+    "costs": "times of fits",
 }
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 _REMOVED = ".removed-"

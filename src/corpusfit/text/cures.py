@@ -317,7 +317,11 @@ def of_content(
     if source.format == "jsonl" and (listed or reason == rejects.MALFORMED_JSON):
         lines = _as_lines(path, start)
         return f"{name} is not a row of JSON per line. {lines}" if lines else otherwise
-    return _of_separator(source, plan, start) or otherwise
+    return _of_separator(source, plan, start) or _of_header(source, plan, start) or otherwise
+
+
+_WORDS_OF_A_NAME = 4
+"""Words of a column's name, more than which are a text."""
 
 
 class Losses:
@@ -406,6 +410,23 @@ def of_encoding(name: str, path: str, start: bytes | None = None, *, alone: bool
     if wide:
         return f"{name} is in {wide}: {command}"
     return f"{name} is not in UTF-8. If it is in Windows-1252 or Latin-1: {command}"
+
+
+def _of_header(source: Source, plan: ReadPlan, start: bytes) -> str:
+    """Advice on a CSV file whose first row looks like a row of data, not of names."""
+    form = load(source.format)
+    if not isinstance(form, Csv):
+        return ""
+    dialect = form.dialect(plan, start)
+    names = dialect.names(start.splitlines()[0])
+    if not any(len(name.split()) > _WORDS_OF_A_NAME for name in names):
+        return ""
+    header = dialect.separator.join(
+        "text" if name == max(names, key=len) else f"column{i}" for i, name in enumerate(names, 1)
+    )
+    return (
+        f"The first row of {source.name} is no row of names. Put one before it, such as {header!r}."
+    )
 
 
 def _of_separator(source: Source, plan: ReadPlan, start: bytes) -> str:

@@ -96,7 +96,7 @@ def warn_english_only(embedder: str, texts: Sequence[str], warn: Callable[[str],
         warn(
             f"{share:.0f} % of a sample of the corpus is in other languages than English "
             f"({', '.join(code for code, _ in others.most_common(3))}), and the encoder {embedder} "
-            "is trained on English only. Take a multilingual one with `embed.embedder=MODEL`."
+            "is trained on English only. Name a multilingual one: `embed.embedder=MODEL`."
         )
 
 

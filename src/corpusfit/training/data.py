@@ -226,7 +226,7 @@ def require_suitable(plan: AdaptPlan, texts: TrainingInputs) -> None:
         allowed = "lambda or resample for a selection of all segments"
         raise bad_setting("`weights.policy`", allowed, policy, cure)
     if policy != "mask+lambda" and not everything:
-        cure = f"Or select all segments: corpusfit choose {named} --weights continuous --out all/"
+        cure = f"Or select all segments: corpusfit choose {named} --policy continuous --out all/"
         allowed = "mask+lambda or off for a selection of some segments"
         raise bad_setting("`weights.policy`", allowed, policy, cure)
 

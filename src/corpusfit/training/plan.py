@@ -212,7 +212,7 @@ class WeightsPlan(Group, group="weights"):
             "relevant segment counts more), `resample` (a relevant segment is read more often) "
             "or `mask+lambda` (like lambda, but of the selected segments among themselves)",
             "weights",
-            more="`lambda` and `resample` need a selection made with `select --weights continuous`",
+            more="`lambda` and `resample` need a selection made with `select --policy continuous`",
             metavar="POLICY",
             allowed=WEIGHTS,
         ),

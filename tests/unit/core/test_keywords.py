@@ -141,3 +141,10 @@ def test_a_word_names_one_setting_of_a_plan(name):
     assert len(set(filter(None, words))) == len([*filter(None, words)]), words
     groups = [field for field in vars(keywords.plan()) if field != "seed"]
     assert groups == [getattr(keywords.plan(), group).group for group in groups]
+
+
+def test_a_call_without_a_required_argument_says_what_it_is():
+    with pytest.raises(UsageError, match="`out` must be given: folder"):
+        corpusfit.select(["a"], ["b"])
+    with pytest.raises(UsageError, match="`corpus` must be given"):
+        corpusfit.fit(task=["a"], out="out")

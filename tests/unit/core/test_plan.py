@@ -32,7 +32,14 @@ def test_a_plan_survives_json_and_toml(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "tokens"),
-    [("500k", 500_000), ("1m", 10**6), ("1M", 10**6), ("1.5M", 1_500_000), ("2b", 2 * 10**9)],
+    [
+        ("500k", 500_000),
+        ("1m", 10**6),
+        ("1M", 10**6),
+        ("1.5M", 1_500_000),
+        ("2b", 2 * 10**9),
+        ("1e3", 1_000),
+    ],
 )
 def test_an_amount_may_be_in_thousands_millions_or_billions(text, tokens):
     assert Plan().with_overrides([f"choose.tokens={text}"]).choose.tokens == tokens

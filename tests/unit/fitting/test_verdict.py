@@ -50,18 +50,23 @@ def test_which_model_is_kept(loss, scores, kept):
 
 
 @pytest.mark.parametrize(
-    ("over_base", "said"), [(WORSE, "rises"), (NOTHING, "not shown"), (BETTER, "falls")]
+    ("over_base", "said"),
+    [
+        (WORSE, "the loss on general text rises"),
+        (NOTHING, "a change of the loss on general text"),
+        (BETTER, "the loss on general text falls"),
+    ],
 )
 def test_what_was_lost_on_general_text_is_said_and_decides_nothing(over_base, said):
     general = measure(GENERAL, WORSE, over_base, unit="nats per token")
     probe = measure("probe", BETTER, BETTER)
     found = conclude("task", [FELL, general, probe], SCHEDULE, COSTS)
-    (sentence,) = (s for s in found.sentences if "general text" in s)
-    assert said in sentence
-    assert "than after random text" in sentence
     without = conclude("task", [FELL, probe], SCHEDULE, COSTS)
     assert found.keep == without.keep
-    assert [s for s in found.sentences if s != sentence] == list(without.sentences)
+    parts = {True: found.not_shown, False: found.shown}
+    assert said in parts[over_base is NOTHING]
+    assert "general" not in parts[over_base is not NOTHING]
+    assert "general" not in without.shown + without.not_shown
     assert conclude("task", [FELL, general], SCHEDULE, COSTS).keep == "selection"
 
 
@@ -70,34 +75,39 @@ def test_models_that_all_answer_alike_decide_nothing():
     failed = measure("fine-tuned", alike, alike, alike, failed=12)
     found = conclude("task", [FELL, failed, measure("probe", BETTER, BETTER)], SCHEDULE, COSTS)
     assert found.keep == "selection"
-    assert "12 of 12" in found.sentence
-    assert conclude("task", [FELL, failed], SCHEDULE, COSTS).sentence.count("500 held-out seq") == 1
+    assert "12 of 12" in found.measured
+    assert "500 held-out seq" in conclude("task", [FELL, failed], SCHEDULE, COSTS).measured
 
 
-def test_by_its_loss_alone_a_model_is_kept_and_the_verdict_says_so():
-    found = conclude("task", [FELL, measure("probe", NOTHING, NOTHING)], SCHEDULE, COSTS)
-    assert "loss alone" in found.sentence
-    shown = conclude("task", [FELL, measure("probe", BETTER, BETTER)], SCHEDULE, COSTS)
-    assert "loss alone" not in shown.sentence
-
-
-def test_an_undecided_score_comes_before_what_the_loss_says():
-    """The headline of a report is the last sentence; a score may be lower and undecided."""
+def test_what_is_shown_comes_first_then_what_is_not_then_the_model_and_why():
     lower = dataclasses.replace(NOTHING, mean=-0.023, low=-0.061, high=0.015)
     probe = measure("probe", NOTHING, lower, metric="macro f1")
 
     found = conclude("task", [FELL, probe], SCHEDULE, COSTS)
 
+    assert found.shown.startswith("task: by the loss on the task's text, the selection is better")
+    assert "macro f1" not in found.shown
+    assert "macro f1 of a probe" in found.not_shown
+    assert "the base (-2.3 points, -6.1 to +1.5" in found.not_shown
+    assert "loss" not in found.not_shown
     assert found.keep == "selection"
-    headline = found.sentences[-1]
-    assert headline.startswith("Undecided: no gain in macro f1")
-    assert "-2.3 points, -6.1 to +1.5" in headline
-    assert headline.index("loss alone") < headline.index("longer time")
-    assert f"first of its {SCHEDULE.replicates} trainings" in found.sentences[-2]
-    # with nothing fine-tuned yet, a task with labels has no score
+    assert "no score decides" in found.why
+    assert f"first of its {SCHEDULE.replicates} trainings" in found.why
+
+
+def test_what_is_shown_by_both_leaves_nothing_open():
+    found = conclude("task", [FELL, measure("probe", BETTER, BETTER)], SCHEDULE, COSTS)
+
+    assert "no score decides" not in found.why
+    assert "random text by 2.0 points" in found.shown
+    assert not found.not_shown
+    assert not found.more
+
+
+def test_with_nothing_fine_tuned_yet_a_task_with_labels_has_no_score():
     costs = dataclasses.replace(COSTS, finetune=50)
-    assert conclude("task", [FELL], SCHEDULE, costs).sentences[-1].startswith("Undecided")
-    assert conclude("task", [FELL], SCHEDULE, COSTS).sentences[-1].startswith("Keep")
+    assert "any score" in conclude("task", [FELL], SCHEDULE, costs).not_shown
+    assert "any score" not in conclude("task", [FELL], SCHEDULE, COSTS).not_shown
 
 
 def test_the_score_that_could_show_the_smaller_difference_decides():
@@ -117,7 +127,7 @@ def test_of_a_program_of_others_no_time_is_said():
     found = conclude("task", [FELL, probe], outside, Costs(0, 0, 0, 0, 0, 0))
     assert f"with {MOST} seeds would show" in found.more
     assert "with 6 seeds" in found.more
-    assert "time" not in found.sentence + found.more
+    assert "with a time" not in found.not_shown + found.more
     done = dataclasses.replace(outside, replicates=MOST, finetunings=MOST)
     assert not conclude("task", [FELL, probe], done, Costs(0, 0, 0, 0, 0, 0)).more
 
@@ -156,6 +166,6 @@ def test_of_two_models_that_are_alike_few_are_called_better():
             values = rng.normal(rng.normal(0, 0.01), 0.01, replicates)
             over = difference(values.tolist(), 0.01, 500)
             measures = [FELL, measure("probe", over, NOTHING)]
-            said = conclude("t", measures, SCHEDULE, COSTS).sentence
-            wrong += not said.startswith("t: undecided")
+            said = conclude("t", measures, SCHEDULE, COSTS).not_shown
+            wrong += "random text" not in said
         assert wrong / 2_000 < 0.06

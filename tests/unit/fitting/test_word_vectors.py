@@ -102,8 +102,7 @@ def test_too_few_words_have_no_score(score):
     assert score.facts() == {}
 
 
-def test_the_time_grows_with_the_words_up_to_the_most_that_are_learned_from(score):
-    texts = texts_of(500, 0)
-    few, many, more = (score.seconds(texts, n) for n in (1, 10**7, 10**9))
-    assert 0 < few < many
-    assert more < 10 * many
+def test_the_time_has_a_part_that_grows_with_the_words(score):
+    around, each = score.seconds(texts_of(500, 0))
+    assert around >= 0
+    assert each > 0

@@ -58,7 +58,7 @@ def test_hostile_text_stays_text():
     elements = Elements(shown)
     assert not {"script", "img", "iframe", "link"} & {*elements.seen}
     assert not [name for name in elements.attributes if name.startswith("on")]
-    assert shown.count("&lt;img") == 27  # each place of `section` and `document`
+    assert shown.count("&lt;img") == 29  # each place of `section` and `document`
     assert "\u202e" not in shown
 
 
@@ -83,10 +83,10 @@ def test_without_jinja_the_message_names_the_extra(monkeypatch):
 def test_numbers_are_right_aligned_and_words_left_aligned():
     rows = [("a", 1234567), ("b", None), ("c", 0.123456), (True, 0)]
     shown = page("t", [section(Sheet("c", ["name", "n"], rows))])
-    assert '<td>a</td><td class="n">1,234,567</td>' in shown
-    assert '<td class="n">–</td>' in shown
-    assert '<td class="n">0.1235</td>' in shown
-    assert "<td>yes</td>" in shown
+    assert '<td data-column="name">a</td><td data-column="n" class="n">1,234,567</td>' in shown
+    assert 'class="n">–</td>' in shown
+    assert 'class="n">0.1235</td>' in shown
+    assert '<td data-column="name">yes</td>' in shown
 
 
 def test_bidirectional_controls_are_shown():

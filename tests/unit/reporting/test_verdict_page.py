@@ -29,8 +29,11 @@ MANIFEST = {
     },
     "plan": {"seed": 3},
     "schedule": {"replicates": 4, "tokens": 5000},
-    "sentences": ["It beats random text.", "Keep it."],
-    "more": "",
+    "shown": "It is better than random text.",
+    "not_shown": "Not shown: more.",
+    "more": "A longer time would show it.",
+    "why": "Keep it.",
+    "measured": "Measured on 500 texts.",
     "selected": "It selected.",
     "kept": "base",
     "keep": "tiny",
@@ -51,7 +54,10 @@ def fitted(tmp_path):
 
 def test_the_verdict_comes_first_and_each_gain_has_its_interval(fitted):
     part = verdict_part(fitted, MANIFEST)
-    assert part.summary[0] == "Keep it."
+    shown, not_shown, why, *_ = part.summary
+    assert shown == MANIFEST["shown"]
+    assert not_shown == "Not shown: more. A longer time would show it."
+    assert why.startswith("Keep it. Model: tiny")
     assert any("5,000 word pieces" in sentence for sentence in part.summary)
     rows = part.sheets["measures"].rows
     assert [row[2:4] for row in rows] == [(2.5, 2.0), (3.0, 2.0), (60.0, 75.0), (50.0, 75.0)]

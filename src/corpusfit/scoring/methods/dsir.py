@@ -5,7 +5,7 @@ What: p and q are the bags of hashed 1- to n-grams of target and corpus, and
     score(x) = sum over the n-grams g of x of  log(p(g) + s) - log(q(g) + s),
 
 divided by their number with `per_token` (the default). Without it the score is the paper's log
-importance weight (a segment's is the sum of its units'), and `--weights resample` then draws as
+importance weight (a segment's is the sum of its units'), and `--policy resample` then draws as
 DSIR does, in proportion to its exponential, by Gumbel top-k.
 Why: it scores text almost as fast as a disk reads it and needs only a few hundred target texts.
 Trade-off: it compares words, not meaning, and q is estimated on the background sample instead of
