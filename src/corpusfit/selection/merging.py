@@ -15,7 +15,7 @@ from corpusfit.core.manifest import undamaged
 from corpusfit.core.zstandard import zstd
 
 _NAME = re.compile(r"(\d+)-(\d+)\.zst")
-_FAST = {
+_FAST: dict[int, int] = {
     zstd.CompressionParameter.compression_level: 1,
     zstd.CompressionParameter.checksum_flag: 1,
 }
