@@ -23,8 +23,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("models", "train", "hub", "report", "languages")
-USED = "accelerate,datasets,langcodes,peft,py3langid,sentencex"
+EXTRAS = ("models", "train", "hub", "report", "html", "languages")
+USED = "accelerate,datasets,langcodes,lxml,peft,py3langid,sentencex"
 TOPICS = {"medicine": "cell protein gene enzyme receptor dose", "law": "court judge appeal clause"}
 SHORT = "--set train.length=32 --set train.batch=4 --max-steps 2"
 CORE = (

@@ -105,13 +105,21 @@ def arrow(folder, texts):
     return str(folder / "a.arrow")
 
 
+def pages(folder, texts, name, page="{}"):
+    for i, text in enumerate(texts):
+        written(folder / f"pages/{i:03d}.{name}", page.format(text))
+    return str(folder / "pages")
+
+
 EXAMPLES = {
     "arrow": arrow,
     "columns": columns,
     "csv": lambda folder, texts: delimited(folder, texts, "csv", ","),
+    "html": lambda folder, texts: pages(folder, texts, "html", "<nav>Home</nav><p>{}</p>"),
     "hub": hub,
     "jsonl": lambda folder, texts: written(folder / "a.jsonl", json_lines(texts)),
     "lines": lambda folder, texts: written(folder / "a.txt", "\n".join(texts) + "\n"),
+    "markdown": lambda folder, texts: pages(folder, texts, "md", "---\nid: 1\n---\n\n{}\n"),
     "moses": moses,
     "parquet": parquet,
     "run": run,
@@ -126,10 +134,17 @@ def form(request, monkeypatch):
     """Each format in turn."""
     if request.param == "lines":
         monkeypatch.setattr(txt, "_FEWEST", 2)  # the texts are few
-    if request.param == "hub":
+    require(request, request.param)
+    return FORMATS[request.param]
+
+
+def require(request, name):
+    """Skip a format whose extra is not installed."""
+    if name == "hub":
         pytest.importorskip("datasets", reason="the extra hub is not installed")
         request.getfixturevalue("offline")
-    return FORMATS[request.param]
+    if name == "html":
+        pytest.importorskip("lxml", reason="the extra html is not installed")
 
 
 @pytest.fixture
@@ -169,16 +184,16 @@ def test_what_it_declares(form):
 
 def test_it_reads_the_texts(form, example):
     """Against the texts that the standard library or pyarrow wrote."""
-    (source,) = example(TEXTS)
-    rows = read([source])
-    assert source.format == form.name
+    sources = example(TEXTS)
+    rows = read(sources)
+    assert [source.format for source in sources] == [form.name] * (3 if form.single else 1)
     assert texts_of(rows) == TEXTS
     if form.parallel:
         assert list(map(carried_text, rows)) == OTHERS
     assert {row.id for row in rows} in ({None}, set(IDS))
-    assert form.parallel == corpus.is_parallel([source])
-    assert len(set(corpus.sides([source]))) == 2
-    assert all(Path(file).is_file() for file in corpus.files_of(source))
+    assert form.parallel == corpus.is_parallel(sources)
+    assert len(set(corpus.sides(sources))) == 2
+    assert all(Path(file).is_file() for source in sources for file in corpus.files_of(source))
 
 
 @pytest.mark.parametrize(
@@ -186,9 +201,7 @@ def test_it_reads_the_texts(form, example):
     [pytest.param(n, marks=pytest.mark.slow if n == "hub" else ()) for n in sorted(FORMATS)],
 )
 def test_it_keeps_to_the_contract(name, tmp_path, request):
-    if name == "hub":
-        pytest.importorskip("datasets", reason="the extra hub is not installed")
-        request.getfixturevalue("offline")
+    require(request, name)
     check_format(EXAMPLES[name], tmp_path)
 
 
@@ -204,31 +217,30 @@ def test_a_change_is_found(form, example):
     before = example(TEXTS)
     assert current_sources(before, PLAN) == (before, [])
     assert corpus.content(before[0]) == before[0].fingerprint
-    example([*TEXTS, "one more"])
+    example([f"{TEXTS[0]} changed", *TEXTS[1:]])
     now, changed = current_sources(before, PLAN)
     assert changed == [before[0].name]
-    assert texts_of(read(now))[:3] == TEXTS
+    assert texts_of(read(now)) == [f"{TEXTS[0]} changed", *TEXTS[1:]]
+
+
+def packed(form, sources):
+    """The paths of the files as gzip archives."""
+    if not form.suffixes:
+        pytest.skip("it is not named by a suffix")
+    files = [Path(source.url) for source in sources]
+    return [written(Path(f"{file}.gz"), gzip.compress(file.read_bytes())) for file in files]
 
 
 def test_packed_files_are_read(form, example):
-    (source,) = example(LONG)
-    suffix = next(iter(form.suffixes), "")
-    if not suffix:
-        pytest.skip("it is not named by a suffix")
-    packed = written(Path(source.url + ".gz"), gzip.compress(Path(source.url).read_bytes()))
-    found = find([packed], PLAN, role="corpus")
-    assert (found[0].format, found[0].compression) == (form.name, "gz")
+    found = find(packed(form, example(LONG)), PLAN, role="corpus")
+    assert {(source.format, source.compression) for source in found} == {(form.name, "gz")}
     assert texts_of(read(found)) == LONG
 
 
 def test_shards_of_packed_files_are_read_in_any_order(form, example):
     """As in one pass from the beginning, whatever was read before."""
     plan = ReadPlan(shard_mb=1e-3)
-    (source,) = example(LONG, plan)
-    if not form.suffixes:
-        pytest.skip("it is not named by a suffix")
-    packed = written(Path(source.url + ".gz"), gzip.compress(Path(source.url).read_bytes()))
-    sources = find([packed], plan, role="corpus")
+    sources = find(packed(form, example(LONG, plan)), plan, role="corpus")
     unknown = [replace(source, cells=None, blocks=None) for source in sources]
     shards = list(corpus.shards(sources, plan))
     one_pass = [list(corpus.rows(shard, plan)) for shard in corpus.shards(unknown, plan)]
@@ -275,8 +287,7 @@ def test_an_input_means_the_same_from_elsewhere(form, tmp_path, monkeypatch):
     here = EXAMPLES[form.name](Path(), TEXTS)
     whole = corpus.located(here, Path.cwd())
     monkeypatch.chdir("/")
-    (source,) = find([whole], PLAN, role="corpus")
-    assert texts_of(read([source])) == TEXTS
+    assert texts_of(read(find([whole], PLAN, role="corpus"))) == TEXTS
 
 
 def test_an_input_that_is_not_there(form, tmp_path):

@@ -281,14 +281,14 @@ def test_another_text_field(random_run, jsonl):
 @pytest.mark.parametrize("role", ["target", "corpus"])
 def test_inputs_that_are_not_there(cli, task, pile, tmp_path, role):
     (tmp_path / "bare").mkdir()
-    (tmp_path / "bare" / "notes.md").write_text("not text for us")
+    (tmp_path / "bare" / "notes.rst").write_text("not text for us")
     for given, why in (
         (tmp_path / "bare", "has none"),
         (tmp_path / "nowhere.jsonl", "does not exist"),
         (tmp_path / "bear", "did you mean 'bare'?"),
         (tmp_path / "bear" / "notes.txt", "did you mean 'bare'?"),
         (tmp_path / "*.nothing", "matches nothing"),
-        (tmp_path / "bare" / "notes.md", "notes.md"),
+        (tmp_path / "bare" / "notes.rst", "notes.rst"),
     ):
         inputs = {"target": task, "corpus": pile, role: given}
         done = cli(

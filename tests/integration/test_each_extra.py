@@ -76,6 +76,7 @@ LINES = [  # in this order; the extras that a line needs, and what it is
     (("models",), f"{SELECT} network --method knn --embedder lm"),
     (("fasttext",), f"{SELECT} filter --method fasttext:target.jsonl#hq"),
     (("ray",), f"{SELECT} ray --method dsir --engine ray"),
+    (("html",), f"{SELECT.replace('pile', 'pages')} of_pages --method dsir"),
     (("hub",), f"select --target target.jsonl --corpus hub:me/none --out hub {INLINE}"),
     (("hub",), f"select --target target.jsonl --corpus hf://datasets/me/a --out hf {INLINE}"),
     ((), f"{SELECT} scored --method moore_lewis"),
@@ -138,6 +139,9 @@ def folder(tmp_path_factory, tiny_lm):
 
     for topic, texts in rows.items():
         write_rows(folder / f"pile/{topic}.jsonl", texts)
+    (folder / "pages").mkdir()
+    for number, text in enumerate(rows["market"]):
+        (folder / f"pages/{number}.html").write_text(f"<p>{text}")
     write_rows(folder / "target.jsonl", prose("task", 40, seed=1))
     for split in ("train", "dev", "test"):
         labeled = [(t, topic) for topic in rows for t in prose(topic, 8, seed=split)]

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+import sklearn
 from journeys import WORDS, prose
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -16,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.utils import estimator_checks
+from sklearn.utils import estimator_checks, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 import corpusfit
@@ -288,11 +289,87 @@ def test_one_number_is_the_mean_or_the_precision_of_labels(fitted):
     ],
 )
 def test_checks_of_scikit_learn(scorer, check):
-    """Those that fit nothing: the others fit numbers. A wrong parameter is refused at once."""
+    """Those that fit nothing. A wrong parameter is refused at once."""
     getattr(estimator_checks, f"check_{check}")("Scorer", scorer)
 
 
-@pytest.mark.parametrize("scoring", [None, "average_precision", "function"])
+@pytest.mark.parametrize(
+    "check",
+    [
+        "estimators_fit_returns_self",
+        "estimators_overwrite_params",
+        "estimators_pickle",
+        "estimators_unfitted",
+        "fit_check_is_fitted",
+        "fit_idempotent",
+        "get_feature_names_out_error",
+        "no_attributes_set_in_init",
+        "pipeline_consistency",
+        "set_output_transform",
+        "transformer_get_feature_names_out",
+        "transformer_preserve_dtypes",
+        "transformers_unfitted",
+    ],
+)
+def test_checks_of_scikit_learn_on_texts(scorer, check, monkeypatch):
+    """They fit numbers that they draw, in place of which they get texts and labels of both kinds.
+
+    Left out: what needs numbers, several features or a threshold. Their errors for wrong
+    parameters and empty data are ours, and the argument for labels may be texts.
+    """
+    texts = np.array([text for pair in zip(BACKGROUND, TARGET, strict=False) for text in pair])
+    for name, drawn in (
+        ("X", lambda estimator, numbers, **_: np.resize(texts, len(numbers))),
+        ("y", lambda estimator, numbers: np.arange(len(numbers)) % 2),
+    ):
+        monkeypatch.setattr(estimator_checks, f"_enforce_estimator_tags_{name}", drawn)
+    getattr(estimator_checks, f"check_{check}")("Scorer", scorer)
+
+
+def test_a_fit_sets_what_was_fitted_alone(scorer):
+    before = dict(vars(scorer))
+    scorer.fit(TARGET, BACKGROUND)
+    after = vars(scorer)
+    assert set(after) - set(before) == {"fitted_"}
+    assert all(after[name] is value for name, value in before.items())
+    assert not [name for name in dir(scorer) if name in ("n_features_in_", "feature_names_in_")]
+
+
+def test_it_is_a_transformer_that_predicts_nothing(scorer):
+    tags = get_tags(scorer)
+    assert (tags.estimator_type, hasattr(scorer, "predict")) == (None, False)
+    assert tags.transformer_tags
+    assert (tags.input_tags.string, tags.input_tags.two_d_array) == (True, False)
+    assert tags.target_tags.required
+
+
+def test_a_notebook_shows_it(scorer):
+    shown = scorer._repr_html_()
+    assert "moore_lewis" in shown
+    assert "Not fitted" in shown
+    assert "Not fitted" not in scorer.fit(TARGET, BACKGROUND)._repr_html_()
+
+
+def test_a_refused_parameter_changes_nothing(scorer):
+    before = scorer.get_params()
+    with pytest.raises(UsageError):
+        scorer.set_params(seed=3, order="x")
+    assert scorer.get_params() == before
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    [
+        None,
+        pytest.param(
+            "average_precision",
+            marks=pytest.mark.skipif(
+                sklearn.__version__ < "1.9", reason="its scorers ask for a classifier"
+            ),
+        ),
+        "function",
+    ],
+)
 def test_a_grid_is_searched_over_labeled_texts(scorer, scoring):
     """Each fold's figure is the average precision of a Scorer that is fitted by hand."""
 

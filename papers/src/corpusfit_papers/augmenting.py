@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
+from rich.console import Console
+from rich.progress import track
 
 from corpusfit import EvaluatePlan
 from corpusfit.contracts import (
@@ -355,7 +356,8 @@ class Translator:
         # sentences of similar length are translated together
         places.sort(key=lambda place: len(split[place[0]][place[1]]))
         starts = range(0, len(places), _AT_ONCE)
-        for start in tqdm(starts, "translate", disable=None, leave=False):
+        terminal = Console(stderr=True, force_jupyter=False)
+        for start in track(starts, "translate", console=terminal, transient=True):
             batch = places[start : start + _AT_ONCE]
             new = self._batch([split[i][j].strip() for i, j in batch])
             for (i, j), sentence in zip(batch, new, strict=True):

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
+from rich.console import Console
+from rich.progress import track
 
 from corpusfit.contracts import (
     EmbedPlan,
@@ -325,5 +326,6 @@ def listed(setting: str, given: str | PathLike[str] | Sequence[str]) -> list[str
 def encoded(encoder: Any, texts: list[str]) -> NDArray[np.float32]:
     """The vectors of sentences, in batches that show progress on a terminal."""
     starts = range(0, len(texts), _BATCH)
-    bar = tqdm(starts, f"encode by {encoder.name}", disable=None, leave=False)
+    terminal = Console(stderr=True, force_jupyter=False)
+    bar = track(starts, f"encode by {encoder.name}", console=terminal, transient=True)
     return np.concatenate([encoder.encode(texts[i : i + _BATCH]) for i in bar])

@@ -137,6 +137,16 @@ def _built(name: str) -> Any:
     return typer.main.get_command(single)
 
 
+def _about(name: str, width: int) -> str:
+    """A line on a command, without the public function, which imports much."""
+    with contextlib.suppress(PackageError):
+        if name not in _OURS:
+            OTHERS.imported(name)
+        if name in COMMANDS:
+            return str(_Command(name, help=COMMANDS[name].help).get_short_help_str(width))
+    return f"(broken: `corpusfit {name}` says why)"
+
+
 class _Commands(TyperGroup):
     """Builds a command from its function when it is called."""
 
@@ -176,14 +186,7 @@ class _Commands(TyperGroup):
             listed.setdefault(OTHERS.package_of(name), []).append(name)
         for title, names in listed.items():
             with formatter.section(title):
-                formatter.write_dl([(name, self._about(ctx, name, width)) for name in names])
-
-    def _about(self, ctx: Any, name: str, width: int) -> str:
-        try:
-            about: str = self.get_command(ctx, name).get_short_help_str(width)
-        except PackageError:
-            return f"(broken: `corpusfit {name}` says why)"
-        return about
+                formatter.write_dl([(name, _about(name, width)) for name in names])
 
     def make_context(self, *args: Any, **settings: Any) -> Any:
         """Parse the options before the command's name."""

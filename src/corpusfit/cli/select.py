@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from corpusfit.cli.options import EVERYWHERE, command
 from corpusfit.cli.show import percent, say, say_result, table, with_flags
 from corpusfit.core.plan import AMOUNTS, ChoosePlan, Plan
-from corpusfit.evaluation.points import points
 
 if TYPE_CHECKING:
     from corpusfit.ranking.ranking import Ranking
@@ -270,6 +269,8 @@ def show_ranking(ranking: Sequence[Mapping[str, Any]], fraction: float) -> None:
 
 def show_scores(ranking: Sequence[Mapping[str, Any]], metric: str) -> None:
     """Print the score of word vectors of every method's selection."""
+    from corpusfit.evaluation.points import points
+
     rows = [
         [v["method"], points(v["score"]), *_difference(*(100 * d for d in v["score_than_random"]))]
         for v in ranking

@@ -193,7 +193,7 @@ _TORN = re.compile("parquet magic bytes|deserialize thrift", re.I)
 _NO_MEMORY = re.compile(
     "cannot allocate memory|not enough memory|failed to map segment|could not find/load", re.I
 )
-"""Texts of errors of PyTorch, zstandard, the system's loader, and llvmlite, which hides those."""
+"""Texts of errors of PyTorch, the system's loader, and llvmlite, which hides those."""
 
 
 def machine_fault(error: BaseException, failure: str = "") -> StorageError | None:

@@ -15,7 +15,7 @@ from corpusfit.labeled.formats.brat import read_brat
 from corpusfit.labeled.formats.classes import read_classes
 from corpusfit.labeled.formats.conll import read_conll, read_conllu, read_tagged_text
 from corpusfit.labeled.formats.words import SUFFIXES, Fields, read_tokens
-from corpusfit.text.contract import format_of, suffixes
+from corpusfit.text.contract import format_of, load, suffixes
 from corpusfit.text.cures import holds_json_lines
 from corpusfit.text.files import is_data, unpacked_name
 from corpusfit.text.formats import hub
@@ -271,8 +271,10 @@ def split_entries(
 def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
     """The format of a file by its suffix; empty if unsupported. `.txt` is CoNLL here."""
     plain, _ = unpacked_name(name.lower())
+    found = format_of(name)
+    readable = found is not None and not load(found[0]).single
     if forms == ("texts",):
-        return "texts" if format_of(name) else ""
+        return "texts" if readable else ""
     if plain.endswith((*_CONLL, ".txt")) or ("rows" not in forms and plain.endswith(".tsv")):
         return "conll"
     for form, suffix in (("conllu", ".conllu"), ("brat", ".ann")):
@@ -280,7 +282,7 @@ def form_of_name(name: str, forms: Collection[str] = FORMS) -> str:
             return form
     if plain.endswith(".json") or ("rows" not in forms and plain.endswith(SUFFIXES)):
         return "tokens"
-    return "rows" if format_of(name) else ""
+    return "rows" if readable else ""
 
 
 def in_words(form: str) -> str:

@@ -47,7 +47,7 @@ class Scorer:
     """Scores how similar texts are to a target, by any method that scores a single text.
 
     An estimator as scikit-learn has them: it can be cloned, searched, and be a step of a pipeline,
-    as a transformer or as an outlier detector. It is fitted as `select` fits its scorer to files of
+    as a transformer. It is fitted as `select` fits its scorer to files of
     the same texts, and gives the same scores.
 
     Args:
@@ -80,18 +80,18 @@ class Scorer:
         self.embedder = embedder
         self.seed = seed
         self.machine = machine
-        self.settings = settings
+        self._settings = settings
         self._plan()
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's parameters and the method's settings; `deep` is ignored."""
         constructor = {name: getattr(self, name) for name in _OWN}
-        return constructor | self._defaults() | self.settings
+        return constructor | self._defaults() | self._settings
 
     def set_params(self, **params: Any) -> Self:
         """Change parameters; changing the method resets its settings."""
         other = params.get("method", self.method) != self.method
-        current = {name: getattr(self, name) for name in _OWN} | ({} if other else self.settings)
+        current = {name: getattr(self, name) for name in _OWN} | ({} if other else self._settings)
         vars(self).update(vars(type(self)(**(current | params))))
         return self
 
@@ -185,7 +185,12 @@ class Scorer:
         return self.score_samples(texts)[:, None]
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
-        """The name of that feature, [1]; `input_features` is ignored."""
+        """The name of that feature, [1]; `input_features` is ignored.
+
+        Raises:
+            UsageError: the Scorer is not fitted.
+        """
+        self._fit()
         return np.array(["score"], object)
 
     def save(self, folder: Path | str) -> None:
@@ -233,12 +238,18 @@ class Scorer:
         shown = [f"{name}={value!r}" for name, value in self._changed().items()]
         return f"{type(self).__name__}({', '.join(shown)})"
 
+    def _repr_html_(self) -> str:
+        """As a notebook shows estimators: the constructor call, and whether it is fitted."""
+        from sklearn.utils import estimator_html_repr
+
+        return str(estimator_html_repr(self))
+
     def __sklearn_tags__(self) -> Tags:
-        """What scikit-learn asks of an estimator: an outlier detector on strings."""
+        """What scikit-learn asks of an estimator: a transformer of strings that needs labels."""
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
 
         return Tags(
-            estimator_type="outlier_detector",
+            estimator_type=None,
             target_tags=TargetTags(required=True),
             transformer_tags=TransformerTags(preserves_dtype=[]),
             input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
@@ -246,7 +257,9 @@ class Scorer:
 
     def _fit(self) -> Fitted:
         if "fitted_" not in vars(self):
-            raise UsageError("The Scorer is not fitted. Call fit(target, background) first.")
+            from corpusfit.selection.unfitted import UnfittedError
+
+            raise UnfittedError("The Scorer is not fitted. Call fit(target, background) first.")
         return self.fitted_
 
     def _changed(self) -> dict[str, Any]:

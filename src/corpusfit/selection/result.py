@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import io
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import Any, overload
 
 import orjson
 import pyarrow as pa
-import zstandard
 
 from corpusfit.core.artifacts import restore
 from corpusfit.core.errors import InputError, importing
 from corpusfit.core.manifest import Finished
+from corpusfit.core.zstandard import zstd
 from corpusfit.scoring import registry, table
 from corpusfit.scoring.contract import Scorer
 from corpusfit.selection.fit import Sample
@@ -26,11 +25,10 @@ from corpusfit.text.context import Machine, machine_of
 
 def read_selected(path: Path) -> Iterator[dict[str, Any]]:
     """The texts of a file of selected text, in order."""
-    with path.open("rb") as file:
-        lines = io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file))
+    with path.open("rb") as file, zstd.open(file) as lines:
         try:
             yield from map(orjson.loads, lines)
-        except (zstandard.ZstdError, ValueError) as e:
+        except (zstd.ZstdError, EOFError, ValueError) as e:
             raise InputError(
                 f"{path} is damaged ({e}). Run the selection again, with another `out`."
             ) from e

@@ -31,7 +31,8 @@ def check_format(write: Callable[[Path, list[str]], str], folder: Path) -> None:
     columns. In a file of random bytes, every row has to be a text or a reject.
 
     Args:
-        write: writes texts to a folder, and returns the input that names them.
+        write: writes texts to a folder, and returns the input that names them; of a format with
+            one document a file, a folder.
         folder: an empty folder.
 
     Raises:
@@ -45,7 +46,11 @@ def check_format(write: Callable[[Path, list[str]], str], folder: Path) -> None:
     in_order = [list(corpus.rows(shard, _CUT)) for shard in corpus.shards(unknown, _CUT)]
     rows = [row for part in in_order for row in part]
     require_promise([_text_or_reason(row) for row in rows] == _TEXTS, "the rows have other texts")
-    numbers = [row.row for row in rows]
+    numbers = [
+        (shard.source, row.row)
+        for shard, part in zip(shards, in_order, strict=True)
+        for row in part
+    ]
     require_promise(numbers == sorted(set(numbers)), "the numbers of rows do not rise")
     for number in (*range(len(shards))[::-2], *range(len(shards)), 2, 2, 1):
         part = list(corpus.rows(shards[number], _CUT))

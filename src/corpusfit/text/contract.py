@@ -53,6 +53,8 @@ class Format(ABC):
     """Whether shards are the same, whatever field is read as the id."""
     named_fields: ClassVar[bool] = True
     """Whether rows have fields beside the text, by name."""
+    single: ClassVar[bool] = False
+    """Whether a file is one document, so that one about others, such as a README, is no data."""
     parallel: ClassVar[bool] = False
     """Whether rows are aligned pairs; such a format is named by its prefix."""
     gathers: ClassVar[bool] = False

@@ -199,7 +199,15 @@ def _is_metadata(path: str) -> bool:
     name = PurePosixPath(path).name
     if path.endswith("/"):  # a folder
         return name.startswith(".")
-    return not format_of(name) and (not is_data(name) or _METADATA.fullmatch(name) is not None)
+    form = format_of(name)
+    if form and not load(form[0]).single:
+        return False
+    return (not form and not is_data(name)) or _METADATA.fullmatch(name) is not None
+
+
+def is_about(path: str, form: tuple[str, str]) -> bool:
+    """Whether a file of a readable format is about those beside it, as a README.md is."""
+    return load(form[0]).single and _is_metadata(path)
 
 
 def refuse_table(paths: Iterable[str], setting: str) -> None:

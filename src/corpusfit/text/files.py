@@ -8,7 +8,6 @@ import hashlib
 import lzma
 import os
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
@@ -27,12 +26,8 @@ from corpusfit.core.errors import (
 )
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Reason, Source
+from corpusfit.core.zstandard import zstd
 from corpusfit.text import rejects
-
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
 
 CHUNK = 1 << 20
 """Bytes read from a file at a time."""

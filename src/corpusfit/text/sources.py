@@ -505,7 +505,8 @@ def _with_formats(
         ending = name[name.find(".", name.rfind("/")) :]
         if ending not in by_ending:
             by_ending[ending] = format_of(ending)
-        if form := by_ending[ending] or _format(url, alike):
+        form = by_ending[ending] or _format(url, alike)
+        if form and not cures.is_about(name, form):
             readable.append(_Found(url, name, folder, store, *form, real=real))
         else:
             skipped.append(url)

@@ -8,7 +8,7 @@ import types
 import pytest
 
 import corpusfit
-from corpusfit.core.engine.logged import Bars
+from corpusfit.core.engine import logged
 from listening import Listening
 
 
@@ -45,29 +45,50 @@ def test_quiet_by_default_and_a_progress_of_ones_own_gets_everything(select, inl
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_notebook_shows_a_bar_for_each_stage(select, monkeypatch, capsys):
+@pytest.fixture
+def notebook(monkeypatch):
+    """What a notebook shows in each of its places, in their order: the last form of each."""
+    places = []
+
+    class Handle:
+        def __init__(self, shown):
+            self.number = len(places)
+            places.append([shown])
+
+        def update(self, shown, *, raw):
+            assert raw
+            places[self.number].append(shown)
+
+    def display(shown, *, raw, display_id):
+        assert raw
+        assert display_id
+        return Handle(shown)
+
     kernel = types.SimpleNamespace(config={"IPKernelApp": {}})
     fake = types.SimpleNamespace(get_ipython=lambda: kernel, version_info=(9,))
     monkeypatch.setitem(sys.modules, "IPython", fake)
+    monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(display=display))
+    monkeypatch.setattr(logged, "_EVERY", 0)
+    return places
+
+
+def test_a_notebook_shows_a_bar_for_each_stage(select, notebook, capsys):
     with pytest.warns(corpusfit.CorpusfitWarning):
         select()
-    shown = capsys.readouterr()
-    assert shown.out == ""
-    full = [line for line in shown.err.splitlines() if ": 100 %|" in line]
-    assert {line.split(":")[0] for line in full} >= {"Scoring the corpus", "Writing the text"}
+    assert capsys.readouterr() == ("", "")
+    lasts = [forms[-1] for forms in notebook]
+    full = [last["text/plain"].split(":")[0] for last in lasts if "100%" in last["text/plain"]]
+    assert {"Scoring the corpus", "Writing the text"} <= set(full)
+    assert all('<progress value="1.0">' in x["text/html"] for x in lasts if "100%" in str(x))
 
 
-def test_a_bar_of_unknown_length_claims_no_share(capsys):
-    bars = Bars()
+def test_a_bar_of_unknown_length_claims_no_share(notebook):
+    bars = logged.Bars()
     with bars.showing("read", 0):
         bars.advance(0, 10)
     with bars.showing("score", 4):
         bars.advance(2)
-    err = capsys.readouterr().err
-    lines = {
-        name: [x for x in err.replace("\r", "\n").splitlines() if name in x]
-        for name in ("Reading", "Scoring")
-    }
-    assert lines["Reading"]
-    assert not any("%" in line for line in lines["Reading"])
-    assert any(" 100 %" in line for line in lines["Scoring"])
+    unknown, known = ([form["text/plain"] for form in forms] for forms in notebook)
+    assert not any("%" in line for line in unknown)
+    assert ["50%" in line for line in known] == [False, True, False]
+    assert "100%" in known[-1]

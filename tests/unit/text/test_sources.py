@@ -59,7 +59,7 @@ def test_a_glob_with_the_separators_of_windows(find, write, tmp_path, monkeypatc
 
 def test_a_folder_without_what_is_hidden_or_unknown(find, write, tmp_path):
     kept = ["b.txt", "a/z.csv", "a/b/c.parquet", "a/UPPER.JSONL"]
-    for name in [*kept, "a/.hidden.txt", ".cache/x.txt", "a/notes.md", "a/x.gz", "noext"]:
+    for name in [*kept, "a/.hidden.txt", ".cache/x.txt", "a/notes.rst", "a/x.gz", "noext"]:
         write(f"in/{name}", b"")
     assert names(find(tmp_path / "in")) == sorted(kept)
 
@@ -327,8 +327,8 @@ def test_the_output_of_a_run_is_left_out(find, write, tmp_path):
 
 
 def test_unknown_suffix(find, write):
-    with pytest.raises(InputError, match=r"^`corpus\b.*\.jsonl.*\.parquet.*'.*a\.md'"):
-        find(write("a.md", b""))
+    with pytest.raises(InputError, match=r"^`corpus\b.*\.jsonl.*\.parquet.*'.*a\.rst'"):
+        find(write("a.rst", b""))
     with pytest.raises(InputError, match=r"\.zst"):
         find(write("a.gz", b""))
 
@@ -339,7 +339,7 @@ def test_a_file_named_by_its_language_is_text(find, write):
 
 
 def test_a_folder_with_nothing_readable(find, write, tmp_path):
-    write("in/a.md", b"")
+    write("in/a.rst", b"")
     for given in (tmp_path / "in", f"{tmp_path}/in/*"):
         with pytest.raises(EmptyInputError, match=r"^`target\b.*/in.*\.jsonl"):
             find(given, role="target")
@@ -408,15 +408,15 @@ def test_a_store_that_gives_less_than_it_stated_is_an_error(
 
 
 def test_urls_that_cannot_be_read(find, memory):
-    memory.pipe("/box/a.md", b"")
+    memory.pipe("/box/a.rst", b"")
     with pytest.raises(InputError, match=r"'nowhere'"):
         find("nowhere://x/a.jsonl")
     with pytest.raises(InputError, match=r"memory://none\.jsonl"):
         find("memory://none.jsonl")
     with pytest.raises(EmptyInputError, match=r"memory://box"):
         find("memory://box")
-    with pytest.raises(InputError, match=r"'memory://box/a\.md'"):
-        find("memory://box/a.md")
+    with pytest.raises(InputError, match=r"'memory://box/a\.rst'"):
+        find("memory://box/a.rst")
 
 
 def test_a_library_that_is_not_installed(find, monkeypatch):

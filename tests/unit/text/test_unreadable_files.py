@@ -35,7 +35,7 @@ def test_a_file_named_itself_that_has_no_reader(write, name, content, cure):
 
 
 DOCUMENTS = ["b.pdf", "a.docx", "in/a.doc.gz", "sheet.XLSX"]
-OTHERS = ["README", "LICENSE", "notes.md", "page.html", "a.json", ".hidden.pdf", "a.zip"]
+OTHERS = ["README", "LICENSE", "notes.rst", "page.xml", "a.json", ".hidden.pdf", "a.zip"]
 
 
 @pytest.mark.parametrize("pattern", ["", "**", "file://"])
@@ -67,7 +67,7 @@ def test_files_about_the_data_are_not_named(write, tmp_path):
     assert not said
 
 
-PASSED_OVER = ["a.jsonl.lz4", "part-00000", "part-00001", "one.json", "notes.md", "in/x.gz"]
+PASSED_OVER = ["a.jsonl.lz4", "part-00000", "part-00001", "one.json", "notes.rst", "in/x.gz"]
 
 
 @pytest.mark.parametrize("given", ["{}", "{}/*", "{}/**", "{}/**/*", "file://{}", "memory://{}"])

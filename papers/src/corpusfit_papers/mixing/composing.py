@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import io
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import orjson
-import zstandard
 from numpy.typing import NDArray
 
 from corpusfit import Machine
@@ -49,6 +49,11 @@ from corpusfit_papers.mixing.surveying import (
     surveyed,
     surveyed_path,
 )
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 # Documents, sentences and word pieces by the numbers of source and language.
 Amounts = Mapping[tuple[int, int], tuple[int, int, int]]
@@ -348,7 +353,7 @@ class WriteComposed(Cleaning):
                 for j, more in enumerate((1, k, tokens)):
                     total[j] += more
         if buffer.tell():
-            data = zstandard.ZstdCompressor(level=_LEVEL).compress(buffer.getvalue())
+            data = zstd.compress(buffer.getvalue(), _LEVEL)
             write_bytes(composed_path(self.out, number, shard.index), data)
         mark = orjson.dumps({str(language): total for language, total in totals.items()})
         write_bytes(mark_path(self.done, number, shard.index), mark)

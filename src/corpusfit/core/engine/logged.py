@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import html
 import logging
 import sys
 import time
@@ -21,8 +22,7 @@ LOG = logging.getLogger("corpusfit")
 LOG.addHandler(logging.NullHandler())
 
 _PACKAGE = str(Path(__file__).parents[2])
-_FORMAT = "{desc}: {percentage:3.0f} %|{bar}| {elapsed}{postfix}"
-_UNKNOWN = "{desc}: {elapsed}"  # of a stage whose amount of work is not known
+_EVERY = 0.2  # seconds between two drawings of a bar
 
 
 class Logged(Progress):
@@ -65,17 +65,16 @@ class Logged(Progress):
 
 
 class Bars(Logged):
-    """As `Logged`, and bars by tqdm with the time that is left."""
+    """As `Logged`, and in a notebook bars with the time that is left."""
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
         """Show the bar of a stage."""
         super().begin(stage, total, unit)
-        # without ipywidgets tqdm warns, and its bar is text
-        with warnings.catch_warnings(action="ignore"):
-            from tqdm.auto import tqdm
-        self._pace = Pace(total, time.monotonic())
-        form, whole = (_FORMAT, 1.0) if total else (_UNKNOWN, None)
-        self._bar: Any = tqdm(total=whole, desc=self._stage, bar_format=form)
+        from IPython.display import display
+
+        self._pace = Pace(total, self._began)
+        self._drawn = self._began
+        self._bar: Any = display(self._shown(self._began), raw=True, display_id=True)
 
     def advance(self, done: float, units: int = 0) -> None:
         """Move the bar."""
@@ -91,20 +90,25 @@ class Bars(Logged):
     def end(self) -> None:
         """Fill the bar."""
         self._pace.finish()
-        self._draw()
-        self._bar.close()
+        self._bar.update(self._shown(time.monotonic()), raw=True)
         super().end()
 
-    def stop(self) -> None:
-        """Leave the bar as it is."""
-        self._bar.close()
-        super().stop()
-
     def _draw(self) -> None:
-        left = self._pace.left(time.monotonic())
+        now = time.monotonic()
+        if now - self._drawn >= _EVERY:
+            self._drawn = now
+            self._bar.update(self._shown(now), raw=True)
+
+    def _shown(self, now: float) -> dict[str, str]:
+        """The bar as HTML and as text; without a share if the amount of work is not known."""
+        left = self._pace.left(now)
+        share = f"{self._pace.share:.0%}" if self._pace.total else ""
+        took = f"{dt.timedelta(seconds=round(now - self._began))}"
         clock = "" if left is None else f"{dt.timedelta(seconds=round(left))} left"
-        self._bar.set_postfix_str(clock, refresh=False)
-        self._bar.update(self._pace.share - self._bar.n)
+        line = ", ".join(filter(None, (share, took, clock)))
+        value = f' value="{self._pace.share}"' if share else ""
+        page = f"<div>{html.escape(self._stage)} <progress{value}></progress> {line}</div>"
+        return {"text/plain": f"{self._stage}: {line}", "text/html": page}
 
 
 SHOWN_BY: ContextVar[Callable[[], Progress] | None] = ContextVar("SHOWN_BY", default=None)
