@@ -43,6 +43,7 @@ def fit(run: Fitted) -> None:
         --method NAME: Scoring method for the selection (default: cynical)
         --corpus-field NAME: Text field of the corpus (default: text)
         --where FILTER: Rows of the corpus to use, such as 'score > 0.8' (default: all)
+        --scores FOLDER: Side files of the corpus files, with more fields (default: none)
         --objective NAME: Training objective, as for `corpusfit adapt` (default: that of the model)
         --general FILE: General texts, whose loss is measured before and after, in the field of the
             corpus (default: held-out random text of the corpus)

@@ -51,6 +51,7 @@ def _resolve(
     method: str = DEFAULT_METHOD,
     corpus_field: str = "text",
     where: str = "",
+    scores: str = "",
     objective: str = "",
     general: Inputs = (),
     replay: float | str | None = None,
@@ -71,7 +72,7 @@ def _resolve(
     from corpusfit.fitting.resolving import Request
     from corpusfit.fitting.schedule import FEWEST
     from corpusfit.scoring.names import require
-    from corpusfit.text.context import machine_of
+    from corpusfit.text.context import absolute, machine_of
     from corpusfit.text.in_memory import inputs
 
     require(method)
@@ -116,6 +117,7 @@ def _resolve(
         method,
         corpus_field,
         where,
+        absolute([scores])[0],
         objective,
         tuple(inputs(general, "general", machine, corpus_field)) if general else (),
         replay or 0.0,
@@ -143,6 +145,7 @@ def fit(
     method: str = DEFAULT_METHOD,
     corpus_field: str = "text",
     where: str = "",
+    scores: str = "",
     objective: str = "",
     general: Inputs = (),
     replay: float | None = None,
@@ -166,6 +169,7 @@ def fit(
         method: how the selection scores the corpus, as for `select`.
         corpus_field: field of the corpus with the text.
         where: rows of the corpus to use, by their fields, as for `select` (default: all).
+        scores: folder with side files of the corpus files, as for `select` (default: none).
         objective: training objective, as for `adapt` (default: that of the model).
         general: general texts, on which the loss is measured before and after, in the field of the
             corpus (default: held-out random text of the corpus).
@@ -186,6 +190,7 @@ def fit(
         method=method,
         corpus_field=corpus_field,
         where=where,
+        scores=scores,
         objective=objective,
         general=general,
         replay=replay,

@@ -287,6 +287,7 @@ def _repeated(request: Request, seconds: float) -> list[str]:
         "method": request.method if request.method != DEFAULT_METHOD else "",
         "corpus-field": request.corpus_field if request.corpus_field != "text" else "",
         "where": request.where,
+        "scores": request.scores,
         "objective": request.objective,
         "replay": f"{request.replay:g}" if request.replay else "",
         "seed": plan.seed or "",

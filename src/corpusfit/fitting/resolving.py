@@ -42,6 +42,7 @@ class Request:
     method: str
     corpus_field: str
     where: str = ""  # the rows of the corpus to use; empty for all
+    scores: str = ""  # the folder with its side files
     objective: str = ""  # of the training; empty for that of the model
     general: tuple[str, ...] = ()  # general text; empty for random text of the corpus
     replay: float = 0.0  # share of it in both trainings; with 0 the loss on it is measured
@@ -74,6 +75,7 @@ class Resolved:
             "method": request.method,
             "corpus_field": request.corpus_field,
             "where": request.where,
+            **({"scores": request.scores} if request.scores else {}),
             "objective": request.objective,
             "general": dict.fromkeys(absolute(list(request.general)), ""),
             "replay": request.replay,
