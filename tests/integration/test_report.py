@@ -200,7 +200,11 @@ def test_nothing_to_show(cli, tmp_path):
 def test_the_selection_is_counted_by_the_columns_that_it_keeps(tmp_path, inline):
     """A URL counts by its host; a column with more values than can be read is no table."""
     rows = [
-        {"text": f"the train number {i} is late", "url": f"https://{'ab'[i % 2]}.org/{i}", "number": i}
+        {
+            "text": f"the train number {i} is late",
+            "url": f"https://{'ab'[i % 2]}.org/{i}",
+            "number": i,
+        }
         for i in range(1_200)
     ]
     run = corpusfit.select(

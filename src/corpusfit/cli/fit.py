@@ -45,6 +45,7 @@ def fit(run: Fitted) -> None:
         --where FILTER: Rows of the corpus to use, such as 'score > 0.8' (default: all)
         --keep NAMES: Columns of the corpus to carry into the selection, by which the report counts
             it, separated by commas, such as language,url (default: none)
+        --scores FOLDER: Side files of the corpus files, with more fields (default: none)
         --objective NAME: Training objective, as for `corpusfit adapt` (default: that of the model)
         --general FILE: General texts, whose loss is measured before and after, in the field of the
             corpus (default: held-out random text of the corpus)

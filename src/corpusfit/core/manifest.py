@@ -43,7 +43,7 @@ FORMAT = 3
 version's would be misread or taken for this one's."""
 SMALL_FILES = "small files"
 """The entry of an identity that says how small files are divided into shards."""
-_FOUND = {"cells", "blocks", "state"}
+_FOUND = {"cells", "blocks", "state", "scores"}
 _SOURCE_FIELDS = [f.name for f in dataclasses.fields(Source) if f.name not in _FOUND]
 _SOURCE_VALUES = operator.attrgetter(*_SOURCE_FIELDS)
 _LIBRARIES = (
@@ -75,7 +75,8 @@ def _installed() -> dict[str, str]:
 
 def source_as_dict(source: Source) -> dict[str, Any]:
     """A source for the manifest, without what a survey finds again."""
-    return dict(zip(_SOURCE_FIELDS, _SOURCE_VALUES(source), strict=True))
+    values = dict(zip(_SOURCE_FIELDS, _SOURCE_VALUES(source), strict=True))
+    return {**values, "scores": source.scores} if source.scores else values
 
 
 def source_identity(sources: Sequence[Source]) -> dict[str, str]:

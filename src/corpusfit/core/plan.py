@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
@@ -136,6 +136,16 @@ class ReadPlan(Group, group="read"):
             metavar="FILTER",
         ),
     ] = ""
+    scores: Annotated[
+        str,
+        Option(
+            "Folder with side files of the corpus files: scores or labels that others published, "
+            "which become fields of the rows, by row number or by `id`",
+            "scores",
+            default="none",
+            metavar="FOLDER",
+        ),
+    ] = ""
     numbers: Annotated[
         str,
         Option(
@@ -159,9 +169,9 @@ class ReadPlan(Group, group="read"):
     ] = 2000.0
 
     def identity(self) -> dict[str, Any]:
-        """The settings that decide the rows: all but `strict`."""
+        """The settings that decide the rows; what `scores` names is in the fingerprints."""
         values = dataclasses.asdict(self)
-        del values["strict"]
+        del values["strict"], values["scores"]
         return values
 
     def number_fields(self) -> tuple[str, ...]:
@@ -171,7 +181,8 @@ class ReadPlan(Group, group="read"):
     def other_fields(self) -> tuple[str, ...]:
         """The fields of a row that decide on it, beside its text and its id."""
         filtered = parsed(self.where).fields if self.where else ()
-        return tuple(dict.fromkeys((*filtered, *self.number_fields())))
+        joined_by = ("id",) if self.scores else ()
+        return tuple(dict.fromkeys((*filtered, *self.number_fields(), *joined_by)))
 
     def kept_fields(self) -> tuple[str, ...]:
         """The fields of a row that its document carries, and that decide nothing."""
@@ -180,6 +191,15 @@ class ReadPlan(Group, group="read"):
     def keeping(self, names: tuple[str, ...]) -> ReadPlan:
         """The plan by which documents carry these fields; it cuts a corpus into the same shards."""
         return _KeepingPlan(**vars(self), names=names) if names else self
+
+    @property
+    def joined(self) -> Callable[[int, Mapping[Any, Any]], Mapping[str, Any]] | None:
+        """What side files have for a row, by its number and its record; None without any."""
+        return None
+
+    def joining(self, join: Callable[[int, Mapping[Any, Any]], Mapping[str, Any]]) -> ReadPlan:
+        """The plan by which documents have the values of side files, too."""
+        return _KeepingPlan(**{**vars(self), "names": self.kept_fields(), "join": join})
 
     def sides(self) -> tuple[ReadPlan, ReadPlan]:
         """The plans by which the read and the carried texts of aligned pairs are the texts."""
@@ -196,12 +216,17 @@ class ReadPlan(Group, group="read"):
 
 @dataclass(frozen=True)
 class _KeepingPlan(ReadPlan, group="read"):
-    """How rows become documents with some of their fields; what only a selection's writing asks."""
+    """How rows become documents with some of their fields, or with those of side files."""
 
     names: tuple[str, ...] = ()
+    join: Any = field(default=None, compare=False)
 
     def kept_fields(self) -> tuple[str, ...]:
         return self.names
+
+    @property
+    def joined(self) -> Any:
+        return self.join
 
 
 def check_mark(setting: str, mark: str) -> None:
@@ -567,4 +592,4 @@ class Plan(Settings):
     def target_read(self) -> ReadPlan:
         """How rows of the target become texts; what is asked of the corpus's rows is not."""
         field = self.fit.target_field or self.read.text_field
-        return dataclasses.replace(self.read, text_field=field, where="", numbers="")
+        return dataclasses.replace(self.read, text_field=field, where="", numbers="", scores="")

@@ -38,6 +38,7 @@ class SelectOptions(ChooseOptions, total=False):
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
     where: str | None
+    scores: str | Path | None
     strict: bool | None
     target_field: str | None
     seed: int | None
@@ -51,6 +52,7 @@ class RankOptions(MachineOptions, total=False):
     unit: Literal["window", "sentence", "paragraph", "fixed", "document"] | None
     text_field: str | None
     where: str | None
+    scores: str | Path | None
     target_field: str | None
     metric: str | None
     label_field: str | None

@@ -117,6 +117,8 @@ class Source:
     blocks: Blocks | None = field(default=None, compare=False, repr=False)
     # hash of sizes and times of its local files before they were fingerprinted; 0 if unknown
     state: int = field(default=0, compare=False, repr=False)
+    # its side files (`text/scores.py`), each with the name of its set
+    scores: Sequence[tuple[str, str]] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,15 @@ class Nth:
     byte: int  # the byte of that row in the unpacked source
     size: int  # bytes that it is cut by
     last: bool  # whether it is the last one
+
+
+class Beside(NamedTuple):
+    """The side files of a shard's source."""
+
+    source: str  # its name
+    fingerprint: str  # that of the source, in which are those of the side files
+    sides: Sequence[tuple[str, str]]  # the set and the path of each
+    last: bool = False  # whether the shard is the source's last
 
 
 BORDER = "\0"
@@ -169,6 +180,7 @@ class Shard:
     parts: Parts | None = None
     # number of sources from its first to its last; empty ones between them count
     files: int = 1
+    beside: Beside | None = None
 
     def __reduce__(self) -> tuple[type[Shard], tuple[Any, ...]]:  # as for `Span`
         return Shard, _fields_of(self)

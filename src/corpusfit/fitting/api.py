@@ -53,6 +53,7 @@ def _resolve(
     corpus_field: str = "text",
     where: str = "",
     keep: str | Sequence[str] = "",
+    scores: str = "",
     objective: str = "",
     general: Inputs = (),
     replay: float | str | None = None,
@@ -73,7 +74,7 @@ def _resolve(
     from corpusfit.fitting.resolving import Request
     from corpusfit.fitting.schedule import FEWEST
     from corpusfit.scoring.names import require
-    from corpusfit.text.context import machine_of
+    from corpusfit.text.context import absolute, machine_of
     from corpusfit.text.in_memory import inputs
 
     require(method)
@@ -119,6 +120,7 @@ def _resolve(
         corpus_field,
         where,
         keep if isinstance(keep, str) else ",".join(keep),
+        absolute([scores])[0],
         objective,
         tuple(inputs(general, "general", machine, corpus_field)) if general else (),
         replay or 0.0,
@@ -147,6 +149,7 @@ def fit(
     corpus_field: str = "text",
     where: str = "",
     keep: str | Sequence[str] = "",
+    scores: str = "",
     objective: str = "",
     general: Inputs = (),
     replay: float | None = None,
@@ -172,6 +175,7 @@ def fit(
         where: rows of the corpus to use, by their fields, as for `select` (default: all).
         keep: columns of the corpus to carry into the selection, by which the report counts it, such
             as "language,url" (default: none).
+        scores: folder with side files of the corpus files, as for `select` (default: none).
         objective: training objective, as for `adapt` (default: that of the model).
         general: general texts, on which the loss is measured before and after, in the field of the
             corpus (default: held-out random text of the corpus).
@@ -193,6 +197,7 @@ def fit(
         corpus_field=corpus_field,
         where=where,
         keep=keep,
+        scores=scores,
         objective=objective,
         general=general,
         replay=replay,

@@ -288,6 +288,7 @@ def _repeated(request: Request, seconds: float) -> list[str]:
         "corpus-field": request.corpus_field if request.corpus_field != "text" else "",
         "where": request.where,
         "keep": request.keep,
+        "scores": request.scores,
         "objective": request.objective,
         "replay": f"{request.replay:g}" if request.replay else "",
         "seed": plan.seed or "",

@@ -43,6 +43,7 @@ class Request:
     corpus_field: str
     where: str = ""  # the rows of the corpus to use; empty for all
     keep: str = ""  # columns of the corpus in the selection, by which the report counts it
+    scores: str = ""  # the folder with its side files
     objective: str = ""  # of the training; empty for that of the model
     general: tuple[str, ...] = ()  # general text; empty for random text of the corpus
     replay: float = 0.0  # share of it in both trainings; with 0 the loss on it is measured
@@ -76,6 +77,7 @@ class Resolved:
             "corpus_field": request.corpus_field,
             "where": request.where,
             "keep": request.keep,
+            **({"scores": request.scores} if request.scores else {}),
             "objective": request.objective,
             "general": dict.fromkeys(absolute(list(request.general)), ""),
             "replay": request.replay,

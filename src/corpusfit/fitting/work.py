@@ -142,7 +142,7 @@ class FitParts:
     def _reading(self) -> dict[str, Any]:
         """Arguments of every selection: what is read, and that chats stay whole."""
         fields = dict.fromkeys(("text_field", "target_field"), self.request.corpus_field)
-        fields["where"] = self.request.where
+        fields |= {"where": self.request.where, "scores": self.request.scores}
         return {**fields, "unit": "document"} if self.chats else fields
 
     @property
@@ -203,7 +203,8 @@ class FitParts:
     def _costs_key(self) -> str:
         """Equal for fits on this machine that cost the same, whatever their time."""
         with dataclasses.replace(self.machine, progress=Progress()).running() as run:
-            read = ReadPlan(text_field=self.request.corpus_field, where=self.request.where)
+            request = self.request
+            read = ReadPlan(request.corpus_field, where=request.where, scores=request.scores)
             sources = run.find(self.request.corpus, read, "corpus")
             corpus = [source.fingerprint for source in sources]
         device = resolve_device("auto", "train")

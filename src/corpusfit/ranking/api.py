@@ -26,6 +26,7 @@ RANK = Keywords(
         "cut",
         "read.text_field",
         "read.where",
+        "read.scores",
         "fit.target_field",
         "task.metric",
         "task.label_field",

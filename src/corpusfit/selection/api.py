@@ -61,6 +61,7 @@ def with_names(
 
     machine = machine_of(machine, options)
     built = built.with_value("choose.clusters", absolute([built.choose.clusters])[0])
+    built = built.with_value("read.scores", absolute([built.read.scores])[0])
     field = built.target_read.text_field
     target_names = as_target(inputs(target, "target", machine, field), field, machine)
     return machine, (built, target_names, inputs(corpus, "corpus", machine, built.read.text_field))

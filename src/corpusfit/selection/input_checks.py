@@ -26,6 +26,7 @@ from corpusfit.text.fields import Row
 from corpusfit.text.input import Input
 from corpusfit.text.pairs import count_languages, is_english_only, warn_english_only
 from corpusfit.text.reading import Reasons
+from corpusfit.text.scores import fields_beside
 
 
 def require_target(target: Input) -> None:
@@ -62,10 +63,13 @@ def require_fields(texts: Input, fields: Sequence[str], setting: str) -> None:
         cure = "Its rows have no fields but the text."
         allowed = f"left out for a corpus with {without[0]}"
         raise bad_setting(f"`{setting}`", allowed, ", ".join(fields), cure)
+    beside = fields_beside(texts.sources) if fields else []
     for field in fields:
+        if {field, field.partition(".")[0], field.partition(".")[2]} & {*beside}:
+            continue
         # a row without its text field says which fields it has
         plan = dataclasses.replace(texts.read, text_field=field, where="", numbers="", strict=False)
-        names = dict[str, None]()
+        names = dict.fromkeys(beside)
         for row in first_rows(texts.sources, plan):
             if not isinstance(row, Reject):
                 break

@@ -54,7 +54,10 @@ def are_small_files(sources: Sequence[Source], plan: ReadPlan) -> list[bool]:
     """Whether the stored bytes of each source are one block as they are."""
     most = most_in_one(plan)
     plain = {name for name, form in formats().items() if form.plain}
-    return [0 < s.size <= most and not s.compression and s.format in plain for s in sources]
+    return [
+        0 < s.size <= most and not (s.compression or s.scores) and s.format in plain
+        for s in sources
+    ]
 
 
 def cutting(plan: ReadPlan, source: Source) -> ReadPlan:
@@ -93,7 +96,7 @@ def with_blocks(
     # the sources are all of pairs, or none is
     how = cutting(plan, sources[0])
     described = list(sources)
-    reading = {k: v for k, v in asdict(how).items() if v or k not in ("where", "numbers")}
+    reading = {k: v for k, v in asdict(how).items() if v or k not in ("where", "numbers", "scores")}
     path = None
     if kept and sum(sources[number].size for number in keys) >= _LEAST:
         path = kept / f"{digest([_VERSION, pa.__version__, reading])}.safetensors"

@@ -42,6 +42,8 @@ def from_mapping(row: int, byte: int, record: object, plan: ReadPlan) -> Row:
     """Make a row from named fields with JSON values (see `json_value`)."""
     if not isinstance(record, Mapping):
         return Reject(row, byte, rejects.NOT_AN_OBJECT)
+    if plan.joined and (beside := plan.joined(row, record)):
+        record = {**record, **beside}
     numbers: list[float] = []
     if plan.where or plan.numbers:
         decided = _decided(record, plan)

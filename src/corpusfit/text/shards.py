@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from corpusfit.core.manifest import SMALL_FILES
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import (
     FILE_BITS,
+    Beside,
     Cells,
     Documents,
     Nth,
@@ -34,6 +36,7 @@ from corpusfit.text.contract import Format, columns_of, load
 from corpusfit.text.cutting import BOM, MIB, Block, line_feeds, most_in_one
 from corpusfit.text.fields import Pick, Row
 from corpusfit.text.files import Infos, States, infos, read_bytes, stated_digest, stored_size
+from corpusfit.text.scores import joining, to_end
 
 # sources in a shard: its row numbers, which contain that of the source, must fit into int64
 _MAX_SOURCES = 1 << 20
@@ -347,7 +350,8 @@ def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
         )
     else:
         blocks = load(source.format).blocks(source, plan)
-    for block in blocks:
+    beside = Beside(source.name, source.fingerprint, source.scores) if source.scores else None
+    for block, last in _with_last(blocks) if beside else ((block, False) for block in blocks):
         yield Shard(
             index=0,
             source=number,
@@ -359,7 +363,17 @@ def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
             position=block.position,
             span=block.span,
             files=files,
+            beside=beside and beside._replace(last=last),
         )
+
+
+def _with_last(blocks: Iterator[Block]) -> Iterator[tuple[Block, bool]]:
+    """Each block, and whether it is the last one."""
+    before = next(blocks, None)
+    while before is not None:
+        after = next(blocks, None)
+        yield before, after is None
+        before = after
 
 
 def _with_data(shard: Shard, plan: ReadPlan) -> Shard:
@@ -381,6 +395,7 @@ def _with_data(shard: Shard, plan: ReadPlan) -> Shard:
         data,
         shard.rejects,
         shard.position,
+        beside=shard.beside,
     )
 
 
@@ -393,11 +408,12 @@ def rows(shard: Shard, plan: ReadPlan, files: Container[int] | None = None) -> I
     """
     if shard.parts:
         return _rows_of_parts(shard, shard.parts, plan, files)
+    plan = joining(shard, plan)
     shard = _with_data(shard, plan)
     parsed = load(shard.format).parse(shard, plan)
-    if not shard.rejects:
-        return parsed
-    return heapq.merge(parsed, shard.rejects, key=lambda row: row.row)
+    if shard.rejects:
+        parsed = heapq.merge(parsed, shard.rejects, key=lambda row: row.row)
+    return to_end(parsed, plan) if shard.beside and shard.beside.last else parsed
 
 
 def _rows_of_parts(
@@ -425,11 +441,17 @@ def documents(
     """
     form = load(shard.format)
     if shard.parts:
-        joined = _joined(shard.parts, shard, form, plan, pick) if form.joins else None
+        together = form.joins and not plan.scores  # else a row's number is not that in its file
+        joined = _joined(shard.parts, shard, form, plan, pick) if together else None
         return joined or columns_of(rows(shard, plan), pick)
+    plan = joining(shard, plan)
     shard = _with_data(shard, plan)
     usable, rejected = form.columns(shard, plan, pick)
-    return usable, sorted([*rejected, *shard.rejects], key=lambda r: r.row)
+    rejected = sorted([*rejected, *shard.rejects], key=lambda r: r.row)
+    if shard.beside and shard.beside.last and pick is None:
+        last = [Reject(row, 0, Reason("")) for row in usable.row[-1:].tolist()]
+        deque(to_end(heapq.merge(last, rejected, key=lambda r: r.row), plan), 0)
+    return usable, rejected
 
 
 def _joined(

@@ -27,6 +27,7 @@ from corpusfit.core.errors import (
     without_secrets,
 )
 from corpusfit.core.languages import LANGUAGES
+from corpusfit.core.manifest import digest
 from corpusfit.core.plan import AUTO, PAIR, ReadPlan
 from corpusfit.core.types import Source
 from corpusfit.text import cures
@@ -54,6 +55,7 @@ from corpusfit.text.files import (
 )
 from corpusfit.text.formats.run import as_run
 from corpusfit.text.formats.txt import MANY, Txt, TxtLines, by_lines
+from corpusfit.text.scores import with_scores
 from corpusfit.text.shards import fingerprint
 from corpusfit.text.surveyed import Kept, surveyed
 
@@ -124,6 +126,8 @@ def find(
                     files.setdefault((f"{file.store}://{file.real}", ""), file)
         _refuse_tables(files.values(), setting)
         stored = list(_with_names(list(files.values())))
+        if plan.scores:
+            stored = with_scores([*stored, *others.values()], plan.scores)
         described, divided = _divided(_survey(stored, plan, engine, kept, known), plan, setting)
         sources = [*described, *others.values()]
         if not sources:
@@ -200,7 +204,15 @@ def sides(sources: Sequence[Source]) -> tuple[str, str]:
 
 def files_of(source: Source) -> list[str]:
     """The stored files of a source: two for line-aligned files, none for a dataset."""
-    return load(source.format).files(source)
+    return [*load(source.format).files(source), *(path for _, path in source.scores)]
+
+
+def _fingerprint(source: Source, digests: Sequence[str]) -> str:
+    """The fingerprint of a source from those of its files."""
+    own = len(digests) - len(source.scores)
+    combined = load(source.format).fingerprint(source, digests[:own])
+    sides = zip(source.scores, digests[own:], strict=True)
+    return digest([combined, [(side[0], d) for side, d in sides]]) if source.scores else combined
 
 
 @no_collection()
@@ -230,10 +242,13 @@ def _survey(
 ) -> list[Source]:
     """Fill in size, fingerprint and cells from the sources' stored files, if any."""
     forms = {name: load(name) for name in {source.format for source in sources}}
-    files = [forms[source.format].files(source) for source in sources]
+    files = [files_of(source) for source in sources]
     states = states_of(url for urls in files for url in urls)
-    lines = [forms[s.format].line_ends and not s.compression for s in sources]
-    to_scan = [(url, kind) for urls, kind in zip(files, lines, strict=True) for url in urls]
+    to_scan = [
+        (url, forms[s.format].line_ends and not s.compression and n < len(urls) - len(s.scores))
+        for urls, s in zip(files, sources, strict=True)
+        for n, url in enumerate(urls)
+    ]
     scans = surveyed(to_scan, plan, engine, kept, known, states)
     described = []
     end = 0
@@ -244,18 +259,20 @@ def _survey(
         begin = end
         end = end + len(urls)
         digests, sizes, cells = zip(*scans[begin:end], strict=True)
+        own = len(urls) - len(source.scores)
         described.append(
             Source(  # several times as fast as `replace`
                 source.name,
                 source.url,
                 source.format,
                 source.compression,
-                sum(sizes),
-                forms[source.format].fingerprint(source, digests),
+                sum(sizes[:own]),
+                _fingerprint(source, digests),
                 cells[0],
                 source.translation,
                 None,
                 _state(states[begin:end]),
+                source.scores,
             )
         )
     return described
@@ -267,7 +284,7 @@ def content(source: Source) -> str:
     Without stored files, the old fingerprint is returned.
     """
     digests = [fingerprint(url)[0] for url in files_of(source)]
-    return load(source.format).fingerprint(source, digests) if digests else source.fingerprint
+    return _fingerprint(source, digests) if digests else source.fingerprint
 
 
 def _state(states: States) -> int:
@@ -310,7 +327,7 @@ def _replaced(sources: Sequence[Source]) -> Source | None:
         if not urls or len(stated) < len(urls):
             continue
         digests = [digest for digest, _ in stated]
-        if load(source.format).fingerprint(source, digests) != source.fingerprint:
+        if _fingerprint(source, digests) != source.fingerprint:
             return source
     return None
 

@@ -106,7 +106,7 @@ class Csv(Format):
             (names.index(name) if name in names else -1)
             for name in (plan.text_field, plan.id_field)
         )
-        by_name = plan.where or plan.numbers or plan.kept_fields()
+        by_name = plan.where or plan.numbers or plan.kept_fields() or plan.joined
         valid = is_utf8(data)
         if ends[-1] < len(data):
             ends.append(len(data))
