@@ -205,6 +205,15 @@ def test_a_target_that_loses_rows_has_the_cure_of_its_file(cli, pile, task, tmp_
     assert re.search(r"\b10\b.*latin.jsonl is not in UTF-8.*iconv", warned)
 
 
+def test_translations_in_another_encoding_have_the_cure_of_their_file(cli, task, tmp_path):
+    (tmp_path / "a.en").write_text("".join(f"a caf\u00e9 of {i}\n" for i in range(9)), "utf-8")
+    (tmp_path / "a.fr").write_text("".join(f"un caf\u00e9 {i}\n" for i in range(9)), "latin-1")
+    for names in (("fr", "en"), ("en", "fr")):
+        pairs = f"pair:{tmp_path}/a.{names[0]},{tmp_path}/a.{names[1]}"
+        done = cli("select", "--target", task, "--corpus", pairs, "--out", tmp_path / "out")
+        assert re.search(rf"iconv .* {tmp_path}/a\.fr >", done.err)
+
+
 def test_a_damaged_archive_has_one_cure_whatever_its_bytes_look_like(cli, pile, task, tmp_path):
     random = Random(1).randbytes(3000)
     (pile / "latin.jsonl.gz").write_bytes(gzip.compress(latin("caf\u00e9") + random)[:-99])

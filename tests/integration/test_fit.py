@@ -625,14 +625,14 @@ def test_costs_are_measured_once_until_the_corpus_the_load_or_the_user_says_othe
     fit, words, pile, tmp_path, inline, monkeypatch
 ):
     measured = []
-    measure = work.FitParts._measure
+    measure = work.FitParts._measure_costs
 
     def counting(self, *, busy):
         measured.append(busy)
         return measure(self, busy=busy)
 
     load = [""]
-    monkeypatch.setattr(work.FitParts, "_measure", counting)
+    monkeypatch.setattr(work.FitParts, "_measure_costs", counting)
     monkeypatch.setattr(work, "_load", lambda: load[0])
     corpus = tmp_path / "corpus"
     shutil.copytree(pile, corpus)

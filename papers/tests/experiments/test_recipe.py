@@ -296,7 +296,7 @@ def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
             '"a"\n[selector.cynical.adapt.train]\nlearning_rate = "x"\n',
             r"\[selector\.cynical\.adapt\].*train\.learning_rate` must.*'x'",
         ),
-        ('"a"\n', '"a"\n[selector.cynica]\nfit.background = 3\n', "'cynica'.*cynical"),
+        ('"a"\n', '"a"\n[selector.cynica]\nfit.background = 3\n', "'cynica'.*selectors"),
         (
             '"a"\n',
             '"a"\n[selector.cynical.method]\nname = "knn"\n',

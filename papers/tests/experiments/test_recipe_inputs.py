@@ -90,6 +90,7 @@ def test_a_translation_task_is_both_its_sides(tmp_path, tiny_lm):
         asked = Recipe("t", (str(tiny_lm),), (task,), (own,), evaluate=evaluate)
         machine = Machine(cache=tmp_path / "cache", progress=Listening())
         inputs = load_inputs(asked, RecipeFolder(tmp_path / "out"), machine, store=False)
+        assert any("4 pairs" in w and "dev" in w for w in machine.progress.warnings)
         return inputs.first().texts
 
     assert texts("the") != texts("this")

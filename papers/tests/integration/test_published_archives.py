@@ -75,12 +75,22 @@ def typed(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def read(typed):
+def read(typed, task_of):
     """The task of a recipe, after the block of its section and with the section's lines."""
 
     def read(section, recipe, name):
         done = typed(section)
         assert not done.returncode, done.stderr
+        return task_of(section, recipe, name)
+
+    return read
+
+
+@pytest.fixture
+def task_of():
+    """The task of a recipe with the lines of its section."""
+
+    def task_of(section, recipe, name):
         found = read_recipe(ROOT / "papers" / "recipes" / f"{recipe}_paper.toml")
         entry = found.task(name)
         plan = task_plan(found, entry).task
@@ -89,7 +99,7 @@ def read(typed):
             plan = dataclasses.replace(plan, **settings)
         return read_task(entry.path, plan, seed=found.seed)
 
-    return read
+    return task_of
 
 
 def sizes(task):
@@ -341,6 +351,19 @@ def test_ncbi_disease(put, read):
     task = read("NCBI disease", "mdapt_table4", "ncbi_disease")
     assert words(task, "dev") == ["Colon/B-_ cancer/I-_ devel"]
     assert sizes(task) == [1, 1, 1]
+
+
+def test_clinpt(put, typed, task_of):
+    """A sheet a text, volume 2 as train; sheets of another format stand for those of Excel."""
+    for volume, sheets in ((2, 6), (1, 2)):
+        for i in range(sheets):
+            rows = f"Rapaz,prop,rapaz,O\n19,num,19,B-DT\n.,punc,.,O\n{volume},num,2,I-DT\n"
+            put(f"Texts SPN {volume} Labeled English/Texto {i} pag 8.xlsx", rows)
+    done = typed("clinpt", lambda block: re.sub("pip.*", "", block).replace("excel", "csv"))
+    assert not done.returncode, done.stderr
+    task = task_of("clinpt", "mdapt_table4", "clinpt")
+    assert sizes(task) == [9, 3, 4]
+    assert words(task, "test") == ["Rapaz 19/B-DT .", "1/B-DT"] * 2
 
 
 def test_financial_phrasebank(put, read):

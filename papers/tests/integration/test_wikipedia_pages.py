@@ -57,9 +57,9 @@ def write_props(path, language, first=1000):
 def identify(monkeypatch, capfdbinary):
     """The script in this process; returns what it writes."""
 
-    def identify(*words):
-        monkeypatch.setattr(sys, "argv", ["mdapt_wikipedia.py", *map(str, words)])
-        runpy.run_path(str(RECIPES / "mdapt_wikipedia.py"))
+    def identify(*words, script="mdapt_wikipedia.py"):
+        monkeypatch.setattr(sys, "argv", [script, *map(str, words)])
+        runpy.run_path(str(RECIPES / script))
         sys.stdout.flush()
         return capfdbinary.readouterr().out
 
@@ -128,6 +128,92 @@ def test_a_page_without_wikidata_id_is_of_one_language(identify, tmp_path):
     write_props(tmp_path / "fr.sql.gz", "fr")
     with pytest.raises(SystemExit, match=r"fr\.sql\.gz"):
         identify("de", tmp_path / "de.jsonl", tmp_path / "fr.sql.gz")
+
+
+@pytest.mark.parametrize(
+    ("dump", "says"),
+    [
+        (
+            gzip.compress(b"-- Host: db1208    Database: frwiki\n" + b"(1,'wikibase_item','Q1')"),
+            "frwiki",
+        ),
+        (gzip.compress(b"(801,'wikibase_item','Q1')" * 999)[:-9], "whole"),
+        (b"(801,'wikibase_item','Q1')", "whole"),
+    ],
+    ids=["of another language", "half", "unpacked"],
+)
+def test_a_dump_that_is_another_or_not_whole_is_refused(dump, says, identify, tmp_path):
+    (tmp_path / "en.jsonl").write_text("\n".join(map(json.dumps, pages_of("en"))))
+    (tmp_path / "dump.sql.gz").write_bytes(dump)
+    with pytest.raises(SystemExit, match=says):
+        identify("en", tmp_path / "en.jsonl", tmp_path / "dump.sql.gz")
+
+
+def test_pages_that_are_not_there_are_an_error_of_one_line(identify, tmp_path):
+    write_props(tmp_path / "en.sql.gz", "en")
+    with pytest.raises(SystemExit, match=r"`pages`.*en\.jsonl") as error:
+        identify("en", tmp_path / "en.jsonl", tmp_path / "en.sql.gz")
+    assert "\n" not in str(error.value)
+
+
+TITLE = "<VernacularTitle>{}</VernacularTitle>"
+ARTICLE = (
+    '<PubmedArticle><MedlineCitation><PMID Version="1">{}</PMID><Article><ArticleTitle>[A title].'
+    "</ArticleTitle>{}</Article>{}</MedlineCitation><PubmedData><ReferenceList><Reference><PMID>1"
+    "</PMID></Reference></ReferenceList></PubmedData></PubmedArticle>\n"
+)
+ABSTRACT = (
+    '<Abstract><AbstractText Label="AIM">To <i>ask</i>\n  once.</AbstractText><AbstractText>We '
+    "asked.</AbstractText><CopyrightInformation>(c)</CopyrightInformation></Abstract>"
+)
+OTHER = '<OtherAbstract Language="ger"><AbstractText>Ein Ziel.</AbstractText></OtherAbstract>'
+PUBMED = f"""<?xml version="1.0" encoding="utf-8"?>
+<!DOCTYPE PubmedArticleSet SYSTEM "pubmed.dtd">
+<PubmedArticleSet>
+{ARTICLE.format(7, ABSTRACT + "<Language>eng</Language>", "")}
+{ARTICLE.format(8, ABSTRACT + "<Language>ger</Language>" + TITLE.format("H<sub>2</sub>O."), OTHER)}
+{ARTICLE.format(9, "<Language>rus</Language>" + TITLE.format(LATIN), "")}
+{ARTICLE.format(10, "<Language>spa</Language><Language>ger</Language>" + TITLE.format("Un."), "")}
+</PubmedArticleSet>
+"""
+NEWS = (
+    '<?xml version="1.0" encoding="iso-8859-1" ?>\n<newsitem itemid="2286" date="1996-08-20" '
+    'xml:lang="de">\n<title>X</title>\n<headline>Börse</headline>\n<text>\n<p>Kurse &amp; '
+    "mehr.</p>\n<p>Schluss.</p>\n</text>\n<metadata><dc element='a'/></metadata></newsitem>"
+)
+
+
+def test_rows_of_pubmed_and_reuters(identify, tmp_path):
+    """A text and its translation share the id; a title's language is the article's own."""
+    (tmp_path / "pubmed21n0001.xml.gz").write_bytes(gzip.compress(PUBMED.encode()))
+    (tmp_path / "german").mkdir()
+    (tmp_path / "german/2286newsML.xml").write_bytes(NEWS.encode("latin-1"))
+    written = identify(tmp_path, script="mdapt_xml.py").splitlines()
+    assert [orjson.loads(line) for line in written] == [
+        {"text": "Börse\nKurse & mehr.\nSchluss.", "language": "de"},
+        {"text": "To ask once.\nWe asked.", "language": "eng", "pmid": "7"},
+        {"text": "To ask once.\nWe asked.", "language": "eng", "pmid": "8"},
+        {"text": "Ein Ziel.", "language": "ger", "pmid": "8"},
+        {"text": "H2O.", "language": "ger", "pmid": "8"},
+        {"text": LATIN, "language": "rus", "pmid": "9"},
+        {"text": "Un.", "pmid": "10"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("half.xml.gz", gzip.compress(PUBMED.encode())[:-30]),
+        ("half.xml", PUBMED[:-40].encode()),
+        ("unpacked.xml.gz", PUBMED.encode()),
+        ("other.xml", b"<rss><item>Text</item></rss>"),
+        ("encoding.xml", NEWS.replace("iso-8859-1", "utf-8").encode("latin-1")),
+    ],
+)
+def test_xml_that_is_not_whole_or_of_another_kind_is_refused(name, content, identify, tmp_path):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(SystemExit, match=name.replace(".", r"\.")):
+        identify(tmp_path / name, script="mdapt_xml.py")
 
 
 @pytest.mark.parametrize("name", ["md_ed", "md_mwiki"])

@@ -1,6 +1,7 @@
 """Translation tasks from line-aligned files, TSV columns and pair:…, and what is refused."""
 
 import gzip
+import subprocess
 
 import pytest
 
@@ -49,6 +50,28 @@ def test_only_the_test_split_is_needed(tmp_path):
     assert (len(task.train), len(task.dev), pairs_of(task.test)) == (0, 0, PAIRS)
     store_task(task, tmp_path / "task.json")
     assert task_digest(load_task(tmp_path / "task.json")) == task_digest(task)
+
+
+def test_dev_by_another_name_and_a_split_of_which_a_side_is_missing(tmp_path):
+    aligned(tmp_path, "test")
+    aligned(tmp_path, "valid", PAIRS[:1])
+    assert pairs_of(read(tmp_path).dev) == PAIRS[:1]
+    (tmp_path / "valid.de").unlink()
+    with pytest.raises(InputError, match=r"two line-aligned files.*valid\.en"):
+        read(tmp_path)
+
+
+@pytest.mark.parametrize(("language", "packed"), [("de", False), ("en", True)])
+def test_another_encoding_has_the_command_that_converts_it(tmp_path, language, packed):
+    aligned(tmp_path, "test", [("Öl", "naïve")])
+    file = tmp_path / f"test.{language}"
+    file.write_bytes(file.read_text("utf-8").encode("latin-1"))
+    if packed:
+        subprocess.run(["gzip", file], check=True)
+    with pytest.raises(InputError) as error:
+        read(tmp_path)
+    subprocess.run(["bash", "-c", str(error.value).rpartition("Latin-1: ")[2]], check=True)
+    assert pairs_of(read(tmp_path).test) == [("Öl", "naïve")]
 
 
 def test_pair_inputs_are_all_test(tmp_path):

@@ -127,10 +127,12 @@ class Rows:
         if not labels:
             return f"{begin} Set the field with `task.text_field` (now {read.text_field!r})."
         has_texts = any(isinstance(row, Document) for row in self.rows)
-        withheld = f" {WITHHELD}" if has_texts and self.split == "test" else ""
+        more = f" {WITHHELD}" if has_texts and self.split == "test" else ""
+        if not has_texts and any(source.url.endswith(".tsv") for source in self.sources):
+            more = " If it has words with tags, rename it to end in .conll."
         return (
             f"{begin} Set the fields with `task.text_field` (now {read.text_field!r}) and "
-            f"`task.label_field` (now {read.id_field!r}).{withheld}"
+            f"`task.label_field` (now {read.id_field!r}).{more}"
         )
 
 

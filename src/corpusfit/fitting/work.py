@@ -190,7 +190,7 @@ class FitParts:
         found = _measured(kept) if kept else None
         # those of a busy machine say nothing of a quiet one
         if found is None or (found.busy and not load):
-            found = self._measure(busy=bool(load))
+            found = self._measure_costs(busy=bool(load))
             write_bytes(path, json.dumps(dataclasses.asdict(found)).encode())
         if load:
             self.machine.progress.warn(
@@ -211,7 +211,7 @@ class FitParts:
         where = [platform.node(), device, os.cpu_count(), self.machine.engine, self.machine.workers]
         return digest([self.fit.identity(), versions(), corpus, where])
 
-    def _measure(self, *, busy: bool) -> Measured:
+    def _measure_costs(self, *, busy: bool) -> Measured:
         """Measure the costs, on a few texts and steps."""
         sizes = BATCH_OF_CHATS if self.chats else BATCH
         batch, length = size_for(resolve_device("auto", "train"), sizes)

@@ -36,6 +36,7 @@ _LOOKED_AT = 20  # files in folders of a split that may be columns
 _LEVELS = 2  # folders below a task's that may have its splits, as an archive unpacks to
 _PAIR = {".txt", ".ann"}
 _SHEET = ".xlsx"
+_OF_SHEETS = "Save its sheet as tab-separated text whose name ends in .conll."
 READERS: dict[str, Callable[[Sequence[str], str, Fields], Labeled]] = {
     "conll": lambda places, split, _: read_conll(places, split),
     "conllu": lambda places, split, fields: read_conllu(places, split, fields.label),
@@ -135,6 +136,14 @@ class _Search:
                 f"{self.setting} {folder} must hold files or folders named {self.wanted}; it "
                 f"holds {names_of_entries}. Supported: {_suffixes(*_OTHERS)}, and .txt with .ann."
             )
+        for entry in sorted(folder.iterdir()):
+            is_held = entry.is_dir() or (entry.suffix != ".txt" and form_of_name(entry.name))
+            if is_held and is_data(entry.name) and _split_within(entry) not in {"", *entries}:
+                raise InputError(
+                    f"{self.setting} {folder} must name all splits alike; it has "
+                    f"{entries[self.needed][0].name} and {entry.name}. Rename {entry.name} to "
+                    f"{_split_within(entry)}{entry.suffix * entry.is_file()}, or move it elsewhere."
+                )
         files = {split: self.files(split, entries[split]) for split in SPLITS if split in entries}
         forms = {split: self.form(each, entries[split][0]) for split, each in files.items()}
         if len({*forms.values()}) > 1:
@@ -159,9 +168,11 @@ class _Search:
             return entries
         supported = [p for p in _visible(entries[0]) if form_of_name(p.name, self.forms)]
         if not supported:
+            sheet = next((p for p in _visible(entries[0]) if p.suffix == _SHEET), None)
             raise InputError(
                 f"{self.setting} must hold files of a supported format; {entries[0]} has none. "
                 f"Supported: {_suffixes(*_OTHERS)}, and .txt with .ann."
+                + (f" Of {sheet.name}: {_OF_SHEETS}" if sheet else "")
             )
         others = [p for p in supported if p.suffix != ".txt"]
         if others and not any(p.suffix == ".ann" for p in others):
@@ -180,7 +191,7 @@ class _Search:
             if not form:
                 cure = "Rename it by its format."
                 if path.suffix == _SHEET:
-                    cure = "Save its sheet as tab-separated text whose name ends in .conll."
+                    cure = _OF_SHEETS
                 raise InputError(
                     f"{self.setting} must be a file whose name ends in {_suffixes(*_OTHERS)}, or "
                     f".txt with .ann; got {path.name}. {cure}"

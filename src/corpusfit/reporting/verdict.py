@@ -21,7 +21,7 @@ def verdict_part(path: Path, manifest: dict[str, Any]) -> Part:
     from corpusfit.fitting.fitting import Fitted  # it imports all that a fit does
 
     rows = []
-    charts = {}
+    charts: dict[str, tuple[str, str]] = {}
     for number, measure in enumerate(manifest["measures"], 1):
         unit = measure["unit"]
         scale = 100 if measure["unit"] == POINTS else 1

@@ -319,6 +319,9 @@ def of_content(
     if len(sources) == 1 and any(map(rejects.hides_rows, reasons)):
         return f"{name} is damaged. Fetch it again."
     start = _start(path, source.compression)
+    if reason == rejects.in_translation(rejects.INVALID_UTF8):
+        other = load(source.format).files(source)[-1]
+        return of_encoding(PurePosixPath(other).name, other)
     if reason == rejects.INVALID_UTF8 or _wide_encoding(start):
         return of_encoding(name, path, start)
     listed = start.lstrip()[:1] == b"["
@@ -410,11 +413,11 @@ def of_encoding(name: str, path: str, start: bytes | None = None, *, alone: bool
     start = _start(path, archive) if start is None else start
     wide = _wide_encoding(start)
     encoding = wide or "WINDOWS-1252"
-    suffix = PurePosixPath(inner).suffix
-    command = _command(f"iconv -f {encoding} -t UTF-8 {{}} > {{}}", path, f".utf8{suffix}")
+    suffix = f".utf8{PurePosixPath(inner).suffix}"
+    command = _command(f"iconv -f {encoding} -t UTF-8 {{}} > {{}}", path, suffix)
     if alone:
         command += f" && {_moved(path, path + '.old')}"
-        command += f" && rm {shlex.quote(inner)}" if archive else ""
+        command += f" && {_moved(str(PurePosixPath(inner).with_suffix(suffix)), inner)}"
     if wide:
         return f"{name} is in {wide}: {command}"
     return f"{name} is not in UTF-8. If it is in Windows-1252 or Latin-1: {command}"

@@ -6,6 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import PurePath
 from typing import NamedTuple
 
 from corpusfit import text as corpus
@@ -13,7 +14,8 @@ from corpusfit.core.errors import EmptyInputError, InputError
 from corpusfit.core.languages import can_identify, identifier
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Document
-from corpusfit.text.rejects import EMPTY_LINE, EMPTY_TEXT, in_translation
+from corpusfit.text.cures import of_encoding
+from corpusfit.text.rejects import EMPTY_LINE, EMPTY_TEXT, INVALID_UTF8, in_translation
 
 
 class Pairs(NamedTuple):
@@ -33,6 +35,7 @@ def carried_text(row: Document) -> str:
     return str(text)
 
 
+_NOT_UTF8 = (INVALID_UTF8, in_translation(INVALID_UTF8))
 _BLANK = {EMPTY_LINE, EMPTY_TEXT, in_translation(EMPTY_LINE), in_translation(EMPTY_TEXT)}
 
 
@@ -52,6 +55,7 @@ def read_pairs(name: str, *, role: str) -> Pairs:
     named_input = f"`{role}={name}`"
     sources = corpus.find([name], read, role=role)
     sides: tuple[list[str], list[str]] = ([], [])
+    files = list(corpus.files_of(sources[0]))
     for shard in corpus.shards(sources, read):
         for row in corpus.rows(shard, read):
             if isinstance(row, Document):
@@ -60,10 +64,16 @@ def read_pairs(name: str, *, role: str) -> Pairs:
             elif row.reason in _BLANK:
                 blank += 1
             else:
-                raise InputError(f"{named_input} cannot be read at row {row.row}: {row.reason}.")
+                cure = ""
+                if row.reason in _NOT_UTF8:
+                    file = files[-_NOT_UTF8.index(row.reason)]
+                    cure = f" {of_encoding(PurePath(file).name, file, alone=True)}"
+                raise InputError(
+                    f"{named_input} cannot be read at row {row.row}: {row.reason}.{cure}"
+                )
     if not sides[0]:
         raise EmptyInputError(f"{named_input} has no pair with text on both sides.")
-    return Pairs(corpus.sides(sources), sides, blank, list(corpus.files_of(sources[0])))
+    return Pairs(corpus.sides(sources), sides, blank, files)
 
 
 ENGLISH = "en"

@@ -116,9 +116,23 @@ def test_a_split_without_a_sentence(write, name, content):
         read(write(name, content), kind="tagging")
 
 
-def test_a_workbook_is_refused_with_what_to_save(write):
-    with pytest.raises(InputError, match=r"train\.xlsx.*tab-separated.*\.conll"):
-        read(write("train.xlsx", "word,O\n"))
+@pytest.mark.parametrize("name", ["train.xlsx", "train/CC1.xlsx"])
+def test_a_workbook_is_refused_with_what_to_save(write, name):
+    with pytest.raises(InputError, match=r"\.xlsx.*tab-separated.*\.conll"):
+        read(write(name, "word,O\n"))
+
+
+def test_words_in_a_tsv_are_refused_with_its_other_name(write):
+    with pytest.raises(InputError, match=r"train split.*\.conll"):
+        read(write("train.tsv", "Colon\tB\ncancer\tI\n\n"))
+
+
+def test_splits_that_are_named_in_two_ways_are_refused(write):
+    """Or test would be drawn from train, beside the folder that has it."""
+    write("test-set_1.1/a.conll", "a\tO\n")
+    write("test-notes.txt", "about")
+    with pytest.raises(InputError, match=r"train\.conll and test-set_1\.1.*to test,"):
+        read(write("train.conll", "a\tO\n\n" * 9))
 
 
 def test_csv_of_10kgnad(write):

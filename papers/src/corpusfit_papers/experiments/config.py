@@ -245,7 +245,9 @@ class Recipe:
         for task in self.tasks:
             for name in (*task.models, *task.compose):
                 if name not in names:
-                    raise unknown_name(f"tasks.models or tasks.compose of {task.name}", name, names)
+                    setting = f"tasks.models or tasks.compose of {task.name}"
+                    cure = "Add it to selectors, or remove the entry."
+                    raise bad_setting(setting, f"one of {', '.join(names)}", name, cure)
         for selector in self.selectors:
             for name in selector.dev:
                 if name not in tasks:

@@ -215,6 +215,8 @@ def _stored(
         raise bad_setting("evaluate.task.text_field", allowed, plan.task.text_field)
     parallel = whole.kind == TRANSLATION
     turned = parallel and (whole.labels[1], whole.labels[0]) == names
+    if parallel and n:
+        progress.warn(f"{entry.name}: train ({n:,} pairs), not dev, is the target of selections.")
     sizes = (sorted(recipe.train_sizes) if learns else []) or [0]
     beyond = [size for size in sizes if size > n]
     if beyond:

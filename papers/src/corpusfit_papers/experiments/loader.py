@@ -211,7 +211,8 @@ def _selectors(
         raise bad_setting("selector", "tables [selector.NAME] of settings", tables)
     for name, table in tables.items():
         if name not in names:
-            raise unknown_name("A table [selector.NAME]", name, names)
+            cure = "Add it to selectors, or remove the table."
+            raise bad_setting("A table [selector.NAME]", f"one of {', '.join(names)}", name, cure)
         if not isinstance(table, Mapping):
             raise bad_setting(f"selector.{name}", "a table of settings", table)
     selectors = {}

@@ -6,7 +6,10 @@ from pathlib import Path
 
 from corpusfit.contracts import InputError, bad_setting, read_pairs
 
-_SPLITS = ("train", "dev", "test")
+_SPLITS = {s: s for s in ("train", "dev", "test")} | dict.fromkeys(
+    ("devel", "valid", "validation", "val"), "dev"
+)
+"""The split of a file by its name up to the first dot."""
 _TSV = "tsv"
 _PREFIX = "pair:"
 Pairs = list[tuple[str, str]]
@@ -40,14 +43,15 @@ def _files(folder: Path, location: str) -> dict[str, list[Path]]:
     """The files of each split, by their names up to the first dot."""
     files: dict[str, list[Path]] = {}
     for entry in sorted(folder.iterdir()):
-        split, _, ending = entry.name.partition(".")
-        if split in _SPLITS and ending and entry.is_file():
-            files.setdefault(split, []).append(entry)
-    if "test" not in files or max(map(len, files.values())) > 2:
+        name, _, ending = entry.name.partition(".")
+        if name in _SPLITS and ending and entry.suffix != ".old" and entry.is_file():
+            files.setdefault(_SPLITS[name], []).append(entry)
+    odd = [f for f in files.values() if len(f) > 2 or (len(f) == 1 and f".{_TSV}" not in f[0].name)]
+    if "test" not in files or odd:
         present = ", ".join(f.name for of_split in files.values() for f in of_split)
         raise InputError(
             f"`task` {location} must hold test as two line-aligned files such as test.de and "
-            "test.en, or as one .tsv, and may hold dev and train; it holds "
+            "test.en, or as one .tsv, and may hold dev and train in this form; it holds "
             f"{present or 'no file of a split'}."
         )
     return files

@@ -143,7 +143,7 @@ def _sentences(
             raise InputError(
                 f"{path}, line {annotation.line}: offsets must be within 0 and {len(text)}, the "
                 "length of the .txt, and begin before they end; got "
-                f"{';'.join(f'{b} {e}' for b, e in parts)!r}."
+                f"{';'.join(f'{b} {e}' for b, e in parts)!r}. Unpack both files again."
             )
         where = f"{path.name}, line {annotation.line}"
         if len(parts) > 1:
