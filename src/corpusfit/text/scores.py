@@ -114,7 +114,9 @@ def joining(shard: Shard, plan: ReadPlan) -> ReadPlan:
     asked = (*plan.other_fields(), *plan.kept_fields(), plan.id_field)
     wanted = tuple(dict.fromkeys(name for name in asked if name != _ID))
     # the fingerprint tells files from earlier ones in their place
-    beside = shard.beside._replace(last=False, sides=tuple(map(tuple, shard.beside.sides)))
+    beside = shard.beside._replace(
+        last=False, sides=tuple((name, path) for name, path in shard.beside.sides)
+    )
     return plan.joining(_join(beside, wanted, plan.number_fields()))
 
 
