@@ -63,7 +63,7 @@ def test_a_stopped_one_is_resumed(first, inline, tmp_path, monkeypatch, step):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
-    words = {"weights": "resample", "segments": 5, "machine": inline}
+    words = {"policy": "resample", "segments": 5, "machine": inline}
     with monkeypatch.context() as patch:
         patch.setattr(f"corpusfit.selection.commands.{step}", stop)
         with pytest.raises(KeyboardInterrupt):

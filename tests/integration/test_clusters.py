@@ -226,7 +226,7 @@ def test_the_targets_own_spread_is_the_default(find, select, tmp_path):
 
 def test_the_loss_weighs_texts_as_the_balanced_selection_does(find, select, tmp_path, tiny_encoder, inline):  # fmt: skip  # noqa: E501
     find()
-    words = {"weights": "continuous", "balance": "cluster", "clusters": tmp_path / "domains"}
+    words = {"policy": "continuous", "balance": "cluster", "clusters": tmp_path / "domains"}
     run = select(**words, settings=(*SMALL[:3], "choose.quota=even"))
     policy = AdaptPlan().with_value("weights.policy", "lambda")
     with inline.running(tmp_path / "work") as context:

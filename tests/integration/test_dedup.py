@@ -91,7 +91,7 @@ AMOUNTS = [
     {"fraction": 0.2},
     {"segments": 28},
     {"threshold": -1.0},
-    {"weights": "continuous", "fraction": 0.3},
+    {"policy": "continuous", "fraction": 0.3},
 ]
 
 

@@ -51,7 +51,7 @@ def mean(run, name):
     return sum(row[name] * n for row, n in zip(run, pieces, strict=True)) / sum(pieces)
 
 
-@pytest.mark.parametrize("words", [{}, {"weights": "resample"}], ids=str)
+@pytest.mark.parametrize("words", [{}, {"policy": "resample"}], ids=str)
 def test_neighbors_are_joined_as_the_row_has_them(select, rows, words):
     run = select(fraction=0.5, **words)
     runs = runs_of(run)

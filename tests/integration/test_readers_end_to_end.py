@@ -135,7 +135,7 @@ DOCUMENTS = [
 def test_offsets_point_back_into_the_document(read, jsonl, unit):
     corpus = jsonl("documents.jsonl", DOCUMENTS)
     # a text for each segment, and repeats too
-    words = {"unit": unit, "weights": "continuous", "dedup": "none"}
+    words = {"unit": unit, "policy": "continuous", "dedup": "none"}
     run = read(corpus, method="random", settings=["cut.pieces=16", "cut.gamma=2"], **words)
     place = {(s["row"], s["segment"]): (s["start"], s["end"]) for s in scores(run)}
     joined = [""] * len(DOCUMENTS)

@@ -143,7 +143,7 @@ def test_the_command_on_the_page_makes_the_run_again(chosen, cli, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "words", [{"weights": "resample", "fraction": 0.2}, {"threshold": 1e9}], ids=str
+    "words", [{"policy": "resample", "fraction": 0.2}, {"threshold": 1e9}], ids=str
 )
 def test_without_a_cut_nothing_is_just_below_it(task, pile, tmp_path, inline, words):
     run = corpusfit.select(

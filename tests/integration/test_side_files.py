@@ -222,7 +222,7 @@ def test_rank_takes_a_field_of_side_files(corpus):
         cache=corpus / "cache",
         engine="inline",
     )
-    assert {each.method for each in found} == {"field:side"}
+    assert {each.method for each in found} == {"field:side", "random"}
 
 
 def few(rows):

@@ -25,7 +25,7 @@ def selections(tmp_path_factory, inline, tiny_static):
     for name, words in {
         "top": {"method": "dsir", "fraction": 0.3},
         "random": {"method": "random", "fraction": 0.3},
-        "continuous": {"method": "dsir", "weights": "continuous"},
+        "continuous": {"method": "dsir", "policy": "continuous"},
         "near": {"method": "knn", "embedder": str(tiny_static), "fraction": 0.3},
     }.items():
         corpusfit.select(
