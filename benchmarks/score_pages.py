@@ -157,6 +157,7 @@ def picture(cells: Cells) -> str:
         "Of word vectors learned from 2 % of a corpus; means and 95 % intervals by task for three "
         "ways to select, sorted by the default; to the right is better.",
         top + line * len(rows) + 50,
+        width=720,
     )
     ends = [end for _, of in rows for point in of.values() for end in point[1:]]
     x = Axis(min(0.0, *ends) - 0.5, max(0.0, *ends) + 0.5, left, 704)
@@ -182,7 +183,12 @@ def picture(cells: Cells) -> str:
     drawing.x_axis(x, "points of accuracy over random text (95 % interval)")
     # a ground of its own, so that it is read on dark pages as well
     drawing.root.set("color", "#263238")
-    size = {"width": "720", "height": f"{drawing.height:g}", "rx": "10", "fill": "#ffffff"}
+    size = {
+        "width": f"{drawing.width:g}",
+        "height": f"{drawing.height:g}",
+        "rx": "10",
+        "fill": "#ffffff",
+    }
     drawing.root.insert(0, ET.Element("rect", size))
     return drawing.svg() + "\n"
 

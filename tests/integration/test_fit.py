@@ -464,7 +464,7 @@ def test_replay_needs_text_to_mix_in(fit, jsonl, tmp_path):
 
 def test_general_text_that_cannot_be_read_or_held_out(fit, few, jsonl):
     other = jsonl("other.jsonl", [{"body": text} for text in prose("market", 10)])
-    with pytest.raises(EmptyInputError, match="corpus_field"):
+    with pytest.raises(EmptyInputError, match="field of their texts 'text'"):
         fit(general=other)
     one = jsonl("one.jsonl", [{"text": "One text of general things."}])
     run = fit("one", general=one, replay=0.1)

@@ -67,6 +67,7 @@ class Drawing:
     title: str
     description: str
     height: float
+    width: float = _WIDTH
     root: ET.Element = field(init=False)
 
     def __post_init__(self) -> None:
@@ -74,7 +75,7 @@ class Drawing:
             "svg",
             {
                 "xmlns": "http://www.w3.org/2000/svg",
-                "viewBox": f"0 0 {_WIDTH} {self.height:g}",
+                "viewBox": f"0 0 {self.width:g} {self.height:g}",
                 "role": "img",
                 "aria-label": harmless(f"{self.title}. {self.description}"),
                 "font-family": "system-ui, sans-serif",
@@ -118,9 +119,9 @@ class Drawing:
     def y_axis(self, axis: Axis, title: str) -> None:
         """An axis at the left, with its title above it."""
         for tick in axis.ticks():
-            self.line(_LEFT, axis.at(tick), _WIDTH - _RIGHT, axis.at(tick), stroke_opacity=0.3)
+            self.line(_LEFT, axis.at(tick), self.width - _RIGHT, axis.at(tick), stroke_opacity=0.3)
             self.text(f"{tick:,.6g}", _LEFT - 6, axis.at(tick) + 4, text_anchor="end")
-        self.text(title, _WIDTH - _RIGHT, 16, text_anchor="end")
+        self.text(title, self.width - _RIGHT, 16, text_anchor="end")
 
     def curve(self, points: Sequence[tuple[float, float]], color: str) -> None:
         """A line through some places."""
