@@ -236,13 +236,22 @@ def _shown(measures: Sequence[Measure], general: Measure | None) -> list[str]:
     if general is not None and general.of_base and general.over_base.shown:
         found = general.over_base
         verb = "rises" if found.shown < 0 else "falls"
-        ends = " to ".join(general.said(-end) for end in (found.high, found.low))
+        after = general.said(-general.random_over_base.mean)
         clauses.append(
-            f"the loss on general text {verb} by {general.said(abs(found.mean), sign=False)} "
-            f"{general.unit} ({ends}; after random text "
-            f"{general.said(-general.random_over_base.mean)})"
+            f"the loss on general text {verb} by {_change(general, found)}, after random text it "
+            f"differs by {after}"
         )
+    if general is not None and general.over_random.shown:
+        than = "higher" if general.over_random.shown < 0 else "lower"
+        change = _change(general, general.over_random)
+        clauses.append(f"the loss on general text is {than} than after random text by {change}")
     return clauses
+
+
+def _change(general: Measure, found: Difference) -> str:
+    """How much a loss differs, with its interval; a positive one is a higher loss."""
+    ends = " to ".join(general.said(-end) for end in (found.high, found.low))
+    return f"{general.said(abs(found.mean), sign=False)} {general.unit} ({ends})"
 
 
 def _open(measures: Sequence[Measure], general: Measure | None) -> list[str]:

@@ -58,7 +58,7 @@ def test_which_model_is_kept(loss, scores, kept):
     ],
 )
 def test_what_was_lost_on_general_text_is_said_and_decides_nothing(over_base, said):
-    general = measure(GENERAL, WORSE, over_base, unit="nats per token")
+    general = measure(GENERAL, NOTHING, over_base, unit="nats per token")
     probe = measure("probe", BETTER, BETTER)
     found = conclude("task", [FELL, general, probe], SCHEDULE, COSTS)
     without = conclude("task", [FELL, probe], SCHEDULE, COSTS)
@@ -68,6 +68,9 @@ def test_what_was_lost_on_general_text_is_said_and_decides_nothing(over_base, sa
     assert "general" not in parts[over_base is not NOTHING]
     assert "general" not in without.shown + without.not_shown
     assert conclude("task", [FELL, general], SCHEDULE, COSTS).keep == "selection"
+    more = dataclasses.replace(general, over_random=WORSE)
+    found = conclude("task", [FELL, more, probe], SCHEDULE, COSTS)
+    assert "higher than after random text" in found.shown
 
 
 def test_models_that_all_answer_alike_decide_nothing():
