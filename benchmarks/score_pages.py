@@ -73,8 +73,6 @@ PAIRS = (
     ("default", "before"),
 )
 """Compared beside the stated tests, at 2 % on all rows."""
-FEWEST_TASKS = 12
-"""Tasks, the first by the alphabet, from which an arm beside the stated ones is shown."""
 RESAMPLES = 400
 Test = tuple[str, int, int, float, float, float, float, str]
 """Other arm, tasks, draws, mean, low, high, p by Holm, answer."""
@@ -199,20 +197,11 @@ def tasks_of(cells: Cells) -> int:
 
 
 def over(
-    cells: Cells,
-    amount: float,
-    rows: int,
-    arm: str,
-    other: str,
-    what: str = "accuracy",
-    fewest: int = 0,
+    cells: Cells, amount: float, rows: int, arm: str, other: str, what: str = "accuracy"
 ) -> tuple[str, str]:
-    """Points of an arm over another with the interval, and tasks x draws; empty until all tasks.
-
-    With `fewest`, until so many tasks.
-    """
+    """Points of an arm over another with the interval, and tasks x draws; empty until all tasks."""
     table = gains(cells, amount, rows, arm, other, what)[1]
-    if len(table) < (fewest or tasks_of(cells)):
+    if len(table) < tasks_of(cells):
         return "", ""
     mean, low, high, _ = tested(table)
     draws = int((~np.isnan(table)).any(0).sum())
@@ -238,7 +227,7 @@ def arms_table(cells: Cells) -> list[str]:
     """The arms beside the four, at 2 % on all rows; the heading alone without cells."""
     lines = ["| selected by | over | points | tasks x draws |", "|---|---|---|---|"]
     for arm, other in PAIRS:
-        said, count = over(cells, STATED_AMOUNT, 0, arm, other, fewest=FEWEST_TASKS)
+        said, count = over(cells, STATED_AMOUNT, 0, arm, other)
         if said:
             lines.append(f"| {NAMES[arm]} | {NAMES[other]} | {said} | {count} |")
     return lines
@@ -320,13 +309,10 @@ def not_shown(cells: Cells) -> list[str]:
         if answer != "shown to be higher"
     ]
     for arm, other in PAIRS:
+        interval, _ = over(cells, STATED_AMOUNT, 0, arm, other)
         table = gains(cells, STATED_AMOUNT, 0, arm, other)[1]
-        if arm == "default" and len(table) >= FEWEST_TASKS and tested(table)[1] <= 0:
-            interval, count = over(cells, STATED_AMOUNT, 0, arm, other, fewest=FEWEST_TASKS)
-            said.append(
-                f"- That the default is better than {NAMES[other]}: {interval} points, {count} "
-                "tasks x draws."
-            )
+        if arm == "default" and interval and tested(table)[1] <= 0:
+            said.append(f"- That the default is better than {NAMES[other]}: {interval} points.")
     wide = [
         f"{(high - low) / 2:.1f} over {NAMES[other]}"
         for other, _, _, _, low, high, _, _ in found
@@ -385,10 +371,6 @@ UNIT = """
 The unit is the task; tasks and draws are crossed random effects. Everything below is descriptive:
 no test was stated, and no interval is corrected. A few tasks gain much: the medians of the tasks'
 differences are {medians}.
-"""
-ARMS = """
-2 % of the corpus, all training rows. Rows of fewer than {n} tasks are of the first by the alphabet,
-in which they are computed.
 """
 DECISIONS = """
 Of all pairs of selections of a task (by any two methods and draws, 2 %) that the costlier measure
@@ -464,7 +446,7 @@ def page(cells: Cells, made: Record) -> str:
     if len(arms) > 2 or own:
         parts.append("## Other selections")
     if len(arms) > 2:
-        parts += ["\n".join(arms), flowed(ARMS, n=found[0][1])]
+        parts += ["2 % of the corpus, all training rows:", "\n".join(arms)]
     if own:
         parts.append(own)
     parts += [
