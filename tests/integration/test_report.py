@@ -13,6 +13,7 @@ from journeys import digests
 
 import corpusfit
 from corpusfit.core.artifacts import folder_path
+from corpusfit.reporting import selected
 from corpusfit.reporting.selected import selected_part
 
 
@@ -197,7 +198,7 @@ def test_nothing_to_show(cli, tmp_path):
     assert "Traceback" not in done.err
 
 
-def test_the_selection_is_counted_by_the_columns_that_it_keeps(tmp_path, inline):
+def test_the_selection_is_counted_by_the_columns_that_it_keeps(tmp_path, inline, monkeypatch):
     """A URL counts by its host; a column with more values than can be read is no table."""
     rows = [
         {
@@ -215,3 +216,5 @@ def test_the_selection_is_counted_by_the_columns_that_it_keeps(tmp_path, inline)
     assert [name for name in sheets if name.startswith("column")] == ["column url"]
     counted = {value: texts for value, texts, *_ in sheets["column url"].rows}
     assert counted == {"a.org": 600, "b.org": 600}
+    monkeypatch.setattr(selected, "_MOST_TEXTS", 1_199)  # more are not read once more
+    assert "column url" not in selected_part(run.path, run.manifest).sheets

@@ -249,9 +249,13 @@ def _shown(measures: Sequence[Measure], general: Measure | None) -> list[str]:
 
 
 def _change(general: Measure, found: Difference) -> str:
-    """How much a loss differs, with its interval; a positive one is a higher loss."""
-    ends = " to ".join(general.said(-end) for end in (found.high, found.low))
-    return f"{general.said(abs(found.mean), sign=False)} {general.unit} ({ends})"
+    """How much a loss differs, with its interval."""
+    return f"{general.said(abs(found.mean), sign=False)} {general.unit} ({_ends(general, found)})"
+
+
+def _ends(general: Measure, found: Difference) -> str:
+    """The interval of a difference between losses, a higher loss being positive."""
+    return " to ".join(general.said(-end) for end in (found.high, found.low))
 
 
 def _open(measures: Sequence[Measure], general: Measure | None) -> list[str]:
@@ -268,8 +272,7 @@ def _open(measures: Sequence[Measure], general: Measure | None) -> list[str]:
         if said:
             clauses.append(f"by {_measure(measure)}, a difference {' or '.join(said)}")
     if general is not None and general.of_base and not general.over_base.shown:
-        found = general.over_base
-        ends = " to ".join(general.said(-end) for end in (found.high, found.low))
+        ends = _ends(general, general.over_base)
         clauses.append(f"a change of the loss on general text ({ends} {general.unit})")
     return clauses
 

@@ -27,7 +27,9 @@ _SOURCES = 12
 """Most sources of a chart; the table below it has 30, and its file all."""
 
 _MOST_VALUES = 1_000
-"""Most values of a column that are counted; one with more, such as an id, tells nothing."""
+"""Most values of a column that are counted; one with more, such as an id, says nothing."""
+_MOST_TEXTS = 1_000_000
+"""Texts of a selection, more than which are not read again to count columns."""
 _OF_SHARES = f"Gray: the corpus; blue: the selection. At most its {_SOURCES} largest sources."
 _OF_SCORES = (
     "in full color at or above the threshold, which is dashed. The outermost bars also count all "
@@ -68,6 +70,8 @@ def selected_part(path: Path, manifest: dict[str, Any]) -> Part:
 def _by_column(path: Path, manifest: dict[str, Any]) -> dict[str, Sheet]:
     """What was selected, by the values of each column that it keeps; a URL counts by its host."""
     names = Plan.from_dict({"choose": manifest["plan"]["choose"]}).choose.kept_fields()
+    if names and manifest["selected"]["rows"] > _MOST_TEXTS:
+        names = ()
     texts = {name: Counter[str]() for name in names}
     sizes = {name: Counter[str]() for name in names}
     for text in Selection(path, manifest) if names else ():

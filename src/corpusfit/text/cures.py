@@ -429,7 +429,7 @@ def _of_header(source: Source, plan: ReadPlan, start: bytes) -> str:
     if not isinstance(form, Csv):
         return ""
     dialect = form.dialect(plan, start)
-    names = dialect.names(start.splitlines()[0])
+    names = dialect.names(start.partition(b"\n")[0])
     if not any(len(name.split()) > _WORDS_OF_A_NAME for name in names):
         return ""
     header = dialect.separator.join(

@@ -113,7 +113,7 @@ def joining(shard: Shard, plan: ReadPlan) -> ReadPlan:
         return plan
     asked = (*plan.other_fields(), *plan.kept_fields(), plan.id_field)
     wanted = tuple(dict.fromkeys(name for name in asked if name != _ID))
-    # the fingerprint tells files from earlier ones in their place
+    # by the fingerprint, files that replaced others are opened again
     beside = shard.beside._replace(
         last=False, sides=tuple((name, path) for name, path in shard.beside.sides)
     )

@@ -129,7 +129,7 @@ class Html(Page):
 
 
 class _Found:
-    """What lxml tells of a page, element by element, and the text that it adds up to."""
+    """What lxml finds in a page, element by element, and the text that it adds up to."""
 
     def __init__(self) -> None:
         self._open: list[tuple[bool, bool, bool]] = [(False, False, False)]
