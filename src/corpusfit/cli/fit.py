@@ -105,4 +105,4 @@ def show_fitted(manifest: dict[str, Any]) -> None:
     if manifest["not_shown"]:
         say_result(" ".join(filter(None, (manifest["not_shown"], manifest["more"]))))
     say_result(manifest["why"])
-    say(f"Model: {manifest['keep']}")
+    say_result(f"Model: {manifest['keep']}")

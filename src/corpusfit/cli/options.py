@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 import corpusfit
-from corpusfit.cli.show import as_json, say, with_flags
+from corpusfit.cli.show import STDERR, as_json, say, with_flags
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.keywords import MACHINE, Keywords
@@ -306,7 +306,11 @@ class Command:
             return
         if not json:
             _, *names = inspect.signature(self.show).parameters
-            self.show(result, **{name: values.get(name) for name in names})
+            STDERR.quiet = quiet  # what is on standard output is the result
+            try:
+                self.show(result, **{name: values.get(name) for name in names})
+            finally:
+                STDERR.quiet = False
         elif self.facts:
             as_json(self.facts(result, values))
         elif hasattr(result, "manifest"):
