@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from corpusfit.contracts import UsageError
+from corpusfit_papers.experiments import values
 from corpusfit_papers.experiments.loader import read_recipe
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +28,16 @@ def test_paper_recipes_are_valid_and_listed(monkeypatch):
     assert {name for name in named if f"`{name}`" in tables} == named
     assert len({recipe.name for recipe in recipes.values()}) == len(recipes)
     assert recipes["tadpole_table3_paper"].seeds == 8
+
+
+def test_a_recipe_that_the_package_has_is_named_with_its_path(tmp_path, monkeypatch):
+    """Without a clone there is no papers/recipes."""
+    packaged = tmp_path / "corpusfit_papers/recipes/table.toml"
+    packaged.parent.mkdir(parents=True)
+    packaged.touch()
+    monkeypatch.setattr(values, "__file__", str(packaged.parents[1] / "experiments/values.py"))
+    with pytest.raises(UsageError, match=re.escape(str(packaged))):
+        read_recipe(Path("papers/recipes/table.toml"))
 
 
 OF_0_2 = """

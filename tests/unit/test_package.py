@@ -17,20 +17,39 @@ def test_the_citation_has_the_version():
     assert re.search(r"^version: (.+)$", text, re.M)[1] == corpusfit.__version__
 
 
-def test_the_links_of_the_published_readme_lead_to_files(monkeypatch):
+@pytest.mark.parametrize(("folder", "least"), [("", 10), ("papers/", 5)])
+def test_the_links_of_the_published_readme_lead_to_files(monkeypatch, folder, least):
     setuptools = pytest.importorskip("setuptools")
     given = {}
-    monkeypatch.setattr(setuptools, "setup", given.update)
-    url = runpy.run_path(str(ROOT / "setup.py"))["URLS"]["Repository"]
-    own = re.findall(r"\]\(([^)#]+)", (ROOT / "README.md").read_text("utf-8"))
+    monkeypatch.setattr(setuptools, "setup", lambda **words: given.update(words))
+    url = runpy.run_path(str(ROOT / folder / "setup.py"))["URLS"]["Repository"]
+    own = re.findall(r"\]\(([^)#]+)", (ROOT / folder / "README.md").read_text("utf-8"))
     links = re.findall(r"\]\(([^)#]+)", given["long_description"])
-    assert len(links) == len(own) > 10
+    assert len(links) == len(own) > least
     for link in links:
         assert link.startswith("https://")
-        if link.startswith(url):
+        if link.startswith(f"{url}/"):
             kind, _, path = link.removeprefix(f"{url}/").partition("/main/")
             assert (ROOT / path).exists()
             assert (kind == "raw") == path.endswith((".png", ".svg"))  # a picture, not its page
+
+
+def test_both_packages_are_published_alike():
+    """Of one version, with the same license and requirements of what both use."""
+    ours, papers = (
+        tomllib.loads((ROOT / folder / "pyproject.toml").read_text("utf-8"))["project"]
+        for folder in ("", "papers")
+    )
+    version = f"=={papers['version']}"
+    assert papers["version"] == corpusfit.__version__
+    assert papers["dependencies"][0] == f"corpusfit{version}"
+    assert set(papers["dependencies"][1:]) <= {*ours["dependencies"]}
+    extras = [line for lines in papers["optional-dependencies"].values() for line in lines]
+    assert all(line.endswith(version) for line in extras if line.startswith("corpusfit"))
+    same = ("requires-python", "license", "authors", "classifiers")
+    assert [papers[name] for name in same] == [ours[name] for name in same]
+    texts = [(ROOT / folder / "LICENSE").read_bytes() for folder in ("", "papers")]
+    assert texts[0] == texts[1]
 
 
 def test_ci_runs_the_command_that_the_readme_names_for_the_tests():

@@ -14,6 +14,9 @@ from corpusfit.core.settings import read_toml, unknown
 
 def recipe_values(path: Path, known: Iterable[str]) -> dict[str, Any]:
     """The values of a recipe's TOML file, with environment variables expanded."""
+    packaged = Path(__file__).parents[1] / "recipes" / path.name
+    if packaged.exists() and not path.exists():
+        raise bad_setting("The recipe", "a file", path, f"The package has it as {packaged}.")
     values: dict[str, Any] = _expanded(read_toml("The recipe", path))
     names = list(known)
     for key in values.keys() - set(names):
