@@ -208,7 +208,7 @@ class _Commands(TyperGroup):
                 raise
 
 
-_OTHER_NAME = {"--task": "--target", "--target": "--task", "--weights": "--policy"} | {
+_OTHER_NAME = {"--task": "--target", "--target": "--task"} | {
     f"--{old}": f"--{new.replace('_', '-')}" for old, new in RENAMED.items()
 }
 """Options that other commands name differently, or that have a new name."""

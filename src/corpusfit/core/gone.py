@@ -27,32 +27,39 @@ _OVERLAPS = (
     "Run `corpusfit contamination --task DIR/test.jsonl --data DIR/train.jsonl`: it finds the test "
     "texts that train contains. Of aligned pairs name both files, as pair:DIR/test.de,DIR/test.en."
 )
+_MEASURED = ("forecast", "retrieval", "tokenizers")
+_DOCTOR = "Run `corpusfit --version`; a command names the extra that it needs and lacks."
+_TUNE = "Run `corpusfit fit` once for each setting, and compare the verdicts."
+_FEW_SHOT = "Leave it out; only `few_shot` had it."
+_CLEAR = "Run `corpusfit cache clear`: it removes what no command uses now."
 GONE = {
     # commands, and public names in Python
-    "tune": "Run `corpusfit fit` once for each setting, and compare the verdicts.",
-    "TunePlan": "Run `corpusfit.fit` once for each setting, and compare the verdicts.",
-    "Tuned": "Run `corpusfit.fit` once for each setting, and compare the verdicts.",
-    "doctor": "Run `corpusfit --version`; a command names the extra that it needs and lacks.",
-    "Health": "Run `corpusfit --version`; a command names the extra that it needs and lacks.",
+    **dict.fromkeys(("tune", "TunePlan", "Tuned"), _TUNE),
+    **dict.fromkeys(("doctor", "Health"), _DOCTOR),
     "push": _UPLOAD,
     "overlaps": _OVERLAPS,
     "SplitOverlap": _OVERLAPS,
     "score": "Run `corpusfit select`: it keeps the score of every segment in out/scores, and "
     "`corpusfit choose out/` selects again by them. In Python, `corpusfit.Scorer` scores texts.",
-    "cache prune": "Run `corpusfit cache clear`: it removes what no command uses now.",
+    **dict.fromkeys(("cache prune", "cache --older-than", "cache --keep"), _CLEAR),
     "prune_cache": "Call `corpusfit.clear_cache()`: it removes what no command uses now.",
     # options, behind their command
-    "cache --older-than": "Run `corpusfit cache clear`: it removes what no command uses now.",
-    "cache --keep": "Run `corpusfit cache clear`: it removes what no command uses now.",
+    "cache --dry-run": "Run `corpusfit cache`: it lists what there is.",
     "clusters --no-report": "It writes no page: leave the option out, and read clusters.csv.",
     "run --no-report": "It writes no page: leave the option out, and read table.md or table.csv.",
     "SavedScorer": "Give the workers `corpusfit.Scorer.from_pretrained(NAME).score_samples`.",
+    **dict.fromkeys(("choose --weights", "select --weights"), "Use `--policy`, its new name."),
     "split --check": _OVERLAPS,
     "rank --seeds": "It compares by held-out bits: leave the option out.",
     "adapt --time": "Run it with `--dry-run`, which says how long a step takes, then with "
     "`--max-steps`.",
     "evaluate --time": "Run it with `--dry-run`, which says how long it takes, then with fewer "
     "`--seeds`.",
+    **dict.fromkeys(
+        (f"{c} --{o}" for c in _MEASURED for o in ("set", "plan", "workers", "cache", "engine")),
+        "Leave it out: `--help` has all that the command reads.",
+    ),
+    "forecast --objective": "Leave it out: the loss is the model's own, masked or causal.",
     "report DIR DIR": "A page shows one run: run `corpusfit report` for each folder.",
     "evaluate --normalize": "Normalize the files first: sacremoses -l de normalize < IN > OUT",
     # methods of finished runs
@@ -76,24 +83,14 @@ SETTINGS = {
         ("adapter.reduction", "model.reduction"),
         "Leave it out: a bottleneck is half as wide as the model, as in mDAPT.",
     ),
-    "likelihood.shots": "Leave it out; only `few_shot` had it.",
-    "likelihood.template": "Leave it out; only `few_shot` had it.",
+    **dict.fromkeys(("likelihood.shots", "likelihood.template", "shots"), _FEW_SHOT),
     **dict.fromkeys(
         ("read.query", "task.query"),
         "A database is exported first: sqlite3 -header -csv DATABASE 'SELECT …' > rows.csv",
     ),
+    **dict.fromkeys(("augment", "mt", "mt_back"), _AUGMENT),
     **dict.fromkeys(
-        (
-            "augment",
-            "augment.kind",
-            "augment.copies",
-            "augment.share",
-            "augment.mt",
-            "augment.mt_back",
-            "mt",
-            "mt_back",
-        ),
-        _AUGMENT,
+        (f"augment.{name}" for name in ("kind", "copies", "share", "mt", "mt_back")), _AUGMENT
     ),
     "embed.embedder=static:MODEL": "Name a static model's folder or hub id, such as "
     "`minishlab/potion-multilingual-128M`; model2vec distils others: "
@@ -109,17 +106,21 @@ SETTINGS = {
     "train.compile": "Leave it out: the weights are the same but for rounding.",
     "train.texts": "Set `train.batch`, in sequences; with `data=task` the default has 256 texts.",
     "train.warmup_from": "Leave it out: the learning rate rises from 0.",
-    "finetune.max_grad_norm": "Leave it out: gradients are scaled down to a norm of 1.",
+    **dict.fromkeys(
+        ("finetune.clip", "finetune.max_grad_norm"),
+        "Leave it out: gradients are scaled down to a norm of 1.",
+    ),
     **dict.fromkeys(
         ("weights.c", "weights.alpha"),
         "Set `choose.c` and `choose.alpha` where the weights are given: for instance `corpusfit "
         "choose OUT --policy continuous --set choose.c=5 --out SHARP`, and train on SHARP.",
     ),
-    "preset": "Pass the file of the paper's settings, such as `--plan papers/plans/tadpole.toml`; "
-    "`--data task` alone sets those of TAPT.",
-    "shots": "Leave it out; only `few_shot` had it.",
-    **dict.fromkeys(("objective=translation", "objective.name=translation"), _TRANSLATION),
-    **dict.fromkeys(("kind=translation", "task.kind=translation"), _TRANSLATION),
+    "preset": "Pass the file of the paper's settings, such as `--plan papers/plans/tadpole.toml`, "
+    "in corpusfit's repository; `--data task` alone sets those of TAPT.",
+    **dict.fromkeys(
+        (f"{n}=translation" for n in ("objective", "objective.name", "kind", "task.kind")),
+        _TRANSLATION,
+    ),
     **dict.fromkeys(
         ("best_by", "train.best_by"),
         "The loss on held-out texts decides; measure BLEU of the kept model by `evaluate`.",

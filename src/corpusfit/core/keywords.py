@@ -207,8 +207,11 @@ def _refusing(function: _F, *, unknown: bool) -> _F:
     @functools.wraps(function)
     def refusing(*arguments: Any, **keywords: Any) -> Any:
         known = inspect.signature(refusing).parameters
-        for word in (keywords.keys() - known.keys()) if unknown else ():
-            raise _unknown_keyword(word, known)
+        for word in keywords.keys() - known.keys():
+            if sentence := gone(f"{function.__name__} --{word}"):
+                raise UsageError(sentence)
+            if unknown:
+                raise _unknown_keyword(word, known)
         given = {*first[: len(arguments)], *keywords}
         for name in required:
             if name not in given:

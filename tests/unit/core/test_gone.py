@@ -29,11 +29,21 @@ def test_what_to_do_instead_exists(name):
     assert {*public} <= {*corpusfit.__all__}
 
 
-@pytest.mark.parametrize("typed", ["clusters --no-report", "report DIR DIR", "adapt --time"])
+OPTIONS = [name for name in GONE if " --" in name and name.split()[0] in COMMANDS]
+
+
+@pytest.mark.parametrize("typed", ["report DIR DIR", *OPTIONS])
 def test_what_a_command_no_longer_takes_is_refused(typed):
     done = CliRunner().invoke(app, typed.split())
     assert done.exit_code == 2
     assert GONE[typed] in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize("typed", ["adapt --time", "rank --seeds", "select --weights"])
+def test_a_keyword_of_before_is_refused_with_what_to_do_instead(typed):
+    function, word = typed.split(" --")
+    with pytest.raises(UsageError, match=re.escape(GONE[typed])):
+        getattr(corpusfit, function)(**{word: 1})
 
 
 def test_in_python_one_page_shows_one_run():
