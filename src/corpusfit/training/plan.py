@@ -567,9 +567,9 @@ class AdaptPlan(Settings):
             "add_tokens": "with an adapter, new tokens would stay untrained",
         }
         for other, why in reasons.items():
-            if getattr(self.model, other):
+            if given := getattr(self.model, other):
                 cure = f"Leave out one of them; {why}."
-                raise bad_setting("`adapter.kind`", f"left out with `model.{other}`", kind, cure)
+                raise bad_setting(f"`model.{other}`", f"left out {where}", given, cure)
         if self.then_task.on and self.adapter.save != "merged":
             cure = "Or merge the adapter: `adapter.kind=lora` `adapter.save=merged`."
             raise _left_out("then_task.on", "with `adapter.kind`", kind, cure)
