@@ -176,7 +176,12 @@ def test_another_head_trains_beside_an_opened_adapter(bases, tmp_path):
 
 @pytest.mark.parametrize(
     ("setting", "value"),
-    [("train.shard", True), ("adapter.save", "merged"), ("then_task.on", True)],
+    [
+        ("train.shard", True),
+        ("adapter.save", "merged"),
+        ("then_task.on", True),
+        ("model.new_head", True),
+    ],
 )
 def test_what_needs_the_models_own_weights_is_refused(setting, value):
     plan = AdaptPlan().with_value("model.name", "m").with_value("adapter.kind", "pfeiffer")
