@@ -1,7 +1,7 @@
 """The pages and the picture of benchmarks/score_study.py and score_rungs.py, from stored cells.
 
-Run: .venv/bin/python benchmarks/score_pages.py, which writes docs/results/score.md and
-score_tasks.md, and docs/images/score.svg.
+Run: .venv/bin/python benchmarks/score_pages.py, which writes docs/results/score.md,
+docs/images/score.svg and benchmarks/score_tasks.md.
 """
 
 from __future__ import annotations
@@ -388,8 +388,9 @@ The small BERT (`bert-mini`, {steps} steps) continues on {words:,} words of each
 probe is the same linear classifier on its frozen states.
 """
 OTHERS = """
-Each task, macro F1 and tasks in other languages are on [a page of their own](score_tasks.md), BLEU
-of translation models and the answer of an older probe on [another](score_bleu.md).
+Each task, macro F1 and tasks in other languages are on [a page of their
+own](../../benchmarks/score_tasks.md), BLEU of translation models and the answer of an older probe
+on [another](../../benchmarks/score_bleu.md).
 """
 MADE = """
 Made by `benchmarks/score_study.py DATA WORK`, `score_rungs.py DATA MODEL WORK` and
@@ -397,9 +398,9 @@ Made by `benchmarks/score_study.py DATA WORK`, `score_rungs.py DATA MODEL WORK` 
 ({hours}); commits {commits}, on {cpus}.
 """
 SINGLE = """
-[The page of means](score.md) says how they are made. Accuracy in points over random text, 2 % of
-the corpus, all training rows; the mean of the draws with a 95 % interval by a bootstrap over draws
-and test texts.
+[The page of means](../docs/results/score.md) says how they are made. Accuracy in points over
+random text, 2 % of the corpus, all training rows; the mean of the draws with a 95 % interval by a
+bootstrap over draws and test texts.
 """
 OUTSIDE = """
 In no mean: the corpus lacks the language of four (French, German, Portuguese, Indonesian), and of
@@ -469,7 +470,7 @@ def page(cells: Cells, made: Record) -> str:
 
 
 def tasks_page(cells: Cells) -> str:
-    """docs/results/score_tasks.md."""
+    """benchmarks/score_tasks.md."""
     points = task_points(cells)
     accuracy: dict[str, list[float]] = {}
     for r in cells.records.values():
@@ -516,12 +517,12 @@ def tasks_page(cells: Cells) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Every file that the stored cells make, by its path in docs/."""
+    """Every file that the stored cells make, by its path."""
     cells = Cells(CELLS)
     made = orjson.loads((CELLS / "made.json").read_bytes())
     return {
         DOCS / "results" / "score.md": page(cells, made),
-        DOCS / "results" / "score_tasks.md": tasks_page(cells),
+        HERE / "score_tasks.md": tasks_page(cells),
         DOCS / "images" / "score.svg": picture(cells),
     }
 

@@ -83,8 +83,8 @@ def test_links_lead_to_pages_of_the_site_or_to_the_repository():
     theirs = "[a](../../papers/results/README.md#b) [a](https://example.org/a.md)"
     site_ours = ours.replace("../../ARCHITECTURE.md", "../architecture.md")
     repository = f"[a]({site.REPOSITORY}papers/results/README.md#b) [a](https://example.org/a.md)"
-    assert led("docs/results/score_tasks.md", "results/score_tasks.md", ours) == site_ours
-    assert led("docs/results/score_tasks.md", "results/score_tasks.md", theirs) == repository
+    assert led("docs/results/benefit.md", "results/benefit.md", ours) == site_ours
+    assert led("docs/results/benefit.md", "results/benefit.md", theirs) == repository
     included = led("CONTRIBUTING.md", "contributing.md", "[a](docs/fit.md) [b](benchmarks/log.md)")
     assert included == f"[a](fit.md) [b]({site.REPOSITORY}benchmarks/log.md)"
     assert led(None, "commands.md", "[a](settings.md)") == "[a](settings.md)"
