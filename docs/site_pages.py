@@ -1,7 +1,7 @@
 """A hook of MkDocs: the pages that the site has beside docs/*.md, each from its one source.
 
 The commands come from the command line itself, the Python API from the package's public names (by
-mkdocstrings), and ARCHITECTURE, CONTRIBUTING, CHANGELOG and SECURITY from their files.
+mkdocstrings), and pages about papers from papers/.
 """
 
 from __future__ import annotations
@@ -20,10 +20,6 @@ ROOT = Path(__file__).parents[1]
 PAPERS = ("tadpole", "domain-clusters", "mdapt", "textgram")
 """The pages of papers/docs that are about a paper."""
 INCLUDED = {
-    "ARCHITECTURE.md": "architecture.md",
-    "CONTRIBUTING.md": "contributing.md",
-    "CHANGELOG.md": "changelog.md",
-    "SECURITY.md": "security.md",
     "papers/README.md": "corpusfit-papers.md",
     **{f"papers/docs/{name}.md": f"{name}.md" for name in ("papers", *PAPERS)},
 }
@@ -163,21 +159,5 @@ def _keywords(function: Any) -> list[str]:
     return head + rows if rows else []
 
 
-def references() -> str:
-    """The page of sources: each paragraph of a docstring that begins with "Reference:"."""
-    lines = ["# All references", "", "What the docstrings of the code name as their sources."]
-    lines += [" The papers and their formulas: [the papers](papers.md).", ""]
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    sources = [ROOT / "src" / "corpusfit", ROOT / "papers" / "src" / "corpusfit_papers"]
-    for source, file in ((top, file) for top in sources for file in sorted(top.rglob("*.py"))):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            doc = ast.get_docstring(node) if isinstance(node, documented) else None
-            for found in re.findall(r"^Reference: (.+?)(?=\n\n|\Z)", doc or "", re.M | re.S):
-                name = "" if isinstance(node, ast.Module) else f", `{node.name}`"
-                path = f"`{file.relative_to(source).as_posix()}`"
-                lines.append(f"- {path}{name}: {_cell(found)}")
-    return "\n".join(lines) + "\n"
-
-
-MADE = {"commands.md": commands, "python.md": python, "references.md": references}
+MADE = {"commands.md": commands, "python.md": python}
 """The pages that are made from the code."""
