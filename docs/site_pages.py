@@ -73,7 +73,8 @@ def commands() -> str:
 
     group: Any = typer.main.get_command(app)
     context = group.make_context("corpusfit", ["methods"], resilient_parsing=True)
-    lines = ["# Commands", "", "`corpusfit COMMAND --help` prints the same in the terminal.", ""]
+    lines = ["# Commands", "", "What does a command do, and which options does it have?"]
+    lines += ["`corpusfit COMMAND --help` prints the same in the terminal.", ""]
     lines += ["| command | what it does |", "|---|---|"]
     found = {name: group.get_command(context, name) for name in COMMANDS}
     for name, command in found.items():
@@ -130,8 +131,8 @@ def python() -> str:
     lines = [
         "# Python API",
         "",
-        "Each command is a function of the same name; its options are keywords, its errors",
-        "exceptions. Settings without a keyword go into `settings`, as in",
+        "How do I call a command from Python? Each is a function of the same name; its options are",
+        "keywords, its errors exceptions. Settings without a keyword go into `settings`, as in",
         '`settings=["cut.gamma=5"]` ([settings](settings.md)).',
         "",
         "Messages go to Python's logger `corpusfit` at INFO, warnings to `warnings` as",
