@@ -102,6 +102,8 @@ def show_fitted(manifest: dict[str, Any]) -> None:
         say(f"Trained with: {manifest['train_with']['command']}")
     # what is asked for comes last, where a terminal ends
     say_result(manifest["shown"])
+    if manifest["lost"]:
+        say_result(manifest["lost"])
     if manifest["not_shown"]:
         say_result(" ".join(filter(None, (manifest["not_shown"], manifest["more"]))))
     say_result(manifest["why"])

@@ -63,7 +63,7 @@ def verdict_part(path: Path, manifest: dict[str, Any]) -> Part:
     keep = f"Model: {Fitted(path, manifest).keep}"
     of_words = vectors["sentence"] if vectors else ""
     not_shown = " ".join(filter(None, (manifest["not_shown"], manifest["more"])))
-    summary = [manifest["shown"], not_shown, f"{manifest['why']} {keep}"]
+    summary = [manifest["shown"], manifest["lost"], not_shown, f"{manifest['why']} {keep}"]
     summary += [f"{manifest['measured']} {equal}", of_words, manifest["selected"]]
     title = f"Verdict: {path.name or path.resolve().name}"
     return Part(

@@ -30,6 +30,7 @@ MANIFEST = {
     "plan": {"seed": 3},
     "schedule": {"replicates": 4, "tokens": 5000},
     "shown": "It is better than random text.",
+    "lost": "General text: no change.",
     "not_shown": "Not shown: more.",
     "more": "A longer time would show it.",
     "why": "Keep it.",
@@ -54,8 +55,8 @@ def fitted(tmp_path):
 
 def test_the_verdict_comes_first_and_each_gain_has_its_interval(fitted):
     part = verdict_part(fitted, MANIFEST)
-    shown, not_shown, why, *_ = part.summary
-    assert shown == MANIFEST["shown"]
+    shown, lost, not_shown, why, *_ = part.summary
+    assert (shown, lost) == (MANIFEST["shown"], MANIFEST["lost"])
     assert not_shown == "Not shown: more. A longer time would show it."
     assert why.startswith("Keep it. Model: tiny")
     assert any("5,000 word pieces" in sentence for sentence in part.summary)
