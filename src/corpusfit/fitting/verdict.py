@@ -11,7 +11,7 @@ from typing import Any
 
 from corpusfit.core.engine.pace import format_duration
 from corpusfit.evaluation.contract import TaskType
-from corpusfit.evaluation.points import POINTS
+from corpusfit.evaluation.points import POINTS, magnitude
 from corpusfit.evaluation.significance import Difference, difference, scored_difference
 from corpusfit.evaluation.task import Outcome, Task
 from corpusfit.fitting.schedule import FEWEST, LONG_STEPS, MOST, Costs, Schedule, with_replicates
@@ -193,9 +193,11 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
     missing = _open(compared)
     if undecided and best is loss:
         missing.insert(0, "any score of the models")
+    shown = _shown(compared)
+    clauses = f"{'; '.join(shown)}; 95 % intervals in parentheses"
     return Verdict(
         keep,
-        f"{task}: {'; '.join(_shown(compared)) or 'no difference is shown'}.",
+        f"{task}: {clauses if shown else 'no difference is shown'}.",
         _lost(general) if general else "",
         f"Not shown: {'; '.join(missing)}." if missing else "",
         _more(best, schedule, costs) if missing else "",
@@ -203,6 +205,37 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
         f"Measured on {best.examples:,} held-out {texts}, with {best.replicates} trainings of "
         f"each.{alike * bool(failed)}",
     )
+
+
+def gains_table(
+    measures: Sequence[Mapping[str, Any]],
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Columns and rows of what a manifest has of the measures, a row for each."""
+    columns = ("measure", "base", "random text", "selection", "gain over random", "gain over base")
+
+    def said(measure: Mapping[str, Any], value: float, sign: str = "") -> str:
+        if measure["unit"] == POINTS:
+            return f"{100 * value:{sign}.1f}"
+        return f"{value:{sign}.3f}"
+
+    def compared(measure: Mapping[str, Any], other: str) -> str:
+        found = measure[f"over_{other}"]
+        ends = " to ".join(said(measure, found[end], "+") for end in ("low", "high"))
+        return f"{said(measure, found['mean'], '+')} ({ends}; {said(measure, found['detectable'])})"
+
+    rows = [
+        (
+            f"{measure['name']}, {measure['unit']}",
+            *(
+                said(measure, magnitude(measure[name], measure["unit"]))
+                for name in ("base", "random", "selection")
+            ),
+            compared(measure, "random"),
+            compared(measure, "base"),
+        )
+        for measure in measures
+    ]
+    return columns, rows
 
 
 def _measure(measure: Measure) -> str:
@@ -233,7 +266,7 @@ def _shown(measures: Sequence[Measure]) -> list[str]:
                 than = "better" if found.shown > 0 else "worse"
                 size = f"{measure.said(abs(found.mean), sign=False)} {measure.unit}"
                 ends = f"{measure.said(found.low)} to {measure.said(found.high)}"
-                said.append(f"{than} than {other} by {size} (95 % interval {ends})")
+                said.append(f"{than} than {other} by {size} ({ends})")
         if said:
             clauses.append(f"by {_measure(measure)}, the selection is {' and '.join(said)}")
     return clauses
