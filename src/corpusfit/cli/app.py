@@ -26,7 +26,6 @@ from corpusfit.cli import (
     select,
     show,
 )
-from corpusfit.cli.bar import Bar, Warnings
 from corpusfit.cli.options import COMMANDS, RUN
 from corpusfit.cli.show import say
 from corpusfit.core.credentials import public_text
@@ -75,6 +74,9 @@ class _Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments."""
+        if "--dry-run" in args:
+            for param in self.params:
+                param.required &= param.name not in getattr(self.callback, "unneeded", ())
         single = [p for p in self.params if p.nargs == 1 and not getattr(p, "multiple", False)]
         for option in single:
             names = [*option.opts, *option.secondary_opts]
@@ -104,6 +106,8 @@ class _Command(TyperCommand):
         show.FLAGS.clear()
         show.FLAGS.update(flags)
         show.FLAGS.update({path: flags[word] for path, word in flags_of.items() if word in flags})
+        from corpusfit.cli.bar import Bar, Warnings  # help does without them
+
         token = SHOWN_BY.set(Warnings if ctx.params.get("quiet") else Bar)
         try:
             return super().invoke(ctx)

@@ -6,7 +6,6 @@ import dataclasses
 import difflib
 import json
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,8 +93,10 @@ class Settings:
             if not sign:
                 raise bad_setting("`settings`", "KEY=VALUE", item, "For example `cut.gamma=5`.")
             try:
+                import tomllib  # help does without it
+
                 value = tomllib.loads(f"v = {raw}")["v"]
-            except tomllib.TOMLDecodeError:
+            except ValueError:
                 value = raw
             plan = plan.with_value(path.strip(), value)
         return plan
@@ -238,9 +239,11 @@ def _as_toml(value: Any) -> str:
 
 def read_toml(setting: str, path: Path) -> dict[str, Any]:
     """The values of a TOML file; `setting` names it in the error of an unreadable one."""
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+    except (OSError, ValueError) as e:  # no UTF-8, or no TOML
         raise_machine_fault(e, f"Cannot read {path}")
         raise UsageError(f"{setting} must be a readable TOML file; {path}: {e}.") from e
 

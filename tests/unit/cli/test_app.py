@@ -53,6 +53,27 @@ def test_an_option_of_many_values_is_repeated(tmp_path):
     assert "--corpus" not in found.stderr
 
 
+DRY = {
+    "select": ["--target", "a", "--corpus", "b"],
+    "adapt": ["--data", "a", "--model", "b"],
+    "evaluate": ["--task", "a", "--model", "b"],
+    "fit": ["--task", "a", "--corpus", "b", "--model", "c"],
+}
+
+
+@pytest.mark.parametrize("name", DRY)
+def test_only_a_dry_run_does_without_out(name, monkeypatch):
+    function = getattr(corpusfit, name)
+    seen = []
+    monkeypatch.setitem(vars(function), "dry_run", lambda **words: seen.append(words) or {})
+    monkeypatch.setitem(vars(COMMANDS[name]), "dry_run", lambda facts: None)
+    assert run(name, *DRY[name], "--dry-run").exit_code == 0
+    assert [words.keys() & {"out"} for words in seen] == [set()]
+    found = run(name, *DRY[name])
+    assert found.exit_code == 2
+    assert "--out" in found.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "found"), [("corpusfit sel", "select"), ("corpusfit select --frac", "--fraction")]
 )

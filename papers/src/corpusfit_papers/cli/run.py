@@ -82,6 +82,7 @@ def run(ran: Ran) -> None:
         --cells FOLDER: Folder with the scores and predictions of finished cells. Cells found there
             are not run again, and newly finished cells are added (default: none)
         --only TASK: Run and compare only this task; repeatable (default: all tasks)
+        --dry-run: Print which steps --out lacks, and what they take; write nothing
     """
     for shown in ran.tables:
         show_table(shown)
