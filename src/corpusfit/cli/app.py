@@ -64,9 +64,13 @@ SETTINGS: dict[str, Any] = {
     "add_completion": False,  # the application completes the words of all commands
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
-    "context_settings": {"help_option_names": ["-h", "--help"]},
+    "context_settings": {
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda word: word.replace("_", "-"),  # as transformers spells them
+    },
 }
-"""Typer settings of every command: no Rich markup, plain tracebacks, short and long help."""
+"""Typer settings of every command: no Rich markup, plain tracebacks, short and long help, options
+also with underscores."""
 
 
 class _Command(TyperCommand):
@@ -74,7 +78,7 @@ class _Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments."""
-        if "--dry-run" in args:
+        if {"--dry-run", "--dry_run"} & {*args}:
             for param in self.params:
                 param.required &= param.name not in getattr(self.callback, "unneeded", ())
         single = [p for p in self.params if p.nargs == 1 and not getattr(p, "multiple", False)]

@@ -197,19 +197,23 @@ RENAMED = {
     "clip": "max_grad_norm",
     "schedule": "lr_scheduler_type",
     "beta2": "adam_beta2",
+    "lr": "learning_rate",
+    "num_train_epochs": "epochs",
+    "per_device_train_batch_size": "batch",
+    "warmup_ratio": "warmup_steps",
 }
-"""Settings of a training by the names that they had before those of transformers."""
+"""Settings of a training by other names: those of before, and of transformers where ours differ."""
 
 
 def renamed(name: str, known: Iterable[str], before: str = "") -> UsageError | None:
-    """The error for a name that left, or the former one of a `known` setting; None for others."""
+    """The error for a name that left, or another one of a `known` setting; None for others."""
     if sentence := gone(f"{before}{name}"):
         return UsageError(sentence)
     group, dot, last = name.rpartition(".")
     new = f"{group}{dot}{RENAMED.get(last, last)}"
     if new == name or new not in known:
         return None
-    return UsageError(f"`{before}{name}` is called `{before}{new}` now.")
+    return UsageError(f"`{before}{name}` is called `{before}{new}`.")
 
 
 def positive(setting: str, value: float) -> None:

@@ -47,6 +47,12 @@ def test_a_repeated_option_of_one_value_is_warned_of(words):
     assert f"{words[1]} is given 2 times" in run(*words).stderr
 
 
+def test_options_may_be_spelled_with_underscores():
+    found = run("adapt", "--model", "m", "--data", "d", "--learning_rate", "much", "--dry_run")
+    assert found.exit_code == 2
+    assert "--learning-rate" in found.stderr
+
+
 def test_an_option_of_many_values_is_repeated(tmp_path):
     missing = [word for name in "ab" for word in ("--corpus", str(tmp_path / name))]
     found = run("select", "--target", str(tmp_path / "c"), *missing, "--out", str(tmp_path / "o"))
