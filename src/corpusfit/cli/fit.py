@@ -31,7 +31,7 @@ def fit(run: Fitted) -> None:
     verdict and the model to keep.
 
     Example:
-      corpusfit fit --task chemprot/ --corpus corpus/ --model bert-base-uncased --time 1h --out out/
+      corpusfit fit --task task/ --corpus corpus/ --model jhu-clsp/ettin-encoder-17m --out out/
 
     A task is anything that `corpusfit evaluate` takes, or plain texts without labels. To resume a
     stopped fit, run the same command again; a longer --time adds to a finished one.

@@ -149,7 +149,7 @@ def checked(monkeypatch, capsys):
                     assert any(row[i] in line for line in lines), row[i]
             seen.append(title)
 
-        monkeypatch.setattr(show.STDOUT, "width", width)
+        monkeypatch.setattr(show.stdout(), "width", width)
         monkeypatch.setattr(module, "table", table)
         return seen
 
