@@ -64,7 +64,8 @@ def on_page_content(html: str, **_: Any) -> str:
         text = re.sub(r"(?<=\w)[._|](?=\w)", r"\g<0><wbr>", code[0])
         return re.sub(r"--[\w-]+", r'<span class="option">\g<0></span>', text)
 
-    return re.sub(r"<code>[^<]*</code>", broken, html)
+    # a block keeps its lines: they would break at these places even in `pre`
+    return re.sub(r"(?<!</span>)(?<!<pre>)<code>[^<]*</code>", broken, html)
 
 
 def commands() -> str:
