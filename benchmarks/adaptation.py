@@ -105,14 +105,12 @@ def write(facts: dict[str, Any]) -> None:
         "",
         f"**{conclusion(found)}**",
         "",
-        f"Made by `benchmarks/adaptation.py`: `{facts['model']}`, {facts['steps']} steps of 16 x "
-        f"128 tokens, task {facts['task']} (its dev texts), {facts['fraction']:.0%} of the corpus "
-        "selected on static embeddings. Masked-LM loss in nats, mean ± standard deviation over "
-        "seeds, and the change of that on general text. `resample` and `lambda` see all of the "
-        f"corpus, with {' and '.join(SHARP)} where nothing else is said.",
-        "",
-        "`selected`, `random part` and `mask+lambda` train on a tenth of the corpus, the rest on "
-        "all of it.",
+        f"`{facts['model']}` is trained for {facts['steps']} steps of 16 x 128 tokens, the task is "
+        f"{facts['task']} (its dev texts), and {facts['fraction']:.0%} of the corpus is selected "
+        "on static embeddings (`benchmarks/adaptation.py`). The table has the masked-LM loss in "
+        "nats, mean ± standard deviation over seeds, and the change of the loss on general text. "
+        "`selected`, `random part` and `mask+lambda` train on a tenth of the corpus, the others on "
+        f"all of it, `lambda` and `resample` with {' and '.join(SHARP)} unless C = 1 is named.",
         "",
         "| trained on | seeds | task before | task after | change | general | effective chunks |",
         "|---|---|---|---|---|---|---|",

@@ -153,13 +153,17 @@ def tables(found: Mapping[str, Any], title: str) -> str:
         parts += [f"**{conclusion(block)}**"]
     parts += [introduction(found, block)]
     if block.targets and len(block.methods) > 1:
-        parts += ["### What chooses best", choices(block)]
-        parts += ["### What follows the fall of the loss", correlations(block)]
+        parts += ["### Which choice of a method is best", choices(block)]
+        parts += ["### What predicts the fall of the loss", correlations(block)]
         parts += ["### Mean gain of each method", gains(block)]
     for heading, text, value in (
         ("Fall of the loss", "Nats by which adaptation lowered it; higher is better.", fall_of),
         ("Bits per word", "Of unseen target text; lower is better.", lambda c: c["bits"]),
-        ("Domain precision", "Share of the words selected.", lambda c: c["precision"]),
+        (
+            "Domain precision",
+            "Share of the selected words from the target's domain.",
+            lambda c: c["precision"],
+        ),
     ):
         parts += [f"### {heading}", text, by_target(found, value)]
     return "\n\n".join([*parts, made(found)]) + "\n"
@@ -177,25 +181,24 @@ def introduction(found: Mapping[str, Any], block: Block) -> str:
         if key.endswith(f"/{seeds[0] if seeds else ''}")
     )
     return (
-        f"Can one know before adapting which selection will help? A method selects "
-        f"{p['share']:.0%} of the words of a third of the corpus: segments by falling score, with "
-        "default units and segments, until the next does not fit. So every method gets the same "
-        "number of words (separated by white space). "
-        f"`{p['model']}` is adapted on the selection for {p['steps']} steps of {p['batch']} x "
-        f"{p['length']} tokens, learning rate {p['rate']:g}; the masked-LM loss in nats is of up "
-        f"to {p['heldout']} sequences of the target's dev texts. Bits per word are those of an "
-        "interpolated Kneser-Ney trigram model of the selection on all these dev texts, with the "
-        "vocabulary of the third of the corpus. The methods see only train texts; dev texts "
-        "occurring in train or inside the corpus are left out, and the others are normalized "
-        "(no tokenization, no entity marks). A seed decides the third of the corpus, the texts, "
-        f"the fit and the training. Methods that need embeddings use `{p['embedder']}`. {earlier}"
-        "Methods named `peer_…` are other "
-        "tools and papers as published, on the same segments and the normalized target "
-        "(`benchmarks/peers.py`); `rank` does not compare them.\n\n"
-        f"{counted(len(found['cells']), 'finished cell')}, {counted(len(seeds), 'seed')}. The "
-        "methods are compared over the largest set of methods and targets without a gap: "
-        f"{counted(len(block.methods), 'method')}, {counted(len(block.targets), 'target')}, "
-        f"{counted(sum(block.seeds), 'pair')} of target and seed; the seeds of a target are "
+        f"Each method selects {p['share']:.0%} of the words (separated by white space) of a third "
+        "of the corpus: the segments with the highest scores, in the default units. So every "
+        f"method gets the same number of words. `{p['model']}` is adapted on the selection for "
+        f"{p['steps']} steps of {p['batch']} x {p['length']} tokens with a learning rate of "
+        f"{p['rate']:g}. Its masked-LM loss in nats is measured on up to {p['heldout']} sequences "
+        "of the target's dev texts. Bits per word are those of an interpolated Kneser-Ney trigram "
+        "model, trained on the selection and measured on all these dev texts, with the vocabulary "
+        "of the third of the corpus. The methods see only train texts. Dev texts that occur in "
+        "train or inside the corpus are left out, and the others are normalized (no tokenization, "
+        "no entity marks). The seed decides the third of the corpus, the texts, the fit and the "
+        f"training. Methods that need embeddings use `{p['embedder']}`. {earlier}"
+        "Methods named `peer_…` are other tools and papers as published, on the same segments and "
+        "the normalized target (`benchmarks/peers.py`); `rank` does not compare them.\n\n"
+        f"There are {counted(len(found['cells']), 'training')} with "
+        f"{counted(len(seeds), 'seed')}. Compared are the methods and targets of which all "
+        f"combinations are there: {counted(len(block.methods), 'method')}, "
+        f"{counted(len(block.targets), 'target')}, "
+        f"{counted(sum(block.seeds), 'pair')} of target and seed. The seeds of a target are "
         f"averaged first. Texts of a target (train, dev): {sizes}."
     )
 
@@ -220,15 +223,15 @@ def choices(block: Block) -> str:
             f"| {lost.sum() / best.sum():.0%} | {lost.max():.3f} | {int((lost == 0).sum())} |"
         )
     head = (
-        "| method chosen | fall of the loss | regret | of the best fall | largest regret | "
+        "| choice | fall of the loss | regret | of the best fall | largest regret | "
         "targets with the best |\n|---|---|---|---|---|---|"
     )
     oracle = f"| the best of each target (oracle) | {best.mean():.3f} | 0 | 0% | 0 | {len(best)} |"
     return (
-        f"Means over {len(best)} targets, in nats. Regret: how much more the best method of the "
+        f"Means over {len(best)} targets, in nats. Regret: how much more the best method for the "
         "target lowers the loss than the chosen one (lower is better), with a 95 % interval over "
-        "targets. A choice by `rank` is among the methods that `rank` compares. The best is best "
-        "on the same sequences, so part of every regret is noise of training.\n\n"
+        "targets. A choice by `rank` is among the methods that `rank` compares. The best method is "
+        "known only from the same sequences, so part of every regret is noise of training.\n\n"
         + "\n".join([head, oracle, *lines])
     )
 
@@ -251,7 +254,7 @@ def conclusion(block: Block) -> str:
         least, *others = sorted(lost, key=lambda name: lost[name])
         gives = "; ".join(f"by {name} {lost[name]:.0%}" for name in others)
         said += (
-            f" Choosing by {least} gives away {lost[least]:.0%} of each target's best fall"
+            f" Choosing by {least} loses {lost[least]:.0%} of the fall by each target's best method"
             f"{f' ({gives})' if gives else ''}. TADPOLE and DANA choose their detector by F1 "
             "against Wikipedia; their models, corpora and tasks are not those of this table."
         )
@@ -270,11 +273,11 @@ def correlations(block: Block) -> str:
     for name, known in block.known.items():
         cells = [shown(within_targets(known[:, of], block.fall[:, of])) for of in (..., apart)]
         lines.append(f"| {name} | {' | '.join(cells)} |")
-    head = f"| known before | all methods | without `{BASELINE}` |\n|---|---|---|"
+    head = f"| known before training | all methods | without `{BASELINE}` |\n|---|---|---|"
     return (
         "Spearman's correlation with the fall of the loss, over methods within targets; positive "
-        "where the better by the first is the better by the second (fewer bits count as better). "
-        "p is of permutations within targets.\n\n" + "\n".join([head, *lines])
+        "if methods that are better before are better after (fewer bits count as better). "
+        "p is from permutations within targets.\n\n" + "\n".join([head, *lines])
     )
 
 
@@ -337,7 +340,6 @@ def made(found: Mapping[str, Any]) -> str:
     said = f"Selections made again by `--check`: {again}. " if again else ""
     return (
         "Made by `benchmarks/benefit.py DATA MODEL WORK --steps "
-        f"{found['protocol']['steps']}`; cells at commit {commits or '–'}, the last on "
-        f"{here.get('cpu', '–')}, {here.get('date', '–')[:10]}. {said}"
-        "A later run adds what is missing."
+        f"{found['protocol']['steps']}`; trainings at commit {commits or '–'}, the last on "
+        f"{here.get('cpu', '–')}, {here.get('date', '–')[:10]}. {said}".rstrip()
     )

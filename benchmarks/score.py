@@ -97,7 +97,7 @@ def arguments() -> argparse.Namespace:
         parser.add_argument(name, **folders)
     listed = {"type": lambda given: given.split(",")}
     parser.add_argument("--cells", type=Path, default=HERE / "results" / "score")
-    parser.add_argument("--out", type=Path, default=HERE.parent / "docs" / "results")
+    parser.add_argument("--out", type=Path, default=HERE)
     parser.add_argument("--settings", **listed, default=list(SETTINGS))
     parser.add_argument("--tasks", **listed, default=list(TASKS))
     parser.add_argument("--columns", **listed, default=None)

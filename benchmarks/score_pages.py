@@ -1,7 +1,7 @@
 """The pages and the picture of benchmarks/score_study.py and score_rungs.py, from stored cells.
 
-Run: .venv/bin/python benchmarks/score_pages.py, which writes docs/results/score.md and
-score_tasks.md, and docs/images/score.svg.
+Run: .venv/bin/python benchmarks/score_pages.py, which writes docs/results/score.md,
+docs/images/score.svg and benchmarks/score_tasks.md.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ def not_shown(cells: Cells) -> list[str]:
         if high - low > 2
     ]
     if wide:
-        said.append(f"- Precision as asked: half an interval is {', '.join(wide)}; 1.0 was asked.")
+        said.append(f"- The planned precision, 1.0 for half an interval: it is {', '.join(wide)}.")
     points = task_points(cells)["default"]
     single = [low > 0 for _, low, _ in points.values()]
     below = [task for task, (_, _, high) in points.items() if high < 0]
@@ -347,9 +347,10 @@ def not_shown(cells: Cells) -> list[str]:
 
 
 ANSWER = """
-Accuracy of word vectors that are learned from what `cynical`, the default, selects, in the mean of
-{n} tasks:
-{summary}.
+Word vectors are learned from the text that `cynical`, the default, selects, and from other text. A
+classifier on them answers the test texts of a task. In the mean of {n} tasks, the difference in
+accuracy is {summary}. `corpusfit rank --task task/ --corpus corpus/` measures the same on your
+files, and [`fit`](../fit.md) measures your model.
 """
 QUESTION = """
 From a corpus of {sources}, a method selects the 2 % that are most like a few hundred training texts
@@ -363,33 +364,34 @@ selected text teaches. It is a score of word vectors, not of a language model, a
 STATEMENT = """
 Questions, tests and the order of computing were [stated before anything was
 computed](../../benchmarks/score_study.py). All selections have equally many words, in pieces of the
-same length. Everything is repeated by draws: a draw is half of the corpus, at most 500 target texts
-and the seed of the vectors. Corpus documents that contain a dev or test text of any task are left
-out.
+same length. Everything is repeated with other draws: a draw is half of the corpus, at most 500
+target texts and the seed of the vectors. Corpus documents that contain a dev or test text of any
+task are left out.
 """
 UNIT = """
-The unit is the task; tasks and draws are crossed random effects. Everything below is descriptive:
-no test was stated, and no interval is corrected. A few tasks gain much: the medians of the tasks'
-differences are {medians}.
+Tasks and draws are crossed random effects, so the intervals hold for other tasks. The p-values are
+corrected by Holm's method. Everything below is descriptive: no test was stated for it, and no
+interval is corrected. A few tasks gain much: the medians of the tasks' differences are {medians}.
 """
 DECISIONS = """
-Of all pairs of selections of a task (by any two methods and draws, 2 %) that the costlier measure
-can distinguish (McNemar's exact test on the test texts, p < .05), the share for which the cheaper
-one prefers the same. Intervals are over tasks. For whole corpora, a ranking at one small scale is
-right for about 80 % ([DataDecide](https://arxiv.org/abs/2504.11393)).
+A costlier measure distinguishes some pairs of selections of a task (by any two methods and draws,
+2 %; McNemar's exact test on the test texts, p < .05). In which share of these pairs does the
+cheaper measure prefer the same selection? Intervals are over tasks. For whole corpora, a ranking at
+one small scale is right for about 80 % ([DataDecide](https://arxiv.org/abs/2504.11393)).
 """
 MEASURED = """
 Bits are per word of the task's test texts, by the trigram model of [`rank`](../ranking.md), which
-uses held-out texts of the target. Pairs without random text are the harder ones: nearly every
-selection is closer to the task than random text.
+uses held-out texts of the target. Pairs without random text are harder: nearly every selection is
+closer to the task than random text.
 """
 CONTINUED = """
 The small BERT (`bert-mini`, {steps} steps) continues on {words:,} words of each selection; its
 probe is the same linear classifier on its frozen states.
 """
 OTHERS = """
-Each task, macro F1 and tasks in other languages are on [a page of their own](score_tasks.md), BLEU
-of translation models and the answer of an older probe on [another](score_bleu.md).
+Each task, macro F1 and tasks in other languages are on [a page of their
+own](../../benchmarks/score_tasks.md), BLEU of translation models and the answer of an older probe
+on [another](../../benchmarks/score_bleu.md).
 """
 MADE = """
 Made by `benchmarks/score_study.py DATA WORK`, `score_rungs.py DATA MODEL WORK` and
@@ -397,9 +399,9 @@ Made by `benchmarks/score_study.py DATA WORK`, `score_rungs.py DATA MODEL WORK` 
 ({hours}); commits {commits}, on {cpus}.
 """
 SINGLE = """
-[The page of means](score.md) says how they are made. Accuracy in points over random text, 2 % of
-the corpus, all training rows; the mean of the draws with a 95 % interval by a bootstrap over draws
-and test texts.
+[The page of means](../docs/results/score.md) says how they are made. Accuracy in points over
+random text, 2 % of the corpus, all training rows; the mean of the draws with a 95 % interval by a
+bootstrap over draws and test texts.
 """
 OUTSIDE = """
 In no mean: the corpus lacks the language of four (French, German, Portuguese, Indonesian), and of
@@ -469,7 +471,7 @@ def page(cells: Cells, made: Record) -> str:
 
 
 def tasks_page(cells: Cells) -> str:
-    """docs/results/score_tasks.md."""
+    """benchmarks/score_tasks.md."""
     points = task_points(cells)
     accuracy: dict[str, list[float]] = {}
     for r in cells.records.values():
@@ -516,12 +518,12 @@ def tasks_page(cells: Cells) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Every file that the stored cells make, by its path in docs/."""
+    """Every file that the stored cells make, by its path."""
     cells = Cells(CELLS)
     made = orjson.loads((CELLS / "made.json").read_bytes())
     return {
         DOCS / "results" / "score.md": page(cells, made),
-        DOCS / "results" / "score_tasks.md": tasks_page(cells),
+        HERE / "score_tasks.md": tasks_page(cells),
         DOCS / "images" / "score.svg": picture(cells),
     }
 

@@ -252,8 +252,8 @@ def tables(records: list[Record], wanted: Sequence[Piece]) -> list[str]:
     return [
         "# BLEU and a probe after selections",
         conclusion,
-        f"An older study than [that of word vectors](score.md), and not finished: {done:,} of "
-        f"{len(asked):,} scores are in. {INTRODUCTION}",
+        "An older study than [that of word vectors](../docs/results/score.md), and not finished: "
+        f"{done:,} of {len(asked):,} scores are in. {INTRODUCTION}",
         "## Means over tasks",
         rows,
         HOW_TO_READ,
@@ -331,7 +331,7 @@ INTRODUCTION = (
     "thirds of the corpus; *shown higher* and *shown lower* count the tasks whose own 95 % "
     "interval is on one side of zero. No interval is corrected for the number of comparisons. "
     "Which questions were stated before they ran, and their answers, is in the "
-    "[log](../../benchmarks/log.md)."
+    "[log](log.md)."
 )
 HOW_TO_READ = (
     "Tables have differences to `random`, in its last column as it is; positive is better. A "

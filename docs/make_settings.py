@@ -58,7 +58,8 @@ SECTIONS: dict[str, tuple[Settings, str, tuple[str, ...]]] = {
 
 BEGIN = """# Settings
 
-Every setting has a path, such as `cut.gamma`. Many also have an option of their own.
+Which settings are there, and how do I set one? Every setting has a path, such as `cut.gamma`. Many
+also have an option of their own.
 
 | where | how |
 |---|---|

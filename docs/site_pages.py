@@ -1,7 +1,7 @@
 """A hook of MkDocs: the pages that the site has beside docs/*.md, each from its one source.
 
 The commands come from the command line itself, the Python API from the package's public names (by
-mkdocstrings), and ARCHITECTURE, CONTRIBUTING, CHANGELOG and SECURITY from their files.
+mkdocstrings), and pages about papers from papers/.
 """
 
 from __future__ import annotations
@@ -20,10 +20,6 @@ ROOT = Path(__file__).parents[1]
 PAPERS = ("tadpole", "domain-clusters", "mdapt", "textgram")
 """The pages of papers/docs that are about a paper."""
 INCLUDED = {
-    "ARCHITECTURE.md": "architecture.md",
-    "CONTRIBUTING.md": "contributing.md",
-    "CHANGELOG.md": "changelog.md",
-    "SECURITY.md": "security.md",
     "papers/README.md": "corpusfit-papers.md",
     **{f"papers/docs/{name}.md": f"{name}.md" for name in ("papers", *PAPERS)},
 }
@@ -68,7 +64,8 @@ def on_page_content(html: str, **_: Any) -> str:
         text = re.sub(r"(?<=\w)[._|](?=\w)", r"\g<0><wbr>", code[0])
         return re.sub(r"--[\w-]+", r'<span class="option">\g<0></span>', text)
 
-    return re.sub(r"<code>[^<]*</code>", broken, html)
+    # a block keeps its lines: they would break at these places even in `pre`
+    return re.sub(r"(?<!</span>)(?<!<pre>)<code>[^<]*</code>", broken, html)
 
 
 def commands() -> str:
@@ -77,7 +74,8 @@ def commands() -> str:
 
     group: Any = typer.main.get_command(app)
     context = group.make_context("corpusfit", ["methods"], resilient_parsing=True)
-    lines = ["# Commands", "", "`corpusfit COMMAND --help` prints the same in the terminal.", ""]
+    lines = ["# Commands", "", "What does a command do, and which options does it have?"]
+    lines += ["`corpusfit COMMAND --help` prints the same in the terminal.", ""]
     lines += ["| command | what it does |", "|---|---|"]
     found = {name: group.get_command(context, name) for name in COMMANDS}
     for name, command in found.items():
@@ -134,8 +132,8 @@ def python() -> str:
     lines = [
         "# Python API",
         "",
-        "Each command is a function of the same name; its options are keywords, its errors",
-        "exceptions. Settings without a keyword go into `settings`, as in",
+        "How do I call a command from Python? Each is a function of the same name; its options are",
+        "keywords, its errors exceptions. Settings without a keyword go into `settings`, as in",
         '`settings=["cut.gamma=5"]` ([settings](settings.md)).',
         "",
         "Messages go to Python's logger `corpusfit` at INFO, warnings to `warnings` as",
@@ -163,21 +161,5 @@ def _keywords(function: Any) -> list[str]:
     return head + rows if rows else []
 
 
-def references() -> str:
-    """The page of sources: each paragraph of a docstring that begins with "Reference:"."""
-    lines = ["# All references", "", "What the docstrings of the code name as their sources."]
-    lines += [" The papers and their formulas: [the papers](papers.md).", ""]
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
-    sources = [ROOT / "src" / "corpusfit", ROOT / "papers" / "src" / "corpusfit_papers"]
-    for source, file in ((top, file) for top in sources for file in sorted(top.rglob("*.py"))):
-        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            doc = ast.get_docstring(node) if isinstance(node, documented) else None
-            for found in re.findall(r"^Reference: (.+?)(?=\n\n|\Z)", doc or "", re.M | re.S):
-                name = "" if isinstance(node, ast.Module) else f", `{node.name}`"
-                path = f"`{file.relative_to(source).as_posix()}`"
-                lines.append(f"- {path}{name}: {_cell(found)}")
-    return "\n".join(lines) + "\n"
-
-
-MADE = {"commands.md": commands, "python.md": python, "references.md": references}
+MADE = {"commands.md": commands, "python.md": python}
 """The pages that are made from the code."""

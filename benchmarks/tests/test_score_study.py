@@ -221,5 +221,5 @@ def test_the_page_is_what_the_code_makes_of_the_stored_cells():
 
     made = score_tables.tables(records, list(score.pieces(asked)))
 
-    page = score.HERE.parent / "docs/results/score_bleu.md"
+    page = score.HERE / "score_bleu.md"
     assert page.read_text("utf-8") == "\n\n".join(made) + "\n"

@@ -1,7 +1,7 @@
 """Make the papers' tables from real data, with one command.
 
 Measures the parts of each table on a few processes and writes NAME.json and NAME.md in
-papers/results; of our own tables NAME.json and a part of selectors.md in docs/results.
+papers/results; of tables of no paper, NAME.json and a part of selectors.md.
 Texts are truncated and samples small, so that all tables take minutes on two cores.
 `from_recipes.py` makes those that are recipes.
 
@@ -46,8 +46,9 @@ TABLES = {
     "textgram": "TextGram, Algorithm 1: sentences that join once or for each bigram",
 }
 ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "papers" / "results"
 OURS = ("selectors", "rare", "shift")
-"""Tables of no paper, which stand in docs/results; those of the papers in papers/results."""
+"""Tables of no paper, which are parts of one page."""
 
 
 def main() -> None:
@@ -78,15 +79,10 @@ def main() -> None:
             if not left[name]:
                 order = [p for n, _, p, _ in work if n == name]
                 report = table_of(name).report(s, {p: found[name][p] for p in order})
-                write(asked.out or results_of(name), name, s, report)
+                write(asked.out, name, s, report)
     for name in names:
         if not found[name]:
             tell(started, f"{name} left out: its data is missing")
-
-
-def results_of(name: str) -> Path:
-    """The folder where a table is published."""
-    return ROOT / ("docs" if name in OURS else "papers") / "results"
 
 
 def table_of(name: str) -> Any:
@@ -127,7 +123,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--keep", type=Path, help="folder of measured pieces (default: none)")
     parser.add_argument(
-        "--out", type=Path, help="folder of all tables (default: where each is published)"
+        "--out", type=Path, default=RESULTS, help="folder of all tables (default: papers/results)"
     )
     asked = parser.parse_args()
     if wrong := set(filter(None, asked.only.split(","))) - set(TABLES):

@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import zipfile
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -235,6 +236,19 @@ def test_packed_files_are_read(form, example):
     found = find(packed(form, example(LONG)), PLAN, role="corpus")
     assert {(source.format, source.compression) for source in found} == {(form.name, "gz")}
     assert texts_of(read(found)) == LONG
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_files_of_archives_are_read(form, example, tmp_path, method):
+    sources = example(LONG)
+    if not form.suffixes:
+        pytest.skip("it is not named by a suffix")
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", method) as archive:
+        for source in sources:
+            archive.write(source.url, source.name)
+    found = find([str(tmp_path / "a.zip")], PLAN, role="corpus")
+    assert {(s.format, s.compression) for s in found} == {(form.name, "deflate" if method else "")}
+    assert read(found) == read(sources)
 
 
 def test_shards_of_packed_files_are_read_in_any_order(form, example):

@@ -242,7 +242,7 @@ def test_a_tokenizer_that_does_not_cut_as_bert_s_is_named(
     [
         ("", "it is empty"),
         ("\n\n", r"empty line \(2 rows\)"),
-        ('{"text": null}\n', r"text is null \(1 rows\)"),
+        ('{"text": null}\n', r"text is null \(1 row\)"),
     ],
 )
 def test_an_empty_corpus(random_run, tmp_path, tiny_static, content, why, embedded):

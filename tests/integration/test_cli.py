@@ -321,8 +321,7 @@ def test_the_composition_of_many_sources_is_shortened(cli, task, jsonl, tmp_path
 
 @pytest.mark.parametrize("method", ["random", "domain_cosine"])
 def test_a_dry_run_writes_nothing(cli, inputs, tmp_path, tiny_static, method):
-    out = tmp_path / "out"
-    arguments = ("select", *inputs, "--out", out, "--method", method, "--dry-run")
+    arguments = ("select", *inputs, "--method", method, "--dry-run")
     arguments += ("--set", "cut.pieces=256")
     before = sorted(p.name for p in tmp_path.rglob("*"))
     done = cli(*arguments, "--embedder", tiny_static)

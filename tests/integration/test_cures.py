@@ -74,7 +74,7 @@ FILES = {
     "data.jsonl": lambda _: DATA.encode(),
     "latin.jsonl.gz": lambda _: gzip.compress(ROWS.encode("cp1252")),
     "zstd.jsonl.gz": lambda _: zstandard.compress(ROWS.encode()),
-    "rows.zip": archive,
+    "rows.zip.gz": lambda path: gzip.compress(archive(path)),
     "tabs.csv": lambda _: TABLE.replace(";", "\t").replace("text", "text\tn;", 1).encode(),
 }
 

@@ -12,6 +12,7 @@ import pytest
 import sklearn
 from journeys import WORDS, prose
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
@@ -408,6 +409,30 @@ def test_a_pipeline_uses_the_score_as_a_feature(fitted):
     np.testing.assert_array_equal(features[:, [0]].toarray(), fitted.score_samples(texts)[:, None])
     assert both[0].get_feature_names_out()[0] == "fit__score"
     assert both.score(texts, labels) > 0.9
+
+
+def test_frames_come_out_where_they_are_asked_for(scorer):
+    """Also of a clone, of steps, and by scikit-learn's own setting."""
+    pandas = pytest.importorskip("pandas")
+    texts = pandas.Series(TEXTS, range(5, 5 + len(TEXTS)))
+    array = scorer.fit_transform(TEXTS, LABELS)
+    frame = clone(scorer.set_output(transform="pandas")).fit_transform(texts, LABELS)
+    assert (list(frame.columns), list(frame.index)) == (["score"], list(texts.index))
+    np.testing.assert_array_equal(frame, array)
+    both = ColumnTransformer([("like", clone(scorer), "text")], remainder="passthrough")
+    both.set_output(transform="pandas")
+    whole = both.fit_transform(pandas.DataFrame({"text": texts, "n": 1}), LABELS)
+    assert list(whole.columns) == ["like__score", "remainder__n"]
+    assert isinstance(scorer.set_output(transform="default").transform(TEXTS), np.ndarray)
+    with sklearn.config_context(transform_output="pandas"):
+        fresh = corpusfit.Scorer("dsir")
+        assert list(fresh.fit_transform(TEXTS, LABELS).columns) == ["score"]
+    polars = pytest.importorskip("polars")
+    found = scorer.set_output(transform="polars").transform(TEXTS)
+    np.testing.assert_array_equal(found.get_column("score"), array[:, 0])
+    assert isinstance(found, polars.DataFrame)
+    with pytest.raises(UsageError, match="'frame'"):
+        scorer.set_output(transform="frame")
 
 
 def test_a_pipeline_passes_the_background_on(fitted):

@@ -296,6 +296,24 @@ def test_plain_texts_are_a_task_whose_loss_is_measured(fit, few, jsonl):
         fit()  # with another task in the same folder
 
 
+def test_fields_of_side_files_score_filter_and_are_kept(drawn, pile, tmp_path):
+    """The random text that is compared with the selection is of the same rows."""
+    every = set()
+    for file in pile.iterdir():
+        rows = range(len(file.read_text("utf-8").splitlines()))
+        write_rows(tmp_path / "side" / file.name, [{"q": n, "usable": n % 2} for n in rows])
+        every |= {(file.name, n) for n in rows if n % 2}
+    words = {"method": "field:q", "where": "usable == 1", "keep": "usable"}
+    out = drawn("out", scores=str(tmp_path / "side"), **words)
+    runs = [list(corpusfit.open(out / name)) for name in ("selection", "random/0")]
+    assert {segment["usable"] for segment in runs[0]} == {1}
+    best, random = ({(segment["source"], segment["row"]) for segment in run} for run in runs)
+    assert best | random <= every
+    # no row that is left has a higher score than one that is selected
+    assert max(row for _, row in every - best) <= min(row for _, row in best)
+    assert min(row for _, row in random) < min(row for _, row in best)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "loss_on", ["assistant", pytest.param("completion", marks=pytest.mark.long)]

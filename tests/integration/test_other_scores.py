@@ -427,6 +427,10 @@ def test_quotas_by_shares_of_named_groups(files, tmp_path):
     taken = [n["selected"] for n in more.manifest["selected"]["by_cluster"]]
     assert taken[1] == law
     assert sum(taken) == 2 * law
+    nothing = corpusfit.choose(run, tokens=10_000, quota="Law=0%", engine="inline")
+    taken = nothing.manifest["selected"]["by_cluster"]
+    assert [each["selected"] for each in taken] == [taken[0]["segments"], 0, taken[2]["segments"]]
+    assert any("0 %" in warning for warning in nothing.manifest["warnings"])
     assert any("50.0 %" in warning and "90 %" in warning for warning in more.manifest["warnings"])
     with pytest.raises(UsageError, match=r"choose\.quota=target"):
         corpusfit.choose(run, balance="", engine="inline")

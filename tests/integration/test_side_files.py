@@ -1,7 +1,10 @@
 """Scores that others published in files beside a corpus: `read.scores`."""
 
 import gzip
+import io
 import json
+import os
+import pickle
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -246,12 +249,12 @@ def changed(number, **values):
         ("side/{}.npy", few, "side", r"b\.npy has 59 rows, fewer than b\.jsonl"),
         ("side/{}.npy", many, "side", r"as many rows as b\.jsonl\.zst, 60; got 61"),
         ("side/tagger/{}.jsonl.gz", few, "q", "has no id 'd119', of row 59"),
-        ("side/tagger/{}.jsonl.gz", many, "q", "60; got 61"),
+        ("side/tagger/{}.jsonl.gz", many, "q", "id 'd119' twice"),
         ("side/{}.jsonl", changed(5, id="d7"), "quality", r"id 'd(7|114)'"),
         ("side/{}.parquet", changed(5, id="else"), "quality", "has no id 'd65', of row 5"),
         ("side/{}.parquet", changed(5, id="d64"), "quality", "id 'd64' twice"),
         ("side/{}.parquet", changed(5, id=None), "quality", "id in each row; row 5"),
-        ("side/{}.jsonl", changed(5, quality="high"), "quality", "cannot be read"),
+        ("side/{}.jsonl", changed(5, quality="high"), "quality", "cannot be read: 'quality'"),
         ("side/{}.parquet", lambda rows: rows, "lang", "numbers in 'lang'; row 0 has 'en'"),
         ("side/{}.npy", lambda rows: rows.astype(str), "side", "must have numbers"),
         ("side/{}.npy", lambda rows: rows[None, None], "side", "must have numbers"),
@@ -339,6 +342,84 @@ def test_ids_that_a_corpus_has_twice_are_joined_where_both_files_have_one_order(
     write(tmp_path / "side/b.jsonl.gz", side[::-1])
     with pytest.raises(InputError, match="twice"):
         select(tmp_path, method="field:quality", overwrite=True)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_each_id_of_a_corpus_is_found_whatever_else_the_files_have(tmp_path, order):
+    """An id twice in the corpus, one in place of it in the side file, and one more."""
+    rows = rows_of("b")
+    rows[7]["id"] = rows[3]["id"]
+    write(tmp_path / "t.jsonl", rows)
+    write(tmp_path / "documents/b.jsonl", rows)
+    side = by_id("b")
+    write(tmp_path / "side/b.jsonl", [*side, {**side[0], "id": "another"}][::order])
+    values = quality("b").tolist()
+    values[7] = values[3]
+    run = select(tmp_path, method="field:quality", segments=N)
+    assert scored(run) == {("b", i): v for i, v in enumerate(values)}
+    write(tmp_path / "side/b.jsonl", [each for each in side if each["id"] != rows[7]["id"]])
+    with pytest.raises(InputError, match=f"no id '{rows[7]['id']}', of row 3"):
+        select(tmp_path, method="field:quality", out="two")
+
+
+def test_json_lines_have_byte_order_marks_and_nan(tmp_path):
+    """As Python writes them, and as files are put together."""
+    write(tmp_path / "t.jsonl", rows_of("b"))
+    write(tmp_path / "documents/b.jsonl", rows_of("b"))
+    side = by_id("b")
+    side[4]["quality"] = np.nan
+    mark = "\ufeff".encode()
+    path = tmp_path / "side/b.jsonl"
+    path.parent.mkdir()
+    path.write_bytes(mark + lines(side[:9]) + mark + lines(side[9:]))
+    run = select(tmp_path, method="field:quality", segments=N)
+    assert scored(run) == {("b", i): v for i, v in enumerate(quality("b").tolist()) if i != 4}
+
+
+def test_columns_of_parquet_are_read_as_those_of_a_corpus(tmp_path):
+    """Decimals, ids in bytes, and two columns of one name."""
+    write(tmp_path / "t.jsonl", rows_of("b"))
+    write(tmp_path / "documents/b.jsonl", rows_of("b"))
+    ids = pa.array([each["id"].encode() for each in rows_of("b")])
+    numbers = pa.array(quality("b")).cast(pa.decimal128(9, 1))
+    names = ["id", "quality", "quality"]
+    (tmp_path / "side").mkdir()
+    table = pa.Table.from_arrays([ids, numbers, pa.nulls(N)], names)
+    pq.write_table(table, tmp_path / "side/b.parquet")
+    run = select(tmp_path, method="field:quality", segments=N)
+    assert scored(run) == {("b", i): v for i, v in enumerate(quality("b").tolist())}
+
+
+class Planted:
+    """Makes a folder when it is unpickled."""
+
+    def __init__(self, place):
+        self.place = place
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.place),)
+
+
+def arrays(kind, planted):
+    file = io.BytesIO()
+    if kind == "npz":
+        np.savez(file, side=np.zeros(N))
+    elif kind == "objects":
+        np.save(file, np.array([planted] * N, object), allow_pickle=True)
+    elif kind == "pickle":
+        pickle.dump(planted, file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["empty", "npz", "objects", "pickle"])
+def test_a_file_that_is_no_array_of_numbers_is_refused_and_not_unpickled(tmp_path, kind):
+    write(tmp_path / "t.jsonl", rows_of("b"))
+    write(tmp_path / "documents/b.jsonl", rows_of("b"))
+    (tmp_path / "side").mkdir()
+    (tmp_path / "side/b.npy").write_bytes(arrays(kind, Planted(tmp_path / "planted")))
+    with pytest.raises(InputError, match=r"b\.npy cannot be read"):
+        select(tmp_path, method="field:side")
+    assert not (tmp_path / "planted").exists()
 
 
 @pytest.mark.parametrize("of_corpus", [int, float])

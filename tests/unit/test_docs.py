@@ -54,7 +54,7 @@ def test_the_site_has_every_page_once_and_links_lead_to_files():
     """`make docs` also checks anchors, and pages that the site makes."""
     site = script("site_pages")
     listed = re.findall(
-        r"^ *- (?:[^:\n]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M
+        r"^ *- (?:[^:\n]+: )?([^\s:]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.M
     )
     made = {*site.MADE, *site.INCLUDED.values()}
     pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
@@ -79,13 +79,14 @@ def test_links_lead_to_pages_of_the_site_or_to_the_repository():
         file = SimpleNamespace(abs_src_path=source and str(ROOT / source), src_uri=uri)
         return site.on_page_markdown(text, page=SimpleNamespace(file=file))
 
-    ours = "[a](score.md#b) [a](../fit.md) [a](../../ARCHITECTURE.md) [a](../commands.md) [a](#b)"
+    ours = "[a](score.md#b) [a](../fit.md) [a](../../papers/README.md) [a](../commands.md) [a](#b)"
     theirs = "[a](../../papers/results/README.md#b) [a](https://example.org/a.md)"
-    site_ours = ours.replace("../../ARCHITECTURE.md", "../architecture.md")
+    site_ours = ours.replace("../../papers/README.md", "../corpusfit-papers.md")
     repository = f"[a]({site.REPOSITORY}papers/results/README.md#b) [a](https://example.org/a.md)"
-    assert led("docs/results/score_tasks.md", "results/score_tasks.md", ours) == site_ours
-    assert led("docs/results/score_tasks.md", "results/score_tasks.md", theirs) == repository
-    included = led("CONTRIBUTING.md", "contributing.md", "[a](docs/fit.md) [b](benchmarks/log.md)")
+    assert led("docs/results/benefit.md", "results/benefit.md", ours) == site_ours
+    assert led("docs/results/benefit.md", "results/benefit.md", theirs) == repository
+    links = "[a](../docs/fit.md) [b](../benchmarks/log.md)"
+    included = led("papers/README.md", "corpusfit-papers.md", links)
     assert included == f"[a](fit.md) [b]({site.REPOSITORY}benchmarks/log.md)"
     assert led(None, "commands.md", "[a](settings.md)") == "[a](settings.md)"
 

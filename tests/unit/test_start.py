@@ -33,6 +33,13 @@ def test_the_package_loads_no_module_of_its_own():
     assert [name for name in modules if name.startswith("corpusfit.")] == []
 
 
+@pytest.mark.parametrize("words", [["--help"], ["select", "--help"]])
+def test_help_imports_nothing_to_draw_or_to_read_settings_with(words):
+    code, err, modules = loaded("from corpusfit.cli import main; main()", *words)
+    assert (code, err) == (0, "")
+    assert [name for name in ("rich", "tomllib", *HEAVY) if name in modules] == []
+
+
 WRONG = {
     "select --nosuch": "--nosuch",
     "nosuch": "nosuch",

@@ -26,7 +26,6 @@ from corpusfit.cli import (
     select,
     show,
 )
-from corpusfit.cli.bar import Bar, Warnings
 from corpusfit.cli.options import COMMANDS, RUN
 from corpusfit.cli.show import say
 from corpusfit.core.credentials import public_text
@@ -65,9 +64,13 @@ SETTINGS: dict[str, Any] = {
     "add_completion": False,  # the application completes the words of all commands
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
-    "context_settings": {"help_option_names": ["-h", "--help"]},
+    "context_settings": {
+        "help_option_names": ["-h", "--help"],
+        "token_normalize_func": lambda word: word.replace("_", "-"),  # as transformers spells them
+    },
 }
-"""Typer settings of every command: no Rich markup, plain tracebacks, short and long help."""
+"""Typer settings of every command: no Rich markup, plain tracebacks, short and long help, options
+also with underscores."""
 
 
 class _Command(TyperCommand):
@@ -75,6 +78,9 @@ class _Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments."""
+        if {"--dry-run", "--dry_run"} & {*args}:
+            for param in self.params:
+                param.required &= param.name not in getattr(self.callback, "unneeded", ())
         single = [p for p in self.params if p.nargs == 1 and not getattr(p, "multiple", False)]
         for option in single:
             names = [*option.opts, *option.secondary_opts]
@@ -104,6 +110,8 @@ class _Command(TyperCommand):
         show.FLAGS.clear()
         show.FLAGS.update(flags)
         show.FLAGS.update({path: flags[word] for path, word in flags_of.items() if word in flags})
+        from corpusfit.cli.bar import Bar, Warnings  # help does without them
+
         token = SHOWN_BY.set(Warnings if ctx.params.get("quiet") else Bar)
         try:
             return super().invoke(ctx)

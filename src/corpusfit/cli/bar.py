@@ -91,7 +91,7 @@ class Bar(Warnings):
         self._rate = ""
         self._began = self._clock()
         self._pace = Pace(total, self._began)
-        if not show.STDERR.is_terminal:
+        if not show.stderr().is_terminal:
             self._over = threading.Event()
             self._told = False
             self._teller = threading.Thread(target=self._tell, args=(self._over,), daemon=True)
@@ -104,7 +104,7 @@ class Bar(Warnings):
             _Column(lambda: self._rate),
             _Column(self._left),
             _Column(self._took),
-            console=show.STDERR,
+            console=show.stderr(),
         )
         self._bar.add_task(self._name, total=1.0 if total else None)
         self._bar.start()
@@ -180,3 +180,10 @@ class Bar(Warnings):
         """The time of a stage whose amount of work is not known."""
         took = self._clock() - self._began
         return f"{clock_time(took)} so far" if not self._pace.total else ""
+
+
+class Stages(Bar):
+    """Shows the progress and warnings, not what each command notes: the end has the result."""
+
+    def note(self, message: str) -> None:
+        """Show nothing."""

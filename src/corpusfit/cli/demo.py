@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import corpusfit
-from corpusfit.cli.bar import Bar
 from corpusfit.cli.fit import show_fitted
 from corpusfit.cli.options import command, write_report
 from corpusfit.cli.select import show_run
@@ -37,13 +36,6 @@ CONTINUED = {"max_steps": 40, "batch": 4, "length": 128, "replicates": 4}
 RATE = 1e-3
 SECONDS = {"select": 4, "random": 1, "step": 0.04, "around": 2, "probe": 0.5, "finetune": 0}
 """About what each part takes on a quiet machine, for its progress."""
-
-
-class _Stages(Bar):
-    """Shows the progress and warnings, not what each command notes: the end has the result."""
-
-    def note(self, message: str) -> None:
-        """Show nothing."""
 
 
 @command(machine=("workers", "cache"), plain=True, keywords=DEMO)
@@ -75,6 +67,8 @@ def demo(
     Options:
         --out FOLDER: Folder for the demo (default: demo-out)
     """
+    from corpusfit.cli.bar import Stages  # help does without it
+
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # a tiny model is slower on several threads
     folder = user_path(out)
     task, corpus = write_demo_text(folder / "text", seed=seed)
@@ -87,7 +81,7 @@ def demo(
         engine="inline" if workers is None else "local",  # starting workers takes longer
         workers=workers,
         cache=cache,
-        progress=_Stages(),
+        progress=Stages(),
     )
     texts = DemoTexts(task, corpus, folder, seed)
     if find_spec("accelerate") is None:

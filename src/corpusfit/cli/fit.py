@@ -31,7 +31,7 @@ def fit(run: Fitted) -> None:
     verdict and the model to keep.
 
     Example:
-      corpusfit fit --task chemprot/ --corpus corpus/ --model bert-base-uncased --time 1h --out out/
+      corpusfit fit --task task/ --corpus corpus/ --model jhu-clsp/ettin-encoder-17m --out out/
 
     A task is anything that `corpusfit evaluate` takes, or plain texts without labels. To resume a
     stopped fit, run the same command again; a longer --time adds to a finished one.
@@ -62,38 +62,10 @@ def fit(run: Fitted) -> None:
 
 def show_fitted(manifest: dict[str, Any]) -> None:
     """Print the measures, and the verdict."""
-    from corpusfit.evaluation.points import POINTS, magnitude
+    from corpusfit.fitting.verdict import gains_table
 
-    def shown(measure: dict[str, Any], value: float, sign: str = "") -> str:
-        if measure["unit"] == POINTS:
-            return f"{100 * value:{sign}.1f}"
-        return f"{value:{sign}.3f}"
-
-    def compared(measure: dict[str, Any], other: str) -> str:
-        found = measure[f"over_{other}"]
-        ends = " to ".join(shown(measure, found[end], "+") for end in ("low", "high"))
-        return (
-            f"{shown(measure, found['mean'], '+')} ({ends}; {shown(measure, found['detectable'])})"
-        )
-
-    rows = [
-        [
-            f"{measure['name']}, {measure['unit']}",
-            *(
-                shown(measure, magnitude(measure[name], measure["unit"]))
-                for name in ("base", "random", "selection")
-            ),
-            compared(measure, "random"),
-            compared(measure, "base"),
-        ]
-        for measure in manifest["measures"]
-    ]
-    columns = [
-        *("measure", "base", "random text", "selection"),
-        *("gain over random", "gain over base"),
-    ]
     title = f"{manifest['task']['name']}: means, and gains (95 % interval; gain that would be seen)"
-    table(title, columns, rows)
+    table(title, *gains_table(manifest["measures"]))
     say(manifest["measured"])
     say(manifest["selected"])
     if vectors := manifest.get("word_vectors"):
@@ -102,6 +74,8 @@ def show_fitted(manifest: dict[str, Any]) -> None:
         say(f"Trained with: {manifest['train_with']['command']}")
     # what is asked for comes last, where a terminal ends
     say_result(manifest["shown"])
+    if manifest["lost"]:
+        say_result(manifest["lost"])
     if manifest["not_shown"]:
         say_result(" ".join(filter(None, (manifest["not_shown"], manifest["more"]))))
     say_result(manifest["why"])

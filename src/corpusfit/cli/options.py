@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 import corpusfit
-from corpusfit.cli.show import STDERR, as_json, say, with_flags
+from corpusfit.cli.show import as_json, say, stderr, with_flags
 from corpusfit.core.artifacts import user_path
 from corpusfit.core.errors import CorpusfitError, bad_setting
 from corpusfit.core.keywords import MACHINE, Keywords
@@ -74,7 +74,8 @@ _RUN_OPTIONS = """
         counts as unchanged if its size, its times and its inode did not change. A file
         in a store is known by the digest (ETag) that the store reports, with or without it
     --overwrite: Replace a different run in --out
-    --dry-run: Print what would be read and how much time and space it would take; write nothing
+    --dry-run: Print what would be read and how much time and space it would take; write nothing,
+        so --out may be left out
     --no-report: Do not write report.html; `corpusfit report` can write one later
     --json: Print one JSON object on standard output
     --quiet: Show no progress and no notes, only warnings and the result
@@ -275,7 +276,11 @@ class Command:
             for name, (hint, default) in hints.items()
         ]
         call.__annotations__ = {name: hint for name, (hint, _) in hints.items()}
-        vars(call).update(__signature__=inspect.Signature(parameters), words=names)
+        dry = vars(function)["dry_run"] if self.dry_run else function
+        unneeded = signature.keys() - inspect.signature(dry).parameters.keys()
+        vars(call).update(
+            __signature__=inspect.Signature(parameters), words=names, unneeded=unneeded
+        )
         return call
 
     def _run(self, function: Callable[..., Any], values: dict[str, Any]) -> None:
@@ -306,11 +311,11 @@ class Command:
             return
         if not json:
             _, *names = inspect.signature(self.show).parameters
-            STDERR.quiet = quiet  # what is on standard output is the result
+            stderr().quiet = quiet  # what is on standard output is the result
             try:
                 self.show(result, **{name: values.get(name) for name in names})
             finally:
-                STDERR.quiet = False
+                stderr().quiet = False
         elif self.facts:
             as_json(self.facts(result, values))
         elif hasattr(result, "manifest"):

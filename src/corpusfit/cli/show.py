@@ -7,21 +7,17 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.cells import cell_len
-from rich.console import Console, JustifyMethod
-from rich.table import Table
-from rich.text import Text
 
 from corpusfit.core.credentials import public_text, redacted
 from corpusfit.core.escaping import harmless
 
-# Without a terminal no bar moves, even if FORCE_COLOR is set, as in notebooks.
-_TERMINAL = None if sys.stderr.isatty() else False
-STDERR = Console(stderr=True, highlight=False, soft_wrap=True, force_terminal=_TERMINAL)
-STDOUT = Console(highlight=False)
+if TYPE_CHECKING:
+    from rich.console import Console, JustifyMethod
+
 _GAP = 2
 _LONG = 24
 """Letters of a word that is folded where a table has no room."""
@@ -58,9 +54,27 @@ def with_flags(text: str, flags: Mapping[str, str] = FLAGS, *, alone: bool = Fal
     return _NAME.sub(beside, text)
 
 
+@cache
+def stderr() -> Console:
+    """Standard error."""
+    from rich.console import Console  # help does without it
+
+    # without a terminal no bar moves, even if FORCE_COLOR is set, as in notebooks
+    terminal = None if sys.stderr.isatty() else False
+    return Console(stderr=True, highlight=False, soft_wrap=True, force_terminal=terminal)
+
+
+@cache
+def stdout() -> Console:
+    """Standard output."""
+    from rich.console import Console
+
+    return Console(highlight=False)
+
+
 def say(message: str) -> None:
     """Print a line for the user on standard error, with flags beside names of settings."""
-    STDERR.print(harmless(with_flags(public_text(message))), markup=False, emoji=False)
+    stderr().print(harmless(with_flags(public_text(message))), markup=False, emoji=False)
 
 
 def say_result(sentence: str = "") -> None:
@@ -105,6 +119,10 @@ def table(
         rows: a cell per column.
         words: columns of text, which may be folded; the first column is one.
     """
+    from rich.cells import cell_len
+    from rich.table import Table
+    from rich.text import Text
+
     shown = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0))
     for i, name in enumerate(columns):
         text = i == 0 or name in words
@@ -119,6 +137,6 @@ def table(
         shown.add_column(Text(harmless(name)), justify=justify, overflow="fold", min_width=least)
     for row in rows:
         shown.add_row(*(Text(harmless(cell)) for cell in row))
-    STDOUT.print(Text(harmless(title)), style="italic")
-    STDOUT.print(shown, crop=False)
-    STDOUT.print()
+    stdout().print(Text(harmless(title)), style="italic")
+    stdout().print(shown, crop=False)
+    stdout().print()

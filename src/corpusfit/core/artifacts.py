@@ -11,7 +11,6 @@ import json
 import mmap
 import os
 import re
-import secrets
 import shutil
 import sys
 import tempfile
@@ -210,7 +209,7 @@ def open_temporary(path: Path) -> tuple[Path, BinaryIO]:
     same number in another container decides what is written; the umask decides its permissions.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(6)}.part")
+    temporary = path.with_name(f"{path.name}.{os.urandom(6).hex()}.part")
     return temporary, os.fdopen(os.open(temporary, _NEW_FILE, 0o666), "wb")
 
 

@@ -215,8 +215,11 @@ def _refusing(function: _F, *, unknown: bool) -> _F:
         given = {*first[: len(arguments)], *keywords}
         for name in required:
             if name not in given:
-                about = re.search(rf"^ *{name}: (.+)$", refusing.__doc__ or "", re.MULTILINE)
-                what = f": {about[1].rstrip('.')}" if about else ""
+                entry = rf"^ *{name}: (.+(?:\n {{8}}.+)*)"
+                about = re.search(entry, refusing.__doc__ or "", re.MULTILINE)
+                # the first clause of what may be several lines
+                clause = re.split(r"[;.]\s", " ".join(about[1].split()))[0] if about else ""
+                what = clause and f": {clause.rstrip('.')}"
                 raise UsageError(f"`{name}` must be given{what}.")
         return function(*arguments, **keywords)
 

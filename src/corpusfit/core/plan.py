@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
@@ -458,7 +459,7 @@ class ChoosePlan(Group, group="choose"):
             "one, so other groups use `corpus`), `even` (equal for all groups), `corpus` (its "
             "share of the corpus), or the shares of sources or values themselves, such as "
             "wiki.jsonl=30%,news.jsonl=20%; the others divide the rest by their shares of the "
-            "corpus. What a small group cannot fill goes to the others",
+            "corpus. What a small group cannot fill goes to the others that have a share",
             "quota",
             metavar="SHARES",
             allowed=QUOTAS,
@@ -521,15 +522,16 @@ class ChoosePlan(Group, group="choose"):
         if self.quota in QUOTAS:
             return {}
         shares: dict[str, float] = {}
-        for part in self.quota.split(","):
-            name, _, number = (word.strip() for word in part.rpartition("="))
+        # a name may have commas, or "="
+        for parts in re.findall(r"(.*?)=([^=,]*)(?:,|$)|(.+)", self.quota):
+            name, number, other = map(str.strip, parts)
             try:
                 share = float(number.removesuffix("%")) / (100 if number.endswith("%") else 1)
             except ValueError:
                 share = -1.0
             if not name or name in shares or not 0 <= share <= 1:
                 allowed = "a share of each group once, from 0 to 100%, separated by commas"
-                raise bad_setting("`choose.quota`", allowed, part.strip())
+                raise bad_setting("`choose.quota`", allowed, other or f"{name}={number}")
             shares[name] = share
         if (total := math.fsum(shares.values())) > 1 + 1e-9:
             allowed = "shares of at most 100% together"

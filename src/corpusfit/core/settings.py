@@ -6,7 +6,6 @@ import dataclasses
 import difflib
 import json
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,8 +93,10 @@ class Settings:
             if not sign:
                 raise bad_setting("`settings`", "KEY=VALUE", item, "For example `cut.gamma=5`.")
             try:
+                import tomllib  # help does without it
+
                 value = tomllib.loads(f"v = {raw}")["v"]
-            except tomllib.TOMLDecodeError:
+            except ValueError:
                 value = raw
             plan = plan.with_value(path.strip(), value)
         return plan
@@ -196,19 +197,23 @@ RENAMED = {
     "clip": "max_grad_norm",
     "schedule": "lr_scheduler_type",
     "beta2": "adam_beta2",
+    "lr": "learning_rate",
+    "num_train_epochs": "epochs",
+    "per_device_train_batch_size": "batch",
+    "warmup_ratio": "warmup_steps",
 }
-"""Settings of a training by the names that they had before those of transformers."""
+"""Settings of a training by other names: those of before, and of transformers where ours differ."""
 
 
 def renamed(name: str, known: Iterable[str], before: str = "") -> UsageError | None:
-    """The error for a name that left, or the former one of a `known` setting; None for others."""
+    """The error for a name that left, or another one of a `known` setting; None for others."""
     if sentence := gone(f"{before}{name}"):
         return UsageError(sentence)
     group, dot, last = name.rpartition(".")
     new = f"{group}{dot}{RENAMED.get(last, last)}"
     if new == name or new not in known:
         return None
-    return UsageError(f"`{before}{name}` is called `{before}{new}` now.")
+    return UsageError(f"`{before}{name}` is called `{before}{new}`.")
 
 
 def positive(setting: str, value: float) -> None:
@@ -238,9 +243,11 @@ def _as_toml(value: Any) -> str:
 
 def read_toml(setting: str, path: Path) -> dict[str, Any]:
     """The values of a TOML file; `setting` names it in the error of an unreadable one."""
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+    except (OSError, ValueError) as e:  # no UTF-8, or no TOML
         raise_machine_fault(e, f"Cannot read {path}")
         raise UsageError(f"{setting} must be a readable TOML file; {path}: {e}.") from e
 

@@ -51,8 +51,8 @@ class Fitted(Finished):
 
     @property
     def sentence(self) -> str:
-        """The verdict in words: what is shown, what is not, and which model to keep."""
-        parts = (self.manifest[name] for name in ("shown", "not_shown", "why", "measured"))
+        """The verdict in words: what is shown, lost and not shown, and which model to keep."""
+        parts = (self.manifest[name] for name in ("shown", "lost", "not_shown", "why", "measured"))
         return " ".join(filter(None, parts))
 
     @property
@@ -210,6 +210,7 @@ def _facts(parts: FitParts, schedule: Schedule, measures: Sequence[Measure]) -> 
         "word_vectors": parts.vectors.facts() if parts.vectors is not None else {},
         "measures": [measure.as_dict() for measure in measures],
         "shown": verdict.shown,
+        "lost": verdict.lost,
         "not_shown": verdict.not_shown,
         "more": verdict.more,
         "why": verdict.why,

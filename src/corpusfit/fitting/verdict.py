@@ -11,7 +11,7 @@ from typing import Any
 
 from corpusfit.core.engine.pace import format_duration
 from corpusfit.evaluation.contract import TaskType
-from corpusfit.evaluation.points import POINTS
+from corpusfit.evaluation.points import POINTS, magnitude
 from corpusfit.evaluation.significance import Difference, difference, scored_difference
 from corpusfit.evaluation.task import Outcome, Task
 from corpusfit.fitting.schedule import FEWEST, LONG_STEPS, MOST, Costs, Schedule, with_replicates
@@ -128,7 +128,8 @@ class Verdict:
 
     Attributes:
         keep: selection, random or base.
-        shown: what the measures show, won and lost, in a sentence.
+        shown: what the measures of the task show, in a sentence.
+        lost: what became of the loss on general text; empty if it was not measured.
         not_shown: what they do not show; empty if nothing is open.
         more: what more time would show of it.
         why: which model to keep, and why.
@@ -137,6 +138,7 @@ class Verdict:
 
     keep: str
     shown: str
+    lost: str
     not_shown: str
     more: str
     why: str
@@ -188,18 +190,52 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
     alike = f" Models that give one answer to every test text: {', '.join(failed)}."
     texts = "sequences" if best is loss else "test texts"
     compared = [best] if best is loss else [best, loss]
-    missing = _open(compared, general)
+    missing = _open(compared)
     if undecided and best is loss:
         missing.insert(0, "any score of the models")
+    shown = _shown(compared)
+    clauses = f"{'; '.join(shown)}; 95 % intervals in parentheses"
     return Verdict(
         keep,
-        f"{task}: {'; '.join(_shown(compared, general)) or 'no difference is shown'}.",
+        f"{task}: {clauses if shown else 'no difference is shown'}.",
+        _lost(general) if general else "",
         f"Not shown: {'; '.join(missing)}." if missing else "",
         _more(best, schedule, costs) if missing else "",
         f"Keep {kept}: {why}.{named * (keep != 'base')}",
         f"Measured on {best.examples:,} held-out {texts}, with {best.replicates} trainings of "
         f"each.{alike * bool(failed)}",
     )
+
+
+def gains_table(
+    measures: Sequence[Mapping[str, Any]],
+) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Columns and rows of what a manifest has of the measures, a row for each."""
+    columns = ("measure", "base", "random text", "selection", "gain over random", "gain over base")
+
+    def said(measure: Mapping[str, Any], value: float, sign: str = "") -> str:
+        if measure["unit"] == POINTS:
+            return f"{100 * value:{sign}.1f}"
+        return f"{value:{sign}.3f}"
+
+    def compared(measure: Mapping[str, Any], other: str) -> str:
+        found = measure[f"over_{other}"]
+        ends = " to ".join(said(measure, found[end], "+") for end in ("low", "high"))
+        return f"{said(measure, found['mean'], '+')} ({ends}; {said(measure, found['detectable'])})"
+
+    rows = [
+        (
+            f"{measure['name']}, {measure['unit']}",
+            *(
+                said(measure, magnitude(measure[name], measure["unit"]))
+                for name in ("base", "random", "selection")
+            ),
+            compared(measure, "random"),
+            compared(measure, "base"),
+        )
+        for measure in measures
+    ]
+    return columns, rows
 
 
 def _measure(measure: Measure) -> str:
@@ -220,7 +256,7 @@ def _compared(measure: Measure) -> list[tuple[str, Difference]]:
     return [("random text", measure.over_random), *of_base]
 
 
-def _shown(measures: Sequence[Measure], general: Measure | None) -> list[str]:
+def _shown(measures: Sequence[Measure]) -> list[str]:
     """What is shown, by each measure in a clause."""
     clauses = []
     for measure in measures:
@@ -230,50 +266,43 @@ def _shown(measures: Sequence[Measure], general: Measure | None) -> list[str]:
                 than = "better" if found.shown > 0 else "worse"
                 size = f"{measure.said(abs(found.mean), sign=False)} {measure.unit}"
                 ends = f"{measure.said(found.low)} to {measure.said(found.high)}"
-                said.append(f"{than} than {other} by {size} (95 % interval {ends})")
+                said.append(f"{than} than {other} by {size} ({ends})")
         if said:
             clauses.append(f"by {_measure(measure)}, the selection is {' and '.join(said)}")
-    if general is not None and general.of_base and general.over_base.shown:
-        found = general.over_base
-        verb = "rises" if found.shown < 0 else "falls"
-        after = general.said(-general.random_over_base.mean)
-        clauses.append(
-            f"the loss on general text {verb} by {_change(general, found)}, after random text it "
-            f"differs by {after}"
-        )
-    if general is not None and general.over_random.shown:
-        than = "higher" if general.over_random.shown < 0 else "lower"
-        change = _change(general, general.over_random)
-        clauses.append(f"the loss on general text is {than} than after random text by {change}")
     return clauses
 
 
-def _change(general: Measure, found: Difference) -> str:
-    """How much a loss differs, with its interval."""
-    return f"{general.said(abs(found.mean), sign=False)} {general.unit} ({_ends(general, found)})"
+def _lost(general: Measure) -> str:
+    """The loss on general text after the selection, beside the base's and random text's."""
+    said = []
+    alike = []
+    for other, found in reversed(_compared(general)):
+        # a fall of the loss is positive, so the ends of the rise are turned round
+        ends = " to ".join(general.said(-end) for end in (found.high, found.low))
+        if found.shown:
+            size = f"{general.said(abs(found.mean), sign=False)} {general.unit}"
+            way = "higher" if found.shown < 0 else "lower"
+            said.append(f"{size} {way} than with {other} (95 % interval {ends})")
+        else:
+            alike.append(f"{other} ({ends})")
+    if alike:
+        said.append(f"not shown to differ from that with {' or '.join(alike)}")
+    return f"General text: its loss with the selection is {' and '.join(said)}."
 
 
-def _ends(general: Measure, found: Difference) -> str:
-    """The interval of a difference between losses, a higher loss being positive."""
-    return " to ".join(general.said(-end) for end in (found.high, found.low))
-
-
-def _open(measures: Sequence[Measure], general: Measure | None) -> list[str]:
+def _open(measures: Sequence[Measure]) -> list[str]:
     """What is not shown, by each measure in a clause."""
     clauses = []
     for measure in measures:
         said = [
             f"from {other} ({measure.said(found.mean)} {measure.unit}, {measure.said(found.low)} "
-            f"to {measure.said(found.high)}; {measure.said(found.detectable, sign=False)} would "
-            "have been seen)"
+            f"to {measure.said(found.high)}; one of {measure.said(found.detectable, sign=False)} "
+            "would have been seen)"
             for other, found in _compared(measure)
             if not found.shown
         ]
         if said:
             clauses.append(f"by {_measure(measure)}, a difference {' or '.join(said)}")
-    if general is not None and general.of_base and not general.over_base.shown:
-        ends = _ends(general, general.over_base)
-        clauses.append(f"a change of the loss on general text ({ends} {general.unit})")
     return clauses
 
 

@@ -18,7 +18,9 @@ _OTHERS = {"random": "random text", "base": "base"}
 
 def verdict_part(path: Path, manifest: dict[str, Any]) -> Part:
     """The section on the fit in a folder."""
-    from corpusfit.fitting.fitting import Fitted  # it imports all that a fit does
+    # these import all that a fit does
+    from corpusfit.fitting.fitting import Fitted
+    from corpusfit.fitting.verdict import gains_table
 
     rows = []
     charts: dict[str, tuple[str, str]] = {}
@@ -44,7 +46,7 @@ def verdict_part(path: Path, manifest: dict[str, Any]) -> Part:
             for gain in vectors["gains"]
         }
         chart = gains_chart(by_words, "word vectors over random text", POINTS)
-        charts["words"] = (chart, "")
+        charts["words"] = (chart, vectors["sentence"])
     curves = {name: _losses(path, manifest, name) for name in ("selection", "random")}
     if all(curves.values()):
         chart = losses_chart(curves, manifest["measures"][0]["unit"])
@@ -60,15 +62,17 @@ def verdict_part(path: Path, manifest: dict[str, Any]) -> Part:
     )
     tokens = manifest["schedule"]["tokens"]
     equal = f"Selection and random text have the same amount: about {tokens:,} word pieces."
-    keep = f"Model: {Fitted(path, manifest).keep}"
-    of_words = vectors["sentence"] if vectors else ""
-    not_shown = " ".join(filter(None, (manifest["not_shown"], manifest["more"])))
-    summary = [manifest["shown"], not_shown, f"{manifest['why']} {keep}"]
-    summary += [f"{manifest['measured']} {equal}", of_words, manifest["selected"]]
-    title = f"Verdict: {path.name or path.resolve().name}"
-    return Part(
-        "verdict", title, [*filter(None, summary)], manifest, charts, {"measures": measures}
+    table = Sheet(
+        f"{manifest['measured']} {equal} Gains: mean (95 % interval; gain that would be seen). A "
+        "loss gains by falling.",
+        *gains_table(manifest["measures"]),
     )
+    not_shown = " ".join(filter(None, (manifest["not_shown"], manifest["more"])))
+    keep = f"{manifest['why']} Model: {Fitted(path, manifest).keep}"
+    summary = [*filter(None, (manifest["shown"], manifest["lost"], not_shown, keep))]
+    title = f"Verdict: {path.name or path.resolve().name}"
+    sheets = {"gains": table, "measures": measures}
+    return Part("verdict", title, summary, manifest, charts, sheets)
 
 
 def _losses(path: Path, manifest: dict[str, Any], name: str) -> list[tuple[float, float]]:

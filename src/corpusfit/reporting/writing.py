@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import json
+import re
 import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -22,7 +23,9 @@ from corpusfit.reporting.verdict import verdict_part
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
+_CODE = re.compile(r"`([^`]*)`")
 _EXCERPT = 320
 """Most characters of a text that is shown in part."""
 _INSTEAD = {
@@ -125,6 +128,12 @@ def _templates() -> Environment:
     """The templates; what they show is escaped, and its bidirectional controls are visible."""
     with importing("Writing a report", "report"):
         import jinja2
+        from markupsafe import Markup, escape
+
+    def marked(sentence: str) -> Markup:
+        """A sentence, with what stands between backticks as code; all else is escaped."""
+        return Markup(_CODE.sub(r"<code>\1</code>", str(escape(harmless(sentence)))))  # noqa: S704
+
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("corpusfit.reporting"),
         autoescape=True,
@@ -135,6 +144,7 @@ def _templates() -> Environment:
     )
     settings = partial(json.dumps, indent=1, ensure_ascii=False)
     environment.filters |= {"cell": cell, "command": shlex.join, "settings": settings}
+    environment.filters["marked"] = marked
     environment.filters["excerpt"] = partial(textwrap.shorten, width=_EXCERPT, placeholder=" …")
     return environment
 

@@ -146,9 +146,9 @@ def _named_shares(shares: dict[str, float], amounts: dict[str, float]) -> NDArra
     unknown = [name for name in shares if name not in amounts]
     listed = ", ".join(list(amounts)[:10]) + ", …" * (len(amounts) > 10)
     if unknown:
-        raise bad_setting(
-            "`choose.quota`", f"of groups that there are ({listed})", ", ".join(unknown)
-        )
+        allowed = f"of groups that there are ({listed})"
+        cure = "To take as much of each as the corpus has: `choose.quota=corpus`."
+        raise bad_setting("`choose.quota`", allowed, ", ".join(unknown), cure)
     rest = 1 - math.fsum(shares.values())
     others = math.fsum(n for name, n in amounts.items() if name not in shares)
     if rest > 1e-9 and not others:

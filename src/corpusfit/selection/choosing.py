@@ -77,7 +77,7 @@ class Choice:
 class Keyed:
     """A part with weights, the keys whose highest values are selected, costs and groups, [n].
 
-    Of equal keys those with the lowest draw are selected.
+    Of equal keys those with the lowest draw are selected; none that is `barred`.
     """
 
     part: ScoredPart
@@ -86,6 +86,7 @@ class Keyed:
     costs: NDArray[np.int64]
     group: NDArray[np.int64]
     draws: NDArray[np.uint16]
+    barred: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ class Keying:
     over: Moments  # mean and deviation of all scores, for lambda
     highest: float | None = None  # the highest of all scores, if they are logarithms of weights
     factors: NDArray[np.float64] | None = None  # float64 [k], of the groups' shares in a weight
+    barred: tuple[int, ...] = ()  # groups of which nothing is selected
 
     def keyed(self, part: ScoredPart) -> Keyed:
         """The weights and keys of a part."""
@@ -120,7 +122,8 @@ class Keying:
             if self.plan.policy == "resample":
                 keys = draw_keys(logs, seed=self.seed, part=part.index)
         draws = tie_draws(self.seed, part.index, len(keys))
-        return Keyed(part, weight, keys, _costs(part, self.plan), group, draws)
+        barred = np.isin(group, self.barred)
+        return Keyed(part, weight, keys, _costs(part, self.plan), group, draws, barred)
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ class Decision:
                 members = keyed.group == number
                 selected[members] = _selected_of(selector, keyed, members)
             if rest_selector is not None:
-                rest = ~selected
+                rest = ~(selected | keyed.barred)
                 selected[rest] = _selected_of(rest_selector, keyed, rest)
             yield keyed, selected
 
@@ -195,6 +198,8 @@ def choose(
         shares = np.sum([s.shares for s in sums], axis=0)
         factors = ratios(quota, shares, sum(s.segments for s in sums))
         factors = factors / (max(over(partial(_largest_factor, factors)), default=0.0) or 1.0)
+    # of a share that is asked for by name, 0 % is nothing
+    barred = np.flatnonzero(quota == 0) if by_group and plan.quota_shares() else np.zeros(0, int)
     keying = Keying(
         plan,
         seed,
@@ -202,6 +207,7 @@ def choose(
         Moments(0.0, 1.0) if top else _merged(m for s in sums for m in s.moments),
         highest if log_weights and plan.policy == "resample" else None,
         factors,
+        tuple(barred.tolist()),
     )
 
     # the thresholds, by the keys of all segments
@@ -215,6 +221,7 @@ def choose(
     budgets = [amount]
     if by_group and quota is not None:
         sizes = np.sum([s.sizes for s in sums], axis=0)
+        sizes[barred] = 0
         budgets = allocate(quota, sizes.tolist(), amount)
     thresholds = search(
         lambda within: over(partial(_histogram, keying, len(budgets), within, None)),
@@ -308,7 +315,7 @@ def _histogram(
                 yield keyed.keys, keyed.costs, keyed.group, keyed.draws
             return
         for keyed, selected in without.selected(run, parts):
-            rest = ~selected
+            rest = ~(selected | keyed.barred)
             groups = np.zeros(int(rest.sum()), np.int64)
             yield keyed.keys[rest], keyed.costs[rest], groups, keyed.draws[rest]
 

@@ -19,6 +19,7 @@ from corpusfit.core.errors import EmptyInputError, ModelError, UsageError, bad_s
 from corpusfit.core.hub import HubName
 from corpusfit.core.manifest import FORMAT, undamaged, versions
 from corpusfit.core.plan import AUTO, DEFAULT_METHOD, CutPlan, EmbedPlan, MethodPlan, Plan
+from corpusfit.core.settings import one_of
 from corpusfit.core.types import Documents, Paired, Texts, as_texts, read_as, take_texts
 from corpusfit.embed import Encoder, load
 from corpusfit.embed.folders import ModelSetting, find
@@ -174,15 +175,38 @@ class Scorer:
             return float(average_precision_score(labels, self.score_samples(texts)))
         return float(self.score_samples(texts).mean(dtype=np.float64))
 
-    def fit_transform(
-        self, texts: Strings, y: Strings | Labels | None = None
-    ) -> NDArray[np.float32]:
+    def fit_transform(self, texts: Strings, y: Strings | Labels | None = None) -> Any:
         """Fit to texts and labels (or target and background), and score the texts: [n, 1]."""
         return self.fit(texts, y).transform(texts)
 
-    def transform(self, texts: Strings) -> NDArray[np.float32]:
-        """The scores as one feature, float32 [n, 1]."""
-        return self.score_samples(texts)[:, None]
+    def transform(self, texts: Strings) -> Any:
+        """The scores as one feature, float32 [n, 1]: an array, or what `set_output` asks for."""
+        from sklearn import get_config
+
+        scores = self.score_samples(texts)[:, None]
+        output = vars(self).get("_sklearn_output_config", {"transform": None})["transform"]
+        output = output or get_config()["transform_output"]
+        if output == "pandas":
+            import pandas as pd
+
+            index = texts.index if isinstance(texts, pd.Series) else None
+            return pd.DataFrame(scores, index, self.get_feature_names_out())
+        if output == "polars":
+            import polars as pl
+
+            return pl.DataFrame(scores, self.get_feature_names_out().tolist())
+        return scores
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """Let `transform` return a frame, as scikit-learn's transformers do.
+
+        Args:
+            transform: "default" (an array), "pandas" or "polars"; None changes nothing.
+        """
+        if transform is not None:
+            one_of("transform", transform, ("default", "pandas", "polars"))
+            self._sklearn_output_config = {"transform": transform}  # which `clone` copies
+        return self
 
     def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
         """The name of that feature, [1]; `input_features` is ignored.

@@ -173,6 +173,11 @@ def _warn_of_quotas(run: Run, plan: ChoosePlan, chosen: Chosen) -> None:
                 f"All of {name} is selected, which is {100 * found[of] / total:.1f} % of the "
                 f"selection, not the {100 * share:g} % that were asked: it has no more text."
             )
+    if plan.policy == "top" and plan.quota_shares():
+        counts = list(zip(chosen.quota or [], chosen.by_cluster, strict=True))
+        left = {bool(share) for share, c in counts if c["selected"] < c["segments"]}
+        if left == {False}:
+            run.warn("All text of the groups with a share is selected; of 0 % there is none.")
 
 
 @dataclass(frozen=True)

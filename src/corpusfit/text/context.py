@@ -70,8 +70,8 @@ _COMPILING = "Compiling kernels, once for each command on this machine; this tak
 _AHEAD = 2
 _LONGEST = 256
 _SOME_WORKERS = 8
-# A message to a worker costs the driver time (docs/scale.md). It has at most so many pieces, and
-# each worker gets at least so many messages of one size, so that all end at about the same time.
+# A message to a worker costs the driver time (benchmarks/scale.md). It has at most so many pieces,
+# and each worker gets at least so many messages of one size, so that all end at about one time.
 _MOST_PIECES = 256
 _MESSAGES = 64
 _MANY_SOURCES = 10_000

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
 import orjson
@@ -17,9 +17,10 @@ from corpusfit.core.errors import InputError
 from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Reason, Source
 from corpusfit.text import rejects
+from corpusfit.text.archives import ARCHIVE, ENCRYPTED, LOST, METHOD, NESTED, TARS
 from corpusfit.text.contract import format_of, load
 from corpusfit.text.cutting import BOM
-from corpusfit.text.files import CHUNK, MAGIC, Stream, is_data, unpacked_name
+from corpusfit.text.files import CHUNK, MAGIC, Stream, is_data, member_of, unpacked_name
 from corpusfit.text.formats.csv import SEPARATORS, TAB, Csv
 
 # programs that unpack, by compression
@@ -53,7 +54,7 @@ _COMMANDS = {
 }
 _SHEET = ".xlsx"
 # suffixes with a cure of their own; the last two are also those of files beside texts
-_CURABLE = (".docx", ".pdf", _SHEET, ".json", ".zip")
+_CURABLE = (".docx", ".pdf", _SHEET, *TARS, ".json", ".zip")
 # names of files about the data that need no warning when skipped
 _METADATA = re.compile(
     r"(readme|licen[cs]e|copying|notice|changelog|citation|authors|contributing)(\..*)?"
@@ -179,6 +180,39 @@ def of_empty(names: Sequence[str], setting: str) -> str:
     return f"In {setting}, {files} 0 bytes: {listed}. Fetch what should have rows again."
 
 
+def of_archive(url: str, left_out: Mapping[str, Sequence[str]], setting: str) -> Iterator[str]:
+    """Notes on what is not read of an archive, by the reason."""
+    for reason, names in left_out.items():
+        shown = ", ".join(names[:_NAMED]) + ", …" * (len(names) > _NAMED)
+        cure = " Fetch it again." * (reason == LOST)
+        if reason in (ENCRYPTED, METHOD, NESTED):
+            command = _unpacking(url, by="" if reason == NESTED else "7z")[1]
+            cure = f" To read them, unpack it: {command}"
+        of = f"{len(names):,} of {PurePosixPath(url).name}"
+        yield f"In {setting}, {of} left out as {reason}: {shown}.{cure}"
+
+
+def _unpacking(archive: str, by: str = "") -> tuple[str, str]:
+    """The folder beside an archive to which it is unpacked, and the command for that."""
+    folder = str(PurePosixPath(unpacked_name(archive)[0]).with_suffix(""))
+    file = shlex.quote(archive)
+    to = shlex.quote(folder)
+    if by:
+        return folder, f"{by} x {file} -o{to}"
+    if archive.lower().endswith(".zip"):
+        return folder, f"python -m zipfile -e {file} {to}"
+    return folder, f"mkdir -p {to} && tar -xf {file} -C {to}"
+
+
+def _outside(path: str) -> tuple[str, str]:
+    """The path of a file of an archive when it is unpacked, and the command for that."""
+    member = member_of(path)
+    if member is None:
+        return path, ""
+    folder, command = _unpacking(member.archive)
+    return f"{folder}/{member.name}", f"{command} && "
+
+
 def of_division(lines: Sequence[str], unclear: Sequence[str], setting: str) -> list[str]:
     """Notes on what a text is in files that do not say it by blank lines alone."""
     notes = []
@@ -207,7 +241,7 @@ def _is_metadata(path: str) -> bool:
 
 def is_about(path: str, form: tuple[str, str]) -> bool:
     """Whether a file of a readable format is about those beside it, as a README.md is."""
-    return load(form[0]).single and _is_metadata(path)
+    return form[0] != ARCHIVE and load(form[0]).single and _is_metadata(path)
 
 
 def refuse_table(paths: Iterable[str], setting: str) -> None:
@@ -262,6 +296,8 @@ def of_name(path: str) -> str:
     """Advice on a named file with an unsupported suffix."""
     inner, archive = unpacked_name(path)
     suffix = PurePosixPath(inner).suffix.lower()
+    if suffix in TARS:
+        return f"Unpack it first: {_unpacking(path)[1]}"
     if suffix in _COMMANDS:
         return _made(suffix, path)
     if suffix == _SHEET:
@@ -306,7 +342,7 @@ def of_content(
         return otherwise
     path = source.url
     name = source.name
-    archive = f".{source.compression}"
+    archive = f".{unpacked_name(path)[1]}"
     reason = max(reasons, key=lambda kind: reasons[kind])
     content, suffix = _by_bytes(_start(path))
     if content and suffix not in (*load(source.format).suffixes, archive):
@@ -314,7 +350,7 @@ def of_content(
             return f"{name} is {content}. {_made(suffix, path)}"
         cure = f" Rename it: {_renamed(path, suffix)}" if suffix else ""
         return f"{name} is {content}.{cure}"
-    if archive != suffix and reason == rejects.corrupt(source.compression, "").kind:
+    if archive != suffix and reason == rejects.corrupt(archive[1:], "").kind:
         return f"{name} is not a {archive} archive. Rename it to match its content."
     if len(sources) == 1 and any(map(rejects.hides_rows, reasons)):
         return f"{name} is damaged. Fetch it again."
@@ -383,10 +419,10 @@ class Losses:
             kind = self._damaged[source.name]
             rows = self._kept[source.name]
             cure = "Fetch {} again, then run with another `out`."
-            archive = f".{source.compression}"
+            archive = f".{unpacked_name(source.url)[1]}"
             if rejects.is_bomb(kind):
                 cure = "If you trust {}, set a higher `read.max_ratio`."
-            elif source.compression and _by_bytes(_start(source.url))[1] != archive:
+            elif archive != "." and _by_bytes(_start(source.url))[1] != archive:
                 cure = f"If {{}} should be no {archive} archive, rename it, or fetch it again."
             files[cure].append(f"{source.name} ({rows:,} usable rows; {kind})")
         more = len(sources) - _NAMED
@@ -519,15 +555,19 @@ def _by_bytes(start: bytes) -> tuple[str, str]:
 
 def _start(path: str, compression: str = "", size: int = _HEAD) -> bytes:
     """The first bytes of a file, unpacked."""
+    member = member_of(path)
+    if member and not compression.endswith(member.packing):
+        compression = ".".join(filter(None, (compression, member.packing)))
     source = Source("", path, "", compression, 0, "")
     return next(iter(Stream(source, ReadPlan())), b"")[:size]
 
 
 def _command(template: str, path: str, suffix: str) -> str:
     """A command that converts a file, after unpacking it."""
+    path, unpack = _outside(path)
     inner, archive = unpacked_name(path)
     output = PurePosixPath(inner).with_suffix(suffix)
-    unpack = f"{_PROGRAMS[archive]} -dk {shlex.quote(path)} && " if archive else ""
+    unpack += f"{_PROGRAMS[archive]} -dk {shlex.quote(path)} && " if archive else ""
     return unpack + template.format(shlex.quote(inner), shlex.quote(str(output)))
 
 
@@ -540,4 +580,5 @@ def _renamed(path: str, suffix: str) -> str:
 
 
 def _moved(path: str, to: str) -> str:
-    return f"mv {shlex.quote(path)} {shlex.quote(to)}"
+    path, unpack = _outside(path)
+    return f"{unpack}mv {shlex.quote(path)} {shlex.quote(_outside(to)[0])}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import errno
 import hashlib
+import io
 import lzma
 import os
 import re
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, cast
+from typing import Any, BinaryIO, NamedTuple, NoReturn, cast
 
 from isal import igzip_lib
 
@@ -62,9 +63,10 @@ _OPENERS: dict[str, Callable[[], Any]] = {
     ),
     "bz2": bz2.BZ2Decompressor,
     "xz": lambda: lzma.LZMADecompressor(memlimit=1 << _MEMORY),
+    "deflate": lambda: igzip_lib.IgzipDecompressor(flag=igzip_lib.DECOMP_DEFLATE),
 }
 
-COMPRESSIONS = tuple(_OPENERS)
+COMPRESSIONS = ("gz", "zst", "bz2", "xz")
 """Suffixes of readable compressed files, without the dot."""
 MAGIC = {b"\x1f\x8b": "gz", b"\x28\xb5\x2f\xfd": "zst", b"BZh": "bz2", b"\xfd7zXZ\0": "xz"}
 """The first bytes of compressed files, with their suffixes."""
@@ -85,6 +87,56 @@ States = Sequence[os.stat_result | None]
 def is_url(path: str) -> bool:
     """Whether fsspec must open the path."""
     return "://" in path
+
+
+# no local path has two slashes within, so that no file's name reads as that of a part of another
+_MEMBER = re.compile(r"(.+?[^:/])//(\d+)\+(\d+)(?:\.(\w+))?/(.*)", re.DOTALL)
+
+
+class Member(NamedTuple):
+    """A file of an archive (`text/archives.py`)."""
+
+    archive: str  # the archive's path or URL
+    begin: int
+    size: int
+    packing: str
+    name: str
+
+
+def member_of(url: str) -> Member | None:
+    """The file of an archive that a URL names; None for a file of its own."""
+    match = _MEMBER.match(url) if "//" in url else None
+    return match and Member(match[1], int(match[2]), int(match[3]), match[4] or "", match[5])
+
+
+class _Range(io.RawIOBase):
+    """A range of a file as a file."""
+
+    def __init__(self, file: BinaryIO, begin: int, size: int) -> None:
+        self._file = file
+        self._begin = begin
+        self._size = size
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    seekable = readable
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        self._file.seek(self._begin + self._at)
+        data = self._file.read(max(0, min(len(buffer), self._size - self._at)))
+        buffer[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def filesystem(url: str, setting: str) -> tuple[Any, str]:
@@ -114,6 +166,9 @@ def filesystem(url: str, setting: str) -> tuple[Any, str]:
 
 def open_stored(url: str) -> BinaryIO:
     """Open the stored bytes as a seekable file."""
+    if member := member_of(url):
+        part = _Range(open_stored(member.archive), member.begin, member.size)
+        return cast("BinaryIO", io.BufferedReader(part))
     try:
         if not is_url(url):
             return Path(url).open("rb")
@@ -160,6 +215,8 @@ def read_full(file: BinaryIO, size: int, url: str) -> bytes:
 
 def read_bytes(url: str, begin: int, end: int) -> bytes:
     """The bytes [begin, end) of a stored file."""
+    if member := member_of(url):
+        return read_bytes(member.archive, member.begin + begin, member.begin + end)
     size = end - begin
     if is_url(url) and url.partition("://")[0] not in _NO_RANGES:
         fs, path = filesystem(url, "The input")
@@ -192,8 +249,12 @@ def read_bytes(url: str, begin: int, end: int) -> bytes:
     return data
 
 
-def stored_size(url: str) -> int:
-    """Size of the stored file in bytes."""
+def stored_size(url: str, state: os.stat_result | None = None) -> int:
+    """Size of the stored file in bytes; `state` as from `states_of`."""
+    if member := member_of(url):
+        return member.size
+    if state:
+        return state.st_size
     if not is_url(url):
         try:
             return os.stat(url).st_size  # noqa: PTH116 (a Path costs more than the call)
@@ -207,11 +268,12 @@ def stored_size(url: str) -> int:
 
 
 def states_of(urls: Iterable[str]) -> list[os.stat_result | None]:
-    """`os.stat` of each file; None for files in stores and for missing ones."""
+    """`os.stat` of each file, or its archive; None for files in stores and for missing ones."""
     states: list[os.stat_result | None] = []
     for url in urls:
+        member = member_of(url)
         try:
-            states.append(os.stat(url))  # noqa: PTH116 (faster for many files)
+            states.append(os.stat(member.archive if member else url))  # noqa: PTH116 (faster)
         except (OSError, ValueError):
             states.append(None)
     return states
@@ -245,7 +307,7 @@ def raise_unreadable(url: str, error: Exception) -> NoReturn:
 
 def reports_digest(url: str) -> bool:
     """Whether the store of a file reports a digest of its content."""
-    return url.partition("://")[0] in _REPORTS_DIGEST
+    return url.partition("://")[0] in _REPORTS_DIGEST and not member_of(url)
 
 
 def infos(urls: Iterable[str], setting: str = "The input") -> Infos:
@@ -346,14 +408,13 @@ class Stream:
                 yield chunk
             return
         parts: list[bytes] = []
-        length = size = 0
-        for part in self._unpacked():
-            size += len(part)
-            if size > FREE and size > self._plan.max_ratio * self.position:
-                self.problem = rejects.bomb(self._plan)
-                break
-            if part:  # an archive may have any number of members that hold nothing
-                parts.append(part)
+        length = 0
+        unpacked = self._counted()
+        # a file of an archive may be compressed twice; what zip did comes last
+        for suffix in reversed(self._source.compression.split(".")):
+            unpacked = self._bounded(self._unpacked(suffix, unpacked))
+        for part in unpacked:
+            parts.append(part)
             length += len(part)
             if length >= CHUNK:
                 yield b"".join(parts)
@@ -367,16 +428,30 @@ class Stream:
             while chunk := read_full(file, CHUNK, self._source.url):
                 yield chunk
 
-    def _unpacked(self) -> Iterator[bytes]:
+    def _counted(self) -> Iterator[bytes]:
+        for chunk in self._stored():
+            for at in range(0, len(chunk), _INPUT):
+                piece = chunk[at : at + _INPUT]
+                self.position += len(piece)
+                yield piece
+
+    def _bounded(self, parts: Iterable[bytes]) -> Iterator[bytes]:
+        size = 0
+        for part in parts:
+            size += len(part)
+            if size > FREE and size > self._plan.max_ratio * self.position:
+                self.problem = rejects.bomb(self._plan)
+                return
+            if part:  # an archive may have any number of members that hold nothing
+                yield part
+
+    def _unpacked(self, suffix: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
         """The content of all members, until the end or a problem."""
-        suffix = self._source.compression
         member = _OPENERS[suffix]()
         started = False
         ended = False
-        pieces = (c[at : at + _INPUT] for c in self._stored() for at in range(0, len(c), _INPUT))
         for piece in pieces:
             data = piece
-            self.position += len(piece)
             while data:
                 if ended and not started:
                     # tapes, block devices and xz pad with zeros
@@ -396,5 +471,5 @@ class Stream:
                     member = _OPENERS[suffix]()
                     started = False
                     ended = True
-        if started:
+        if started and not self.problem:
             self.problem = rejects.truncated(suffix)

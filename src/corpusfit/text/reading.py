@@ -165,8 +165,8 @@ class Reasons:
     def __str__(self) -> str:
         """The three most frequent reasons with their examples, or that there are no rows."""
         common = self.counts.most_common(3)
-        listed = "; ".join(f"{self._examples[why]} ({n:,} rows)" for why, n in common)
-        return listed or "it is empty"
+        each = (f"{self._examples[why]} ({n:,} row{'s' * (n != 1)})" for why, n in common)
+        return "; ".join(each) or "it is empty"
 
 
 def require_none_rejected(tally: Tally, names: tuple[str, ...]) -> None:

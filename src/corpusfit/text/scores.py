@@ -15,6 +15,7 @@ https://github.com/CodeCreator/WebOrganizer
 from __future__ import annotations
 
 import itertools
+import json
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,7 +35,7 @@ from corpusfit.core.plan import ReadPlan
 from corpusfit.core.types import Beside, Reject, Shard, Source, in_file
 from corpusfit.core.where import number_of
 from corpusfit.text.contract import load
-from corpusfit.text.fields import Row, field_of, values
+from corpusfit.text.fields import Row, field_of, json_value, of_first_names, values
 from corpusfit.text.files import Stream, is_data, is_url, open_stored, unpacked_name
 from corpusfit.text.rejects import EMPTY_LINE
 
@@ -197,9 +198,11 @@ class Join:
         return found
 
     def require_rows(self, n: int) -> None:
-        """Check that each side file has as many rows as the corpus file."""
+        """Check that each side file without ids has as many rows as the corpus file."""
         for side in self._sides:
-            if side.rows != n:
+            if side.rows != n and side.keyed:
+                side.sort()  # as rows were found by their ids, none may be there twice
+            elif side.rows != n:
                 raise InputError(
                     f"{side.path} must have as many rows as {self._beside.source}, {n:,}; got "
                     f"{side.rows:,}. {_CHECK}"
@@ -213,9 +216,10 @@ def _side(name: str, path: str, asked: tuple[str, ...], fingerprint: str) -> _Si
     kind = {".npy": _Array, ".parquet": _Table}.get(suffix, _Lines)
     try:
         return kind(name, path, asked)
-    except (pa.ArrowException, ValueError, TypeError, OverflowError) as e:
-        why = str(e).partition("\n")[0][:200]
-        raise InputError(f"The side file {path} cannot be read: {why}. {_CHECK}") from e
+    except (pa.ArrowException, ValueError, TypeError, OverflowError, RecursionError) as e:
+        why = str(e).partition("\n")[0][:200].rstrip(".")
+        cure = "Fetch or compute it again."
+        raise InputError(f"The side file {path} cannot be read: {why}. {cure}") from e
 
 
 class _Side:
@@ -267,7 +271,7 @@ class _Side:
         if self._order is None:
             if row < self.rows and self._id(row) == id:
                 return row
-            self._sort()
+            self.sort()
         at = bisect_left(range(self.rows), id, key=lambda n: self._id(self._order[n].as_py()))
         place = self._order[at].as_py() if at < self.rows else -1
         if place < 0 or self._id(place) != id:
@@ -276,7 +280,8 @@ class _Side:
             )
         return int(place)
 
-    def _sort(self) -> None:
+    def sort(self) -> None:
+        """Order all rows by id; raises `InputError` if two have one id."""
         self.hold(-1)
         ids = self._held.column(_ID).combine_chunks()
         order = pc.sort_indices(ids)
@@ -285,7 +290,7 @@ class _Side:
         if twice >= 0:
             raise InputError(
                 f"{self.path} has the {_ID} {ordered[twice].as_py()!r} twice, and its rows are not "
-                "in the order of the corpus. Leave one of them out."
+                "those of the corpus in their order. Leave one of them out."
             )
         self._order = order
 
@@ -302,10 +307,12 @@ class _Side:
         """The value of a field in a row, as one of JSON."""
         column = name if name in self.fields else name.partition(".")[0]
         scalar = self._at(column, row)
-        return field_of({column: values(pa.array([scalar.as_py()], scalar.type))[0]}, name)
+        found = field_of({column: values(pa.array([scalar.as_py()], scalar.type))[0]}, name)
+        return found if isinstance(found, str | int | float | list | dict) else json_value(found)
 
     def keep(self, table: Any) -> None:
-        """Hold a table, whose ids become text."""
+        """Hold a table, whose ids become text; of columns with one name the first."""
+        table = of_first_names(table)
         if self.keyed:
             ids = [_as_id(value) for value in values(table.column(_ID))]
             if None in ids:
@@ -324,9 +331,9 @@ class _Array(_Side):
     def open(self) -> None:
         if is_url(self.path):
             with open_stored(self.path) as file:
-                array = np.load(file, allow_pickle=False)
+                array = np.lib.format.read_array(file, allow_pickle=False)
         else:
-            array = np.load(self.path, mmap_mode="r", allow_pickle=False)
+            array = np.lib.format.open_memmap(self.path, mode="r")
         if array.ndim not in (1, 2) or array.dtype.kind not in "biuf":
             raise ValueError(f"it must have numbers [n] or [n, k], not {array.dtype} {array.shape}")
         self._columns = array if array.ndim == 2 else array[:, None]
@@ -370,7 +377,13 @@ class _Lines(_Side):
         names = dict[str, None]()
         kept = list[dict[str, Any]]()
         for line in self._lines():
-            record = orjson.loads(line)
+            try:
+                record = orjson.loads(line)
+            except orjson.JSONDecodeError:  # a byte order mark; NaN and Infinity are null
+                try:
+                    record = json.loads(line, parse_constant=lambda _: None)
+                except ValueError as e:
+                    raise ValueError(f"row {len(kept):,} is no JSON: {e}") from e
             if not isinstance(record, dict):
                 raise ValueError(f"row {len(kept):,} is no object")
             attributes = record.get("attributes")
@@ -384,7 +397,13 @@ class _Lines(_Side):
         self.keyed = _ID in names
         self.rows = len(kept)
         self.fields = [name for name in names if name != _ID]
-        self.keep(pa.Table.from_struct_array(pa.array(kept, None if kept else pa.struct([]))))
+        columns = {}
+        for name in dict.fromkeys(itertools.chain.from_iterable(kept)):
+            try:
+                columns[name] = pa.array([row.get(name) for row in kept])
+            except pa.ArrowException as e:
+                raise ValueError(f"{name!r} must have values of one type: {e}") from e
+        self.keep(pa.table(columns))
 
     def _lines(self) -> Iterator[bytes]:
         compression = unpacked_name(self.path)[1]
@@ -399,6 +418,7 @@ class _Lines(_Side):
 
 def _as_id(value: Any) -> str | None:
     """An id as text, so that 7 is "7", and 7.0 as pandas has it; None for what is no id."""
+    value = json_value(value) if isinstance(value, bytes) else value
     whole = int(value) if isinstance(value, float) and value.is_integer() else value
     plain = isinstance(whole, str | int) and not isinstance(whole, bool) and whole != ""
     return str(whole) if plain else None

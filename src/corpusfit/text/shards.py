@@ -135,7 +135,7 @@ def survey(
     stated |= infos(url for url, _ in files if url not in stated)
     for (url, lines), state in zip(files, states or [None] * len(files), strict=True):
         reported = stated_digest(stated[url]) if url in stated else None
-        size = state.st_size if state else reported[1] if reported else stored_size(url)
+        size = reported[1] if reported else stored_size(url, state)
         # other files are one shard, or only a sequential reader can cut them
         has_cells = lines and size > small_file
         before = len(chunks)

@@ -11,7 +11,7 @@ import posixpath
 import re
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +30,7 @@ from corpusfit.core.languages import LANGUAGES
 from corpusfit.core.manifest import digest
 from corpusfit.core.plan import AUTO, PAIR, ReadPlan
 from corpusfit.core.types import Source
-from corpusfit.text import cures
+from corpusfit.text import archives, cures
 from corpusfit.text.blocks import with_blocks
 from corpusfit.text.contract import (
     allowed_suffixes,
@@ -90,6 +90,7 @@ def find(
     """
     setting = role if " " in role else f"`{role}`"
     skipped: list[str] = []
+    notes: list[str] = []
     with no_collection():
         plan.check()
         names = [registered(str(each)) for each in inputs]
@@ -122,7 +123,7 @@ def find(
                         others[source.url] = source
             else:
                 # the real path is the key, so that a file named twice counts once
-                for file in _expand(name, setting, skipped, known):
+                for file in _expand(name, setting, skipped, known, notes, role in _LISTED):
                     files.setdefault((f"{file.store}://{file.real}", ""), file)
         _refuse_tables(files.values(), setting)
         stored = list(_with_names(list(files.values())))
@@ -137,7 +138,8 @@ def find(
         sources = with_blocks(_unique(sources), plan, engine, kept.folder if kept else None)
     empty = sorted(source.name for source in described if not source.size)
     empty = empty if len(empty) < len(described) else []  # else they are an error
-    for text in (cures.note_of(skipped, setting), cures.of_empty(empty, setting), *divided):
+    passed_over = cures.note_of(skipped, setting)
+    for text in (passed_over, *notes, cures.of_empty(empty, setting), *divided):
         if text:
             note(text)
     return sources
@@ -166,7 +168,8 @@ def _divided(sources: list[Source], plan: ReadPlan, setting: str) -> tuple[list[
     for number in plain:
         url = sources[number].url
         alone = len(plain) < MANY and not is_url(url)
-        kinds.setdefault(url if alone else posixpath.dirname(_slashes(url)), []).append(number)
+        folder = url if alone else posixpath.dirname(sources[number].name)
+        kinds.setdefault(folder, []).append(number)
     divided = sources.copy()
     lines = list[str]()
     unclear = list[str]()
@@ -374,7 +377,20 @@ def _unique(sources: list[Source]) -> list[Source]:
     return sorted(unique, key=lambda s: s.name)
 
 
-def _expand(input_name: str, setting: str, skipped: list[str], known: Infos) -> list[_Found]:
+# inputs of which archives are listed; others may have splits, which only folders show
+_LISTED = ("background", "corpus", "data")
+# an archive, and what is named of it
+_WITHIN = re.compile(r"(.+?\.(?:tar|zip))/+(.+?)/*", re.IGNORECASE | re.DOTALL)
+
+
+def _expand(
+    input_name: str,
+    setting: str,
+    skipped: list[str],
+    known: Infos,
+    notes: list[str],
+    listed: bool,
+) -> list[_Found]:
     """List the readable files of one input.
 
     A file that is named itself must have a known suffix; in folders and globs other files are
@@ -383,13 +399,26 @@ def _expand(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
     output. A folder with the log of a table, which alone says which rows count, is refused.
     Links are followed within the named folder, and out of it to the blobs of the hub's cache
     (`_stays`). A file or a folder that is reached twice counts once, under its own name if it has
-    one there.
+    one there. An archive is a folder of its files, also where a file or a folder in it is named;
+    where archives are not `listed`, they are passed over.
     """
+    match = _WITHIN.fullmatch(input_name)
+    in_file = match if match and os.path.isfile(user_path(match[1])) else None  # noqa: PTH113
+    place = in_file[1] if in_file else input_name
     try:
-        if is_url(input_name):
-            files = _remote(input_name, setting, skipped, known)
+        if is_url(place):
+            found = _remote(place, setting, skipped, known)
         else:
-            files = _local(input_name, input_name, setting, skipped)
+            found = _local(place, place, setting, skipped)
+        files = []
+        for file in found:
+            if file.format != archives.ARCHIVE:
+                files.append(file)
+            elif listed:
+                within = in_file[2] if in_file else ""
+                files += _in_archive(file, within, setting, skipped, notes)
+            else:
+                skipped.append(file.url)
     except OSError as e:
         raise InputError(
             f"{setting} must be a readable input; got {input_name!r}, but {e.filename} cannot "
@@ -399,9 +428,28 @@ def _expand(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
         raise EmptyInputError(
             f"{setting} must hold at least one readable file; {input_name!r} has none. "
             f"Readable suffixes: {allowed_suffixes()}. Output folders of runs are skipped. "
-            f"{cures.of_skipped(skipped)}".rstrip()
+            f"{' '.join([cures.of_skipped(skipped), *notes])}".rstrip()
         )
     return files
+
+
+def _in_archive(
+    archive: _Found, within: str, setting: str, skipped: list[str], notes: list[str]
+) -> list[_Found]:
+    """The readable files of an archive, or of a file or a folder in it."""
+    files, left_out = archives.contents(archive.url)
+    notes += cures.of_archive(archive.url, left_out, setting)
+    top = f"{archive.path}/{within}".rstrip("/")
+    every = {f"{archive.path}/{name}": file for name, file in files.items()}
+    inside = {path: f for path, f in every.items() if f"{path}/".startswith(f"{top}/")}
+    cures.refuse_table(inside, setting)
+    urls = (
+        (inside[path].url(archive.url), path, inside[path].url(archive.real))
+        for path in _data_among(inside, top, skipped)
+    )
+    found = _with_formats(urls, archive.folder, archive.store, skipped)
+    packings = [".".join(filter(None, (f.compression, inside[f.path].packing))) for f in found]
+    return [f._replace(compression=p) for f, p in zip(found, packings, strict=True)]
 
 
 def _local(path: str, input_name: str, setting: str, skipped: list[str]) -> list[_Found]:
@@ -522,7 +570,7 @@ def _with_formats(
         ending = name[name.find(".", name.rfind("/")) :]
         if ending not in by_ending:
             by_ending[ending] = format_of(ending)
-        form = by_ending[ending] or _format(url, alike)
+        form = by_ending[ending] or _format(url, alike, name)
         if form and not cures.is_about(name, form):
             readable.append(_Found(url, name, folder, store, *form, real=real))
         else:
@@ -608,14 +656,18 @@ def _advance(
 _NUMBER = re.compile(r"\d+")
 
 
-def _format(path: str, alike: dict[tuple[str, str], bool]) -> tuple[str, str] | None:
+def _format(
+    path: str, alike: dict[tuple[str, str], bool], within: str = ""
+) -> tuple[str, str] | None:
     """The format and the compression of a file by its name, of `.json` by its first lines."""
+    if archives.is_archive(path):
+        return archives.ARCHIVE, ""
     if form := format_of(path):
         return form
     inner, archive = unpacked_name(path)
     if not inner.lower().endswith(".json"):
         return None
-    folder, _, name = _slashes(path).rpartition("/")
+    folder, _, name = _slashes(within or path).rpartition("/")
     # of files whose names differ in numbers, as those of C4, the first decides
     series = (folder, _NUMBER.sub("0", name))
     if series not in alike:
@@ -662,13 +714,7 @@ def _remote(input_name: str, setting: str, skipped: list[str], known: Infos) -> 
     # leave out what is no data by its name, and output folders of runs
     folder = folder.rstrip("/")
     cures.refuse_table(map(fs.unstrip_protocol, paths), setting)
-    outputs = {p[: -len(_RUN)] for p in paths if p.endswith(_RUN)} - {folder}
-    remote_paths = [
-        path
-        for path in _data_among(paths, folder, skipped)
-        if not any(path.startswith(f"{o}/") for o in outputs)
-    ]
-    urls = {path: fs.unstrip_protocol(path) for path in remote_paths}
+    urls = {path: fs.unstrip_protocol(path) for path in _data_among(paths, folder, skipped)}
     if chained := [url for url in urls.values() if "::" in url]:
         raise InputError(
             f"{setting} must have no file with :: in its name, by which fsspec opens another; got "
@@ -689,16 +735,18 @@ def _beside(fs: Any, folder: str) -> list[str]:
     return []
 
 
-def _data_among(paths: Iterable[str], folder: str, skipped: list[str]) -> Iterator[str]:
-    """The files below a folder of a store that are data by all names on their way."""
+def _data_among(paths: Collection[str], folder: str, skipped: list[str]) -> Iterator[str]:
+    """The files below a folder that are data by all names on their way, and of no run's output."""
     left_out = set[str]()
+    outputs = {p[: 1 - len(_RUN)] for p in paths if p.endswith(_RUN)} - {f"{folder}/"}
+    lengths = {*map(len, outputs)}
     for path in paths:
         names = path[len(folder) :].strip("/").split("/")
         no_data = next((n for n, name in enumerate(names, 1) if not is_data(name)), 0)
         if no_data:
             inside = "/" * (no_data < len(names))
             left_out.add(public_name(f"{folder}/{'/'.join(names[:no_data])}{inside}"))
-        else:
+        elif not any(path[:length] in outputs for length in lengths):
             yield path
     skipped += left_out
 

@@ -4,7 +4,7 @@ What: a subclass of Trainer takes its rows from the training's own feed, makes t
 of a step itself, and leaves measurements and checkpoints to the loop (`trainer.py`).
 Why: what Trainer has (callbacks, trackers, data parallelism, its arguments) is tested by others
 every day, and its weights are those of a loop of our own to the last bit
-(docs/decisions.md).
+(benchmarks/decisions.md).
 Trade-off: Trainer's own checkpoints are pickles and its data loaders read again what was seen, so
 neither is used.
 """

@@ -140,7 +140,7 @@ TRACKERS = ("tensorboard", "wandb", "mlflow")
 def start_accelerator(device: str, track: str = "") -> Any:
     """Accelerate's `Accelerator`, for one process or those started by `accelerate launch`."""
     # Precision and gradient accumulation are the loop's, so that one process and several compute
-    # the same gradient (docs/decisions.md).
+    # the same gradient (benchmarks/decisions.md).
     from accelerate import Accelerator, InitProcessGroupKwargs
     from accelerate.state import AcceleratorState, PartialState
     from accelerate.utils import patch_environment

@@ -47,10 +47,37 @@ def test_a_repeated_option_of_one_value_is_warned_of(words):
     assert f"{words[1]} is given 2 times" in run(*words).stderr
 
 
+def test_options_may_be_spelled_with_underscores():
+    found = run("adapt", "--model", "m", "--data", "d", "--learning_rate", "much", "--dry_run")
+    assert found.exit_code == 2
+    assert "--learning-rate" in found.stderr
+
+
 def test_an_option_of_many_values_is_repeated(tmp_path):
     missing = [word for name in "ab" for word in ("--corpus", str(tmp_path / name))]
     found = run("select", "--target", str(tmp_path / "c"), *missing, "--out", str(tmp_path / "o"))
     assert "--corpus" not in found.stderr
+
+
+DRY = {
+    "select": ["--target", "a", "--corpus", "b"],
+    "adapt": ["--data", "a", "--model", "b"],
+    "evaluate": ["--task", "a", "--model", "b"],
+    "fit": ["--task", "a", "--corpus", "b", "--model", "c"],
+}
+
+
+@pytest.mark.parametrize("name", DRY)
+def test_only_a_dry_run_does_without_out(name, monkeypatch):
+    function = getattr(corpusfit, name)
+    seen = []
+    monkeypatch.setitem(vars(function), "dry_run", lambda **words: seen.append(words) or {})
+    monkeypatch.setitem(vars(COMMANDS[name]), "dry_run", lambda facts: None)
+    assert run(name, *DRY[name], "--dry-run").exit_code == 0
+    assert [words.keys() & {"out"} for words in seen] == [set()]
+    found = run(name, *DRY[name])
+    assert found.exit_code == 2
+    assert "--out" in found.stderr
 
 
 @pytest.mark.parametrize(

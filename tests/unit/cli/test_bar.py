@@ -29,7 +29,7 @@ def terminal(monkeypatch):
     """Standard error as a terminal; returns what was shown."""
     shown = io.StringIO()
     console = Console(file=shown, force_terminal=True, width=100, soft_wrap=True, highlight=False)
-    monkeypatch.setattr(show, "STDERR", console)
+    monkeypatch.setattr(show, "stderr", lambda: console)
     return shown
 
 

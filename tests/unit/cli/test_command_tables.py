@@ -91,6 +91,7 @@ SHOWN = {
             ],
             "word_vectors": {"sentence": "Word vectors of 100,000 selected words score 75.4."},
             "shown": "No difference.",
+            "lost": "",
             "not_shown": "Not shown: a difference.",
             "why": "Keep the base.",
             "measured": "Measured on 100 test texts.",
@@ -148,7 +149,7 @@ def checked(monkeypatch, capsys):
                     assert any(row[i] in line for line in lines), row[i]
             seen.append(title)
 
-        monkeypatch.setattr(show.STDOUT, "width", width)
+        monkeypatch.setattr(show.stdout(), "width", width)
         monkeypatch.setattr(module, "table", table)
         return seen
 

@@ -38,7 +38,7 @@ def test_tables_align_figures_and_leave_markup_alone(capsys):
 
 
 def test_a_text_folds_and_a_figure_never_does(capsys, monkeypatch):
-    monkeypatch.setattr(show.STDOUT, "width", 30)
+    monkeypatch.setattr(show.stdout(), "width", 30)
     columns = ["name", "share of corpus", "second", "text"]
     rows = [["ab" * 30, "1,000,000", "22.0 to 23.0", "some words " * 5]]
     lines = printed(capsys, "T", columns, rows, words=["text"])
@@ -48,7 +48,7 @@ def test_a_text_folds_and_a_figure_never_does(capsys, monkeypatch):
 
 
 def test_wide_characters_count_twice(capsys, monkeypatch):
-    monkeypatch.setattr(show.STDOUT, "width", 80)
+    monkeypatch.setattr(show.stdout(), "width", 80)
     lines = printed(capsys, "T", ["text", "n"], [["日本" * 60, "1"]])
     assert max(map(cell_len, lines)) == 80
     assert sum(line.count("日本") for line in lines) == 60

@@ -66,7 +66,7 @@ def test_a_file_that_cannot_be_finished_never_appears(tmp_path):
 
 def test_a_file_is_on_the_disk_before_it_has_its_name_and_then_the_name_is(tmp_path, monkeypatch):
     seen = []
-    monkeypatch.setattr("secrets.token_hex", lambda n: "5" * 2 * n)
+    monkeypatch.setattr("os.urandom", lambda n: b"U" * n)
     monkeypatch.setattr(
         "os.fsync", lambda _: seen.append(sorted(p.name for p in tmp_path.iterdir()))
     )
@@ -90,7 +90,7 @@ def test_an_old_file_stays_until_the_new_one_is_whole(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="links need rights there")
 def test_what_is_written_does_not_go_through_a_planted_link(tmp_path, monkeypatch):
     """A stranger's folder holds links with the names of temporary files, or of the file itself."""
-    monkeypatch.setattr("secrets.token_hex", lambda n: "5" * 2 * n)
+    monkeypatch.setattr("os.urandom", lambda n: b"U" * n)
     outside, out = tmp_path / "outside", tmp_path / "out"
     outside.write_bytes(b"mine")
     out.mkdir()

@@ -146,5 +146,8 @@ def test_a_word_names_one_setting_of_a_plan(name):
 def test_a_call_without_a_required_argument_says_what_it_is():
     with pytest.raises(UsageError, match="`out` must be given: folder"):
         corpusfit.select(["a"], ["b"])
+    # the first clause of several lines
+    with pytest.raises(UsageError, match=r"`task` must be given: .*texts\.$"):
+        corpusfit.fit()
     with pytest.raises(UsageError, match="`corpus` must be given"):
         corpusfit.fit(task=["a"], out="out")

@@ -5,7 +5,12 @@ import json
 import pytest
 
 from corpusfit.core.errors import UsageError
-from corpusfit.core.plan import Plan
+from corpusfit.core.plan import ChoosePlan, Plan
+
+
+def test_names_in_quotas_have_commas_and_equals_signs():
+    shares = ChoosePlan(quota=" a b = 50 % ,p,q=.2,x=y=10%").quota_shares()
+    assert shares == {"a b": 0.5, "p,q": 0.2, "x=y": 0.1}
 
 
 def test_a_plan_survives_json_and_toml(tmp_path):

@@ -62,6 +62,12 @@ def test_hostile_text_stays_text():
     assert "\u202e" not in shown
 
 
+def test_code_in_a_sentence_is_shown_as_code():
+    shown = document(f"take another `out`, not `{HOSTILE}`")
+    assert "another <code>out</code>, not <code>&lt;/script&gt;" in shown
+    assert "script" not in Elements(shown).seen
+
+
 def test_the_policy_allows_the_style_alone():
     policy = html.unescape(re.search(r'Content-Security-Policy" content="(.*?)"', document("x"))[1])
     allowed = dict(rule.split(" ", 1) for rule in policy.split("; "))

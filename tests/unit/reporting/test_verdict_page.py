@@ -30,6 +30,7 @@ MANIFEST = {
     "plan": {"seed": 3},
     "schedule": {"replicates": 4, "tokens": 5000},
     "shown": "It is better than random text.",
+    "lost": "General text: no change.",
     "not_shown": "Not shown: more.",
     "more": "A longer time would show it.",
     "why": "Keep it.",
@@ -54,17 +55,19 @@ def fitted(tmp_path):
 
 def test_the_verdict_comes_first_and_each_gain_has_its_interval(fitted):
     part = verdict_part(fitted, MANIFEST)
-    shown, not_shown, why, *_ = part.summary
-    assert shown == MANIFEST["shown"]
+    shown, lost, not_shown, why, *_ = part.summary
+    assert (shown, lost) == (MANIFEST["shown"], MANIFEST["lost"])
     assert not_shown == "Not shown: more. A longer time would show it."
     assert why.startswith("Keep it. Model: tiny")
-    assert any("5,000 word pieces" in sentence for sentence in part.summary)
+    gains = part.sheets["gains"]
+    assert "5,000 word pieces" in gains.caption
+    assert gains.rows[1][1:5] == ("50.0", "60.0", "75.0", "+2.0 (-1.0 to +5.0; 3.0)")
     rows = part.sheets["measures"].rows
     assert [row[2:4] for row in rows] == [(2.5, 2.0), (3.0, 2.0), (60.0, 75.0), (50.0, 75.0)]
     assert rows[2][4:] == (2.0, -1.0, 5.0, 3.0)
     assert list(part.charts) == ["gain-1", "gain-2", "words", "loss"]
     assert "10,000 words" in part.charts["words"][0]
-    assert "Word vectors score more." in part.summary
+    assert part.charts["words"][1] == "Word vectors score more."
     assert part.charts["loss"][0].count("<polyline") == 2
     assert page("t", [part]).count("<svg") == 4
 

@@ -185,7 +185,7 @@ def test_members_that_hold_nothing_take_no_memory(tmp_path, monkeypatch):
     """An archive may have millions of them."""
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b""))
-    monkeypatch.setattr(Stream, "_unpacked", lambda _: itertools.repeat(b"", 1_000_000))
+    monkeypatch.setattr(Stream, "_unpacked", lambda *_: itertools.repeat(b"", 1_000_000))
     tracemalloc.start()
     try:
         assert list(Stream(Source("a", str(path), "txt", "gz", 1, ""), ReadPlan())) == []

@@ -35,7 +35,7 @@ def test_a_file_named_itself_that_has_no_reader(write, name, content, cure):
 
 
 DOCUMENTS = ["b.pdf", "a.docx", "in/a.doc.gz", "sheet.XLSX"]
-OTHERS = ["README", "LICENSE", "notes.rst", "page.xml", "a.json", ".hidden.pdf", "a.zip"]
+OTHERS = ["README", "LICENSE", "notes.rst", "page.xml", "a.json", ".hidden.pdf", "a.rar"]
 
 
 @pytest.mark.parametrize("pattern", ["", "**", "file://"])

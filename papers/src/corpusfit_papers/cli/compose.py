@@ -29,14 +29,14 @@ def compose(done: Composition) -> None:
     """Compose a multilingual corpus from a recipe.
 
     Example:
-      corpusfit compose papers/examples/three_languages.toml --out mixed/
+      corpusfit compose recipe.toml --out mixed/
 
     A recipe is a TOML file that lists sources, a budget and how the languages share it. Each source
-    has a language and a kind, specific or general; see papers/docs/composing.md. Writes the text to
-    out/composed, for `corpusfit adapt --data`. To resume a stopped run, run the same command again.
+    has a language and a kind, specific or general. Writes the text to out/composed, for `corpusfit
+    adapt --data`. To resume a stopped run, run the same command again.
 
     Options:
-        RECIPE: TOML file; see papers/examples
+        RECIPE: TOML file; the repository has one in papers/examples
         --dry-run: Read all texts and only print what would be selected
     """
     manifest = done.manifest

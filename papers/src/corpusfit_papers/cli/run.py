@@ -68,7 +68,7 @@ def run(ran: Ran) -> None:
     """Run a recipe: select, adapt and evaluate, then compare.
 
     Example:
-      corpusfit run papers/recipes/tadpole_table3_cpu.toml --out table3/
+      corpusfit run recipe.toml --out table3/
 
     A recipe is a TOML file with tasks, selectors and seeds. Prints the recipe's tables and writes
     them as Markdown, LaTeX, CSV and JSON. To resume a stopped run, run the same command again.
@@ -76,12 +76,13 @@ def run(ran: Ran) -> None:
     still run, and the exit code is 1.
 
     Options:
-        RECIPE: TOML file; see papers/recipes
+        RECIPE: TOML file; the repository has some in papers/recipes
         --out FOLDER: Folder for steps and tables; a stopped run resumes there
         --keep-overlap: Also train on copies of dev and test texts
         --cells FOLDER: Folder with the scores and predictions of finished cells. Cells found there
             are not run again, and newly finished cells are added (default: none)
         --only TASK: Run and compare only this task; repeatable (default: all tasks)
+        --dry-run: Print which steps --out lacks, and what they take; write nothing
     """
     for shown in ran.tables:
         show_table(shown)
