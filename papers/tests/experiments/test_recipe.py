@@ -279,7 +279,7 @@ def test_a_selector_that_says_how_it_selects_is_no_control(recipe):
             '"a"\n[adapt.train]\nlearning_rate = "x"\n',
             r"\[adapt\].*train\.learning_rate` must.*'x'",
         ),
-        ('"a"\n', '"a"\n[adapt.train]\nrate = 3.0\n', r"`adapt\.train\.learning_rate` now"),
+        ('"a"\n', '"a"\n[adapt.train]\nrate = 3.0\n', r"`adapt\.train\.learning_rate`"),
         ('"a"\n', '"a"\n[select.cut]\ngamma = "x"\n', r"\[select\].*cut\.gamma` must.*'x'"),
         (
             '"a"\n',
