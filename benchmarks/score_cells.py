@@ -31,7 +31,6 @@ import corpusfit
 from benefit_cells import ONE, PARTS, Work, bits, lines, store, taken, texts_of
 from corpusfit.core.artifacts import write_bytes
 from corpusfit.core.errors import CorpusfitError
-from corpusfit.core.settings import RENAMED
 from corpusfit.core.types import buffers, text_array
 from corpusfit.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.embed.folders import find
@@ -179,15 +178,24 @@ SETTINGS = {
 SETTINGS["into_german"] = replace(SETTINGS["translation"], base="en-de")
 
 
+_FIRST_NAMES = {
+    "learning_rate": "rate",
+    "max_steps": "steps",
+    "weight_decay": "decay",
+    "max_grad_norm": "clip",
+    "lr_scheduler_type": "schedule",
+    "adam_beta2": "beta2",
+}
+"""Names that settings had when the first pieces were computed, by those of today."""
+
+
 def as_identified(training: Record) -> Record:
-    """Options and settings by the names they had when the first pieces were computed."""
-    # these names identify pieces; only `train.warmup_steps` had its name of today
-    before = {new: old for old, new in RENAMED.items() if old != "warmup"}
-    named = {before.get(name, name): value for name, value in training.items()}
+    """Options and settings by their first names, which identify pieces."""
+    named = {_FIRST_NAMES.get(name, name): value for name, value in training.items()}
     settings = [setting.partition("=") for setting in named.pop("settings")]
     names = [path.rpartition(".") for path, _, _ in settings]
     named["settings"] = [
-        f"{group}.{before.get(name, name)}={value}"
+        f"{group}.{_FIRST_NAMES.get(name, name)}={value}"
         for (group, _, name), (_, _, value) in zip(names, settings, strict=True)
     ]
     return named
