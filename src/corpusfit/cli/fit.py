@@ -64,7 +64,10 @@ def show_fitted(manifest: dict[str, Any]) -> None:
     """Print the measures, and the verdict."""
     from corpusfit.fitting.verdict import gains_table
 
-    title = f"{manifest['task']['name']}: means, and gains (95 % interval; gain that would be seen)"
+    title = (
+        f"{manifest['task']['name']}: means, and gains (95 % interval; gain that is found in 8 of "
+        "10 cases); a loss gains by falling"
+    )
     table(title, *gains_table(manifest["measures"]))
     say(manifest["measured"])
     say(manifest["selected"])

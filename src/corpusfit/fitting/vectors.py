@@ -124,14 +124,16 @@ class VectorScore:
         last = gains[-1]
         mean, low, high = (f"{100 * last['over_random'][f]:+.1f}" for f in ("mean", "low", "high"))
         said = (
-            f"Word vectors of {last['words']:,} selected words score {100 * last['selection']:.1f} "
-            f"{self._asked.metric.replace('_', ' ')} on the test texts, of as much random text "
-            f"{100 * last['random']:.1f}: {mean} points (95 % interval {low} to {high})."
+            f"Word vectors, not your model: from {last['words']:,} selected words they score "
+            f"{100 * last['selection']:.1f} {self._asked.metric.replace('_', ' ')} on the test "
+            f"texts, from as much random text {100 * last['random']:.1f}: {mean} points (95 % "
+            f"interval {low} to {high})."
         )
         if len(gains) > 1:
-            points = (f"{100 * g['over_random']['mean']:+.1f} of {g['words']:,}" for g in gains)
-            said += f" By words: {', '.join(points)}."
-        return f"{said} This is a score of word vectors, not of your model."
+            *fewer, _ = gains
+            points = (f"{100 * g['over_random']['mean']:+.1f} from {g['words']:,}" for g in fewer)
+            said += f" From fewer words: {', '.join(points)}."
+        return said
 
     def facts(self) -> dict[str, Any]:
         """What the vectors show at the end, for the manifest; empty if they were not asked."""

@@ -117,9 +117,10 @@ class Measure:
     def said(self, value: float, *, sign: bool = True) -> str:
         """A value or a difference, as a number of the measure's unit."""
         plus = "+" if sign else ""
+        # 0 is added so that nothing reads "-0.0"
         if self.unit == POINTS:
-            return f"{100 * value:{plus}.1f}"
-        return f"{value:{plus}.3f}"
+            return f"{round(100 * value, 1) + 0:{plus}.1f}"
+        return f"{round(value, 3) + 0:{plus}.3f}"
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class Verdict:
         keep: selection, random or base.
         shown: what the measures of the task show, in a sentence.
         lost: what became of the loss on general text; empty if it was not measured.
-        not_shown: what they do not show; empty if nothing is open.
+        not_shown: what they do not show or measure; empty if nothing is open.
         more: what more time would show of it.
         why: which model to keep, and why.
         measured: on how much.
@@ -156,54 +157,60 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
     speaking = [m for m in scores if m.over_random.detectable > 0]
     best = min(speaking, key=lambda m: m.over_random.detectable, default=loss)
 
-    # a task with labels has no score yet where nothing was fine-tuned
-    undecided = bool(best is loss and (scores or costs.finetune))
     by = f"by {_measure(best)}"
+    undecided = False
     if best.over_base.shown > 0 and best.of_base and best.over_random.shown >= 0:
         keep = "selection"
-        why = f"{by} it is better than the base, and not worse than random text"
+        beside = "better" if best.over_random.shown > 0 else "not shown to be worse"
+        why = f"{by} it is better than the base, and {beside} than random text"
     elif best.random_over_base.shown > 0 and best.of_base:
         keep = "random"
-        other = "than the selection" if best.over_random.shown < 0 else "the selection is not"
-        why = f"{by} it is better than the base, and {other}"
+        worse = best.over_random.shown < 0
+        beside = "better than the selection" if worse else "the selection is not shown to be"
+        why = f"{by} it is better than the base, and {beside}"
     elif best is loss or best.over_base.shown < 0 or best.over_random.shown < 0:
         keep = "base"
-        why = f"nothing is shown better than it {by}"
+        why = f"nothing is shown to be better {by}"
     else:  # no score shows which is best: the loss on the task's text decides
+        undecided = True
         fell = loss.of_base and loss.over_base.shown > 0 and loss.over_random.shown >= 0
         keep = "selection" if fell else "base"
-        undecided = True
-    if undecided:
-        alone = "which is a weaker reason, " + ("prefers it" if keep != "base" else "prefers none")
-        said = f"the loss, {alone}" if loss.of_base else "its loss cannot be compared"
-        why = f"no score decides, and {said}"
+        why = "its loss on the task's text is lower, which is a weaker reason than a score"
+        if not fell:
+            why = "a lower loss is not shown" if loss.of_base else "its loss cannot be compared"
+        elif general is not None and general.over_base.shown < 0:
+            price = general.said(-general.over_base.mean, sign=False)
+            why += f", and has a cost of {price} {general.unit} on general text"
+    # a task with labels has no score yet where nothing was fine-tuned
+    unscored = bool(best is loss and (scores or costs.finetune))
     kept = {
         "selection": "the model adapted on the selection",
         "random": "the model adapted on random text",
         "base": "the base",
     }[keep]
-    named = (
-        f" It is the first of its {schedule.replicates} trainings: none is chosen by its own "
-        "result."
-    )
+    lead = "Undecided; for now, keep" if undecided or unscored else "Keep"
+    named = f" It is training 1 of {schedule.replicates}, not the best of them."
     failed = [f"{m.failed} of {3 * m.replicates} ({m.name})" for m in scores if m.failed]
     alike = f" Models that give one answer to every test text: {', '.join(failed)}."
     texts = "sequences" if best is loss else "test texts"
+    also = "" if best is loss else " and test texts"
     compared = [best] if best is loss else [best, loss]
-    missing = _open(compared)
-    if undecided and best is loss:
-        missing.insert(0, "any score of the models")
     shown = _shown(compared)
-    clauses = f"{'; '.join(shown)}; 95 % intervals in parentheses"
+    missing = _open(compared)
+    if unscored:
+        missing.append("Not measured: any score of the models.")
+    elif best.name == "probe" and not schedule.finetunings:
+        missing.append(f"Not measured: {best.metric or 'the score'} after fine-tuning.")
     return Verdict(
         keep,
-        f"{task}: {clauses if shown else 'no difference is shown'}.",
+        f"{task}: {'; '.join(shown)}.",
         _lost(general) if general else "",
-        f"Not shown: {'; '.join(missing)}." if missing else "",
+        " ".join(missing),
         _more(best, schedule, costs) if missing else "",
-        f"Keep {kept}: {why}.{named * (keep != 'base')}",
+        f"{lead} {kept}: {why}.{named * (keep != 'base')}",
         f"Measured on {best.examples:,} held-out {texts}, with {best.replicates} trainings of "
-        f"each.{alike * bool(failed)}",
+        f"each; 95 % intervals, in parentheses, cover chance between trainings{also}."
+        f"{alike * bool(failed)}",
     )
 
 
@@ -240,24 +247,23 @@ def gains_table(
 
 def _measure(measure: Measure) -> str:
     """A measure in words."""
-    if measure.name == LOSS:
-        return "the loss on the task's text"
-    of = {
-        "probe": "a probe of the frozen models",
-        "fine-tuned": "the fine-tuned models",
-        "score": "the models as they are",
+    metric = measure.metric or "the score"
+    return {
+        LOSS: "the loss on the task's text",
+        "probe": f"{metric} of the probe",
+        "fine-tuned": f"{metric} after fine-tuning",
+        "score": "the score of the models as they are",
     }[measure.name]
-    return f"{measure.metric or 'the score'} of {of}"
 
 
 def _compared(measure: Measure) -> list[tuple[str, Difference]]:
     """What the selection is compared with, and the differences."""
     of_base = [("the base", measure.over_base)] if measure.of_base else []
-    return [("random text", measure.over_random), *of_base]
+    return [*of_base, ("random text", measure.over_random)]
 
 
 def _shown(measures: Sequence[Measure]) -> list[str]:
-    """What is shown, by each measure in a clause."""
+    """What is shown, by each measure in a clause; of the first also that nothing is."""
     clauses = []
     for measure in measures:
         said = []
@@ -269,41 +275,44 @@ def _shown(measures: Sequence[Measure]) -> list[str]:
                 said.append(f"{than} than {other} by {size} ({ends})")
         if said:
             clauses.append(f"by {_measure(measure)}, the selection is {' and '.join(said)}")
+        elif measure is measures[0]:
+            clauses.append(f"no difference is shown by {_measure(measure)}")
+    if measures[0].name == "probe":  # where it is named first
+        probe = "a probe (a linear classifier on the model's vectors)"
+        clauses[0] = clauses[0].replace("the probe", probe, 1)
     return clauses
 
 
 def _lost(general: Measure) -> str:
     """The loss on general text after the selection, beside the base's and random text's."""
     said = []
-    alike = []
-    for other, found in reversed(_compared(general)):
+    for other, found in _compared(general):
         # a fall of the loss is positive, so the ends of the rise are turned round
         ends = " to ".join(general.said(-end) for end in (found.high, found.low))
-        if found.shown:
-            size = f"{general.said(abs(found.mean), sign=False)} {general.unit}"
-            way = "higher" if found.shown < 0 else "lower"
-            said.append(f"{size} {way} than with {other} (95 % interval {ends})")
-        else:
-            alike.append(f"{other} ({ends})")
-    if alike:
-        said.append(f"not shown to differ from that with {' or '.join(alike)}")
-    return f"General text: its loss with the selection is {' and '.join(said)}."
+        open_ = "" if found.shown else ", not shown"
+        said.append(f"{general.said(-found.mean)} {general.unit} against {other} ({ends}{open_})")
+    itself = general.said(-general.random_over_base.mean)
+    by_random = f"; random text itself changes it by {itself}" if general.of_base else ""
+    return f"General text, where a higher loss is a cost: {' and '.join(said)}{by_random}."
 
 
 def _open(measures: Sequence[Measure]) -> list[str]:
-    """What is not shown, by each measure in a clause."""
-    clauses = []
+    """What is not shown, by each measure in a sentence."""
+    sentences = []
     for measure in measures:
+        missing = [(other, found) for other, found in _compared(measure) if not found.shown]
         said = [
             f"from {other} ({measure.said(found.mean)} {measure.unit}, {measure.said(found.low)} "
-            f"to {measure.said(found.high)}; one of {measure.said(found.detectable, sign=False)} "
-            "would have been seen)"
-            for other, found in _compared(measure)
-            if not found.shown
+            f"to {measure.said(found.high)})"
+            for other, found in missing
         ]
         if said:
-            clauses.append(f"by {_measure(measure)}, a difference {' or '.join(said)}")
-    return clauses
+            least = measure.said(max(f.detectable for _, f in missing), sign=False)
+            sentences.append(
+                f"Not shown by {_measure(measure)}: a difference {' or '.join(said)}. This many "
+                f"trainings find one of {least} {measure.unit} in 8 of 10 cases."
+            )
+    return sentences
 
 
 def _more(measure: Measure, schedule: Schedule, costs: Costs) -> str:
@@ -313,20 +322,24 @@ def _more(measure: Measure, schedule: Schedule, costs: Costs) -> str:
 
     at_most = found.over_replicates**2 * measure.replicates / MOST
     least = POWER * math.sqrt(at_most + found.over_examples**2)
-    seen = f"would show a difference of about {measure.said(least, sign=False)} {measure.unit}"
+    measured = f"{measure.said(found.mean)} was measured"
+    seen = (
+        f"find a difference from random text of {measure.said(least, sign=False)} {measure.unit} "
+        f"in 8 of 10 cases ({measured})"
+    )
 
     if not schedule.max_steps:  # how long a program of others takes is not known
         if measure.name == "probe" and not schedule.finetunings:
-            sentences.append(f"No model was fine-tuned; with {2 * FEWEST} seeds all are.")
+            sentences.append(f"With {2 * FEWEST} seeds the models are fine-tuned, too.")
         if schedule.replicates < MOST:
-            sentences.append(f"The same command with {MOST} seeds {seen}.")
+            sentences.append(f"{MOST} seeds {seen}.")
         return " ".join(sentences)
     if costs.finetune and not schedule.finetunings:
         # six replicates come before it
         six = max(schedule.replicates, 2 * FEWEST)
         needed = dataclasses.replace(schedule, replicates=six, finetunings=FEWEST).needed(costs)
         sentences.append(
-            f"No model was fine-tuned; with a time of {format_duration(needed)} some are."
+            f"The same command with a time of {format_duration(needed)} in all also fine-tunes."
         )
     if schedule.replicates >= MOST:
         sentences.append("More test examples would show smaller differences; more time would not.")
@@ -336,11 +349,11 @@ def _more(measure: Measure, schedule: Schedule, costs: Costs) -> str:
     if with_replicates(schedule, costs, longer.needed(costs)).replicates < MOST:
         longer = dataclasses.replace(longer, finetunings=MOST)
     sentences.append(
-        f"The same command with a time of {format_duration(longer.needed(costs))} makes {MOST} "
-        f"trainings of each, and {seen}."
+        f"{MOST} trainings of each, of which these are the first {schedule.replicates}, take "
+        f"{format_duration(longer.needed(costs))} in all and {seen}."
     )
     if schedule.max_steps < LONG_STEPS:
         sentences.append(
-            f"Its trainings keep their {schedule.max_steps:,} steps: longer ones need a new folder."
+            f"They keep {schedule.max_steps:,} steps; longer trainings need a new folder."
         )
     return " ".join(sentences)

@@ -52,9 +52,9 @@ def test_which_model_is_kept(loss, scores, kept):
 @pytest.mark.parametrize(
     ("over_base", "said"),
     [
-        (WORSE, "0.020 nats per token higher than with the base (95 % interval +0.010 to +0.030)"),
-        (NOTHING, "not shown to differ from that with the base (-0.022 to +0.020)"),
-        (BETTER, "0.020 nats per token lower than with the base (95 % interval -0.030 to -0.010)"),
+        (WORSE, "+0.020 nats per token against the base (+0.010 to +0.030)"),
+        (NOTHING, "-0.001 nats per token against the base (-0.022 to +0.020, not shown)"),
+        (BETTER, "-0.020 nats per token against the base (-0.030 to -0.010)"),
     ],
 )
 def test_what_was_lost_on_general_text_is_said_and_decides_nothing(over_base, said):
@@ -63,7 +63,7 @@ def test_what_was_lost_on_general_text_is_said_and_decides_nothing(over_base, sa
     found = conclude("task", [FELL, general, probe], SCHEDULE, COSTS)
     without = conclude("task", [FELL, probe], SCHEDULE, COSTS)
     assert said in found.lost
-    assert "0.020 nats per token higher than with random text" in found.lost
+    assert "+0.020 nats per token against random text" in found.lost
     assert dataclasses.replace(found, lost="") == without
     assert conclude("task", [FELL, general], SCHEDULE, COSTS).keep == "selection"
 
@@ -83,23 +83,48 @@ def test_what_is_shown_comes_first_then_what_is_not_then_the_model_and_why():
 
     found = conclude("task", [FELL, probe], SCHEDULE, COSTS)
 
-    assert found.shown.startswith("task: by the loss on the task's text, the selection is better")
-    assert "macro f1" not in found.shown
-    assert "macro f1 of a probe" in found.not_shown
+    assert found.shown.startswith("task: no difference is shown by macro f1 of a probe")
+    assert "by the loss on the task's text, the selection is better" in found.shown
+    assert "macro f1 of the probe" in found.not_shown
     assert "the base (-2.3 points, -6.1 to +1.5" in found.not_shown
     assert "loss" not in found.not_shown
     assert found.keep == "selection"
-    assert "no score decides" in found.why
-    assert f"first of its {SCHEDULE.replicates} trainings" in found.why
+    assert found.why.startswith("Undecided")
+    assert f"training 1 of {SCHEDULE.replicates}" in found.why
+
+
+def test_what_general_text_costs_is_said_where_the_loss_alone_decides():
+    probe = measure("probe", NOTHING, NOTHING)
+    costly = measure(GENERAL, WORSE, WORSE, unit="nats per token")
+    free = dataclasses.replace(costly, over_base=NOTHING)
+    assert "a cost of 0.020" in conclude("task", [FELL, costly, probe], SCHEDULE, COSTS).why
+    assert "cost" not in conclude("task", [FELL, free, probe], SCHEDULE, COSTS).why
+
+
+def test_nothing_reads_as_minus_zero():
+    little = dataclasses.replace(NOTHING, mean=-0.0001)
+    probe = measure("probe", little, NOTHING)
+    general = measure(GENERAL, little, NOTHING, unit="nats per token")
+    found = conclude("task", [FELL, general, probe], SCHEDULE, COSTS)
+    assert "+0.0 points" in found.not_shown
+    assert "-0.000" not in found.lost
+    assert "-0.0 " not in found.not_shown
 
 
 def test_what_is_shown_by_both_leaves_nothing_open():
-    found = conclude("task", [FELL, measure("probe", BETTER, BETTER)], SCHEDULE, COSTS)
+    tuned = measure("fine-tuned", BETTER, BETTER)
+    found = conclude("task", [FELL, tuned], SCHEDULE, COSTS)
 
-    assert "no score decides" not in found.why
+    assert found.why.startswith("Keep the model adapted on the selection")
     assert "random text by 2.0 points" in found.shown
     assert not found.not_shown
     assert not found.more
+
+
+def test_that_nothing_was_fine_tuned_is_said_also_where_all_is_shown():
+    found = conclude("task", [FELL, measure("probe", BETTER, BETTER)], SCHEDULE, COSTS)
+    assert found.not_shown.startswith("Not measured")
+    assert "fine-tuning" in found.not_shown
 
 
 def test_with_nothing_fine_tuned_yet_a_task_with_labels_has_no_score():
@@ -123,8 +148,8 @@ def test_of_a_program_of_others_no_time_is_said():
     outside = dataclasses.replace(SCHEDULE, max_steps=0, batch=0)
     probe = measure("probe", NOTHING, NOTHING)
     found = conclude("task", [FELL, probe], outside, Costs(0, 0, 0, 0, 0, 0))
-    assert f"with {MOST} seeds would show" in found.more
-    assert "with 6 seeds" in found.more
+    assert f"{MOST} seeds find" in found.more
+    assert "With 6 seeds" in found.more
     assert "with a time" not in found.not_shown + found.more
     done = dataclasses.replace(outside, replicates=MOST, finetunings=MOST)
     assert not conclude("task", [FELL, probe], done, Costs(0, 0, 0, 0, 0, 0)).more

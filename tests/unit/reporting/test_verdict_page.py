@@ -27,6 +27,7 @@ MANIFEST = {
         "gains": [{"words": n, "over_random": GAIN} for n in (5_000, 10_000)],
         "sentence": "Word vectors score more.",
     },
+    "task": {"name": "topics"},
     "plan": {"seed": 3},
     "schedule": {"replicates": 4, "tokens": 5000},
     "shown": "It is better than random text.",
@@ -55,6 +56,7 @@ def fitted(tmp_path):
 
 def test_the_verdict_comes_first_and_each_gain_has_its_interval(fitted):
     part = verdict_part(fitted, MANIFEST)
+    assert "topics" in part.title
     shown, lost, not_shown, why, *_ = part.summary
     assert (shown, lost) == (MANIFEST["shown"], MANIFEST["lost"])
     assert not_shown == "Not shown: more. A longer time would show it."
