@@ -437,6 +437,12 @@ def test_quotas_by_shares_of_named_groups(files, tmp_path):
     assert corpusfit.choose(run, balance="", quota="target", engine="inline")
 
 
+def test_a_share_of_a_source_that_is_not_there_is_refused_before_scoring(files, tmp_path):
+    with pytest.raises(UsageError, match=r"choose\.balance=field:NAME"):
+        select(files, tmp_path / "a", method="random", balance="source", quota="Law=50%")
+    assert not (tmp_path / "a" / "scores").exists()
+
+
 @pytest.mark.parametrize(
     ("quota", "balance", "named"),
     [

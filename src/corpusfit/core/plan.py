@@ -455,8 +455,9 @@ class ChoosePlan(Group, group="choose"):
     quota: Annotated[
         str,
         Option(
-            "Quota of a group: `target` (its share of the target's texts; only clusters have "
-            "one, so other groups use `corpus`), `even` (equal for all groups), `corpus` (its "
+            # without marks, which would make options of two of these words
+            "Quota of a group: target (its share of the target's texts; only clusters have "
+            "one, so other groups use corpus), even (equal for all groups), corpus (its "
             "share of the corpus), or the shares of sources or values themselves, such as "
             "wiki.jsonl=30%,news.jsonl=20%; the others divide the rest by their shares of the "
             "corpus. What a small group cannot fill goes to the others that have a share",
@@ -530,7 +531,7 @@ class ChoosePlan(Group, group="choose"):
             except ValueError:
                 share = -1.0
             if not name or name in shares or not 0 <= share <= 1:
-                allowed = "a share of each group once, from 0 to 100%, separated by commas"
+                allowed = "a share of each group once, from 0 to 100% (as 30%), separated by commas"
                 raise bad_setting("`choose.quota`", allowed, other or f"{name}={number}")
             shares[name] = share
         if (total := math.fsum(shares.values())) > 1 + 1e-9:

@@ -290,6 +290,10 @@ class Ranking(Sequence[Ranked]):
             sentences.append(NONE_BETTER)
         elif any(each.method == DEFAULT_METHOD and not each.equal for each in self.methods):
             sentences.append(f"{best.method} is shown better than the default, {DEFAULT_METHOD}.")
+        worse = [m.method for m in self.methods if m.method != BASELINE and m.than_random[1] > 0]
+        if worse:
+            is_ = "is" if len(worse) == 1 else "are"
+            sentences.append(f"{', '.join(worse)} {is_} shown worse than random text.")
         return sentences + self._score_of(equal[0])
 
     def _score_of(self, name: str) -> list[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -137,18 +138,27 @@ def _by_labels(run: Run, resolved: Resolved, folder: SelectionFolder, copies: Co
     amount = np.array([amounts[name] for name in names], np.float64)
     quota = np.ones(len(names)) if choose.quota == "even" else amount
     if shares := choose.quota_shares():
+        check_shares(shares, names, choose.balance)
         quota = _named_shares(shares, dict(zip(names, amount.tolist(), strict=True)))
     return Groups(quota / quota.sum(), out, tuple(names))
 
 
+def check_shares(shares: Iterable[str], groups: Sequence[str], by: str) -> None:
+    """Refuse shares of groups that are not there, before scoring where the groups are known."""
+    unknown = [name for name in shares if name not in groups]
+    if unknown:
+        listed = ", ".join(groups[:10]) + ", …" * (len(groups) > 10)
+        close = difflib.get_close_matches(unknown[0], groups, 1)
+        cure = f"Did you mean {close[0]}?" if close else ""
+        if by == "source":
+            cure = cure or "For shares of a field's values: `choose.balance=field:NAME`."
+        raise bad_setting(
+            "`choose.quota`", f"of groups that there are ({listed})", ", ".join(unknown), cure
+        )
+
+
 def _named_shares(shares: dict[str, float], amounts: dict[str, float]) -> NDArray[np.float64]:
     """Quotas of all groups [k], where some have theirs by name and the others the rest."""
-    unknown = [name for name in shares if name not in amounts]
-    listed = ", ".join(list(amounts)[:10]) + ", …" * (len(amounts) > 10)
-    if unknown:
-        allowed = f"of groups that there are ({listed})"
-        cure = "To take as much of each as the corpus has: `choose.quota=corpus`."
-        raise bad_setting("`choose.quota`", allowed, ", ".join(unknown), cure)
     rest = 1 - math.fsum(shares.values())
     others = math.fsum(n for name, n in amounts.items() if name not in shares)
     if rest > 1e-9 and not others:

@@ -24,7 +24,8 @@ from corpusfit.embed.folders import default_embedder
 from corpusfit.embed.hardware import may_have_cuda, resolve_device
 from corpusfit.scoring import registry
 from corpusfit.scoring.contract import SOURCE, AnyMethod, LabelMethod
-from corpusfit.selection.balance import clusters_fingerprint
+from corpusfit.scoring.table import MAX_SOURCES
+from corpusfit.selection.balance import check_shares, clusters_fingerprint
 from corpusfit.selection.fit import commits_of, pin_encoder
 from corpusfit.selection.input_checks import (
     LOOKED_AT,
@@ -205,6 +206,8 @@ def _found(
     require_fields(texts, plan.read.number_fields(), "method.name")
     group = plan.choose.balance.partition("field:")[2]
     require_fields(texts, [group] if group else [], "choose.balance")
+    if plan.choose.balance == "source" and len(texts.names) <= MAX_SOURCES:
+        check_shares(plan.choose.quota_shares(), texts.names, "source")
     require_groups(texts, group)
     require_kept(texts, plan.choose.kept_fields())
     require_texts_for_near(texts, plan.choose.dedup)

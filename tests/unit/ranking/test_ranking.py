@@ -70,7 +70,14 @@ def test_the_default_is_said_to_be_unbeaten_or_to_be_beaten():
 @pytest.mark.parametrize(("best", "shown"), [(8.0, True), (11.99, False), (12.5, False)])
 def test_a_best_method_that_is_not_better_than_random_text_is_said_so(best, shown):
     found = ranking({"cynical": best, "dsir": 13.0, "random": 12.0}, noise=0.3)
-    assert any("random text" in text for text in found.findings()) != shown
+    assert any("not shown better than random" in text for text in found.findings()) != shown
+
+
+def test_methods_that_are_worse_than_random_text_are_named():
+    found = ranking({"cynical": 8.0, "dsir": 11.9, "field:edu": 13.0, "random": 12.0}, noise=0.3)
+    (said,) = [text for text in found.findings() if "worse than random text" in text]
+    assert "field:edu" in said
+    assert "dsir" not in said
 
 
 def test_a_foreign_target_is_the_first_thing_said():
