@@ -5,7 +5,7 @@ from journeys import digests
 
 import corpusfit
 from corpusfit.core.artifacts import copy
-from corpusfit.core.errors import OutputFolderError, StorageError
+from corpusfit.core.errors import OutputFolderError, StorageError, UsageError
 
 
 @pytest.fixture
@@ -46,6 +46,28 @@ def test_what_is_not_named_is_as_the_run_has_it(task, pile, inline, tmp_path, mo
     assert last.manifest["selected"]["quota"] is None
     plain = corpusfit.select(**words, fraction=0.3, dedup="near", out=tmp_path / "plain")
     assert digests(last.path, "selected") == digests(plain.path, "selected")
+
+
+def test_weights_are_of_all_segments_unless_an_amount_is_named(first, inline, tmp_path):
+    segments = first.manifest["counts"]["segments"]
+    assert first.manifest["selected"]["segments"] < segments
+    for words, kept in (({}, segments), ({"fraction": 0.5}, None)):
+        weighted = corpusfit.choose(
+            first.path, policy="continuous", dedup="none", machine=inline, **words
+        )
+        selected = weighted.manifest["selected"]["segments"]
+        assert selected == kept if kept else selected < segments
+    again = corpusfit.choose(first.path, dedup="none", machine=inline)
+    assert again.manifest["selected"]["segments"] == selected
+
+
+def test_what_is_no_folder_is_named_by_its_kind(first):
+    for frame in (first.to_arrow(), 3, ["a"]):
+        with pytest.raises(UsageError, match=type(frame).__name__):
+            corpusfit.choose(frame, segments=5)
+    for row in (0, {"source": "a"}):
+        with pytest.raises(UsageError, match=r"run\[0\]"):
+            corpusfit.explain(first, row=row)
 
 
 def test_a_plan_names_what_differs_from_its_defaults(first, inline, tmp_path):

@@ -252,6 +252,14 @@ def test_the_example_trains(selection, tiny_gpt, tmp_path, monkeypatch, inline_c
     runpy.run_path(str(EXAMPLE), run_name="__main__")
 
 
+def test_a_tokenizer_of_masked_models_is_warned_of(selection, tokenizer, inline):
+    """A masked model would learn to copy these rows."""
+    masked = pickle.loads(pickle.dumps(tokenizer))  # the fixture's stays as it is
+    masked.mask_token = "[MASK]"
+    with pytest.warns(corpusfit.CorpusfitWarning, match="DataCollatorForLanguageModeling"):
+        corpusfit.PackedDataset(selection, masked, LENGTH, machine=inline)
+
+
 def test_what_cannot_be_packed(packed, selection, tokenizer, tmp_path, inline):
     with pytest.raises(UsageError, match=r"`length` must be 2 or more; got 1"):
         corpusfit.PackedDataset(selection, tokenizer, 1, machine=inline)

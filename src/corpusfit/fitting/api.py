@@ -11,6 +11,7 @@ from corpusfit.core.artifacts import local_folder_path
 from corpusfit.core.engine.pace import parse_duration
 from corpusfit.core.errors import bad_setting
 from corpusfit.core.keywords import Inputs, Keywords, dry_run, with_keywords
+from corpusfit.core.options import typed
 from corpusfit.core.plan import DEFAULT_METHOD
 from corpusfit.core.settings import one_of
 from corpusfit.evaluation.plan import EvaluatePlan
@@ -106,6 +107,8 @@ def _resolve(
         one_of("`objective`", objective, tuple(OBJECTIVES.names()))
         if load_objective(objective).columns == 2:
             raise bad_setting("`objective`", "one that trains on texts", objective)
+    seeds = typed("`seeds`", "int | None", seeds)
+    tokens = typed("`tokens`", "int | None", tokens)
     for name, number, least in (("seeds", seeds, FEWEST), ("tokens", tokens, 1)):
         if number is not None and not train_with:
             cure = "Otherwise `time` decides it."

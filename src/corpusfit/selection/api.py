@@ -162,8 +162,11 @@ def choose(
     except InputError:
         built.check()  # a wrong setting is named before a wrong folder
         raise
-    if any(getattr(built.choose, name) is not None for name in AMOUNTS):
-        none: dict[str, Any] = dict.fromkeys(AMOUNTS)  # an amount takes the place of any other
+    named = any(getattr(built.choose, name) is not None for name in AMOUNTS)
+    weighs_all = built.choose.policy == "continuous" != before.policy
+    if named or weighs_all:
+        # an amount takes the place of any other, and weights are of all segments unless it is named
+        none: dict[str, Any] = dict.fromkeys(AMOUNTS)
         before = dataclasses.replace(before, **none)
     begin: Plan = Plan(choose=before)
     if isinstance(plan, Plan):
@@ -204,5 +207,9 @@ def explain(
 
     machine = machine_of(machine, options, workers=1)
     if row is not None and not isinstance(row, str):
-        row = f"{row['source']}:{row['row']}:{row['segment']}"
+        try:
+            row = f"{row['source']}:{row['row']}:{row['segment']}"
+        except (TypeError, KeyError, IndexError):
+            allowed = "SOURCE:ROW, an id, or a row of a `Selection`, such as run[0]"
+            raise bad_setting("`row`", allowed, row) from None
     return explaining.explain(folder_path(out, "DIR"), row=row, text=text, top=top, machine=machine)

@@ -122,7 +122,9 @@ class Scorer:
             others = as_texts(background, "background")
             if len(others) == len(texts) >= _FEW and len(others.unique()) <= len(texts) / 5:
                 allowed = "texts of the corpus, or 1 for each text of the target, else 0"
-                raise bad_setting("background", allowed, f"strings such as {others[0].as_py()!r}")
+                label = repr(others[0].as_py())
+                cure = f"Of labels, compare with that of the target: labels == {label}."
+                raise bad_setting("background", allowed, f"strings such as {label}", cure)
         elif len(labels) != len(texts):
             allowed = f"as many labels as texts, {len(texts)}, or texts"
             raise bad_setting("background", allowed, f"{len(labels)} labels")

@@ -11,14 +11,15 @@ equation 1 (the weights).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from corpusfit.core.artifacts import write_bytes
-from corpusfit.core.errors import bad_setting, importing
+from corpusfit.core.artifacts import folder_path, write_bytes
+from corpusfit.core.errors import CorpusfitWarning, bad_setting, importing
 from corpusfit.selection.folder import SelectionFolder
 from corpusfit.text.context import Machine, local_cache, machine_of
 from corpusfit.training.batches import PADDING, ChunkTokens, Passes, lay_out
@@ -76,13 +77,21 @@ class PackedDataset(Dataset[dict[str, torch.Tensor]]):
             allowed = "a fast tokenizer of transformers"
             raise bad_setting("`tokenizer`", allowed, type(tokenizer).__name__, cure)
         name = tokenizer.name_or_path or type(tokenizer).__name__
+        if getattr(tokenizer, "mask_token", None):
+            masked = (
+                f"{name} has a mask token: no token of these rows is masked, and a masked model "
+                "learns nothing from them. Train one by `corpusfit adapt`, or from "
+                "`datasets.load_dataset(OUT)` with transformers' DataCollatorForLanguageModeling; "
+                "a causal model is right here."
+            )
+            warnings.warn(masked, CorpusfitWarning, stacklevel=2)
         causal = objective(ObjectivePlan("causal"), special_tokens_of(tokenizer, name, rows=2**31))
         self._special = causal.special
         overhead = causal.overhead()
         if length < overhead + 2:
             cure = f"{overhead} of the tokens are special ones of this tokenizer."
             raise bad_setting("`length`", f"{overhead + 2} or more", length, cure)
-        folder = SelectionFolder(Path(getattr(selection, "path", selection)))
+        folder = SelectionFolder(folder_path(getattr(selection, "path", selection), "`selection`"))
         manifest = finished_selection(folder, "selection")
         with machine_of(machine, {}).running() as context:
             read = read_of_selected(manifest)
