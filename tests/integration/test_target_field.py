@@ -54,8 +54,23 @@ def test_without_its_name_the_target_is_empty(select):
 
 def test_a_wrong_field_is_named_before_an_encoder_is_loaded(select, monkeypatch):
     monkeypatch.setattr("corpusfit.selection.resolving.pin_encoder", None)
-    with pytest.raises(EmptyInputError, match=r"`target` .*'no'.*read.text_field.*target_field"):
+    with pytest.raises(EmptyInputError, match=r"`target` .*'no'.*target_field.*read.text_field"):
         select("out", text_field="no", method="knn")
+
+
+@pytest.mark.parametrize("field", ["abstract", "text"])
+def test_files_of_the_corpus_without_the_targets_field_are_named(tmp_path, jsonl, inline, field):
+    """They gave no text, and the selection came from the files beside them."""
+    target = jsonl("target.jsonl", [{"abstract": text} for text in prose("task", 40)])
+    rows = [{"text": text} for text in prose("market", 40)]
+    (tmp_path / "novel.txt").write_text("\n\n".join(prose("task", 40, seed=4)), "utf-8")
+    corpus = [jsonl("market.jsonl", rows), tmp_path / "novel.txt"]
+    fields = {"text_field": field, "target_field": "abstract"}
+    run = corpusfit.select(
+        target=target, corpus=corpus, out=tmp_path / "o", method="dsir", machine=inline, **fields
+    )
+    named = [w for w in run.manifest["warnings"] if "market.jsonl" in w and "target_field" in w]
+    assert len(named) == (field == "abstract")
 
 
 def test_a_dry_run_reads_the_target_too(tmp_path, inline, jsonl):

@@ -265,7 +265,8 @@ def unknown(path: str, allowed: list[str], *, of_plan: bool = False, table: str 
         sections = ", ".join(allowed[:-1])
         return UsageError(
             f"{where} must name a setting in one of the sections {sections}, or seed; got "
-            f"{table + path!r}. {guess}docs/settings.md lists all settings."
+            f"{table + path!r}. {guess}All settings: "
+            "https://corpusfit.github.io/corpusfit/settings/"
         )
     if error := renamed(path, allowed, table):
         return error

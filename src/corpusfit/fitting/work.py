@@ -269,9 +269,11 @@ class FitParts:
             less = "a part of the corpus" if longest.startswith("select") else "a smaller model"
             raise bad_setting(
                 "`time`",
-                f"at least {format_duration(needed)} for this task, corpus and model: {listed}",
+                f"at least {format_duration(needed)} for this task, corpus and model: {listed}, "
+                "and a reserve",
                 format_duration(seconds),
-                f"Or name {less}. These times are kept; `verify` measures them again.",
+                f"Or name {less}. These times are kept; `verify` measures them again, which helps "
+                "if the machine was busy.",
             )
 
     def _evaluation_seconds(self, machine: Machine, **options: Any) -> float:

@@ -138,7 +138,8 @@ def _texts(corpus: Rows, threshold: float | None) -> dict[tuple[str, str], list[
         del shown["Not selected, with the next lower scores", ""]
     return {
         heading: [
-            Example(f"{row['source']}:{row['row']}", row["score"], row["text"]) for row in rows
+            Example(f"{row['source']}:{row['row']}:{row['segment']}", row["score"], row["text"])
+            for row in rows
         ]
         for heading, rows in shown.items()
         if rows

@@ -41,8 +41,8 @@ def require_target(target: Input) -> None:
     otherwise = "Give a file with texts of your task."
     if rejected.counts:
         otherwise = (
-            "Name the text field with `read.text_field`, or with `fit.target_field` where the "
-            f"corpus has another, or g{otherwise[1:]}"
+            "Name the target's text field with `fit.target_field`, or with `read.text_field` one "
+            f"that the corpus has, too, or g{otherwise[1:]}"
         )
     cure = cures.of_content(target.sources, read, rejected.counts, otherwise)
     raise EmptyInputError(f"`target` has no usable text ({rejected}). {cure}")
@@ -131,6 +131,30 @@ def first_rows(sources: Sequence[Source], plan: ReadPlan) -> Iterator[Row]:
     for source in sources[:: max(1, math.ceil(len(sources) / _SOURCES))]:
         rows = (row for s in corpus.shards([source], plan) for row in corpus.rows(s, plan))
         yield from islice(rows, LOOKED_AT)
+
+
+def warn_of_other_fields(run: Run, texts: Input) -> None:
+    """Warn of sources whose first rows all lack the text field, as the target's may be named."""
+    plan = dataclasses.replace(texts.read, where="", numbers="", strict=False)
+    without: dict[str, tuple[str, ...]] = {}
+    looked_at = texts.sources[:: max(1, math.ceil(len(texts.sources) / _SOURCES))]
+    for source in looked_at:
+        for row in first_rows([source], plan):
+            if not isinstance(row, Reject) or not rejects.lacks_field(row.reason):
+                without.pop(source.name, None)
+                break
+            without[source.name] = row.reason.fields
+    # where all do, an error says it
+    if 0 < len(without) < len(looked_at) and texts.role == "corpus":
+        listed = ", ".join([*without][:3]) + ", …" * (len(without) > 3)
+        fields = next(iter(without.values()))
+        shown = ", ".join(fields[:_NAMED]) + ", …" * (len(fields) > _NAMED)
+        name = plan.text_field
+        run.warn(
+            f"No row that was looked at of {listed} has the text field {name!r} (fields: {shown}). "
+            "Name the corpus's with `read.text_field`, and the target's, if it has another, with "
+            f"`fit.target_field={name}`."
+        )
 
 
 def require_texts_for_near(texts: Input, dedup: str) -> None:

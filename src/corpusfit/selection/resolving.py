@@ -35,6 +35,7 @@ from corpusfit.selection.input_checks import (
     require_kept,
     require_target,
     require_texts_for_near,
+    warn_of_other_fields,
 )
 from corpusfit.selection.resolved import Resolved
 from corpusfit.text.context import Run, noting
@@ -201,6 +202,7 @@ def _found(
         target = Input(run.find(target_inputs, read, "target"), read, "target")
         sources = run.find(corpus_inputs, plan.read, role)
     texts = Input(sources, plan.read, role, with_target=not plan.fit.target_field)
+    warn_of_other_fields(run, texts)
     filtered = parsed(plan.read.where).fields if plan.read.where else ()
     require_fields(texts, filtered, "read.where")
     require_fields(texts, plan.read.number_fields(), "method.name")
