@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pickle
+import zipfile
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -431,3 +432,124 @@ def test_ids_of_other_types_are_the_same_ids(tmp_path, of_corpus):
     write(tmp_path / "side/b.jsonl", side[::-1])
     run = select(tmp_path, method="field:quality", segments=N)
     assert scored(run) == {("b", i): v for i, v in enumerate(quality("b").tolist())}
+
+
+def keyed(key, *, order=1):
+    """Rows of a corpus file, and of a side file in this order, with ids in a field `key`."""
+    rows = [{"text": r["text"], key: r["id"], "old": n % 5} for n, r in enumerate(rows_of("b"))]
+    both = zip(rows, quality("b").tolist(), strict=True)
+    return rows, [{**r, "quality": v} for r, v in both][::order]
+
+
+def joined(home, side, rows, suffixes=(".parquet", ".parquet"), **options):
+    write(home / "t.jsonl", [row(i) for i in range(500, 530)])
+    write(home / f"documents/b{suffixes[0]}", rows)
+    write(home / f"side/b{suffixes[1]}", side)
+    options = {"method": "field:quality", "segments": N, **options}
+    return select(home, **options)
+
+
+BY_KEY = (*SMALL, "read.id_field=doc_id")
+VALUES = {("b", i): v for i, v in enumerate(quality("b").tolist())}
+FORMS = [
+    (".parquet", ".parquet"),
+    (".jsonl", ".jsonl"),
+    (".jsonl.gz", ".parquet"),
+    (".csv", ".jsonl"),
+]
+
+
+@pytest.mark.parametrize("suffixes", FORMS)
+def test_a_shuffled_side_file_is_never_joined_by_row_number(tmp_path, suffixes):
+    rows, side = keyed("doc_id", order=-1)
+    with pytest.raises(InputError, match=r"'doc_id'.*row 0 .*`read\.id_field=doc_id`"):
+        joined(tmp_path, side, rows, suffixes)
+    run = joined(tmp_path, side, rows, suffixes, settings=BY_KEY)  # as the error says
+    assert scored(run) == VALUES
+    assert all(r["id"] == rows[r["row"]]["doc_id"] for r in run)
+    assert [each[2] for each in run.manifest["corpus"][0]["scores"]] == ["doc_id"]
+
+
+@pytest.mark.parametrize("suffixes", FORMS)
+def test_columns_that_agree_by_row_are_joined_by_row_number(tmp_path, suffixes):
+    rows, side = keyed("doc_id")
+    run = joined(tmp_path, side, rows, suffixes)
+    assert scored(run) == VALUES
+    assert [each[2] for each in run.manifest["corpus"][0]["scores"]] == [""]
+    side[50]["old"] += 1  # in a late shard; its values are no ids
+    with pytest.raises(InputError, match=r"'old'.*row 50 differs\. Leave"):
+        joined(tmp_path, side, rows, suffixes, overwrite=True)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_named_field_of_ids_joins_with_any_number_of_workers_and_resumes(tmp_path, workers):
+    rows, side = keyed("doc_id", order=-1)
+    ids = [{**r, "doc_id": n} for n, r in enumerate(rows)]
+    side = [{**r, "doc_id": str(N - 1 - n).encode()} for n, r in enumerate(side)]
+    options = {"workers": workers, "engine": "local", "settings": BY_KEY}
+    options |= {"balance": "field:old", "quota": "even", "keep": "old"}
+    with pytest.raises(InputError, match=r"'old' is in .*side\.old"):
+        joined(tmp_path, side, ids, **options)
+    side = [{"doc_id": r["doc_id"], "quality": r["quality"]} for r in side]
+    run = joined(tmp_path, side, ids, **options)
+    assert scored(run) == VALUES
+    assert all(r["old"] == r["row"] % 5 for r in run)
+    assert scored(select(tmp_path, method="field:quality", **{**options, "segments": N})) == VALUES
+    assert len(corpusfit.choose(run, segments=3, engine="inline")) == 3
+
+
+def test_ids_that_both_files_have_are_named_without_the_folder(tmp_path):
+    rows, side = keyed("doc_id", order=-1)
+    settings = (*SMALL, "read.id_field=side.doc_id")
+    with pytest.raises(UsageError, match=r"`read\.id_field=doc_id`"):
+        joined(tmp_path, side, rows, settings=settings)
+    rows, side = ([{**r, "m": {"id": r.pop("doc_id")}} for r in each] for each in (rows, side))
+    settings = (*SMALL, "read.id_field=m.id")
+    with pytest.raises(UsageError, match="column 'id'"):
+        joined(tmp_path, side, rows, settings=settings)
+    side = [{**r, "id": r["m"]["id"]} for r in side]
+    assert scored(joined(tmp_path, side, rows, settings=settings)) == VALUES
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_ids_of_a_side_file_may_be_called_id(tmp_path, both):
+    rows, side = keyed("doc_id", order=-1)
+    side = [{"id": r["doc_id"], "quality": r["quality"]} for r in side]
+    if both:  # they share `id`
+        rows = [{**r, "id": r["doc_id"], "doc_id": f"u{n}"} for n, r in enumerate(rows)]
+    run = joined(tmp_path, side, rows, settings=BY_KEY)
+    assert scored(run) == VALUES
+    assert {r["id"] for r in run} == {r["doc_id"] for r in rows}
+    named = run.manifest["corpus"][0]["scores"][0][2]
+    assert named == ("id" if both else "doc_id")
+
+
+def test_an_id_that_only_a_side_file_has_is_a_field(tmp_path):
+    rows, side = keyed("doc_id")
+    rows = [{"text": r["text"]} for r in rows]
+    run = joined(tmp_path, side, rows, settings=BY_KEY)
+    assert scored(run) == VALUES
+    assert {r["id"] for r in run} == {r["doc_id"] for r in side}
+
+
+def test_a_named_id_twice_is_refused_in_another_order_only(tmp_path):
+    rows, side = keyed("doc_id")
+    for each in (*rows, *side):
+        each["doc_id"] = f"d{int(each['doc_id'][1:]) // 2}"
+    assert scored(joined(tmp_path, side, rows, settings=BY_KEY)) == VALUES
+    with pytest.raises(InputError, match=r"doc_id 'd[0-9]+' twice"):
+        joined(tmp_path, side[::-1], rows, settings=BY_KEY, overwrite=True)
+
+
+@pytest.mark.parametrize("place", ["side/pool.zip/pool", "side/pool", "side", "side/q/pool"])
+def test_files_of_an_archive_have_side_files_as_those_of_a_folder(tmp_path, place):
+    write(tmp_path / "t.jsonl", [row(i) for i in range(500, 530)])
+    with zipfile.ZipFile(tmp_path / "pool.zip", "w") as archive:
+        archive.writestr("pool/b.jsonl", lines(rows_of("b")))
+    options = {"corpus": str(tmp_path / "pool.zip"), "method": "field:quality", "segments": N}
+    write(tmp_path / "side/else.parquet", by_id("b"))
+    with pytest.raises(InputError, match="in the archive"):
+        select(tmp_path, **options)
+    write(tmp_path / place / "b.parquet", by_id("b", order=-1))
+    run = select(tmp_path, **options)
+    assert {r["row"]: r["score"] for r in run} == dict(enumerate(quality("b").tolist()))

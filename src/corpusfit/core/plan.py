@@ -141,7 +141,7 @@ class ReadPlan(Group, group="read"):
         str,
         Option(
             "Folder with side files of the corpus files: scores or labels that others published, "
-            "which become fields of the rows, by row number or by `id`",
+            "which become fields of the rows, by `id` (`read.id_field`) or row number",
             "scores",
             default="none",
             metavar="FOLDER",
@@ -191,12 +191,17 @@ class ReadPlan(Group, group="read"):
 
     def keeping(self, names: tuple[str, ...]) -> ReadPlan:
         """The plan by which documents carry these fields; it cuts a corpus into the same shards."""
-        return _KeepingPlan(**vars(self), names=names) if names else self
+        return _KeepingPlan(**{**vars(self), "names": names}) if names else self
 
     @property
     def joined(self) -> Callable[[int, Mapping[Any, Any]], Mapping[str, Any]] | None:
         """What side files have for a row, by its number and its record; None without any."""
         return None
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The fields of a row that the join reads."""
+        return ()
 
     def joining(self, join: Callable[[int, Mapping[Any, Any]], Mapping[str, Any]]) -> ReadPlan:
         """The plan by which documents have the values of side files, too."""
@@ -221,6 +226,10 @@ class _KeepingPlan(ReadPlan, group="read"):
 
     names: tuple[str, ...] = ()
     join: Any = field(default=None, compare=False)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        return self.join.compared if self.join else ()
 
     def kept_fields(self) -> tuple[str, ...]:
         return self.names

@@ -117,8 +117,9 @@ class Source:
     blocks: Blocks | None = field(default=None, compare=False, repr=False)
     # hash of sizes and times of its local files before they were fingerprinted; 0 if unknown
     state: int = field(default=0, compare=False, repr=False)
-    # its side files (`text/scores.py`), each with the name of its set
-    scores: Sequence[tuple[str, str]] = field(default=(), compare=False, repr=False)
+    # its side files (`text/scores.py`): the set of each, its path, and the field of the corpus by
+    # which it is joined; empty for the row number
+    scores: Sequence[tuple[str, str, str]] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ class Beside(NamedTuple):
 
     source: str  # its name
     fingerprint: str  # that of the source, in which are those of the side files
-    sides: Sequence[tuple[str, str]]  # the set and the path of each
+    sides: Sequence[tuple[str, str, str]]  # as in `Source.scores`
     last: bool = False  # whether the shard is the source's last
 
 

@@ -71,8 +71,8 @@ def cutting(plan: ReadPlan, source: Source) -> ReadPlan:
 
 
 def _reading(plan: ReadPlan, source: Source) -> ReadPlan:
-    """The plan without what is decided by row, but with the fields to keep."""
-    return cutting(plan, source).keeping(plan.kept_fields())
+    """The plan without what is decided by row, but with the fields to keep or to join by."""
+    return cutting(plan, source).keeping((*plan.kept_fields(), *plan.compared))
 
 
 def with_blocks(

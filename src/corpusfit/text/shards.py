@@ -349,7 +349,9 @@ def _of_source(number: int, source: Source, plan: ReadPlan) -> Iterator[Shard]:
             for nth, (row, byte, size, position) in numbered
         )
     else:
-        blocks = load(source.format).blocks(source, plan)
+        keys = (key for *_, key in source.scores if key)
+        reading = plan.keeping((*plan.kept_fields(), *keys))
+        blocks = load(source.format).blocks(source, reading)
     beside = Beside(source.name, source.fingerprint, source.scores) if source.scores else None
     for block, last in _with_last(blocks) if beside else ((block, False) for block in blocks):
         yield Shard(

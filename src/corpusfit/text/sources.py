@@ -13,6 +13,7 @@ import stat
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,8 +30,8 @@ from corpusfit.core.errors import (
 from corpusfit.core.languages import LANGUAGES
 from corpusfit.core.manifest import digest
 from corpusfit.core.plan import AUTO, PAIR, ReadPlan
-from corpusfit.core.types import Source
-from corpusfit.text import archives, cures
+from corpusfit.core.types import Document, Source
+from corpusfit.text import archives, cures, rejects
 from corpusfit.text.blocks import with_blocks
 from corpusfit.text.contract import (
     allowed_suffixes,
@@ -51,12 +52,13 @@ from corpusfit.text.files import (
     reports_digest,
     stated_digest,
     states_of,
+    stored_size,
     unpacked_name,
 )
 from corpusfit.text.formats.run import as_run
 from corpusfit.text.formats.txt import MANY, Txt, TxtLines, by_lines
-from corpusfit.text.scores import with_scores
-from corpusfit.text.shards import fingerprint
+from corpusfit.text.scores import joined_by, with_scores
+from corpusfit.text.shards import fingerprint, rows, shards
 from corpusfit.text.surveyed import Kept, surveyed
 
 
@@ -128,7 +130,9 @@ def find(
         _refuse_tables(files.values(), setting)
         stored = list(_with_names(list(files.values())))
         if plan.scores:
-            stored = with_scores([*stored, *others.values()], plan.scores)
+            has = partial(_has_field, plan)
+            stored = with_scores([*stored, *others.values()], plan.scores, plan.id_field, has)
+            notes.append(joined_by(stored, plan.scores))
         described, divided = _divided(_survey(stored, plan, engine, kept, known), plan, setting)
         sources = [*described, *others.values()]
         if not sources:
@@ -207,7 +211,7 @@ def sides(sources: Sequence[Source]) -> tuple[str, str]:
 
 def files_of(source: Source) -> list[str]:
     """The stored files of a source: two for line-aligned files, none for a dataset."""
-    return [*load(source.format).files(source), *(path for _, path in source.scores)]
+    return [*load(source.format).files(source), *(path for _, path, _ in source.scores)]
 
 
 def _fingerprint(source: Source, digests: Sequence[str]) -> str:
@@ -215,7 +219,20 @@ def _fingerprint(source: Source, digests: Sequence[str]) -> str:
     own = len(digests) - len(source.scores)
     combined = load(source.format).fingerprint(source, digests[:own])
     sides = zip(source.scores, digests[own:], strict=True)
-    return digest([combined, [(side[0], d) for side, d in sides]]) if source.scores else combined
+    described = [(name, key, d) for (name, _, key), d in sides]
+    return digest([combined, described]) if source.scores else combined
+
+
+def _has_field(plan: ReadPlan, source: Source, name: str) -> bool:
+    """Whether the first row of a source has a field."""
+    plain = replace(plan, text_field=name, where="", numbers="", scores="")
+    sized = replace(source, size=stored_size(source.url))
+    for row in (row for shard in shards([sized], plain) for row in rows(shard, plain)):
+        if isinstance(row, Document):
+            return True
+        if rejects.lacks_field(row.reason) or rejects.of_field(row.reason):
+            return not rejects.lacks_field(row.reason)
+    return False
 
 
 @no_collection()

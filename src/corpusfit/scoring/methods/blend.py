@@ -168,7 +168,7 @@ class Blend(Method[Any]):
             plans = [registry.with_embedder(MethodPlan(n), self.embedder) for n in self._names()]
             return [registry.unit_method(plan.name, plan.options) for plan in plans]
         except UsageError as e:
-            allowed = "names of methods that score each unit alone, separated by commas"
+            allowed = "methods that score each unit alone, such as moore_lewis,dsir,field:NAME"
             raise bad_setting("`method.methods`", allowed, self.methods, str(e)) from e
 
     def _shares(self) -> NDArray[np.float64]:
