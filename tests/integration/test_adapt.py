@@ -420,7 +420,7 @@ def test_what_does_not_go_together_is_named(adapt, selections, selection, words,
     ("words", "said"),
     [
         ({"model": "m", "data": "task"}, "`task"),
-        ({"init": "tiny", "adapter": "lora"}, "`adapter.*`model.init.*lora"),
+        ({"init": "tiny", "adapter": "lora"}, "`model.init.*`adapter.kind=lora`"),
         ({"init": "tiny", "model": "m"}, "`model.name.*`model.init"),
         ({}, "`model.name.*`model.init.*neither"),
         (

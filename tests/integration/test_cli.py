@@ -183,7 +183,7 @@ def test_the_former_name_of_a_setting_is_refused_with_the_new_one(cli, command, 
     ("arguments", "says"),
     [
         (["--seed", "-1"], "(--seed) must be"),
-        (["--set", "foo=3"], "or seed; got 'foo'. docs/settings.md"),
+        (["--set", "foo=3"], "or seed; got 'foo'. "),
         (["--policy", "lambda"], "here use continuous"),
         (["--set", "method.k=3"], "`method.name` (--method)"),
         (["--method", "knn", "--set", "method.kk=3"], "kk"),

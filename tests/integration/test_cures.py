@@ -179,7 +179,7 @@ PARTLY = {
     "gzip.jsonl": (gzip.compress(ROWS.encode()), "mv"),
     "mark.csv": (TABLE.replace("id", "a|b").encode(), "read.separator=;"),
     "few.jsonl": (b"".join(map(latin, TEXTS[:1] + prose("task", 20))), ""),
-    "own.jsonl": (b'{"body": "a"}\n' * 30, ""),
+    "own.jsonl": (b'{"body": "a"}\n' * 30, "target_field"),
 }
 
 
@@ -193,7 +193,7 @@ def test_one_file_of_several_that_loses_rows_has_its_cure(name, size, cli, task,
     done = cli("select", "--target", task, *words)
     warned = json.loads(done.out)["warnings"]
     assert len(warned) == bool(cure)
-    assert all(re.search(f"{name} (is|has) .*{cure}", each) for each in warned)
+    assert all(re.search(f"{name} (is|has|has the text field) .*{cure}", each) for each in warned)
 
 
 def test_a_target_that_loses_rows_has_the_cure_of_its_file(cli, pile, task, tmp_path):

@@ -87,6 +87,11 @@ def test_its_files_have_what_the_run_counted(chosen, cli, tmp_path):
     assert counted == chosen.manifest["counts"]["segments"]
 
 
+def place_of(row):
+    """As the report shows it, and `explain --row` takes it."""
+    return f"{row['source']}:{row['row']}:{row['segment']}"
+
+
 def test_the_texts_are_the_head_a_sample_and_both_sides_of_the_threshold(jsonl, tmp_path, inline):
     """By words: half of them are in few long texts, which are seldom drawn by the text."""
     topic = "kinase receptor binds the protein of a cell"
@@ -103,11 +108,11 @@ def test_the_texts_are_the_head_a_sample_and_both_sides_of_the_threshold(jsonl, 
     assert 2 <= sum(place.startswith("long.jsonl") for place, *_ in sample) <= 7
     segments = [row for part in run.scores() for row in part.to_pylist()]
     segments.sort(key=lambda row: -row["score"])
-    assert [place for place, *_ in head] == [f"{r['source']}:{r['row']}" for r in segments[:3]]
+    assert [place for place, *_ in head] == [place_of(r) for r in segments[:3]]
     threshold = run.manifest["selected"]["threshold"]
     assert all(a[1] >= b[1] for a, b in itertools.pairwise(head + last + below))
     assert last[-1][1] == pytest.approx(threshold, rel=0.01)
-    selected = {f"{r['source']}:{r['row']}" for r in segments if r["selected"]}
+    selected = {place_of(r) for r in segments if r["selected"]}
     assert {place for place, *_ in head + sample + last} <= selected
     assert not {place for place, *_ in below} & selected
 

@@ -27,7 +27,7 @@ _OVERLAPS = (
     "Run `corpusfit contamination --task DIR/test.jsonl --data DIR/train.jsonl`: it finds the test "
     "texts that train contains. Of aligned pairs name both files, as pair:DIR/test.de,DIR/test.en."
 )
-_MEASURED = ("forecast", "retrieval", "tokenizers")
+_OF_ALL = ("set", "plan", "workers", "cache", "engine")
 _DOCTOR = "Run `corpusfit --version`; a command names the extra that it needs and lacks."
 _TUNE = "Run `corpusfit fit` once for each setting, and compare the verdicts."
 _FEW_SHOT = "Leave it out; only `few_shot` had it."
@@ -56,7 +56,10 @@ GONE = {
     "evaluate --time": "Run it with `--dry-run`, which says how long it takes, then with fewer "
     "`--seeds`.",
     **dict.fromkeys(
-        (f"{c} --{o}" for c in _MEASURED for o in ("set", "plan", "workers", "cache", "engine")),
+        (
+            *(f"{c} --{o}" for c in ("forecast", "retrieval") for o in _OF_ALL),
+            *("tokenizers --set", "tokenizers --plan"),
+        ),
         "Leave it out: `--help` has all that the command reads.",
     ),
     "forecast --objective": "Leave it out: the loss is the model's own, masked or causal.",

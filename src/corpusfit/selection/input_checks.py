@@ -139,11 +139,16 @@ def warn_of_other_fields(run: Run, texts: Input) -> None:
     without: dict[str, tuple[str, ...]] = {}
     looked_at = texts.sources[:: max(1, math.ceil(len(texts.sources) / _SOURCES))]
     for source in looked_at:
-        for row in first_rows([source], plan):
-            if not isinstance(row, Reject) or not rejects.lacks_field(row.reason):
-                without.pop(source.name, None)
+        reason = None
+        # its side files are joined later, when all columns that they share with it are read
+        for row in first_rows([dataclasses.replace(source, scores=())], plan):
+            if not (isinstance(row, Reject) and rejects.lacks_field(row.reason)):
                 break
-            without[source.name] = row.reason.fields
+            reason = row.reason
+        else:
+            # where it should be read otherwise, what is lost says so
+            if reason and not cures.of_content([source], plan, {reason: 1}, ""):
+                without[source.name] = reason.fields
     # where all do, an error says it
     if 0 < len(without) < len(looked_at) and texts.role == "corpus":
         listed = ", ".join([*without][:3]) + ", …" * (len(without) > 3)
