@@ -51,8 +51,9 @@ _KINDS = {"U64": "<u8", "U32": "<u4", "U16": "<u2", "I64": "<i8", "F32": "<f4"}
 
 def folder_path(location: str | os.PathLike[str], setting: str) -> Path:
     """Parse a folder that the user named: a local path, `~` included, or the URL of a store."""
+    given: Any = location
     # such as a frame, whose name would be its rows; paths of some stores are no `os.PathLike`
-    if not (isinstance(location, str | os.PathLike) or hasattr(location, "protocol")):
+    if not (isinstance(given, str | os.PathLike) or hasattr(given, "protocol")):
         raise bad_setting(setting, "a folder", f"a {type(location).__name__}")
     text = os.fspath(location) if isinstance(location, os.PathLike) else str(location)
     if isinstance(location, Path) or "://" not in text:
