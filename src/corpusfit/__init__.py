@@ -18,7 +18,7 @@ if sys.argv[:1] == ["-m"] and sys.orig_argv[-len(sys.argv)].endswith("corpusfit"
 
 import lazy_loader
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _public, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
