@@ -180,7 +180,10 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
             why = "a lower loss is not shown" if loss.of_base else "its loss cannot be compared"
         elif general is not None and general.over_base.shown < 0:
             price = general.said(-general.over_base.mean, sign=False)
-            why += f", and has a cost of {price} {general.unit} on general text"
+            why += (
+                f"; it has a cost of {price} {general.unit} on general text, so keep the base "
+                "if that matters more"
+            )
     # a task with labels has no score yet where nothing was fine-tuned
     unscored = bool(best is loss and (scores or costs.finetune))
     kept = {
@@ -188,8 +191,8 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
         "random": "the model adapted on random text",
         "base": "the base",
     }[keep]
-    lead = "Undecided; for now, keep" if undecided or unscored else "Keep"
-    named = f" It is training 1 of {schedule.replicates}, not the best of them."
+    lead = "Whether a score rises is open; for now, keep" if undecided or unscored else "Keep"
+    named = f" It is the first of {schedule.replicates} trainings, not picked by its score."
     failed = [f"{m.failed} of {3 * m.replicates} ({m.name})" for m in scores if m.failed]
     alike = f" Models that give one answer to every test text: {', '.join(failed)}."
     texts = "sequences" if best is loss else "test texts"
@@ -307,10 +310,10 @@ def _open(measures: Sequence[Measure]) -> list[str]:
             for other, found in missing
         ]
         if said:
-            least = measure.said(max(f.detectable for _, f in missing), sign=False)
+            least = [measure.said(found.detectable, sign=False) for _, found in missing]
             sentences.append(
                 f"Not shown by {_measure(measure)}: a difference {' or '.join(said)}. This many "
-                f"trainings find one of {least} {measure.unit} in 8 of 10 cases."
+                f"trainings find one of {' or '.join(least)} {measure.unit} in 8 of 10 cases."
             )
     return sentences
 
@@ -339,7 +342,7 @@ def _more(measure: Measure, schedule: Schedule, costs: Costs) -> str:
         six = max(schedule.replicates, 2 * FEWEST)
         needed = dataclasses.replace(schedule, replicates=six, finetunings=FEWEST).needed(costs)
         sentences.append(
-            f"The same command with a time of {format_duration(needed)} in all also fine-tunes."
+            f"With a time of {format_duration(needed)} in all, the same command also fine-tunes."
         )
     if schedule.replicates >= MOST:
         sentences.append("More test examples would show smaller differences; more time would not.")
@@ -349,8 +352,8 @@ def _more(measure: Measure, schedule: Schedule, costs: Costs) -> str:
     if with_replicates(schedule, costs, longer.needed(costs)).replicates < MOST:
         longer = dataclasses.replace(longer, finetunings=MOST)
     sentences.append(
-        f"{MOST} trainings of each, of which these are the first {schedule.replicates}, take "
-        f"{format_duration(longer.needed(costs))} in all and {seen}."
+        f"With {format_duration(longer.needed(costs))} in all, the same command goes on from these "
+        f"{schedule.replicates} to {MOST} trainings of each, which {seen}."
     )
     if schedule.max_steps < LONG_STEPS:
         sentences.append(
