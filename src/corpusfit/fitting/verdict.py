@@ -116,11 +116,7 @@ class Measure:
 
     def said(self, value: float, *, sign: bool = True) -> str:
         """A value or a difference, as a number of the measure's unit."""
-        plus = "+" if sign else ""
-        # 0 is added so that nothing reads "-0.0"
-        if self.unit == POINTS:
-            return f"{round(100 * value, 1) + 0:{plus}.1f}"
-        return f"{round(value, 3) + 0:{plus}.3f}"
+        return _figure(self.unit, value, "+" if sign else "")
 
 
 @dataclass(frozen=True)
@@ -223,21 +219,18 @@ def gains_table(
     """Columns and rows of what a manifest has of the measures, a row for each."""
     columns = ("measure", "base", "random text", "selection", "gain over random", "gain over base")
 
-    def said(measure: Mapping[str, Any], value: float, sign: str = "") -> str:
-        if measure["unit"] == POINTS:
-            return f"{100 * value:{sign}.1f}"
-        return f"{value:{sign}.3f}"
-
     def compared(measure: Mapping[str, Any], other: str) -> str:
         found = measure[f"over_{other}"]
-        ends = " to ".join(said(measure, found[end], "+") for end in ("low", "high"))
-        return f"{said(measure, found['mean'], '+')} ({ends}; {said(measure, found['detectable'])})"
+        mean, low, high = (
+            _figure(measure["unit"], found[of], "+") for of in ("mean", "low", "high")
+        )
+        return f"{mean} ({low} to {high}; {_figure(measure['unit'], found['detectable'])})"
 
     rows = [
         (
             f"{measure['name']}, {measure['unit']}",
             *(
-                said(measure, magnitude(measure[name], measure["unit"]))
+                _figure(measure["unit"], magnitude(measure[name], measure["unit"]))
                 for name in ("base", "random", "selection")
             ),
             compared(measure, "random"),
@@ -248,12 +241,20 @@ def gains_table(
     return columns, rows
 
 
-def _measure(measure: Measure) -> str:
+def _figure(unit: str, value: float, sign: str = "") -> str:
+    """A value or a difference as a number of the unit."""
+    # 0 is added so that nothing reads "-0.0"
+    if unit == POINTS:
+        return f"{round(100 * value, 1) + 0:{sign}.1f}"
+    return f"{round(value, 3) + 0:{sign}.3f}"
+
+
+def _measure(measure: Measure, probe: str = "the probe") -> str:
     """A measure in words."""
     metric = measure.metric or "the score"
     return {
         LOSS: "the loss on the task's text",
-        "probe": f"{metric} of the probe",
+        "probe": f"{metric} of {probe}",
         "fine-tuned": f"{metric} after fine-tuning",
         "score": "the score of the models as they are",
     }[measure.name]
@@ -268,6 +269,8 @@ def _compared(measure: Measure) -> list[tuple[str, Difference]]:
 def _shown(measures: Sequence[Measure]) -> list[str]:
     """What is shown, by each measure in a clause; of the first also that nothing is."""
     clauses = []
+    # explained where it is named first
+    probe = "a probe (a linear classifier on the model's vectors)"
     for measure in measures:
         said = []
         for other, found in _compared(measure):
@@ -277,12 +280,9 @@ def _shown(measures: Sequence[Measure]) -> list[str]:
                 ends = f"{measure.said(found.low)} to {measure.said(found.high)}"
                 said.append(f"{than} than {other} by {size} ({ends})")
         if said:
-            clauses.append(f"by {_measure(measure)}, the selection is {' and '.join(said)}")
+            clauses.append(f"by {_measure(measure, probe)}, the selection is {' and '.join(said)}")
         elif measure is measures[0]:
-            clauses.append(f"no difference is shown by {_measure(measure)}")
-    if measures[0].name == "probe":  # where it is named first
-        probe = "a probe (a linear classifier on the model's vectors)"
-        clauses[0] = clauses[0].replace("the probe", probe, 1)
+            clauses.append(f"no difference is shown by {_measure(measure, probe)}")
     return clauses
 
 
