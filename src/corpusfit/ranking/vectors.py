@@ -14,7 +14,7 @@ from corpusfit.core.keywords import Inputs
 from corpusfit.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.evaluation.plan import TaskPlan, metric_of
 from corpusfit.evaluation.reading import read_task
-from corpusfit.evaluation.task import Task, notable, split_overlaps
+from corpusfit.evaluation.task import notable, rare_classes, split_overlaps
 from corpusfit.evaluation.vector_score import KIND, MOST_WORDS, VectorTask, Words
 from corpusfit.ranking.plan import RankPlan
 from corpusfit.scoring.heldout_bits import HALVES, Difference, HeldOut, between_halves
@@ -26,10 +26,6 @@ METHODS = ("cynical", "moore_lewis", "dsir")
 """The methods that are ranked by default with a task, beside `random`."""
 FEWEST_WORDS = 5_000
 """Words of a selection below which scores vary too much to be told apart."""
-FEWEST_OF_A_CLASS = 5
-"""Training or test texts of a class below which its score is chance."""
-_NAMED = 3
-"""Such classes that a warning names."""
 
 
 def read(given: Inputs, plan: RankPlan, machine: Machine) -> VectorTask:
@@ -61,29 +57,10 @@ def read(given: Inputs, plan: RankPlan, machine: Machine) -> VectorTask:
         machine.progress.note(note)
     # test texts that are in train raise every score; other copies matter little
     overlaps = [o for o in split_overlaps(task) if o.split == "test" and o.within == "train"]
-    for warning in [*notable(overlaps), *rare_classes(task)]:
+    metric = metric_of(asked, task.kind)
+    for warning in [*notable(overlaps), *rare_classes(task, metric)]:
         machine.progress.warn(warning)
-    return VectorTask.of(task, metric_of(asked, task.kind), plan.seed)
-
-
-def rare_classes(task: Task) -> list[str]:
-    """Which classes have too few texts to be scored, in a sentence; nothing if none has."""
-    counts = [
-        np.bincount(examples.flat, minlength=len(task.labels))
-        for examples in (task.train, task.test)
-    ]
-    rare = np.flatnonzero(np.minimum(*counts) < FEWEST_OF_A_CLASS)
-    if not len(rare):
-        return []
-    named = ", ".join(
-        f"{task.labels[i]} ({counts[0][i]:,} and {counts[1][i]:,})" for i in rare[:_NAMED].tolist()
-    )
-    others = f" and {len(rare) - _NAMED:,} others" if len(rare) > _NAMED else ""
-    return [
-        f"Classes with fewer than {FEWEST_OF_A_CLASS} training or test texts: {named}{others}. "
-        "Their share of a macro-averaged score is chance: add labeled texts, or name "
-        "`metric=accuracy`, which counts each text the same."
-    ]
+    return VectorTask.of(task, metric, plan.seed)
 
 
 def leave_out(run: Run, task: VectorTask, target: Sample, corpus: Sample) -> None:

@@ -12,7 +12,7 @@ from corpusfit.evaluation.task import Examples, Task
 from corpusfit.evaluation.vector_score import VectorTask
 from corpusfit.ranking import vectors
 from corpusfit.ranking.ranking import Ranked, Ranking
-from corpusfit.ranking.vectors import SampleWords, leave_out, rare_classes, score_difference
+from corpusfit.ranking.vectors import SampleWords, leave_out, score_difference
 from corpusfit.selection.fit import Sample
 
 TEXTS = ["one two three", "four, five", "six", "seven eight nine ten"]
@@ -86,19 +86,6 @@ def test_the_words_of_a_selection_are_a_share_of_the_smallest_half(
     )
 
     assert SampleWords.of(sample("corpus", TEXTS)).most(held, share) == expected
-
-
-@pytest.mark.parametrize(
-    ("train", "test", "named"), [([9, 9], [9, 9], []), ([9, 4], [9, 9], ["b (4 and 9)"])]
-)
-def test_classes_that_are_too_rare_to_be_scored_are_named(train, test, named):
-    splits = [Examples([["x"]] * sum(n), np.repeat([0, 1], n)[:, None]) for n in (train, test)]
-
-    said = rare_classes(Task("t", "classification", ("a", "b"), 2, splits[0], splits[0], splits[1]))
-
-    assert [name in sentence for name, sentence in zip(named, said, strict=True)] == [True] * len(
-        named
-    )
 
 
 def test_units_with_a_test_text_are_left_out_and_counted(sample, notes):
