@@ -188,7 +188,8 @@ def _facts(parts: FitParts, schedule: Schedule, measures: Sequence[Measure]) -> 
     """What the manifest says of a fit, with the verdict of its measures."""
     task = parts.task
     plan = parts.plan
-    verdict = conclude(task.name, measures, schedule, parts.costs)
+    named = {"general_text": "your general text"} if parts.request.general else {}
+    verdict = conclude(task.name, measures, schedule, parts.costs, **named)
     kept = plan.model.name
     if verdict.keep != "base":
         kept = str(parts.folder.model(verdict.keep, plan.seed))

@@ -142,8 +142,14 @@ class Verdict:
     measured: str
 
 
-def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: Costs) -> Verdict:
-    """The verdict of all measures of a task."""
+def conclude(
+    task: str,
+    measures: Sequence[Measure],
+    schedule: Schedule,
+    costs: Costs,
+    general_text: str = "general text (held-out random text of the corpus)",
+) -> Verdict:
+    """The verdict of all measures of a task; `general_text` says what that is."""
     loss = measures[0]
     general = next((m for m in measures if m.name == GENERAL), None)
     scores = [m for m in measures if m not in (loss, general)]
@@ -203,7 +209,7 @@ def conclude(task: str, measures: Sequence[Measure], schedule: Schedule, costs: 
     return Verdict(
         keep,
         f"{task}: {'; '.join(shown)}.",
-        _lost(general) if general else "",
+        _lost(general, general_text) if general else "",
         " ".join(missing),
         _more(best, schedule, costs) if missing else "",
         f"{lead} {kept}: {why}.{named * (keep != 'base')}",
@@ -272,13 +278,7 @@ def _shown(measures: Sequence[Measure]) -> list[str]:
     # explained where it is named first
     probe = "a probe (a linear classifier on the model's vectors)"
     for measure in measures:
-        said = []
-        for other, found in _compared(measure):
-            if found.shown:
-                than = "better" if found.shown > 0 else "worse"
-                size = f"{measure.said(abs(found.mean), sign=False)} {measure.unit}"
-                ends = f"{measure.said(found.low)} to {measure.said(found.high)}"
-                said.append(f"{than} than {other} by {size} ({ends})")
+        said = [_than(measure, other, found) for other, found in _compared(measure) if found.shown]
         if said:
             clauses.append(f"by {_measure(measure, probe)}, the selection is {' and '.join(said)}")
         elif measure is measures[0]:
@@ -286,17 +286,23 @@ def _shown(measures: Sequence[Measure]) -> list[str]:
     return clauses
 
 
-def _lost(general: Measure) -> str:
+def _than(measure: Measure, other: str, found: Difference) -> str:
+    """How much better or worse than another model, with the interval of the gain."""
+    than = "better" if found.mean > 0 else "worse"
+    size = f"{measure.said(abs(found.mean), sign=False)} {measure.unit}"
+    open_ = "" if found.shown else ", not shown"
+    return (
+        f"{than} than {other} by {size} "
+        f"({measure.said(found.low)} to {measure.said(found.high)}{open_})"
+    )
+
+
+def _lost(general: Measure, general_text: str) -> str:
     """The loss on general text after the selection, beside the base's and random text's."""
-    said = []
-    for other, found in _compared(general):
-        # a fall of the loss is positive, so the ends of the rise are turned round
-        ends = " to ".join(general.said(-end) for end in (found.high, found.low))
-        open_ = "" if found.shown else ", not shown"
-        said.append(f"{general.said(-found.mean)} {general.unit} against {other} ({ends}{open_})")
-    itself = general.said(-general.random_over_base.mean)
-    by_random = f"; random text itself changes it by {itself}" if general.of_base else ""
-    return f"General text, where a higher loss is a cost: {' and '.join(said)}{by_random}."
+    said = " and ".join(_than(general, other, found) for other, found in _compared(general))
+    if general.of_base:
+        said += f"; random text is {_than(general, 'the base', general.random_over_base)}"
+    return f"By the loss on {general_text}, the selection is {said}."
 
 
 def _open(measures: Sequence[Measure]) -> list[str]:

@@ -52,9 +52,9 @@ def test_which_model_is_kept(loss, scores, kept):
 @pytest.mark.parametrize(
     ("over_base", "said"),
     [
-        (WORSE, "+0.020 nats per token against the base (+0.010 to +0.030)"),
-        (NOTHING, "-0.001 nats per token against the base (-0.022 to +0.020, not shown)"),
-        (BETTER, "-0.020 nats per token against the base (-0.030 to -0.010)"),
+        (WORSE, "worse than the base by 0.020 nats per token (-0.030 to -0.010)"),
+        (NOTHING, "better than the base by 0.001 nats per token (-0.020 to +0.022, not shown)"),
+        (BETTER, "better than the base by 0.020 nats per token (+0.010 to +0.030)"),
     ],
 )
 def test_what_was_lost_on_general_text_is_said_and_decides_nothing(over_base, said):
@@ -63,7 +63,7 @@ def test_what_was_lost_on_general_text_is_said_and_decides_nothing(over_base, sa
     found = conclude("task", [FELL, general, probe], SCHEDULE, COSTS)
     without = conclude("task", [FELL, probe], SCHEDULE, COSTS)
     assert said in found.lost
-    assert "+0.020 nats per token against random text" in found.lost
+    assert "worse than random text by 0.020 nats per token" in found.lost
     assert dataclasses.replace(found, lost="") == without
     assert conclude("task", [FELL, general], SCHEDULE, COSTS).keep == "selection"
 
