@@ -217,7 +217,7 @@ class _Commands(TyperGroup):
 
 
 _OTHER_NAME = {"--task": "--target", "--target": "--task"} | {
-    f"--{old}": f"--{new.replace('_', '-')}" for old, new in RENAMED.items()
+    f"--{old}".replace("_", "-"): f"--{new}".replace("_", "-") for old, new in RENAMED.items()
 }
 """Options that other commands name differently, or that have a new name."""
 
@@ -239,7 +239,14 @@ def _harmless_usage() -> Iterator[None]:
             vars(e).update(message=sentence, possibilities=[])
         elif other and any(other in p.opts for p in vars(e)["ctx"].command.params):
             vars(e)["possibilities"] = [other]
+        elif option and not vars(e).get("possibilities") and (having := _commands_with(option)):
+            vars(e)["message"] += f". Commands that have it: {', '.join(having)}"
         raise
+
+
+def _commands_with(option: str) -> list[str]:
+    """The commands that have an option."""
+    return [n for n in _OURS if any(option in p.opts for p in _built(n).params)]
 
 
 app = typer.Typer(

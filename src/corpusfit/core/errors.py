@@ -15,7 +15,11 @@ from corpusfit.core.credentials import public_text
 from corpusfit.core.gone import gone, moved
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
+
+
+_PATH = re.compile(r"`([a-z_.]+)([=`])")
+"""A setting in a text, before its value if it has one."""
 
 
 class CorpusfitWarning(UserWarning):
@@ -50,9 +54,11 @@ class CorpusfitError(Exception):
     def __init__(self, text: str = "") -> None:
         super().__init__(public_text(text))
         self.within: list[str] = []  # parts of a file that the text is about, innermost first
+        self.words: Mapping[str, str] = {}  # keywords by the settings' paths, if these can't be set
 
     def __str__(self) -> str:
-        return "".join(f"In {part}: " for part in reversed(self.within)) + super().__str__()
+        text = "".join(f"In {part}: " for part in reversed(self.within)) + super().__str__()
+        return _PATH.sub(lambda path: f"`{self.words.get(path[1], path[1])}{path[2]}", text)
 
 
 class UsageError(CorpusfitError):

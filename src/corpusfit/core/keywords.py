@@ -21,7 +21,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from corpusfit.core.errors import UsageError, bad_setting
+from corpusfit.core.errors import CorpusfitError, UsageError, bad_setting
 from corpusfit.core.gone import gone
 from corpusfit.core.options import Setting, settings_of
 from corpusfit.core.settings import Settings, renamed
@@ -73,7 +73,7 @@ class Keywords(Generic[_S]):
         self,
         plan: Settings | Path | str | None,  # a plan of this class, a TOML file, or None
         settings: Sequence[str],  # settings by their paths
-        # values by keyword, of which None is left out and `MACHINE` ignored
+        # values by keyword, of which None is left out and other words than these are ignored
         options: Mapping[str, object],
         # the plan that a file changes (default: all settings have their defaults)
         start: _S | None = None,
@@ -81,13 +81,8 @@ class Keywords(Generic[_S]):
         """A plan or a TOML file, changed by keywords, then by `a.b=c` settings; it is not checked.
 
         Raises:
-            UsageError: a keyword or a setting does not exist, or its value has the wrong type.
+            UsageError: a setting does not exist, or its value has the wrong type.
         """
-        for word in options.keys() - self.settings.keys() - MACHINE.keys():
-            if error := renamed(word, self.settings):
-                raise error
-            other = "Other settings: settings=['a.b=VALUE']." if self.example else ""
-            raise _unknown_keyword(word, (*self.settings, *MACHINE), other)
         built = start or self.plan()
         if isinstance(plan, self.plan):
             built = plan
@@ -105,10 +100,12 @@ class Keywords(Generic[_S]):
         return built.with_overrides(settings)
 
 
-def _unknown_keyword(word: str, known: Iterable[str], cure: str = "") -> UsageError:
-    """The error for a keyword that a function does not have, with a similar one."""
-    if sentence := gone(word):
+def _unknown_keyword(function: str, word: str, known: Iterable[str], cure: str) -> UsageError:
+    """The error for a keyword that a function does not have, with its new or a similar name."""
+    if sentence := gone(f"{function} --{word}"):
         return UsageError(sentence)
+    if error := renamed(word, known):
+        return error
     names = list(known)
     similar = difflib.get_close_matches(word, names, n=1)
     cure = f"Perhaps {similar[0]}?" if similar else cure
@@ -178,7 +175,7 @@ def _with_signature(
     function: _F, parameters: Sequence[inspect.Parameter], keywords: Keywords[Any] | None
 ) -> _F:
     """The function with its keywords in its signature and docstring; it refuses others."""
-    function = _refusing(function, unknown=keywords is None)  # else `Keywords.build` refuses others
+    function = _refusing(function, keywords)
     settings = keywords.settings if keywords else {}
     types = {word: keyword_type(setting) for word, setting in settings.items()}
     types |= {word: kind for word, (kind, _) in MACHINE.items()}
@@ -196,8 +193,10 @@ def _with_signature(
     return function
 
 
-def _refusing(function: _F, *, unknown: bool) -> _F:
+def _refusing(function: _F, keywords: Keywords[Any] | None) -> _F:
     """The function, which refuses a call without a required argument, and unknown keywords."""
+    by_path = bool(keywords and keywords.example)  # whether it takes settings by their paths
+    cure = "Other settings: settings=['a.b=VALUE']." if by_path else ""
     own = inspect.signature(function).parameters
     required = [
         name for name, p in own.items() if p.default is p.empty and p.kind is not p.VAR_KEYWORD
@@ -205,14 +204,11 @@ def _refusing(function: _F, *, unknown: bool) -> _F:
     first = [name for name, p in own.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
 
     @functools.wraps(function)
-    def refusing(*arguments: Any, **keywords: Any) -> Any:
+    def refusing(*arguments: Any, **options: Any) -> Any:
         known = inspect.signature(refusing).parameters
-        for word in keywords.keys() - known.keys():
-            if sentence := gone(f"{function.__name__} --{word}"):
-                raise UsageError(sentence)
-            if unknown:
-                raise _unknown_keyword(word, known)
-        given = {*first[: len(arguments)], *keywords}
+        for word in options.keys() - known.keys():
+            raise _unknown_keyword(function.__name__, word, known, cure)
+        given = {*first[: len(arguments)], *options}
         for name in required:
             if name not in given:
                 entry = rf"^ *{name}: (.+(?:\n {{8}}.+)*)"
@@ -221,7 +217,12 @@ def _refusing(function: _F, *, unknown: bool) -> _F:
                 clause = re.split(r"[;.]\s", " ".join(about[1].split()))[0] if about else ""
                 what = clause and f": {clause.rstrip('.')}"
                 raise UsageError(f"`{name}` must be given{what}.")
-        return function(*arguments, **keywords)
+        try:
+            return function(*arguments, **options)
+        except CorpusfitError as e:
+            if keywords and not by_path:
+                e.words = {setting.path: word for word, setting in keywords.settings.items()}
+            raise
 
     return cast("_F", refusing)
 

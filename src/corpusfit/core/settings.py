@@ -201,8 +201,11 @@ RENAMED = {
     "num_train_epochs": "epochs",
     "per_device_train_batch_size": "batch",
     "warmup_ratio": "warmup_steps",
+    "model_name_or_path": "model",
+    "output_dir": "out",
+    "max_seq_length": "length",
 }
-"""Settings of a training by other names: those of before, and of transformers where ours differ."""
+"""Settings and options by other names: those of before, and of transformers where ours differ."""
 
 
 def renamed(name: str, known: Iterable[str], before: str = "") -> UsageError | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from corpusfit.core.artifacts import local_folder_path
 from corpusfit.core.engine.pace import parse_duration
-from corpusfit.core.errors import bad_setting
+from corpusfit.core.errors import UsageError, bad_setting
 from corpusfit.core.keywords import Inputs, Keywords, dry_run, with_keywords
 from corpusfit.core.options import typed
 from corpusfit.core.plan import DEFAULT_METHOD
@@ -67,9 +67,10 @@ def _resolve(
     """What is asked for, checked, and the machine."""
     built = FIT.build(None, (), options).check()
     if not built.model.name:
-        allowed = "a model folder, a Hugging Face hub id or minilm"
-        cure = "For example `model.name=bert-base-uncased`."
-        raise bad_setting("`model.name`", allowed, "nothing", cure)
+        raise UsageError(
+            "`model` must be given: a model folder, a Hugging Face hub id or minilm. For example "
+            "`model=bert-base-uncased`."
+        )
     from corpusfit.core.where import parsed
     from corpusfit.fitting.program import Program
     from corpusfit.fitting.resolving import Request

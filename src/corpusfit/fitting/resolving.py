@@ -13,6 +13,7 @@ from corpusfit.core.manifest import read_object, versions
 from corpusfit.core.plan import ReadPlan
 from corpusfit.embed.folders import find, require_extra
 from corpusfit.evaluation.learned import LearnedTaskType
+from corpusfit.evaluation.network import MODEL_TO_EVALUATE
 from corpusfit.evaluation.plan import EvaluatePlan, TaskPlan
 from corpusfit.evaluation.reading import read_task
 from corpusfit.evaluation.rows import fields_like_labels, read_rows
@@ -26,7 +27,7 @@ from corpusfit.labeled.heldout import held_out
 from corpusfit.labeled.splits import find_splits
 from corpusfit.text.context import absolute
 from corpusfit.text.contract import format_of
-from corpusfit.training.models import MODEL, fingerprint
+from corpusfit.training.models import fingerprint
 from corpusfit.training.objectives import load as load_objective
 
 PLAIN = "language_modeling"
@@ -109,7 +110,7 @@ def resolve(request: Request, folder: FitFolder | None = None) -> Resolved:
         read = ReadPlan(text_field=request.corpus_field)
         cure = f"Name the field of their texts {request.corpus_field!r}, as it is in the corpus"
         held_out(request.general, read, Progress(), setting="general", cure=cure)
-    model = find(request.plan.model.name, setting=MODEL)
+    model = find(request.plan.model.name, setting=MODEL_TO_EVALUATE)
     objective = request.objective or objective_of(model)
     if request.program is not None and load_objective(objective).embeds:
         allowed = "left out for a sentence encoder: its loss depends on how it is trained"

@@ -53,6 +53,21 @@ def test_options_may_be_spelled_with_underscores():
     assert "--learning-rate" in found.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (("fit", "--learning-rate", "1"), "Commands that have it: adapt, evaluate"),
+        (("fit", "--model_name_or_path", "m"), "Possible options: --model"),
+        (("adapt", "--num_train_epochs", "1"), "Possible options: --epochs"),
+        (("select", "--fractoin", "1"), "--fraction"),
+    ],
+)
+def test_an_option_that_a_command_lacks_is_refused_with_what_has_it(words, named):
+    found = run(*words)
+    assert found.exit_code == 2
+    assert named in " ".join(found.stderr.split())
+
+
 def test_an_option_of_many_values_is_repeated(tmp_path):
     missing = [word for name in "ab" for word in ("--corpus", str(tmp_path / name))]
     found = run("select", "--target", str(tmp_path / "c"), *missing, "--out", str(tmp_path / "o"))

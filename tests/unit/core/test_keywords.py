@@ -151,3 +151,18 @@ def test_a_call_without_a_required_argument_says_what_it_is():
         corpusfit.fit()
     with pytest.raises(UsageError, match="`corpus` must be given"):
         corpusfit.fit(task=["a"], out="out")
+
+
+def test_where_no_setting_can_be_given_an_error_names_the_keyword():
+    given = {"task": "t", "corpus": "c", "out": "o"}
+    with pytest.raises(UsageError, match=r"^`kind` must be one of"):
+        corpusfit.fit(**given, model="m", kind="taging")
+    with pytest.raises(UsageError, match=r"`model` must be given.*`model="):
+        corpusfit.fit(**given)
+
+
+def test_an_unknown_keyword_is_refused_with_all_that_there_are():
+    with pytest.raises(UsageError, match=r"task, corpus, .* method, .* model"):
+        corpusfit.fit(task="t", corpus="c", out="o", model="m", learning_rate=1)
+    with pytest.raises(UsageError, match="`model_name_or_path` is called `model`"):
+        corpusfit.fit(task="t", corpus="c", out="o", model_name_or_path="m")

@@ -5,6 +5,7 @@ import re
 import pytest
 import typer
 
+import corpusfit
 from corpusfit.cli.app import app
 from corpusfit.core.errors import UsageError
 from corpusfit.core.options import settings_of
@@ -12,7 +13,6 @@ from corpusfit.core.plan import Plan
 from corpusfit.core.settings import Settings
 from corpusfit.domains.plan import ClustersPlan
 from corpusfit.evaluation.plan import EvaluatePlan, SplitPlan
-from corpusfit.selection.api import SELECT
 from corpusfit.training.plan import AdaptPlan
 
 PLANS = {
@@ -95,4 +95,4 @@ def test_a_setting_that_left_is_refused_with_what_to_do_instead():
     with pytest.raises(UsageError, match=cure):
         Plan().with_overrides(["cascade.stages=dsir>knn"])
     with pytest.raises(UsageError, match=cure):
-        SELECT.build(None, (), {"cascade": "dsir>knn"})
+        corpusfit.select(target="t", corpus="c", out="o", cascade="dsir>knn")
