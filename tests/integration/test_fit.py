@@ -261,6 +261,40 @@ def test_replicates_that_do_not_fit_in_the_time_are_dropped(fit, few, monkeypatc
     assert fit(time="7min").manifest["schedule"]["replicates"] == 3  # as it was decided
 
 
+def test_a_first_training_that_is_too_slow_begins_again_with_fewer_steps(
+    fit, few, monkeypatch, inline
+):
+    """Each step takes ten seconds in place of a tenth: told after the second one of thirty."""
+    from corpusfit.fitting import pace
+
+    monkeypatch.setattr(pace, "_FROM", 1)
+    monkeypatch.setattr(pace, "_UNTIL", 2)
+    monkeypatch.setattr(schedule, "MOST_STEPS", 30)
+    monkeypatch.setattr(schedule, "ENOUGH_STEPS", 30)
+    costs = schedule.Costs(select=1, random=1, step=0.1, around=1, probe=1, finetune=0)
+
+    def measured(self, seconds):
+        self.costs = costs
+        return schedule.first_schedule(costs, seconds, 100_000, batch=4, length=32)
+
+    monkeypatch.setattr(work.FitParts, "measured", measured)
+    monkeypatch.setattr(
+        pace, "time", types.SimpleNamespace(perf_counter=iter((0, 10) * 9).__next__)
+    )
+    heard = Listening()
+    run = fit(machine=type(inline)(progress=heard), time="12min")
+
+    steps = run.manifest["schedule"]["max_steps"]
+    assert 4 <= steps < 30
+    assert any(f"has {steps} steps, not 30" in note for note in heard.notes)
+    trained = [
+        json.loads((model / "manifest.json").read_text())["training"]["max_steps"]
+        for model in (run.path / "models").iterdir()
+    ]
+    assert trained == [steps] * 6
+    assert fit(time="12min").manifest["measures"] == run.manifest["measures"]
+
+
 def test_the_share_is_the_time_that_has_passed_of_all_by_the_work_left(monkeypatch):
     """Closed form: a part of 100 s that is half done after 100 s, with one of 100 s behind it."""
     clock = _Slow()

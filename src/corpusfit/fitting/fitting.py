@@ -31,7 +31,7 @@ from corpusfit.fitting.resolving import Request, resolve
 from corpusfit.fitting.schedule import FEWEST, Costs, Schedule
 from corpusfit.fitting.vectors import REPLICATES
 from corpusfit.fitting.verdict import Measure, conclude
-from corpusfit.fitting.work import FitParts
+from corpusfit.fitting.work import FewerStepsError, FitParts
 from corpusfit.text.context import Machine, absolute, command_words, named_model
 
 _NAMED = 3
@@ -143,8 +143,9 @@ def fit(
             machine.progress.note(selected)
             if early := parts.early():
                 machine.progress.note(early)
-            at_most = seconds if fixed is None else math.inf
-            schedule = _replicated(parts, schedule, at_most)
+            if fixed is None:
+                parts.at_most = seconds
+            schedule = _replicated(parts, schedule)
             parts.by_amount()
             measures = parts.measures(schedule)
         facts = _facts(parts, schedule, measures)
@@ -153,13 +154,19 @@ def fit(
     return Fitted(out, facts)
 
 
-def _replicated(parts: FitParts, schedule: Schedule, seconds: float) -> Schedule:
+def _replicated(parts: FitParts, schedule: Schedule) -> Schedule:
     """Train all replicates; returns the schedule, which in a time follows what they take."""
+    seconds = parts.at_most
     progress = parts.machine.progress
     number = 0
     late = False
     while number < schedule.replicates:
-        was_there = parts.replicate(schedule, number)
+        try:
+            was_there = parts.replicate(schedule, number)
+        except FewerStepsError as e:
+            schedule = e.schedule
+            parts.plan_left(schedule, number)
+            continue
         number += 1
         if number in (1, FEWEST):
             progress.note(parts.so_far(number))
@@ -178,9 +185,7 @@ def _replicated(parts: FitParts, schedule: Schedule, seconds: float) -> Schedule
                 f"At this speed it takes about {format_duration(needed)}, as a verdict "
                 f"needs {FEWEST} replicates."
             )
-        trained = parts.costs.replicate(schedule.max_steps) - 2 * parts.costs.probe
-        early = parts.costs.select + parts.early_seconds
-        parts.fit_progress.plan(needed - early - number * trained)
+        parts.plan_left(schedule, number)
     return schedule
 
 

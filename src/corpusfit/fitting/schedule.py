@@ -168,6 +168,22 @@ def first_schedule(
     return with_replicates(shortest, costs, seconds)
 
 
+def with_fewer_steps(schedule: Schedule, costs: Costs, seconds: float) -> Schedule:
+    """A schedule by other costs, if not even three replicates of this one fit in a time.
+
+    The amount of text stays, as it is selected already.
+    """
+    least = dataclasses.replace(schedule, replicates=FEWEST, finetunings=0)
+    if least.seconds(costs) <= seconds:
+        return schedule
+    tokens = schedule.tokens / _MOST_OF_CORPUS
+    sizes = {"batch": schedule.batch, "length": schedule.length}
+    fewer = first_schedule(costs, seconds, tokens, **sizes)
+    if fewer.max_steps >= schedule.max_steps:
+        return schedule
+    return dataclasses.replace(fewer, tokens=schedule.tokens)
+
+
 def with_replicates(
     schedule: Schedule, costs: Costs, seconds: float, share: float = SAFE_SHARE
 ) -> Schedule:

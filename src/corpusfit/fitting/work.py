@@ -43,6 +43,7 @@ from corpusfit.fitting.schedule import (
     Costs,
     Measured,
     Schedule,
+    with_fewer_steps,
     with_replicates,
 )
 from corpusfit.fitting.vectors import AMOUNTS, EARLY, REPLICATES, SHARES, VectorScore, best
@@ -86,6 +87,14 @@ _TRIES = 3
 falls."""
 
 
+class FewerStepsError(Exception):
+    """Ends the first training, whose steps take longer than was measured: fewer fit in the time."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        super().__init__(schedule)
+        self.schedule = schedule  # the one to begin again by
+
+
 class FitParts:
     """The parts of a fit; each is done once, and its seconds are stored."""
 
@@ -106,6 +115,7 @@ class FitParts:
         self.learning_rate: float | None = None
         self.costs = self._planned = Costs(0, 0, 0, 0, 0, 0)
         self.measuring = 0.0  # seconds in which the costs were measured
+        self.at_most = math.inf  # seconds that all of it may take
         self.vectors: VectorScore | None = None
         if fit.task.kind == KIND:
             metric = metric_of(fit.plan.task, KIND)
@@ -514,7 +524,11 @@ class FitParts:
         return random_text
 
     def replicate(self, schedule: Schedule, number: int) -> bool:
-        """Draw random text, train on it and on the selection; returns whether both were there."""
+        """Draw random text, train on it and on the selection; returns whether both were there.
+
+        Raises:
+            FewerStepsError: the first training is too slow for the time.
+        """
         seed = self.plan.seed + number
         random_text = self._select_random(number, schedule.tokens)
         for name, data in (("selection", self.folder.selection), ("random", random_text)):
@@ -538,17 +552,32 @@ class FitParts:
         again: bool,
     ) -> None:
         """Train a model; perhaps again at lower rates while its loss on the task rises."""
+        began = time.perf_counter()
+
+        def tell(step: float) -> None:
+            self._require_time_for(schedule, step, time.perf_counter() - began)
+
+        callbacks = []
+        if again and math.isfinite(self.at_most):
+            from corpusfit.fitting.pace import Pace  # imports much
+
+            callbacks = [Pace(tell)]
         for attempt in range(_TRIES):
-            model = adapt(
-                data=str(data),
-                out=out,
-                max_steps=schedule.max_steps,
-                batch=schedule.batch,
-                length=schedule.length,
-                seed=seed,
-                machine=machine,
-                **self._training,
-            )
+            try:
+                model = adapt(
+                    data=str(data),
+                    out=out,
+                    max_steps=schedule.max_steps,
+                    batch=schedule.batch,
+                    length=schedule.length,
+                    seed=seed,
+                    callbacks=callbacks,
+                    machine=machine,
+                    **self._training,
+                )
+            except FewerStepsError:
+                remove(out)
+                raise
             losses = model.manifest["losses"]
             fell = losses["after"]["task"] <= losses["before"]["task"]
             if fell or not again or attempt == _TRIES - 1:
@@ -565,6 +594,35 @@ class FitParts:
                 machine.progress.begin_again()
             remove(out)
             self.store(schedule, read_object(self.folder.schedule)["seconds"])
+
+    def _require_time_for(self, schedule: Schedule, step: float, took: float) -> None:
+        """Raise `FewerStepsError` if the trainings take too long with steps of so many seconds."""
+        planned = self.costs
+        # what is not yet measured is as much slower, beside other programs
+        slower = max(1.0, step / planned.step)
+        later = ("around", "probe", "finetune", "vectors")
+        costs = {name: slower * getattr(planned, name) for name in later} | {"step": step}
+        left = self.at_most - self.spent() - took
+        fewer = with_fewer_steps(schedule, dataclasses.replace(planned, select=0.0, **costs), left)
+        if fewer == schedule:
+            return
+        self.costs = dataclasses.replace(planned, **costs)
+        self.store(fewer, read_object(self.folder.schedule)["seconds"])
+        # what was begun has measured the time
+        self._seconds["measure"] = round(self._seconds.get("measure", 0.0) + took, 3)
+        self.machine.progress.note(
+            f"A step takes {format_duration(step)}; when it was measured, it took "
+            f"{format_duration(planned.step)}. So each training has {fewer.max_steps:,} steps, not "
+            f"{schedule.max_steps:,}."
+        )
+        raise FewerStepsError(fewer)
+
+    def plan_left(self, schedule: Schedule, replicates: int) -> None:
+        """Show the time that is left after so many replicates."""
+        costs = self.costs
+        trained = costs.replicate(schedule.max_steps) - 2 * costs.probe
+        early = costs.select + self.early_seconds
+        self.fit_progress.plan(schedule.seconds(costs) - early - replicates * trained)
 
     def measures(self, schedule: Schedule) -> list[Measure]:
         """Every measure, from the cheapest to the one that counts most."""

@@ -17,6 +17,7 @@ from corpusfit.fitting.schedule import (
     MOST,
     Costs,
     first_schedule,
+    with_fewer_steps,
     with_replicates,
 )
 
@@ -81,6 +82,26 @@ def test_what_does_not_fit_any_more_is_dropped_but_not_what_is_done():
         each.seconds(slow) <= seconds
         for each, seconds in zip(found, (14_000, 8_000, 5_000), strict=False)
     )
+
+
+@pytest.mark.parametrize(
+    ("slower", "fewer"), [(0.5, False), (1.1, False), (1.5, True), (3, True), (100, True)]
+)
+def test_steps_that_take_longer_are_fewer_where_the_fewest_replicates_do_not_fit(slower, fewer):
+    begun = schedule(600)
+    assert begun.replicates == FEWEST
+    slow = dataclasses.replace(LAPTOP, step=slower * LAPTOP.step)
+    found = with_fewer_steps(begun, slow, 600)
+    assert (found != begun) == fewer
+    assert found.tokens == begun.tokens
+    assert FEWEST_STEPS <= found.max_steps <= begun.max_steps
+    assert found.max_steps == FEWEST_STEPS or found.seconds(slow) <= 600
+
+
+def test_of_many_replicates_some_are_dropped_before_steps():
+    begun = schedule(4 * 3600)
+    slow = dataclasses.replace(LAPTOP, step=1.5 * LAPTOP.step)
+    assert with_fewer_steps(begun, slow, 4 * 3600) == begun
 
 
 def test_of_a_small_corpus_a_quarter_is_selected_and_seen_three_times_at_most():
