@@ -82,6 +82,11 @@ def test_a_notebook_shows_a_bar_for_each_stage(select, notebook, capsys):
     assert all('<progress value="1.0">' in x["text/html"] for x in lasts if "100%" in str(x))
 
 
+def test_a_notebook_shows_notes(notebook):
+    logged.Bars().note("a < b\n  c")
+    assert notebook == [[{"text/plain": "a < b\n  c", "text/html": "<pre>a &lt; b\n  c</pre>"}]]
+
+
 def test_a_bar_of_unknown_length_claims_no_share(notebook):
     bars = logged.Bars()
     with bars.showing("read", 0):

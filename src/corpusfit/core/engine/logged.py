@@ -65,7 +65,7 @@ class Logged(Progress):
 
 
 class Bars(Logged):
-    """As `Logged`, and in a notebook bars with the time that is left."""
+    """As `Logged`, and in a notebook bars with the time that is left, and notes."""
 
     def begin(self, stage: str, total: float, unit: str = "units") -> None:
         """Show the bar of a stage."""
@@ -92,6 +92,15 @@ class Bars(Logged):
         self._pace.finish()
         self._bar.update(self._shown(time.monotonic()), raw=True)
         super().end()
+
+    def note(self, message: str) -> None:
+        """Show a message."""
+        super().note(message)
+        from IPython.display import display
+
+        text = public_text(message)
+        page = f"<pre>{html.escape(text)}</pre>"
+        display({"text/plain": text, "text/html": page}, raw=True, display_id=True)
 
     def _draw(self) -> None:
         now = time.monotonic()
