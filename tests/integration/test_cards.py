@@ -39,6 +39,11 @@ def test_a_card_does_not_tell_the_folders_of_this_machine(run):
     assert "corpusfit contamination --task" in card
 
 
+def test_a_command_that_repeats_a_run_sets_no_embedder_that_is_not_used(run):
+    assert "cut.pieces" in " ".join(run.manifest["repeat"])
+    assert "embed.embedder" not in " ".join(run.manifest["repeat"])
+
+
 def test_the_card_of_a_model_says_what_was_selected_from_what(run, tmp_path):
     adapted = model(tmp_path)
     selection = {name: run.manifest[name] for name in cards.SELECTED}

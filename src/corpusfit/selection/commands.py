@@ -162,10 +162,13 @@ def _finish(
         del selected["groups"]
     selected |= {"aligned": aligned} if aligned else {}
     warn_of_amount(run, plan.choose, chosen, manifest["counts"]["segments"])
+    # `auto` has become an embedder also where a method embeds nothing
+    unused = () if resolved.embedder else ("embed.embedder=",)
+    settings = [s for s in plan.overrides() if not s.startswith(unused)]
     finished = {
         **manifest,
         "command": "select",
-        "repeat": command_words("select", manifest["given"], {}, plan.overrides()),
+        "repeat": command_words("select", manifest["given"], {}, settings),
         "plan": plan.as_dict(),
         "selected": selected,
         "warnings": list(dict.fromkeys([*manifest["warnings"], *run.all_warnings()])),
