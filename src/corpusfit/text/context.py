@@ -134,7 +134,8 @@ class Machine:
             raise bad_setting("`cache`", "a folder or a URL", str(self.cache))
         downloaded.clear()  # each command asks the hub again
         note_once = functools.cache(lambda: self.progress.note(_COMPILING))
-        with self.start() as engine, on_compile(note_once), contextlib.ExitStack() as stack:
+        with self.start() as engine, contextlib.ExitStack() as stack:
+            stack.callback(on_compile(note_once))
             engine.on_compile = note_once
             engine.on_wait = self.progress.warn
             if work is None:

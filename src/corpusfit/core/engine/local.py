@@ -182,7 +182,6 @@ class LocalEngine(Engine):
 
 _number = 0  # in a worker: number of its piece
 _shares: Any = None  # in a worker: progress array shared by all; None without one
-_HEARD = contextlib.ExitStack()  # in a worker: listeners for its lifetime
 
 
 def _do(job_file: Path, device: Device | None, number: int, piece: Any) -> Any:
@@ -205,8 +204,7 @@ def _do(job_file: Path, device: Device | None, number: int, piece: Any) -> Any:
 def _notice_compiling() -> None:
     """In a worker: flag when a kernel is compiled."""
     if _shares is not None:
-        compiles = functools.partial(_shares.__setitem__, -1, _COMPILES)
-        _HEARD.enter_context(on_compile(compiles))
+        on_compile(functools.partial(_shares.__setitem__, -1, _COMPILES))
 
 
 @functools.cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from corpusfit.core import credentials
@@ -137,9 +137,13 @@ def counting(total: float) -> Callable[[float], None]:
     return add
 
 
-@contextmanager
-def on_compile(call: Callable[[], None]) -> Iterator[None]:
-    """Call a function whenever numba compiles a kernel in this process, not when it loads one."""
+def on_compile(call: Callable[[], None]) -> Callable[[], None]:
+    """Call a function whenever numba compiles a kernel in this process, not when it loads one.
+
+    Returns:
+        What ends that. A worker calls it until it ends: a context that is still open then would be
+        closed after numba is gone.
+    """
     from numba.core import event  # not before it is used: it takes 100 MB of address space
 
     class Heard(event.Listener):  # type: ignore[misc]
@@ -149,5 +153,6 @@ def on_compile(call: Callable[[], None]) -> Iterator[None]:
         def on_end(self, _: Any) -> None:
             pass
 
-    with event.install_listener("numba:compile", Heard()):
-        yield
+    heard = Heard()
+    event.register("numba:compile", heard)
+    return partial(event.unregister, "numba:compile", heard)
