@@ -460,6 +460,7 @@ def test_a_rate_with_which_no_loss_falls_is_the_last_word(tmp_path, monkeypatch,
     monkeypatch.setattr(work.FitParts, "_training", own)
     parts = object.__new__(work.FitParts)
     parts.learning_rate = None
+    parts.at_most = math.inf
     parts.folder = types.SimpleNamespace(schedule=tmp_path / "schedule.json")
     parts.folder.schedule.write_text('{"seconds": 600, "decided": false}')
     parts.store = lambda *_, **__: None
@@ -640,7 +641,7 @@ def test_a_field_that_may_be_the_label_is_asked_for(words, jsonl):
     ]
     given = {"task": jsonl("task.jsonl", rows), "text_field": "sentence", "corpus_field": "text"}
     words = {**words, **given}
-    cures = r"`task\.label_field=intent`.*`task\.kind=language_modeling`"
+    cures = "`label_field=intent`.*`kind=language_modeling`"
     with pytest.raises(corpusfit.CorpusfitError, match=cures):
         corpusfit.fit.dry_run(**words)
     plain = corpusfit.fit.dry_run(**words, kind="language_modeling")

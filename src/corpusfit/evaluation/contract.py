@@ -86,6 +86,10 @@ class TaskType(ABC):
         """
         return splits, []
 
+    def cautions(self, task: Task, metric: str) -> list[str]:
+        """Why a score of a task by a metric may say little, in sentences for the user."""
+        return []
+
     def metrics_of(self, labels: tuple[str, ...]) -> tuple[str, ...]:
         """The metrics that are defined for these labels."""
         return self.metrics

@@ -32,7 +32,6 @@ from corpusfit.evaluation.task import (
     Overlap,
     nested_places,
     notable,
-    rare_classes,
     split_overlaps,
     store_task,
 )
@@ -101,8 +100,8 @@ def evaluate(
         folder.begin(resolved.identity(), overwrite=overwrite)
         # copies of test texts in train raise every score, so warn of them
         common = split_overlaps(resolved.task)
-        rare = rare_classes(resolved.task, resolved.metric)
-        for note in (*resolved.task.notes, *notable(common), *rare):
+        cautions = resolved.type.cautions(resolved.task, resolved.metric)
+        for note in (*resolved.task.notes, *notable(common), *cautions):
             machine.progress.warn(note)
         evaluation = _Evaluation(resolved, folder)
         evaluation.run(machine)

@@ -196,34 +196,3 @@ def split_overlaps(task: Task) -> list[Overlap]:
 def notable(overlaps: Sequence[Overlap]) -> list[str]:
     """A sentence for every overlap that is large enough to change a score."""
     return [str(each) for each in overlaps if each.share >= NOTABLE]
-
-
-FEWEST_OF_A_CLASS = 5
-"""Training or test texts of a class below which its score is chance."""
-_NAMED = 3
-"""Such classes that a warning names."""
-
-
-def rare_classes(task: Task, metric: str) -> list[str]:
-    """Which classes have too few texts to be scored, in a sentence; nothing if none has.
-
-    Nothing also of a `metric` that counts each text the same, and of other kinds of task.
-    """
-    if task.kind != "classification" or not metric.startswith("macro"):
-        return []
-    counts = [
-        np.bincount(examples.flat, minlength=len(task.labels))
-        for examples in (task.train, task.test)
-    ]
-    rare = np.flatnonzero(np.minimum(*counts) < FEWEST_OF_A_CLASS)
-    if not len(rare):
-        return []
-    named = ", ".join(
-        f"{task.labels[i]} ({counts[0][i]:,} and {counts[1][i]:,})" for i in rare[:_NAMED].tolist()
-    )
-    others = f" and {len(rare) - _NAMED:,} others" if len(rare) > _NAMED else ""
-    return [
-        f"Classes with fewer than {FEWEST_OF_A_CLASS} training or test texts: {named}{others}. "
-        "Their share of a macro-averaged score is chance: add labeled texts, or name "
-        "`metric=accuracy`, which counts each text the same."
-    ]

@@ -14,7 +14,8 @@ from corpusfit.core.keywords import Inputs
 from corpusfit.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.evaluation.plan import TaskPlan, metric_of
 from corpusfit.evaluation.reading import read_task
-from corpusfit.evaluation.task import notable, rare_classes, split_overlaps
+from corpusfit.evaluation.task import notable, split_overlaps
+from corpusfit.evaluation.tasks import load
 from corpusfit.evaluation.vector_score import KIND, MOST_WORDS, VectorTask, Words
 from corpusfit.ranking.plan import RankPlan
 from corpusfit.scoring.heldout_bits import HALVES, Difference, HeldOut, between_halves
@@ -58,7 +59,7 @@ def read(given: Inputs, plan: RankPlan, machine: Machine) -> VectorTask:
     # test texts that are in train raise every score; other copies matter little
     overlaps = [o for o in split_overlaps(task) if o.split == "test" and o.within == "train"]
     metric = metric_of(asked, task.kind)
-    for warning in [*notable(overlaps), *rare_classes(task, metric)]:
+    for warning in [*notable(overlaps), *load(KIND).cautions(task, metric)]:
         machine.progress.warn(warning)
     return VectorTask.of(task, metric, plan.seed)
 

@@ -20,6 +20,10 @@ from corpusfit.labeled.formats import Labeled
 
 _NUMBER = re.compile(r"-?\d+(\.\d+)?")
 _NO_LABEL = "-1"
+_FEWEST = 5
+"""Training or test texts of a class below which its score is chance."""
+_NAMED = 3
+"""Such classes that a warning names."""
 
 
 class Classification(LearnedTaskType):
@@ -107,6 +111,28 @@ class Classification(LearnedTaskType):
         answer = np.bincount(task.train.flat).argmax()
         answers = np.full(len(task.test), answer, np.int32)
         return self.measure(task.labels, task.test, answers)
+
+    def cautions(self, task: Task, metric: str) -> list[str]:
+        """Which classes have too few texts to be scored, if each counts the same."""
+        if not metric.startswith("macro"):
+            return []
+        counts = [
+            np.bincount(examples.flat, minlength=len(task.labels))
+            for examples in (task.train, task.test)
+        ]
+        rare = np.flatnonzero(np.minimum(*counts) < _FEWEST)
+        if not len(rare):
+            return []
+        named = ", ".join(
+            f"{task.labels[i]} ({counts[0][i]:,} and {counts[1][i]:,})"
+            for i in rare[:_NAMED].tolist()
+        )
+        others = f" and {len(rare) - _NAMED:,} others" if len(rare) > _NAMED else ""
+        return [
+            f"Classes with fewer than {_FEWEST} training or test texts: {named}{others}. "
+            "Their share of a macro-averaged score is chance: add labeled texts, or name "
+            "`metric=accuracy`, which counts each text the same."
+        ]
 
     def tally(
         self, labels: tuple[str, ...], examples: Examples, answers: NDArray[Any]
