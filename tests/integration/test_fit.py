@@ -228,6 +228,17 @@ class _Slow:
     monotonic = perf_counter
 
 
+def measure_costs(monkeypatch, corpus_tokens):
+    """In place of measuring: a step takes a tenth of a second, every other part a second."""
+    costs = schedule.Costs(select=1, random=1, step=0.1, around=1, probe=1, finetune=0)
+
+    def measured(self, seconds):
+        self.costs = costs
+        return schedule.first_schedule(costs, seconds, corpus_tokens, batch=4, length=32)
+
+    monkeypatch.setattr(work.FitParts, "measured", measured)
+
+
 class _Shares(Listening):
     """Also keeps the shares of the bar of all."""
 
@@ -243,13 +254,7 @@ class _Shares(Listening):
 def test_replicates_that_do_not_fit_in_the_time_are_dropped(fit, few, monkeypatch, inline):
     """A replicate takes 120 s, so of twelve planned ones the fewest are made, and said why."""
     monkeypatch.setattr(schedule, "MOST", 12)
-    costs = schedule.Costs(select=1, random=1, step=0.1, around=1, probe=1, finetune=0)
-
-    def measured(self, seconds):
-        self.costs = costs
-        return schedule.first_schedule(costs, seconds, 10_000, batch=4, length=32)
-
-    monkeypatch.setattr(work.FitParts, "measured", measured)
+    measure_costs(monkeypatch, corpus_tokens=10_000)
     clock = _Slow()
     for module in (fitting, work, bar):
         monkeypatch.setattr(module, "time", clock)
@@ -264,20 +269,14 @@ def test_replicates_that_do_not_fit_in_the_time_are_dropped(fit, few, monkeypatc
 def test_a_first_training_that_is_too_slow_begins_again_with_fewer_steps(
     fit, few, monkeypatch, inline
 ):
-    """Each step takes ten seconds in place of a tenth: told after the second one of thirty."""
+    """Each step takes ten seconds in place of a tenth, as the second of thirty shows."""
     from corpusfit.fitting import pace
 
     monkeypatch.setattr(pace, "_FROM", 1)
     monkeypatch.setattr(pace, "_UNTIL", 2)
     monkeypatch.setattr(schedule, "MOST_STEPS", 30)
     monkeypatch.setattr(schedule, "ENOUGH_STEPS", 30)
-    costs = schedule.Costs(select=1, random=1, step=0.1, around=1, probe=1, finetune=0)
-
-    def measured(self, seconds):
-        self.costs = costs
-        return schedule.first_schedule(costs, seconds, 100_000, batch=4, length=32)
-
-    monkeypatch.setattr(work.FitParts, "measured", measured)
+    measure_costs(monkeypatch, corpus_tokens=100_000)
     monkeypatch.setattr(
         pace, "time", types.SimpleNamespace(perf_counter=iter((0, 10) * 9).__next__)
     )

@@ -554,14 +554,14 @@ class FitParts:
         """Train a model; perhaps again at lower rates while its loss on the task rises."""
         began = time.perf_counter()
 
-        def tell(step: float) -> None:
+        def check(step: float) -> None:
             self._require_time_for(schedule, step, time.perf_counter() - began)
 
         callbacks = []
         if again and math.isfinite(self.at_most):
-            from corpusfit.fitting.pace import Pace  # imports much
+            from corpusfit.fitting.pace import StepTimer  # imports much
 
-            callbacks = [Pace(tell)]
+            callbacks = [StepTimer(check)]
         for attempt in range(_TRIES):
             try:
                 model = adapt(

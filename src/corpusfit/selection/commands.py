@@ -163,8 +163,11 @@ def _finish(
     selected |= {"aligned": aligned} if aligned else {}
     warn_of_amount(run, plan.choose, chosen, manifest["counts"]["segments"])
     # `auto` has become an embedder also where a method embeds nothing
-    unused = () if resolved.embedder else ("embed.embedder=",)
-    settings = [s for s in plan.overrides() if not s.startswith(unused)]
+    settings = [
+        setting
+        for setting in plan.overrides()
+        if resolved.embedder or not setting.startswith("embed.embedder=")
+    ]
     finished = {
         **manifest,
         "command": "select",

@@ -1,4 +1,4 @@
-"""The seconds of a step, told once."""
+"""The seconds of a step, measured once."""
 
 import types
 
@@ -11,14 +11,14 @@ def steps_of(monkeypatch, first, last):
     clock = types.SimpleNamespace(now=0.0)
     clock.perf_counter = lambda: clock.now
     monkeypatch.setattr(pace, "time", clock)
-    told = []
-    watched = pace.Pace(told.append)
+    measured = []
+    timer = pace.StepTimer(measured.append)
     for step in range(first, last + 1):
         clock.now += 100.0 if step <= 2 else 0.25  # the first ones prepare
-        watched.on_step_end(None, types.SimpleNamespace(global_step=step), None)
-    return told
+        timer.on_step_end(None, types.SimpleNamespace(global_step=step), None)
+    return measured
 
 
-@pytest.mark.parametrize(("first", "last", "told"), [(1, 50, [0.25]), (1, 11, []), (5, 50, [])])
-def test_the_seconds_of_a_step_after_the_first_ones(monkeypatch, first, last, told):
-    assert steps_of(monkeypatch, first, last) == told  # also of a training that resumes
+@pytest.mark.parametrize(("first", "last", "seconds"), [(1, 50, [0.25]), (1, 11, []), (5, 50, [])])
+def test_the_seconds_of_a_step_after_the_first_ones(monkeypatch, first, last, seconds):
+    assert steps_of(monkeypatch, first, last) == seconds  # also of a training that resumes
