@@ -41,11 +41,30 @@ def test_what_is_not_named_is_as_the_run_has_it(task, pile, inline, tmp_path, mo
     # in its own folder, one after the other
     one = corpusfit.choose(first.path, segments=4, machine=inline)
     assert digests(one.path) == digests(fresh.path)
-    corpusfit.choose(first.path, dedup="near", settings=["choose.balance="], machine=inline)
+    with pytest.raises(UsageError, match="quota"):
+        corpusfit.choose(first.path, settings=["choose.balance="], machine=inline)
+    unbalanced = ["choose.balance=", "choose.quota=target"]
+    corpusfit.choose(first.path, dedup="near", settings=unbalanced, machine=inline)
     last = corpusfit.choose(first.path, fraction=0.3, machine=inline)
     assert last.manifest["selected"]["quota"] is None
     plain = corpusfit.select(**words, fraction=0.3, dedup="near", out=tmp_path / "plain")
     assert digests(last.path, "selected") == digests(plain.path, "selected")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"keep": "nosuch"},
+        {"quota": "nosuch=30%", "balance": "source"},
+        {"quota": "even"},
+        {"balance": "field:nosuch"},
+    ],
+    ids=str,
+)
+def test_what_is_refused_makes_no_folder(words, first, inline, tmp_path):
+    with pytest.raises(UsageError, match=r"nosuch|even"):
+        corpusfit.choose(first.path, out=tmp_path / "second", **words, machine=inline)
+    assert not (tmp_path / "second").exists()
 
 
 def test_weights_are_of_all_segments_unless_an_amount_is_named(first, inline, tmp_path):

@@ -1,22 +1,26 @@
 """The command line: help, what goes to which stream, exit codes, and the small commands."""
 
+import gzip
 import io
 import json
 import re
 import sys
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 import typer
-from journeys import WORDS, prose
+from journeys import WORDS, prose, write_rows
 
 import corpusfit
 from corpusfit.cli import demo, main
 from corpusfit.cli.app import JOURNEY, app
+from corpusfit.core import registry
 from corpusfit.core.errors import InputError, UsageError
 from corpusfit.core.plan import DEFAULT_FRACTION
 from corpusfit.ranking import ranking
 from corpusfit.scoring.methods import dsir
+from corpusfit.scoring.names import METHODS
 from corpusfit.scoring.names import names as method_names
 
 
@@ -340,6 +344,20 @@ def test_a_dry_run_writes_nothing(cli, inputs, tmp_path, tiny_static, method):
     assert sorted(p.name for p in tmp_path.rglob("*")) == before
 
 
+def test_a_dry_run_projects_each_kind_of_file(tmp_path, inline):
+    """Text is a third of a file's bytes, all of another's, and many times those of the archive."""
+    task = write_rows(tmp_path / "task.jsonl", prose("task", 40))
+    rows = [{"text": text, "other": 2 * text} for text in prose("task", 12_000)]
+    lines = write_rows(tmp_path / "c/a.jsonl", rows).read_bytes()
+    (tmp_path / "c/b.jsonl.gz").write_bytes(gzip.compress(30 * lines))
+    (tmp_path / "c/c.txt").write_text("\n\n".join(row["text"] for row in 3 * rows))
+    found = corpusfit.select.dry_run(
+        target=task, corpus=tmp_path / "c", method="random", machine=inline
+    )
+    characters = 34 * sum(len(row["text"]) for row in rows)
+    assert found["text_mb"] == pytest.approx(characters / 1e6, rel=0.05)
+
+
 def test_output_into_a_file_that_is_not_utf_8(monkeypatch, inline_cli):
     """As of Windows: letters that it lacks are replaced."""
     out = io.TextIOWrapper(io.BytesIO(), "ascii")
@@ -361,6 +379,18 @@ def test_methods(cli):
         assert method["name"] in done.out
         assert method.keys() >= {"family", "reads", "needs", "what", "settings"}
         assert method["what"]
+
+
+def test_methods_without_those_of_a_broken_package(cli, monkeypatch):
+    broken = EntryPoint("far", "no_such_module", METHODS.group)
+    monkeypatch.setattr(
+        registry, "_entries", lambda group: {"far": broken} if group == METHODS.group else {}
+    )
+    done = cli("methods")
+    assert done.code == 0
+    assert "cynical" in done.out
+    assert "no_such_module" in done.err
+    assert cli("methods", "far").code == 1
 
 
 @pytest.mark.parametrize("name", method_names())

@@ -66,6 +66,12 @@ def test_a_large_corpus_has_longer_units(select, monkeypatch, size, pieces):
     assert cut_of(run)["pieces"] == pieces
 
 
+def test_an_empty_file_changes_nothing(select, pile):
+    before = select(prose("task", 30))
+    (pile / "empty.jsonl").touch()
+    assert cut_of(select(prose("task", 30), out="other")) == cut_of(before)
+
+
 def test_choose_keeps_it(select, inline):
     run = select(prose("task", 30))
     again = corpusfit.choose(run.path, fraction=0.5, machine=inline)

@@ -1,5 +1,6 @@
 """Why a text has its score: by its words, and what can go wrong."""
 
+import dataclasses
 import json
 import shutil
 import uuid
@@ -72,11 +73,14 @@ def test_words_of_the_task_raise_and_others_lower(run, inline):
     assert found.nearest == []
 
 
-def test_a_row_without_a_segment_is_its_first(run, inline):
+def test_of_a_row_without_a_segment_the_highest_score_is_explained(run, inline):
     done = run("moore_lewis")
     found = corpusfit.explain(done.path, row="a:3.jsonl:120", machine=inline)
-    assert found.segment == 0
-    assert found == corpusfit.explain(done.path, row="a:3.jsonl:120:0", machine=inline)
+    rows = [row for row in scores(done) if row["source"] == "a:3.jsonl" and row["row"] == 120]
+    assert found.of == len(rows) > 1
+    assert found.segment == max(rows, key=lambda row: row["score"])["segment"]
+    one = corpusfit.explain(done.path, row=f"a:3.jsonl:120:{found.segment}", machine=inline)
+    assert found == dataclasses.replace(one, of=len(rows))
 
 
 def test_a_row_of_a_selection(run, inline):

@@ -214,6 +214,8 @@ def test_it_resumes_by_its_stored_schedule_and_more_time_goes_on(fit, whole, tmp
     assert more.manifest["schedule"]["replicates"] == 4
     assert before.items() <= after.items()
     assert len(after) > len(before)
+    # a time that is shorter takes nothing back, so a repetition needs the longer one
+    assert fit(time="5h").manifest["repeat"] == more.manifest["repeat"]
 
 
 class _Slow:

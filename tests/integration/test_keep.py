@@ -255,6 +255,16 @@ def test_what_has_no_columns_is_refused(select, tmp_path):
             select(corpus, keep="url")
 
 
+def test_texts_of_a_file_without_columns_keep_nothing(select, tmp_path):
+    as_jsonl(tmp_path / "c", rows())
+    (tmp_path / "c/b.txt").write_text("\n\n".join(prose("market", 20)), "utf-8")
+    kept = {"b.txt": set(), "c.jsonl": set()}
+    for text in select(tmp_path / "c", keep="url", fraction=1.0):
+        kept[text["source"]].add(text["url"])
+    assert kept["b.txt"] == {None}
+    assert kept["c.jsonl"] == {row["url"] for row in rows()}
+
+
 def test_as_a_table_values_of_several_types_are_json(select, tmp_path):
     made = [{**row, "any": {"a": [1]} if i % 2 else i} for i, row in enumerate(rows())]
     run = select(as_jsonl(tmp_path, made), keep=["any", "tags"])

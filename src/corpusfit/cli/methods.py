@@ -14,7 +14,7 @@ import typer
 import corpusfit
 from corpusfit.cli.options import command
 from corpusfit.cli.show import answer, as_json, say, table
-from corpusfit.core.errors import UsageError, bad_setting
+from corpusfit.core.errors import PackageError, UsageError, bad_setting
 from corpusfit.core.gone import gone
 
 if TYPE_CHECKING:
@@ -39,7 +39,13 @@ def methods(name: str | None = None, *, json: bool = False) -> None:
 
     if name is not None:
         registry.load(name, "NAME")
-    described = [_described(n) for n in ([name] if name else method_names())]
+    described = []
+    broken: dict[str, None] = {}
+    for listed in [name] if name else method_names():
+        try:
+            described.append(_described(listed))
+        except PackageError as e:
+            broken[str(e)] = None
     if json:
         as_json({"methods": described})
     elif name:
@@ -62,6 +68,8 @@ def methods(name: str | None = None, *, json: bool = False) -> None:
         ]
         columns = ["method", "package", "family", "reads", "extra", "speed per core", "description"]
         table("Scoring methods (speed in units per second)", columns, rows, words=columns)
+        for sentence in broken:
+            say(f"Not listed: {sentence}")
         say("extra: install it with pip install 'corpusfit[NAME]'")
         say("To see one method's settings: corpusfit methods NAME")
         say("To compare them on your data: corpusfit rank")

@@ -304,8 +304,8 @@ def explain(explanation: Explanation) -> None:
     Options:
         DIR: {RUN_FOLDER}
         --row SOURCE:ROW[:SEGMENT]: Row to explain, named as in DIR/scores; without SEGMENT, its
-            first segment; or the id of a text in DIR/selected (default: none; --row or --text is
-            required)
+            highest-scored one; or the id of a text in DIR/selected (default: none; --row or --text
+            is required)
         --text TEXT: Text to explain instead of a row (default: none)
         --top N: Most n-grams to print in each direction, and most target texts (default: 10)
     """

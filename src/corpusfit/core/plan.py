@@ -567,7 +567,8 @@ class ChoosePlan(Group, group="choose"):
             other = "`choose.balance`" if self.balance else "`choose.policy=resample`"
             cure = "Set the amount by `choose.fraction`, `choose.segments` or `choose.tokens`."
             raise bad_setting("`choose.threshold`", f"left out with {other}", self.threshold, cure)
-        if self.quota_shares() and self.balance in ("", "cluster"):
+        ignored = self.quota != "target" and not self.balance
+        if ignored or (self.quota_shares() and self.balance == "cluster"):
             allowed = f"one of {', '.join(QUOTAS)} with clusters, and left out without a balance"
             cure = "Add `choose.balance=source` or a field, or pass `choose.quota=target`."
             raise bad_setting("`choose.quota`", allowed, self.quota, cure)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from corpusfit.core.errors import PackageError, UsageError
+from corpusfit.core.errors import PackageError
 from corpusfit.core.gone import PAPERS
 
 if TYPE_CHECKING:
@@ -55,13 +55,12 @@ class Registry:
         """The module of a name.
 
         Raises:
-            PackageError: that of another package is broken.
-            UsageError: its package is made for another version of corpusfit.
+            PackageError: that of another package is broken, or for another version of corpusfit.
         """
         entry = self.plugins().get(name)
         package = entry.dist if entry else None
         if package and package.name == PAPERS and package.version != (ours := _version()):
-            raise UsageError(
+            raise PackageError(
                 f"{PAPERS} {package.version} is not for corpusfit {ours}: "
                 f"pip install {PAPERS}=={ours}"
             )

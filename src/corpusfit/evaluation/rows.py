@@ -164,7 +164,7 @@ def read_rows(places: Sequence[str], plan: TaskPlan, split: str) -> Rows:
                 )
             is_text = row.reason.name != INVALID_UTF8.name
             if not (is_text or cure) and corpus.files_of(source):
-                cure = cures.of_encoding(Path(source.url).name, source.url, alone=True)
+                cure = cures.of_encoding(Path(source.url).name, source.url)
             if row.reason != EMPTY_LINE:
                 rows.append(row)
     for source in (sources[n] for n, row in last.items() if _is_malformed(row)):

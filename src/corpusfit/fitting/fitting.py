@@ -149,7 +149,9 @@ def fit(
             parts.by_amount()
             measures = parts.measures(schedule)
         facts = _facts(parts, schedule, measures)
-        facts |= {"repeat": _repeated(request, seconds), "selected": selected}
+        # the longest time that it was given: of a shorter one nothing is taken back
+        given = max(seconds, read_object(folder.schedule)["seconds"])
+        facts |= {"repeat": _repeated(request, given), "selected": selected}
         folder.finish(facts)
     return Fitted(out, facts)
 
@@ -281,7 +283,7 @@ def _selected_by(folder: Path) -> str:
     )
     return (
         f"The method {manifest['method']['name']} selected {selected['segments']:,} of "
-        f"{manifest['counts']['segments']:,} texts{named}.{shared}"
+        f"{manifest['counts']['segments']:,} segments{named}.{shared}"
     )
 
 

@@ -193,9 +193,9 @@ def explain(
 
     Args:
         out: the folder of a `select`.
-        row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT` as in `scores/`; without SEGMENT, the row's first;
-            the id of a selected text; or a row of a `Selection`, such as `run[0]` or
-            `run.to_pandas().iloc[0]`.
+        row: `SOURCE:ROW` or `SOURCE:ROW:SEGMENT` as in `scores/`; without SEGMENT, the segment of
+            the row with the highest score; the id of a selected text; or a row of a `Selection`,
+            such as `run[0]` or `run.to_pandas().iloc[0]`.
         text: any text to explain, in place of a row.
         top: highest number of n-grams per direction, and of target texts.
 

@@ -98,15 +98,16 @@ def choose(
     folder = SelectionFolder(scored)
     with contextlib.ExitStack() as stack:
         stack.enter_context(locked(folder.work, "choose", shared=out is not None))
-        if out is not None:
-            folder = folder.scores_copied(out)
-            stack.enter_context(locked(folder.work, "choose"))
         manifest = folder.require_scored()
         stack.enter_context(undamaged(folder.path))
         run = stack.enter_context(machine.running(folder.work))
         run.engine.require_shared(folder.work, "DIR")
         resolved = resolve_again(run, folder.path, manifest, amount)
-        if out is None:  # else what is stopped begins again with the other folder's choice
+        if out is not None:
+            folder = folder.scores_copied(out)
+            stack.enter_context(locked(folder.work, "choose"))
+            run.engine.require_shared(folder.work, "`out`")
+        else:  # what is stopped in another folder begins again with this one's choice
             manifest = {**manifest, "plan": resolved.plan.as_dict()}
             folder.keep_scored(manifest)
         folder.amend(resolved.identity())

@@ -44,7 +44,10 @@ from corpusfit.text.same_text import exact_keys, folded, form_keys, letters_keys
 
 _AT_ONCE = 1 << 21
 """About how many keys are sorted at a time; each takes 60 bytes of memory."""
-_KINDS = {"exact": "exact copies", "near": "near-duplicates"}
+_KINDS = {
+    "exact": ("exact copy", "exact copies"),
+    "near": ("near-duplicate", "near-duplicates"),
+}
 _KEPT = 3
 """How many segments with the same words are kept."""
 
@@ -68,10 +71,14 @@ def copies_among(
 def copies_in_words(counts: Mapping[str, int] | None) -> str:
     """Describe the copies left out, from the manifest's counts by kind; empty for none."""
     counted = counts or {}
-    kinds = [f"{counted[kind]:,} {words}" for kind, words in _KINDS.items() if counted.get(kind)]
+    kinds = [
+        f"{n:,} {one if n == 1 else several}"
+        for kind, (one, several) in _KINDS.items()
+        if (n := counted.get(kind, 0))
+    ]
     phrases = [f"{' and '.join(kinds)} of other rows"] if kinds else []
-    if counted.get("repeats"):
-        phrases.append(f"{counted['repeats']:,} repeats of segments")
+    if repeats := counted.get("repeats"):
+        phrases.append(f"{repeats:,} repeat{'s' * (repeats > 1)} of segments")
     return f"{' and '.join(phrases)} left out" if phrases else ""
 
 
@@ -417,7 +424,7 @@ def _found(
     sizes = sizes_of()
     done = names_in(search.keys)
     missing = {index for index in sizes if keys_path(search.keys, index).name not in done}
-    sought = _KINDS.get(kind, "repeats")
+    sought = _KINDS[kind][1] if kind in _KINDS else "repeats"
     with run.stage(f"find {sought}", texts.size if missing else 0):
         if missing:
             for _ in run.map(key, (shard for shard in run.shards(texts) if shard.index in missing)):

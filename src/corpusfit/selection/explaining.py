@@ -64,6 +64,8 @@ class Explanation:
         source: the segment's source; this and the next three are None for a text not of the run.
         row: row of the document in the source.
         segment: number of the segment in the document.
+        of: where a row is named and no segment, the number of its segments, of which this has the
+            highest score.
         selected: whether the segment is selected; None also before a selection.
         copy: whether the segment was left out, as its row is a copy of another or as a repeat.
         repeat: whether it was left out as the words of other segments, of which three stay.
@@ -82,6 +84,7 @@ class Explanation:
     source: str | None
     row: int | None
     segment: int | None
+    of: int | None
     selected: bool | None
     copy: bool
     repeat: bool
@@ -101,6 +104,8 @@ class Explanation:
         where = "The text"
         if self.source is not None:
             where = f"{self.source}, row {self.row}, segment {self.segment}"
+            if self.of is not None and self.of > 1:
+                where += f", the highest of {self.of:,}"
         selected = {True: ", selected", False: ", not selected", None: ""}[self.selected]
         if self.copy:
             why = "a repeat of other segments" if self.repeat else "a copy of another row"
@@ -152,7 +157,7 @@ def explain(
             raise bad_setting("`text`", allowed, text, "Name a row of the corpus with `row`.")
         with machine.running(folder.work) as run:
             run.engine.require_shared(folder.work, "DIR")
-            facts: dict[str, Any] = dict.fromkeys(("source", "row", "segment", "selected"))
+            facts: dict[str, Any] = dict.fromkeys(("source", "row", "segment", "of", "selected"))
             facts |= {"copy": False, "repeat": False, "short": False}
             if text is None:
                 units, texts, facts = _segment(run, resolved, folder, str(row))
@@ -206,8 +211,11 @@ def _segment(
         path = table.part_path(folder.scores, shard)
         rows = table.read_rows(path, tally.sources(scored.names))
         columns = ("start", "end", "score", "selected", "copy", "tokens", "segment")
-        *values, segments = table.read_columns(path, *columns)
-        places = np.flatnonzero((rows == numbered) & (segments == segment))
+        values = table.read_columns(path, *columns)
+        of_row = np.flatnonzero(rows == numbered)
+        places = of_row
+        if segment is not None:
+            places = of_row[values[-1][of_row] == segment]
         if len(places):
             break
         nth = nth + 1
@@ -217,9 +225,8 @@ def _segment(
         if scored.read.where:
             has += ", of which `read.where` leaves some out"
         raise UsageError(f"`row` must name a scored row and segment; {has}; got {reference}.")
-    at = int(places[0])
-    start, end, score, selected, copy, tokens = (column[at].item() for column in values)
-    alone = int((rows == numbered).sum()) == 1
+    at = int(places[np.argmax(values[2][places])])
+    start, end, score, selected, copy, tokens, found = (column[at].item() for column in values)
     manifest = folder.finished() or folder.require_scored()
     choose = manifest["plan"]["choose"]
     chosen = manifest.get("selected") or {}
@@ -235,11 +242,14 @@ def _segment(
         {
             "source": name,
             "row": row,
-            "segment": segment,
+            "segment": found,
+            "of": len(of_row) if segment is None else None,
             "selected": selected,
             "copy": copy,
             "repeat": repeats is not None and bool(repeats.documents(shard, len(rows))[at]),
-            "short": not (selected or copy) and tokens < chosen.get("least", 0) and alone,
+            "short": not (selected or copy)
+            and tokens < chosen.get("least", 0)
+            and len(of_row) == 1,
             "score": score,
         },
     )
@@ -254,12 +264,12 @@ def _of_id(folder: SelectionFolder, reference: str) -> str:
     return reference
 
 
-def _parsed(reference: str, names: Sequence[str]) -> tuple[int, int, int]:
-    """Source number, row and segment; the name of a source can contain colons."""
+def _parsed(reference: str, names: Sequence[str]) -> tuple[int, int, int | None]:
+    """Source number, row and segment, if any; the name of a source can contain colons."""
     for pattern in (r"(.*):(\d+)()", r"(.*):(\d+):(\d+)"):
         match = re.fullmatch(pattern, reference, re.DOTALL)
         if match and match[1] in names:
-            return names.index(match[1]), int(match[2]), int(match[3] or 0)
+            return names.index(match[1]), int(match[2]), int(match[3]) if match[3] else None
     shown = ", ".join(names[:_SOURCES]) + ", …" * (len(names) > _SOURCES)
     allowed = "SOURCE:ROW or SOURCE:ROW:SEGMENT, or the id of a selected text"
     raise bad_setting("`row`", allowed, reference, f"Sources of this run: {shown}.")

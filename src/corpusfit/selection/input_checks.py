@@ -58,10 +58,11 @@ _NAMED = 20
 
 def require_fields(texts: Input, fields: Sequence[str], setting: str) -> None:
     """Check that each field is in one of the first rows of some sources, evenly spaced."""
-    without = [s.name for s in texts.sources if not corpus.load_format(s.format).named_fields]
+    without = [source.name for source in texts.sources if not _names_fields(source)]
     if fields and without:
-        cure = "Its rows have no fields but the text."
-        allowed = f"left out for a corpus with {without[0]}"
+        cure = "Their rows have no fields but the text."
+        listed = ", ".join(without[:_NAMED]) + ", …" * (len(without) > _NAMED)
+        allowed = f"left out for a corpus with {listed}"
         raise bad_setting(f"`{setting}`", allowed, ", ".join(fields), cure)
     beside = fields_beside(texts.sources) if fields else []
     for field in fields:
@@ -90,6 +91,10 @@ def require_fields(texts: Input, fields: Sequence[str], setting: str) -> None:
                 )
 
 
+def _names_fields(source: Source) -> bool:
+    return corpus.load_format(source.format).named_fields
+
+
 def require_groups(texts: Input, field: str) -> None:
     """Check that a field has groups, and that it can be read after the scores."""
     if not field or field == texts.read.id_field:
@@ -111,7 +116,11 @@ def require_groups(texts: Input, field: str) -> None:
 
 def require_kept(texts: Input, names: tuple[str, ...]) -> None:
     """Check that the corpus has the fields to keep, with values that JSON can hold."""
-    require_fields(texts, names, "choose.keep")
+    # a text without fields keeps nothing, as a row that lacks the field
+    named = list(filter(_names_fields, texts.sources))
+    require_fields(
+        dataclasses.replace(texts, sources=named) if named else texts, names, "choose.keep"
+    )
     for row in first_rows(texts.sources, texts.read.keeping(names)) if names else ():
         carried = (row.fields or {}) if isinstance(row, Document) else {}
         for name in names:

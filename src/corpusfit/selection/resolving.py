@@ -112,8 +112,7 @@ def resolve_again(
     plan = dataclasses.replace(before.plan, choose=amount).check()
     sources = run.find_again(before.corpus.sources, plan.read, scored)
     texts = dataclasses.replace(before.corpus, sources=sources)
-    require_texts_for_near(texts, amount.dedup)
-    require_kept(texts, amount.kept_fields())
+    _require_choice(texts, amount)
     clusters = clusters_fingerprint(run, amount.clusters) if amount.clusters else ""
     return dataclasses.replace(before, plan=plan, corpus=texts, clusters=clusters)
 
@@ -206,15 +205,20 @@ def _found(
     filtered = parsed(plan.read.where).fields if plan.read.where else ()
     require_fields(texts, filtered, "read.where")
     require_fields(texts, plan.read.number_fields(), "method.name")
-    group = plan.choose.balance.partition("field:")[2]
-    require_fields(texts, [group] if group else [], "choose.balance")
-    if plan.choose.balance == "source" and len(texts.names) <= MAX_SOURCES:
-        check_shares(plan.choose.quota_shares(), texts.names, "source")
-    require_groups(texts, group)
-    require_kept(texts, plan.choose.kept_fields())
-    require_texts_for_near(texts, plan.choose.dedup)
+    _require_choice(texts, plan.choose)
     require_target(target)
     return target, texts
+
+
+def _require_choice(texts: Input, choose: ChoosePlan) -> None:
+    """Refuse a choice by groups or fields that the corpus lacks."""
+    group = choose.balance.partition("field:")[2]
+    require_fields(texts, [group] if group else [], "choose.balance")
+    if choose.balance == "source" and len(texts.names) <= MAX_SOURCES:
+        check_shares(choose.quota_shares(), texts.names, "source")
+    require_groups(texts, group)
+    require_kept(texts, choose.kept_fields())
+    require_texts_for_near(texts, choose.dedup)
 
 
 _LENGTHS = (64, 96, 128, 192, 256, 384, 512, 768, 1024)
@@ -299,7 +303,9 @@ def embedder_for(embed: EmbedPlan, sources: Sequence[Source], *, encodes: bool) 
 def _text_bytes(sources: Sequence[Source]) -> float:
     """About the bytes of text; a dataset whose size is unknown counts as large."""
     return sum(
-        s.size * (UNPACKED if s.compression or s.format == "parquet" else 1) or float("inf")
+        s.size * (UNPACKED if s.compression or s.format == "parquet" else 1)
+        if s.size or corpus.files_of(s)  # a file may be empty
+        else float("inf")
         for s in sources
     )
 

@@ -434,6 +434,7 @@ class WriteSelected:
         # With `whole`, with all fields of the row that its document carries; of pairs always.
         lines = []
         pairs = corpus.load_format(shard.format).parallel
+        kept = self.read.kept_fields()
         taken = columns.values()
         # reading an array number by number is slow, but a float32 becomes other digits in a list
         by_text = zip(*(c.tolist() if c.dtype.kind == "i" else c for c in taken), strict=True)
@@ -445,6 +446,8 @@ class WriteSelected:
                 raise changed_input(source, "`overwrite`")
             values["row"] = in_file(values["row"])
             carried = dict(document.fields or {})
+            for name in kept:  # a row of plain text has none
+                carried.setdefault(name)
             line = {
                 "text": document.text[values["start"] : values["end"]],
                 **({PAIR[1]: carried.pop(PAIR[1])} if pairs else {}),

@@ -443,7 +443,7 @@ def of_reasons(reasons: Iterable[Reason], field: str, role: str) -> str:
     return f"{field}, or g{files}" if any(map(rejects.of_field, found)) else f"G{files}"
 
 
-def of_encoding(name: str, path: str, start: bytes | None = None, *, alone: bool = False) -> str:
+def of_encoding(name: str, path: str, start: bytes | None = None) -> str:
     """Advice on a file that is not in UTF-8."""
     inner, archive = unpacked_name(path)
     start = _start(path, archive) if start is None else start
@@ -451,7 +451,7 @@ def of_encoding(name: str, path: str, start: bytes | None = None, *, alone: bool
     encoding = wide or "WINDOWS-1252"
     suffix = f".utf8{PurePosixPath(inner).suffix}"
     command = _command(f"iconv -f {encoding} -t UTF-8 {{}} > {{}}", path, suffix)
-    if alone:
+    if member_of(path) is None:  # in a folder, both would be read
         command += f" && {_moved(path, path + '.old')}"
         command += f" && {_moved(str(PurePosixPath(inner).with_suffix(suffix)), inner)}"
     if wide:

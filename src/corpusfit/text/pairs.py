@@ -67,7 +67,7 @@ def read_pairs(name: str, *, role: str) -> Pairs:
                 cure = ""
                 if row.reason in _NOT_UTF8:
                     file = files[-_NOT_UTF8.index(row.reason)]
-                    cure = f" {of_encoding(PurePath(file).name, file, alone=True)}"
+                    cure = f" {of_encoding(PurePath(file).name, file)}"
                 raise InputError(
                     f"{named_input} cannot be read at row {row.row}: {row.reason}.{cure}"
                 )

@@ -7,7 +7,7 @@ import pytest
 
 from corpusfit import __version__
 from corpusfit.core import registry
-from corpusfit.core.errors import UnknownMethodError, UsageError
+from corpusfit.core.errors import PackageError, UnknownMethodError
 from corpusfit.core.gone import MOVED, PAPERS
 from corpusfit.scoring.names import METHODS, names
 from corpusfit.scoring.registry import load
@@ -58,7 +58,7 @@ def test_a_method_that_moved_is_refused_with_its_package(installed, name):
 @pytest.mark.parametrize("version", ["0.0.1", "99.0"])
 def test_methods_for_another_version_are_refused(installed, version):
     installed(of_papers("bm25", version))
-    with pytest.raises(UsageError, match=rf" {version} .*pip install .*=={__version__}$"):
+    with pytest.raises(PackageError, match=rf" {version} .*pip install .*=={__version__}$"):
         load("bm25")
     assert load("dsir")
 

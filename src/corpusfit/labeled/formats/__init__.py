@@ -52,7 +52,7 @@ def whole_text(path: Path) -> str:
         return data.decode()
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
-        cure = of_encoding(path.name, str(path), data, alone=True)
+        cure = of_encoding(path.name, str(path), data)
         raise InputError(f"{path}, line {line}: invalid UTF-8. {cure}") from e
 
 
