@@ -203,6 +203,15 @@ def test_what_is_missing_is_named(cli, corpus, folder):
     assert "task.metric" in failed[2].err
 
 
+def test_a_text_field_that_a_task_lacks_is_named_with_its_option(cli, corpus, folder):
+    rows = [{"words": row["text"], "label": row["label"]} for row in examples(9, 1)]
+    task = folder(rows, rows)
+    failed = cli("rank", "--task", task, "--corpus", corpus)
+    assert "(--target-field)" in failed.err
+    assert "task.text_field" not in failed.err
+    assert "words" in failed.err
+
+
 @pytest.mark.parametrize(
     ("given", "units"),
     [({}, 50_000), ({"settings": ["fit.background=10000"]}, 10_000)],

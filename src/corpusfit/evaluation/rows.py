@@ -122,7 +122,7 @@ class Rows:
             return f"{begin} {cure}"
         for name in (read.text_field, read.id_field)[: 1 + labels]:
             lacking = _fields(self.sources, replace(read, text_field=name))
-            if lacking:
+            if lacking and str(lacking) not in begin:
                 begin += f" Row 0: {lacking}."
         if not labels:
             return f"{begin} Set the field with `task.text_field` (now {read.text_field!r})."

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corpusfit.core.errors import InputError, bad_setting
+from corpusfit.core.errors import CorpusfitError, InputError, bad_setting
 from corpusfit.core.keywords import Inputs
 from corpusfit.decontamination.finder import ContaminationFinder, HeldoutIndex
 from corpusfit.evaluation.plan import TaskPlan, metric_of
@@ -41,12 +41,17 @@ def read(given: Inputs, plan: RankPlan, machine: Machine) -> VectorTask:
         UsageError: it is several tasks, or of another kind than one class of a text.
     """
     asked = plan.task
-    if asked.text_field == TaskPlan().text_field:
+    of_target = asked.text_field == TaskPlan().text_field
+    if of_target:
         asked = dataclasses.replace(asked, text_field=plan.target_read.text_field)
     place, *more = inputs(given, "task", machine, asked.text_field)
     if more:
         raise bad_setting("`task`", "one task", ", ".join([place, *more]))
-    task = read_task(place, asked, seed=plan.seed)
+    try:
+        task = read_task(place, asked, seed=plan.seed)
+    except CorpusfitError as e:
+        e.words = {"task.text_field": "fit.target_field"} if of_target else {}
+        raise
     if task.kind != KIND:
         raise bad_setting(
             "`task`",
