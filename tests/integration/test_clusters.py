@@ -253,8 +253,8 @@ def test_chosen_again_with_and_without_a_balance(find, select, tiny_static, tmp_
     }
     again = corpusfit.choose(run.path, fraction=0.2, machine=inline)
     assert again.manifest["selected"]["quota"] == [round(1 / 3, 6)] * 3
-    corpusfit.choose(run.path, fraction=0.3, machine=inline, settings=["choose.balance="])
-    corpusfit.choose(run.path, machine=inline, settings=["choose.quota=target"])
+    plainly = ["choose.balance=", "choose.quota=target"]
+    corpusfit.choose(run.path, fraction=0.3, machine=inline, settings=plainly)
     assert digests(run.path) == plain
 
 
