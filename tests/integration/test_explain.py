@@ -77,10 +77,10 @@ def test_of_a_row_without_a_segment_the_highest_score_is_explained(run, inline):
     done = run("moore_lewis")
     found = corpusfit.explain(done.path, row="a:3.jsonl:120", machine=inline)
     rows = [row for row in scores(done) if row["source"] == "a:3.jsonl" and row["row"] == 120]
-    assert found.of == len(rows) > 1
+    assert found.segments == len(rows) > 1
     assert found.segment == max(rows, key=lambda row: row["score"])["segment"]
     one = corpusfit.explain(done.path, row=f"a:3.jsonl:120:{found.segment}", machine=inline)
-    assert found == dataclasses.replace(one, of=len(rows))
+    assert found == dataclasses.replace(one, segments=len(rows))
 
 
 def test_a_row_of_a_selection(run, inline):

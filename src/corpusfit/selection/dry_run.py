@@ -114,7 +114,7 @@ def _measure(run: Run, resolved: Resolved) -> tuple[int, float, float, list[str]
                 done += read
                 before = shard.position
                 number = shard.source
-                if len(units) and done >= _ENOUGH * step / len(sources):
+                if texts and done >= _ENOUGH * step / len(sources):
                     break
             total += done
         # text of another script compiles a kernel of its own, once on a machine: the lower median

@@ -61,11 +61,11 @@ class Explanation:
 
     Attributes:
         method: the run's method.
-        source: the segment's source; this and the next three are None for a text not of the run.
+        source: the segment's source; this and the next four are None for a text not of the run.
         row: row of the document in the source.
         segment: number of the segment in the document.
-        of: where a row is named and no segment, the number of its segments, of which this has the
-            highest score.
+        segments: number of segments of the row, of which this has the highest score; None if the
+            segment was named.
         selected: whether the segment is selected; None also before a selection.
         copy: whether the segment was left out, as its row is a copy of another or as a repeat.
         repeat: whether it was left out as the words of other segments, of which three stay.
@@ -84,7 +84,7 @@ class Explanation:
     source: str | None
     row: int | None
     segment: int | None
-    of: int | None
+    segments: int | None
     selected: bool | None
     copy: bool
     repeat: bool
@@ -104,8 +104,8 @@ class Explanation:
         where = "The text"
         if self.source is not None:
             where = f"{self.source}, row {self.row}, segment {self.segment}"
-            if self.of is not None and self.of > 1:
-                where += f", the highest of {self.of:,}"
+            if self.segments is not None and self.segments > 1:
+                where += f", the highest score of {self.segments:,}"
         selected = {True: ", selected", False: ", not selected", None: ""}[self.selected]
         if self.copy:
             why = "a repeat of other segments" if self.repeat else "a copy of another row"
@@ -157,7 +157,9 @@ def explain(
             raise bad_setting("`text`", allowed, text, "Name a row of the corpus with `row`.")
         with machine.running(folder.work) as run:
             run.engine.require_shared(folder.work, "DIR")
-            facts: dict[str, Any] = dict.fromkeys(("source", "row", "segment", "of", "selected"))
+            facts: dict[str, Any] = dict.fromkeys(
+                ("source", "row", "segment", "segments", "selected")
+            )
             facts |= {"copy": False, "repeat": False, "short": False}
             if text is None:
                 units, texts, facts = _segment(run, resolved, folder, str(row))
@@ -243,7 +245,7 @@ def _segment(
             "source": name,
             "row": row,
             "segment": found,
-            "of": len(of_row) if segment is None else None,
+            "segments": len(of_row) if segment is None else None,
             "selected": selected,
             "copy": copy,
             "repeat": repeats is not None and bool(repeats.documents(shard, len(rows))[at]),
