@@ -31,6 +31,9 @@ hypothesis.settings.register_profile("few", max_examples=60, deadline=None, dera
 hypothesis.settings.register_profile("new", max_examples=2000, deadline=None)
 hypothesis.settings.load_profile("few")
 
+# as it was before any fixture: papers' tests have the same ones and may run first in this process
+PREFERRED = hardware._PREFERRED
+
 SENTENCES = [
     "the kinase inhibitor binds the receptor with high affinity",
     "the binding of aspirin to cyclooxygenase is irreversible",
@@ -109,10 +112,9 @@ def pages(forget):
 @pytest.fixture(autouse=True, scope="session")
 def preferred_devices():
     """Where a Mac has a GPU, tests train on its CPU too; yields what `auto` prefers elsewhere."""
-    preferred = hardware._PREFERRED
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hardware, "_PREFERRED", dict.fromkeys(preferred, ("cuda",)))
-        yield preferred
+        patch.setattr(hardware, "_PREFERRED", dict.fromkeys(PREFERRED, ("cuda",)))
+        yield PREFERRED
 
 
 @pytest.fixture
