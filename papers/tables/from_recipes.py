@@ -163,7 +163,8 @@ PAPERS = {
     "mdapt_table4": (
         "mDAPT's Table 4 has mean gains over multilingual BERT of +0.29 (E_D), +0.73 (M_D+E_D) and "
         "+0.66 points (M_D+M_WIKI), with adapters +1.32, +2.39 and +1.87; the model of one "
-        "language is +1.14 and +2.03 ahead of it"
+        "language is +1.14 and +2.03 ahead of it, where here one English model is both `base` and "
+        "`mono`"
     ),
     "mdapt_table5": (
         "These models are adapted on all text of a domain, the control on that of the other. "
