@@ -36,13 +36,13 @@ def recipe(*selectors, **more):
     return Recipe(selectors=selectors, **given)
 
 
-def compared(asked):
+def compared(asked, one_model=()):
+    """The columns that are compared, where those of `one_model` share their steps."""
     cells = [c for c in grid(asked, {"a": (0,), "b": (0,)}) if c.task == "a"]
     names = columns_of(cells)
-    found = list(comparison_pairs(asked, cells))
-    return [(names[ours], names[other]) for ours, other, named in found if not named], [
-        (names[ours], names[other]) for ours, other, named in found if named
-    ]
+    steps = {c: ["one" if names[c] in one_model else names[c]] for c in cells}
+    pairs = [(names[a], names[b], named) for a, b, named in comparison_pairs(asked, steps)]
+    return [[pair[:2] for pair in pairs if pair[2] == named] for named in (False, True)]
 
 
 def test_pairs_compare_cells_with_the_same_augmentation_and_adapter():
@@ -83,6 +83,12 @@ def test_the_cell_that_differs_least_is_compared():
     assert ("auto 0.3", "random 0.3") in table
     assert ("auto 0.1", "random 0.1") in table
     assert ("random 0.3", "random 0.1") not in table
+
+
+def test_columns_of_one_model_are_not_compared():
+    pairs = (("auto", "base"), ("mono", "base"))
+    asked = recipe(*map(selector, ("base", "mono", "auto")), pairs=pairs)
+    assert compared(asked, one_model=("base", "mono")) == [[("auto", "base")]] * 2
 
 
 def comparison(p):

@@ -136,9 +136,9 @@ def score_cells(inputs: RecipeInputs, graph: StepGraph, failed: Failed) -> Score
     results: list[Result] = []
     signatures: dict[str, str] = {}
     compared: list[tuple[Cell, Cell, bool, Comparison]] = []
-    rows: dict[tuple[str, int, str], list[Cell]] = {}
-    for cell in graph.cells:
-        rows.setdefault(cell.row, []).append(cell)
+    rows: dict[tuple[str, int, str], dict[Cell, list[str]]] = {}
+    for cell, tunings in graph.cells.items():
+        rows.setdefault(cell.row, {})[cell] = [tuning.name for tuning in tunings]
     for key, cells in rows.items():
         row = _RowScorer(inputs, key, (graph, failed))
         results += [row.result(cell) for cell in cells]
@@ -258,29 +258,32 @@ class _RowScorer:
         return [task_type.sums_of(self._task, outcome) for outcome in outcomes]
 
 
-def comparison_pairs(recipe: Recipe, cells: list[Cell]) -> Iterator[tuple[Cell, Cell, bool]]:
+def comparison_pairs(
+    recipe: Recipe, steps: Mapping[Cell, list[str]]
+) -> Iterator[tuple[Cell, Cell, bool]]:
     """The comparisons of a row: ours, the other, and whether `pairs` asks for it.
 
     Every column is compared with the column of `compare` without augmentation (T + Data-Aug
     against T), and each pair of the recipe's `pairs`. A pair compares two selectors, so both cells
     have the same augmentation and adapter. Where the other selector has several columns, the one
     that differs least is used. Every further comparison would weaken all tests, so nothing else is
-    compared.
+    compared, and no cells of the same `steps`, such as a model of one language that is the base.
 
     Reference: TADPOLE, Table 3.
     """
-    base = [c for c in cells if c.selector == recipe.compare]
+    base = [c for c in steps if c.selector == recipe.compare]
     if base:
-        for cell in cells:
+        for cell in steps:
             other = _nearest(cell, base, augment="")
-            if other != cell:
+            if steps[other] != steps[cell]:
                 yield cell, other, False
     for ours, theirs in recipe.pairs:
-        for cell in (c for c in cells if c.selector == ours):
+        for cell in (c for c in steps if c.selector == ours):
             same = cell.augment, cell.adapter
-            others = [c for c in cells if c.selector == theirs and (c.augment, c.adapter) == same]
-            if others:
-                yield cell, _nearest(cell, others, augment=cell.augment), True
+            others = [c for c in steps if c.selector == theirs and (c.augment, c.adapter) == same]
+            other = _nearest(cell, others, augment=cell.augment) if others else cell
+            if steps[other] != steps[cell]:
+                yield cell, other, True
 
 
 def _nearest(cell: Cell, others: list[Cell], augment: str) -> Cell:
