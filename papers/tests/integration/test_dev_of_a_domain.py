@@ -36,7 +36,7 @@ keep = "best"
 patience = 4
 [evaluate]
 task = { kind = "translation", direction = "de-en", max_new_tokens = 32 }
-finetune.device = "cpu"
+finetune = { device = "cpu", precision = "fp32" }
 [selector.general]
 dev = ["law", "it"]
 [selector.law]

@@ -267,7 +267,8 @@ def comparison_pairs(
     against T), and each pair of the recipe's `pairs`. A pair compares two selectors, so both cells
     have the same augmentation and adapter. Where the other selector has several columns, the one
     that differs least is used. Every further comparison would weaken all tests, so nothing else is
-    compared, and no cells of the same `steps`, such as a model of one language that is the base.
+    compared. `steps` names each cell's fine-tunings: cells with the same ones are one model, as
+    where mDAPT's model of one language is the base, and are not compared either.
 
     Reference: TADPOLE, Table 3.
     """
@@ -281,9 +282,10 @@ def comparison_pairs(
         for cell in (c for c in steps if c.selector == ours):
             same = cell.augment, cell.adapter
             others = [c for c in steps if c.selector == theirs and (c.augment, c.adapter) == same]
-            other = _nearest(cell, others, augment=cell.augment) if others else cell
-            if steps[other] != steps[cell]:
-                yield cell, other, True
+            if others:
+                other = _nearest(cell, others, augment=cell.augment)
+                if steps[other] != steps[cell]:
+                    yield cell, other, True
 
 
 def _nearest(cell: Cell, others: list[Cell], augment: str) -> Cell:
