@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import sys
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -356,8 +357,9 @@ class Translator:
         # sentences of similar length are translated together
         places.sort(key=lambda place: len(split[place[0]][place[1]]))
         starts = range(0, len(places), _AT_ONCE)
-        terminal = Console(stderr=True, force_jupyter=False)
-        for start in track(starts, "translate", console=terminal, transient=True):
+        terminal = Console(stderr=True)
+        hidden = not sys.stderr.isatty()  # even if FORCE_COLOR is set, as in notebooks
+        for start in track(starts, "translate", console=terminal, transient=True, disable=hidden):
             batch = places[start : start + _AT_ONCE]
             new = self._batch([split[i][j].strip() for i, j in batch])
             for (i, j), sentence in zip(batch, new, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -326,6 +327,7 @@ def listed(setting: str, given: str | PathLike[str] | Sequence[str]) -> list[str
 def encoded(encoder: Any, texts: list[str]) -> NDArray[np.float32]:
     """The vectors of sentences, in batches that show progress on a terminal."""
     starts = range(0, len(texts), _BATCH)
-    terminal = Console(stderr=True, force_jupyter=False)
-    bar = track(starts, f"encode by {encoder.name}", console=terminal, transient=True)
+    screen = Console(stderr=True)
+    hidden = not sys.stderr.isatty()  # even if FORCE_COLOR is set, as in notebooks
+    bar = track(starts, f"encode by {encoder.name}", console=screen, transient=True, disable=hidden)
     return np.concatenate([encoder.encode(texts[i : i + _BATCH]) for i in bar])

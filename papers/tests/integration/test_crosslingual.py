@@ -86,10 +86,11 @@ def test_sets_of_one_name_go_by_their_path(pairs, tiny_static, tmp_path):
     assert found.blank == dict.fromkeys(given, 0)
 
 
-def test_retrieval_on_the_command_line(cli, pairs, tiny_static):
+def test_retrieval_on_the_command_line(cli, pairs, tiny_static, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as in notebooks, which are no terminal
     args = ("retrieval", "--model", tiny_static, "--pairs", pairs)
     done = cli(*args)
-    assert done.code == 0
+    assert (done.code, "\x1b" in done.err) == (0, False)
     assert "150" in done.out
     assert "xx → en" in done.out
     plain = json.loads(cli(*args, "--json").out)
