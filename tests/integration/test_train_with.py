@@ -20,7 +20,7 @@ from journeys import WORDS, chats, prose, write_rows
 import corpusfit
 from corpusfit.core.errors import ChangedInputError, ModelError, TrainingError, UsageError
 from corpusfit.core.languages import count_words
-from corpusfit.fitting import fitting, outside, work
+from corpusfit.fitting import outside, work
 from corpusfit.fitting.program import require_model
 from corpusfit.fitting.resolving import Request, resolve
 from corpusfit.training.models import fingerprint
@@ -327,7 +327,7 @@ def test_labeled_tasks_are_probed_and_with_six_seeds_fine_tuned(fit, copying, js
 
 
 def run_plan(model):
-    return fitting.EvaluatePlan().with_value("model.name", str(model))
+    return corpusfit.EvaluatePlan().with_value("model.name", str(model))
 
 
 def test_conversations_are_written_as_they_are(fit, copying, tiny_chat, jsonl, monkeypatch):

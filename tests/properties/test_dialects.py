@@ -92,7 +92,8 @@ def delimited(draw, name="a.csv", separators=",;|\t"):
     elif style.startswith("spark"):
         assume(strict(data, separator, 3) in (None, rows[-len(records) :]))
     if style == "text" and separator == "\t":
-        for words in ({}, {"escapechar": "\\", "doublequote": False}):
+        escapes = {"escapechar": "\\"}
+        for words in ({}, escapes, {**escapes, "doublequote": False}):
             found = strict(data, separator, 3, **words) or []
             assume(not {'"', "\t", "\n", "\r"} & {*"".join(v for row in found for v in row)})
         # nor is a text what Spark writes for another text with a quote
@@ -318,6 +319,8 @@ def wide(draw):
         )
     )
     data = "\n".join(records).encode(encoding)
+    # two letters of ASCII are one of UTF-16
+    assume(b"\0" in data or data.decode("utf-8", "replace").encode() != data)
     return File({name: data}, [], settings={"txt": "lines"}, known=False)
 
 
