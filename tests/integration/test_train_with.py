@@ -187,6 +187,7 @@ def test_no_measured_model_is_in_memory_while_the_program_runs(fit, copying, mon
         held.append(models())
         run(*given, **settings)
 
+    gc.collect()  # the models of other tests
     known = models()
     monkeypatch.setattr(outside, "run_program", counted)
     fit(copying())
