@@ -377,7 +377,8 @@ def test_a_documented_command_runs_to_its_end(made, data, stand_in, tmp_path, cl
     for name, place in places.items():
         monkeypatch.setenv(f"CORPUSFIT_{name}", str(place))
     path = f"{stub.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    shell = ["bash", "-euo", "pipefail", "-c", re.sub(r"--(steps|batch) \d+", r"--\1 2", command)]
+    few = re.sub(r"--(max-steps|batch) \d+", r"--\1 2", command)
+    shell = ["bash", "-euo", "pipefail", "-c", few]
     monkeypatch.chdir(tmp_path)
     subprocess.run(shell, env=os.environ | {"PATH": path}, check=True)
     called = Path("called").read_text("utf-8").split("\n\n")[:-1] if "corpusfit " in command else []
