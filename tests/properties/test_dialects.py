@@ -320,7 +320,7 @@ def wide(draw):
     )
     data = "\n".join(records).encode(encoding)
     # two letters of ASCII are one of UTF-16
-    assume(b"\0" in data or data.decode("utf-8", "replace").encode() != data)
+    assume(not data or b"\0" in data or data.decode("utf-8", "replace").encode() != data)
     return File({name: data}, [], settings={"txt": "lines"}, known=False)
 
 

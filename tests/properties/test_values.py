@@ -13,7 +13,7 @@ import orjson
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import corpusfit
@@ -45,6 +45,9 @@ def written(folder, name, rows):
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
+    # Arrow refuses no booleans beside floats: they become 0.0 and 1.0
+    if any({float, bool} <= {type(row[name]) for row in rows} for name in rows[0]):
+        return paths
     try:
         table = pa.Table.from_pylist(rows)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -104,7 +107,6 @@ def test_groups(data, groups):
     forms = [["Bio", " Bio", "Bio\t"], ["caf\u00e9", "cafe\u0301 "], [7, 7.0, "7", "7.0"], [False]]
     nothing = [None, "", " "]
     values = [data.draw(st.sampled_from(nothing if g is None else forms[g])) for g in groups]
-    assume(not {float, bool} <= set(map(type, values)))  # Arrow stores False as 0.0 beside 7.0
     rows = [{"text": f"text {n}", "g": value} for n, value in enumerate(values)]
     meant = [NONE if g is None else names[g] for g in groups]
     plan = ReadPlan(id_field="g")
