@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import sys
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 
 from corpusfit import EvaluatePlan
 from corpusfit.contracts import (
@@ -35,6 +32,7 @@ from corpusfit.contracts import (
     seeded,
     write_bytes,
 )
+from corpusfit_papers.progress import bar
 from corpusfit_papers.translation.models import open_sequence_model
 
 TFIDF = "tfidf"
@@ -357,9 +355,7 @@ class Translator:
         # sentences of similar length are translated together
         places.sort(key=lambda place: len(split[place[0]][place[1]]))
         starts = range(0, len(places), _AT_ONCE)
-        terminal = Console(stderr=True)
-        hidden = not sys.stderr.isatty()  # even if FORCE_COLOR is set, as in notebooks
-        for start in track(starts, "translate", console=terminal, transient=True, disable=hidden):
+        for start in bar(starts, "translate"):
             batch = places[start : start + _AT_ONCE]
             new = self._batch([split[i][j].strip() for i, j in batch])
             for (i, j), sentence in zip(batch, new, strict=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 
 from corpusfit.contracts import (
     EmbedPlan,
@@ -28,6 +25,7 @@ from corpusfit.contracts import (
     read_pairs,
     word_form,
 )
+from corpusfit_papers.progress import bar
 
 _ALLOWED = (
     "NAME for the files NAME.de and NAME.en, two files as FILE,FILE, a .tsv with two columns, or "
@@ -327,7 +325,5 @@ def listed(setting: str, given: str | PathLike[str] | Sequence[str]) -> list[str
 def encoded(encoder: Any, texts: list[str]) -> NDArray[np.float32]:
     """The vectors of sentences, in batches that show progress on a terminal."""
     starts = range(0, len(texts), _BATCH)
-    screen = Console(stderr=True)
-    hidden = not sys.stderr.isatty()  # even if FORCE_COLOR is set, as in notebooks
-    bar = track(starts, f"encode by {encoder.name}", console=screen, transient=True, disable=hidden)
-    return np.concatenate([encoder.encode(texts[i : i + _BATCH]) for i in bar])
+    batches = bar(starts, f"encode by {encoder.name}")
+    return np.concatenate([encoder.encode(texts[i : i + _BATCH]) for i in batches])
